@@ -1,0 +1,188 @@
+"""The framework's errors: what happened, where, what to do, and the exit code that says it to a scheduler.
+
+    KsegError                 1   anything that is not one of the below
+    ├── ConfigurationError    2   the job file (or a command's arguments) is wrong: every fault at once
+    ├── Refused               3   state does not agree, or data would be lost: a person has to decide
+    ├── RetriableFailure      4   broker or storage away: the same command again may succeed
+    └── AnotherRunActive      5   another run of this job and chain holds a live lease
+
+An error carries its *address* (topic, partition, table, run …) as data, so that a report can show it and a test can
+compare it. All of them cross process borders (a task raises, the driver catches), so pickling rebuilds an error from
+its attributes rather than from its constructor's arguments: a subclass may take whatever arguments it likes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from enum import IntEnum
+from typing import Any, ClassVar, Self
+
+AddressValue = str | int
+
+
+class ExitCode(IntEnum):
+    """What a `kseg` process tells its caller. The numbers are public: schedulers decide on them."""
+
+    DONE = 0
+    FAILED = 1
+    BAD_CONFIGURATION = 2
+    REFUSED = 3
+    RETRIABLE = 4
+    ANOTHER_RUN_ACTIVE = 5
+
+
+def _rebuild(cls: type[KsegError], args: tuple[object, ...], state: dict[str, Any]) -> KsegError:
+    error = cls.__new__(cls, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class KsegError(Exception):
+    """Base of all errors that the framework raises on purpose.
+
+    Args:
+        message: what happened, one sentence, without a secret in it.
+        remedy: what a person can do about it.
+        address: where it happened, by name (`topic="orders", partition=3`); a None is left out.
+    """
+
+    exit_code: ClassVar[ExitCode] = ExitCode.FAILED
+    retriable: bool = False
+
+    def __init__(self, message: str, *, remedy: str | None = None, **address: AddressValue | None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+        self.address: dict[str, AddressValue] = {k: v for k, v in address.items() if v is not None}
+
+    def __str__(self) -> str:
+        if not self.address:
+            return self.message
+        return f"{self.message} ({', '.join(f'{k}={v}' for k, v in self.address.items())})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.args, dict(self.__dict__))
+
+    @property
+    def kind(self) -> str:
+        """The error's stable name in JSON output."""
+        return type(self).__name__
+
+    def to_json(self) -> dict[str, Any]:
+        """What `--json` prints below "error": kind, message, address, cause, remedy, retriable."""
+        cause = self.__cause__
+        return {
+            "kind": self.kind,
+            "message": self.message,
+            "address": dict(self.address),
+            "cause": f"{type(cause).__name__}: {cause}" if cause is not None else None,
+            "remedy": self.remedy,
+            "retriable": self.retriable,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing wrong in a job file or in a command's arguments.
+
+    path: dotted place (`source.isolation_level`, `transform[1].sql`, `--interval`); "" is the document itself.
+    line: 1-based line in the file, where it is known.
+    """
+
+    path: str
+    message: str
+    remedy: str | None = None
+    line: int | None = None
+
+    def __str__(self) -> str:
+        place = self.path or "(document)"
+        where = f"{place} (line {self.line})" if self.line is not None else place
+        return f"{where}: {self.message}" + (f" — {self.remedy}" if self.remedy else "")
+
+
+class ConfigurationError(KsegError):
+    """The configuration cannot be used. `faults` holds all of them, in the order of the file."""
+
+    exit_code = ExitCode.BAD_CONFIGURATION
+
+    def __init__(
+        self,
+        faults: Iterable[Fault] | str,
+        *,
+        file: str | None = None,
+        remedy: str | None = None,
+        **address: AddressValue | None,
+    ) -> None:
+        self.faults: tuple[Fault, ...] = (Fault("", faults, remedy),) if isinstance(faults, str) else tuple(faults)
+        self.file = file
+        if isinstance(faults, str):
+            message = faults
+        elif len(self.faults) == 1:
+            message = "1 fault in the configuration"
+        else:
+            message = f"{len(self.faults)} faults in the configuration"
+        super().__init__(message, remedy=remedy, file=file, **address)
+
+    @classmethod
+    def of(cls, path: str, message: str, remedy: str | None = None) -> Self:
+        """An error of a single fault."""
+        return cls([Fault(path, message, remedy)])
+
+    def __str__(self) -> str:
+        return "\n".join([super().__str__(), *(f"  {fault}" for fault in self.faults)])
+
+    def to_json(self) -> dict[str, Any]:
+        return {**super().to_json(), "faults": [asdict(fault) for fault in self.faults]}
+
+
+class Refused(KsegError):  # noqa: N818
+    """State does not agree or data is lost: going on would guess. `code` names the reason for machines.
+
+    Args:
+        code: kebab-case reason, stable across releases (`topic-recreated`, `group-has-members`, `table-restored` …).
+        message: what was found and what was expected.
+    """
+
+    exit_code = ExitCode.REFUSED
+
+    def __init__(self, code: str, message: str, *, remedy: str | None = None, **address: AddressValue | None) -> None:
+        super().__init__(message, remedy=remedy, **address)
+        self.code = code
+
+    def to_json(self) -> dict[str, Any]:
+        return {**super().to_json(), "code": self.code}
+
+
+class RetriableFailure(KsegError):  # noqa: N818
+    """A broker or a store did not answer within the deadline; nothing was decided that a rerun would not take up."""
+
+    exit_code = ExitCode.RETRIABLE
+    retriable = True
+
+
+class AnotherRunActive(KsegError):  # noqa: N818
+    """The lease of this job and chain is live and belongs to another run.
+
+    Args:
+        owner: who holds it (host, process, run), as the ledger tells.
+        until: when it expires unless renewed (aware, UTC).
+    """
+
+    exit_code = ExitCode.ANOTHER_RUN_ACTIVE
+    retriable = True
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        owner: str | None = None,
+        until: datetime | None = None,
+        remedy: str | None = "wait for the other run, or pass --take-over when it is known to be dead",
+        **address: AddressValue | None,
+    ) -> None:
+        super().__init__(message, remedy=remedy, owner=owner, until=until.isoformat() if until else None, **address)
+        self.owner = owner
+        self.until = until
