@@ -1,0 +1,494 @@
+"""Everything that can stand in a ledger: one frozen dataclass for each kind of event, and the values they carry.
+
+An event says that something *has happened*; it is never changed or taken back. What a job's ledger means is the fold
+of its events in their order (`etl.ledger.state`), which also says what may follow what.
+
+    lease      leased, renewed, released
+    run        planned, reconfigured, landed, accounted, account_failed, account_cleared, offsets_committed, finished,
+               refused, abandoning, abandoned
+    partition  base_pinned, boundary_pinned, offsets_given_up, offsets_reclaimed, group_offsets_accepted, topic_seen
+    upkeep     summary
+
+Every event carries `chain` (whose lease it was written under: `INCREMENTAL`, or the run id of a backfill or interval
+run), `run_id` ("" where it belongs to no run), and `owner` and `attempt`, which say who wrote it: attempts are counted
+per chain by the ledger, one a lease. The store adds the job, the sequence number and the time.
+
+Where a value is kept by partition, the attribute is a `{TopicPartition: value}` dictionary, and its JSON is nested as
+Kafka users know it: `{"orders": {"0": 23}}`. All times are milliseconds since the epoch where the name ends in `_ms`
+and aware UTC datetimes elsewhere; all range ends are exclusive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from uuid import UUID
+
+from pydantic import BeforeValidator, ConfigDict, PlainSerializer
+
+from client.partition import TopicPartition
+from etl.ranges import OffsetRange, OffsetSet
+
+INCREMENTAL = "incremental"
+"""The chain of a job's scheduled runs. Any other chain is called like its only run."""
+
+Mode = Literal["incremental", "interval", "backfill-missing", "backfill-replace", "backfill-append"]
+BaseReason = Literal["group", "configured", "earliest", "accepted"]
+GivenUpReason = Literal["retention", "gap", "group-offsets-accepted"]
+Equation = Literal["offsets", "rows"]
+
+V = TypeVar("V")
+
+
+def _by_topic(flat: Mapping[TopicPartition, Any]) -> dict[str, dict[str, Any]]:
+    nested: dict[str, dict[str, Any]] = {}
+    for (topic, partition), value in sorted(flat.items(), key=lambda item: item[0]):
+        nested.setdefault(topic, {})[str(partition)] = value
+    return nested
+
+
+def _by_partition(value: Any) -> Any:
+    if not isinstance(value, Mapping) or any(isinstance(key, tuple) for key in value):
+        return value
+    return {TopicPartition(topic, int(p)): v for topic, partitions in value.items() for p, v in partitions.items()}
+
+
+ByPartition = Annotated[dict[TopicPartition, V], BeforeValidator(_by_partition), PlainSerializer(_by_topic)]
+"""`{TopicPartition: V}` in Python, `{topic: {partition: V}}` in JSON."""
+
+OffsetIntervals = Annotated[
+    OffsetSet,
+    BeforeValidator(lambda value: value if isinstance(value, OffsetSet) else OffsetSet.from_json(value)),
+    PlainSerializer(OffsetSet.to_json),
+]
+"""An OffsetSet in Python, `[[start, end], …]` in JSON."""
+
+
+class _Strict:
+    """Unknown fields are an error: a field that this release does not know may decide something."""
+
+    __slots__ = ()
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+
+# --- values ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRange(_Strict):
+    """One range that a run has pinned.
+
+    leader_epoch: of the partition's leader when the end was pinned; -1 where the broker tells none.
+    table: the target (path or name) that its rows go to.
+    """
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    leader_epoch: int = -1
+    table: str | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start <= self.end:
+            raise ValueError(f"not an offset range: {self.topic}-{self.partition} [{self.start}, {self.end})")
+
+    @property
+    def tp(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def length(self) -> int:
+        return self.end - self.start
+
+    @property
+    def range(self) -> OffsetRange:
+        return OffsetRange(self.topic, self.partition, self.start, self.end)
+
+
+@dataclass(frozen=True, slots=True)
+class RangeCounts(_Strict):
+    """What was found in a range, in offsets; the five add up to its length, or the account has failed.
+
+    data: records decoded. control: transaction markers. aborted: records of aborted transactions, left out.
+    dead_lettered: records that could not be decoded and went to the dead letters. absent: offsets that no batch held.
+    """
+
+    data: int = 0
+    control: int = 0
+    aborted: int = 0
+    dead_lettered: int = 0
+    absent: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.data + self.control + self.aborted + self.dead_lettered + self.absent
+
+    def __add__(self, other: RangeCounts) -> RangeCounts:
+        return RangeCounts(
+            self.data + other.data,
+            self.control + other.control,
+            self.aborted + other.aborted,
+            self.dead_lettered + other.dead_lettered,
+            self.absent + other.absent,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RangeAccount(_Strict):
+    """One planned range and its counts."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    counts: RangeCounts
+
+    @property
+    def tp(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def balanced(self) -> bool:
+        return self.counts.total == self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionIdentity(_Strict):
+    """A partition as it was last seen: the leader's epoch (-1: not told) and the end offset that a plan saw."""
+
+    leader_epoch: int = -1
+    end_offset: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class TopicIdentity(_Strict):
+    """What tells a topic from another one of the same name.
+
+    topic_id: None where the broker knows no topic ids (before Kafka 2.8); leader epochs have to do then.
+    """
+
+    topic_id: UUID | None = None
+    cluster_id: str | None = None
+    partitions: dict[int, PartitionIdentity] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TableState(_Strict):
+    """A Delta table as a run saw or left it.
+
+    id: the id in its metadata. version: of its log. rows: by its statistics; None where files carry none.
+    """
+
+    id: str
+    version: int
+    rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableCommit(_Strict):
+    """One run's commit to one table.
+
+    version: the Delta version that holds the rows. rows: added by this commit (its numRecords added up).
+    after: the table as this commit left it (id, version, rows in all), which later plans are compared with.
+    removed: rows that the same commit removed (`replace`).
+    found: True where a commit of an earlier attempt was found by its app transaction and none was made now.
+    """
+
+    version: int
+    rows: int
+    after: TableState
+    removed: int = 0
+    files: int = 0
+    bytes: int = 0
+    found: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffset(_Strict):
+    """An offset of the consumer group, as committed."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack(_Strict):
+    """Offsets between the last stable offset and the high watermark when the end was pinned."""
+
+    last_stable_offset: int
+    high_watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan(_Strict):
+    """All that a run has pinned before it writes anything; who takes the run up reads it from here.
+
+    app_id, app_version: the app transaction of the run's commit in every target table.
+    config_hash: of what decides the rows. pinned_config: the job file as JSON, with references in place of secrets.
+    topics: identities that were compared. tables: target tables before the run; None: the table did not exist.
+    asked: what a backfill or interval run was asked for, as JSON; "" for an incremental run.
+    group: the consumer group; commit_offsets: whether the run ends with a commit of the group's offsets.
+    """
+
+    run_id: str
+    mode: Mode
+    chain: str
+    app_id: str
+    app_version: int
+    config_hash: str
+    pinned_config: str
+    cluster_id: str | None
+    topics: dict[str, TopicIdentity]
+    ranges: tuple[PlannedRange, ...]
+    tables: dict[str, TableState | None]
+    held_back: ByPartition[HeldBack] = field(default_factory=dict)
+    asked: str = ""
+    group: str | None = None
+    commit_offsets: bool = True
+
+    def offsets(self) -> dict[TopicPartition, OffsetSet]:
+        """The planned ranges as one set for each partition."""
+        intervals: dict[TopicPartition, list[tuple[int, int]]] = {}
+        for planned in self.ranges:
+            intervals.setdefault(planned.tp, []).append((planned.start, planned.end))
+        return {tp: OffsetSet.of(of_one) for tp, of_one in intervals.items()}
+
+
+# --- events ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event(_Strict):
+    """Base of all events. `KIND` is the name in the ledger's `kind` column."""
+
+    KIND: ClassVar[str]
+
+    chain: str = INCREMENTAL
+    run_id: str = ""
+    owner: str = ""
+    attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leased(Event):
+    """The chain's lease was taken; `attempt` is one above that of the lease before.
+
+    duration: seconds that it lives unless renewed. taken_from: owner whose live or expired lease was taken over.
+    forced: it was live, and somebody said --take-over.
+    """
+
+    KIND = "leased"
+
+    duration: float
+    taken_from: str | None = None
+    forced: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renewed(Event):
+    """The holder lives: the lease's duration counts from this event on."""
+
+    KIND = "renewed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Released(Event):
+    """The holder gave the lease back."""
+
+    KIND = "released"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned(Event):
+    """A run was pinned. Nothing has been written to any table for it yet."""
+
+    KIND = "planned"
+
+    plan: RunPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconfigured(Event):
+    """An unfinished run that has landed nothing goes on with a new configuration; its ranges stay as planned.
+
+    A table that only the new configuration names comes with its state; ranges may change their table.
+    """
+
+    KIND = "reconfigured"
+
+    config_hash: str
+    pinned_config: str
+    ranges: tuple[PlannedRange, ...]
+    tables: dict[str, TableState | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landed(Event):
+    """The run's commit to one table is durable."""
+
+    KIND = "landed"
+
+    table: str
+    commit: TableCommit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accounted(Event):
+    """Both equations of the account hold; the run's ranges count as landed from here on.
+
+    ranges: every planned range with its counts. rows_in, rows_out: into and out of the transform.
+    gaps: absent offsets of topics that are not compacted, where `on_gap: record` let them pass; the first few thousand.
+    """
+
+    KIND = "accounted"
+
+    ranges: tuple[RangeAccount, ...]
+    rows_in: int
+    rows_out: int
+    gaps: tuple[OffsetRange, ...] = ()
+
+    @property
+    def counts(self) -> RangeCounts:
+        """Added up over all ranges."""
+        return sum((account.counts for account in self.ranges), RangeCounts())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountFailed(Event):
+    """An equation of the account does not hold. Lasting: nothing is committed over it until it is cleared.
+
+    equation: `offsets` (before the first table commit) or `rows` (after the last).
+    """
+
+    KIND = "account_failed"
+
+    equation: Equation
+    reason: str
+    ranges: tuple[RangeAccount, ...] = ()
+    rows_in: int | None = None
+    rows_out: int | None = None
+    gaps: tuple[OffsetRange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountCleared(Event):
+    """The run may read its ranges and account again: somebody repaired it, or changed the configuration."""
+
+    KIND = "account_cleared"
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsCommitted(Event):
+    """The group's offsets were committed; `offsets` is all that stood in the commit."""
+
+    KIND = "offsets_committed"
+
+    group: str
+    how: Literal["transactional", "plain"]
+    offsets: ByPartition[GroupOffset]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished(Event):
+    """The run is complete. seconds: by phase, for people."""
+
+    KIND = "finished"
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRefused(Event):
+    """A run was refused (exit 3). A note: a planned run stays unfinished, since tables may hold rows of it."""
+
+    KIND = "refused"
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Abandoning(Event):
+    """Removing the run's rows begins. Without this, a crash in between would make a run whose rows are gone look
+    landed by its app transaction. Only `abandoned` may follow."""
+
+    KIND = "abandoning"
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Abandoned(Event):
+    """The run's rows are gone from all tables; its ranges are open again and its number stays used.
+
+    tables: the tables as the removal left them.
+    """
+
+    KIND = "abandoned"
+
+    tables: dict[str, TableState] = field(default_factory=dict)
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BasePinned(Event):
+    """Where the job begins in each partition. Pinned once; only `accepted` (group offsets) may move a base."""
+
+    KIND = "base_pinned"
+
+    bases: ByPartition[int]
+    reason: BaseReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundaryPinned(Event):
+    """The offset that a point in time means in each partition, shared by the intervals on both of its sides."""
+
+    KIND = "boundary_pinned"
+
+    time_ms: int
+    offsets: ByPartition[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsGivenUp(Event):
+    """Offsets that the incremental chain passes over without reading them. A later backfill may still land them."""
+
+    KIND = "offsets_given_up"
+
+    ranges: tuple[OffsetRange, ...]
+    reason: GivenUpReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsReclaimed(Event):
+    """Offsets given up before that are to be read after all (the group's offset was set back and accepted)."""
+
+    KIND = "offsets_reclaimed"
+
+    ranges: tuple[OffsetRange, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupOffsetsAccepted(Event):
+    """Group offsets that are not the framework's own were accepted as they stand (--accept-group-offsets)."""
+
+    KIND = "group_offsets_accepted"
+
+    group: str
+    offsets: ByPartition[GroupOffset]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSeen(Event):
+    """Topics as a plan saw them; partitions that are not named keep what was known."""
+
+    KIND = "topic_seen"
+
+    topics: dict[str, TopicIdentity]
