@@ -1,0 +1,100 @@
+"""What can go wrong between values and bytes.
+
+    ProtocolError
+    ├── DecodeError             the peer's bytes are no message of this shape
+    ├── EncodeError             our values fit no message of this version
+    │   └── UnsupportedFieldError   a field is set that this version cannot carry
+    └── UnsupportedVersionError     no version of an API that both sides speak, or one that has no definition
+
+None of them is retriable by sending the same again. All of them survive pickling with their address, since tasks
+hand them from worker processes to the driver.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class ProtocolError(Exception):
+    """Base of this package's errors.
+
+    `reason` says what is wrong, `message` names the message class ("" where unknown), `version` is the API version
+    (-1 where unknown).
+    """
+
+    retriable: ClassVar[bool] = False
+
+    def __init__(self, reason: str, *, message: str = "", version: int = -1) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.message = message
+        self.version = version
+
+    def __str__(self) -> str:
+        return f"{self._address()}: {self.reason}" if self.message else self.reason
+
+    def _address(self) -> str:
+        return f"{self.message} v{self.version}" if self.version >= 0 else self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.args, dict(self.__dict__))
+
+
+class DecodeError(ProtocolError):
+    """Bytes that are no message of the expected shape.
+
+    `position` is the byte where reading stopped, counted from the start of the data that was handed in (for a whole
+    response: from the correlation id on).
+    """
+
+    def __init__(self, reason: str, position: int, *, message: str = "", version: int = -1) -> None:
+        super().__init__(reason, message=message, version=version)
+        self.position = position
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} (at byte {self.position})"
+
+
+class EncodeError(ProtocolError):
+    """A value that cannot be written: out of range, of the wrong type, null where null does not exist.
+
+    `field` is its path within the message, such as `topics[0].partitions[2].fetch_offset`.
+    """
+
+    def __init__(self, reason: str, *, field: str = "", message: str = "", version: int = -1) -> None:
+        super().__init__(reason, message=message, version=version)
+        self.field = field
+
+    def _address(self) -> str:
+        return f"{super()._address()} {self.field}".rstrip()
+
+
+class UnsupportedFieldError(EncodeError):
+    """A field holds something else than its default, and the version has no place for it."""
+
+
+class UnsupportedVersionError(ProtocolError):
+    """The API exists in no version that both sides speak, or the version asked for has no definition here.
+
+    `ours` and `theirs` are (lowest, highest), `theirs` is None where the peer does not offer the API at all.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        message: str,
+        version: int = -1,
+        ours: tuple[int, int] | None = None,
+        theirs: tuple[int, int] | None = None,
+    ) -> None:
+        super().__init__(reason, message=message, version=version)
+        self.ours = ours
+        self.theirs = theirs
+
+
+def _rebuild(kind: type[ProtocolError], args: tuple[Any, ...], state: dict[str, Any]) -> ProtocolError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error

@@ -1,0 +1,150 @@
+"""Fetch (API key 1): reads record sets.
+
+    v4   isolation level, last stable offset, aborted transactions (KIP-98); the oldest version that 4.0 takes
+    v5   log start offset
+    v7   fetch sessions (KIP-227)
+    v8   throttles after the answer
+    v9   the leader epoch that the reader believes in (KIP-320)
+    v10  zstd (KIP-110)
+    v11  rack, preferred replica (KIP-392)
+    v12  flexible; epoch of the last record read, diverging epoch, current leader
+    v13  topics by id (KIP-516)
+    v14  OFFSET_MOVED_TO_TIERED_STORAGE (KIP-405)
+    v15  who follows stands in `replica_state` (KIP-903)
+    v16  the answer tells where new leaders listen (KIP-951)
+    v17  directory of the following replica (KIP-853)
+    v18  high watermark of the following replica (KIP-1166)
+
+A reader without a session sends session id 0 and epoch -1. The last batch of a record set may be cut short, and a
+first batch larger than every limit comes whole, so that a reader always gets on.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from client.protocol.fields import ByteString, array, int8, int16, int32, int64, record_set, string, struct, uuid
+from client.protocol.schema import Request, Response, Struct
+
+
+class FetchRequest(Request["FetchResponse"], key=1, versions="4-18", flexible="12+"):
+    """Where to read, and how long to wait for how much."""
+
+    class ReplicaState(Struct):
+        """Of a following broker; a consumer leaves it alone."""
+
+        replica_id: int = int32("15+", default=-1)
+        replica_epoch: int = int64("15+", default=-1)
+
+    class FetchTopic(Struct):
+        """A topic: by name up to v12, by id from v13."""
+
+        class FetchPartition(Struct):
+            """`partition_max_bytes` is a wish: the first batch comes whole."""
+
+            partition: int = int32("0+")
+            current_leader_epoch: int = int32("9+", default=-1, ignorable=True)
+            fetch_offset: int = int64("0+")
+            last_fetched_epoch: int = int32("12+", default=-1)
+            log_start_offset: int = int64("5+", default=-1, ignorable=True)
+            partition_max_bytes: int = int32("0+")
+            replica_directory_id: UUID = uuid("17+", tag=0, ignorable=True)
+            high_watermark: int = int64("18+", default=9223372036854775807, tag=1, ignorable=True)
+
+        topic: str = string("0-12", ignorable=True)
+        topic_id: UUID = uuid("13+", ignorable=True)
+        partitions: list[FetchPartition] = array(FetchPartition, "0+")
+
+    class ForgottenTopic(Struct):
+        """What leaves the fetch session."""
+
+        topic: str = string("7-12", ignorable=True)
+        topic_id: UUID = uuid("13+", ignorable=True)
+        partitions: list[int] = array(int32, "7+")
+
+    FetchPartition = FetchTopic.FetchPartition
+
+    cluster_id: str | None = string("12+", nullable="12+", default=None, tag=0, ignorable=True)
+    replica_id: int = int32("0-14", default=-1)
+    replica_state: ReplicaState = struct(ReplicaState, "15+", tag=1)
+    max_wait_ms: int = int32("0+")
+    min_bytes: int = int32("0+")
+    max_bytes: int = int32("3+", default=0x7FFFFFFF, ignorable=True)
+    isolation_level: int = int8("4+", ignorable=True)
+    session_id: int = int32("7+", ignorable=True)
+    session_epoch: int = int32("7+", default=-1, ignorable=True)
+    topics: list[FetchTopic] = array(FetchTopic, "0+")
+    forgotten_topics_data: list[ForgottenTopic] = array(ForgottenTopic, "7+")
+    rack_id: str = string("11+", ignorable=True)
+
+
+class FetchResponse(Response, key=1, versions="4-18", flexible="12+"):
+    """Record sets per partition."""
+
+    class FetchableTopicResponse(Struct):
+        """A topic: by name up to v12, by id from v13."""
+
+        class PartitionData(Struct):
+            """`records` is a view of the response's bytes. `aborted_transactions` overlap what was returned."""
+
+            class EpochEndOffset(Struct):
+                """From here on the reader's log and the leader's differ."""
+
+                epoch: int = int32("12+", default=-1)
+                end_offset: int = int64("12+", default=-1)
+
+            class LeaderIdAndEpoch(Struct):
+                """Who leads now; -1 where it is not known."""
+
+                leader_id: int = int32("12+", default=-1)
+                leader_epoch: int = int32("12+", default=-1)
+
+            class SnapshotId(Struct):
+                """Of the metadata log."""
+
+                end_offset: int = int64("0+", default=-1)
+                epoch: int = int32("0+", default=-1)
+
+            class AbortedTransaction(Struct):
+                """`first_offset` is the transaction's first record in this partition; its marker ends it."""
+
+                producer_id: int = int64("4+")
+                first_offset: int = int64("4+")
+
+            partition_index: int = int32("0+")
+            error_code: int = int16("0+")
+            high_watermark: int = int64("0+")
+            last_stable_offset: int = int64("4+", default=-1, ignorable=True)
+            log_start_offset: int = int64("5+", default=-1, ignorable=True)
+            diverging_epoch: EpochEndOffset = struct(EpochEndOffset, "12+", tag=0)
+            current_leader: LeaderIdAndEpoch = struct(LeaderIdAndEpoch, "12+", tag=1)
+            snapshot_id: SnapshotId = struct(SnapshotId, "12+", tag=2)
+            aborted_transactions: list[AbortedTransaction] | None = array(
+                AbortedTransaction, "4+", nullable="4+", ignorable=True
+            )
+            preferred_read_replica: int = int32("11+", default=-1)
+            records: ByteString | None = record_set("0+", nullable="0+")
+
+        topic: str = string("0-12", ignorable=True)
+        topic_id: UUID = uuid("13+", ignorable=True)
+        partitions: list[PartitionData] = array(PartitionData, "0+")
+
+    class NodeEndpoint(Struct):
+        """Where a broker named in `current_leader` listens."""
+
+        node_id: int = int32("16+")
+        host: str = string("16+")
+        port: int = int32("16+")
+        rack: str | None = string("16+", nullable="16+", default=None)
+
+    EpochEndOffset = FetchableTopicResponse.PartitionData.EpochEndOffset
+    LeaderIdAndEpoch = FetchableTopicResponse.PartitionData.LeaderIdAndEpoch
+    SnapshotId = FetchableTopicResponse.PartitionData.SnapshotId
+    AbortedTransaction = FetchableTopicResponse.PartitionData.AbortedTransaction
+    PartitionData = FetchableTopicResponse.PartitionData
+
+    throttle_time_ms: int = int32("1+", ignorable=True)
+    error_code: int = int16("7+", ignorable=True)
+    session_id: int = int32("7+")
+    responses: list[FetchableTopicResponse] = array(FetchableTopicResponse, "0+")
+    node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "16+", tag=0)

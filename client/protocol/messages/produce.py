@@ -1,0 +1,97 @@
+"""Produce (API key 0): appends record batches.
+
+    v3   transactional id, record batches of magic 2 (KIP-98); the oldest version that brokers from 4.0 on take
+    v5   the answer tells the log start offset
+    v6   throttles after the answer
+    v7   zstd (KIP-110)
+    v8   the answer names the records that a batch was refused for (KIP-467)
+    v9   flexible
+    v10  the answer tells the new leader when this broker is not it (KIP-951)
+    v11  TRANSACTION_ABORTABLE (KIP-890)
+    v12  a transactional request adds its partitions to the transaction by itself: `versions` tells when
+    v13  topics by id (KIP-516)
+
+With `acks` 0 there is no answer at all.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from client.protocol.fields import ByteString, array, int16, int32, int64, record_set, string, struct, uuid
+from client.protocol.schema import Request, Response, Struct
+
+
+class ProduceRequest(Request["ProduceResponse"], key=0, versions="3-13", flexible="9+"):
+    """Record sets per partition."""
+
+    class TopicProduceData(Struct):
+        """A topic: by name up to v12, by id from v13."""
+
+        class PartitionProduceData(Struct):
+            """One partition's record set."""
+
+            index: int = int32("0+")
+            records: ByteString | None = record_set("0+", nullable="0+")
+
+        name: str = string("0-12", ignorable=True)
+        topic_id: UUID = uuid("13+", ignorable=True)
+        partition_data: list[PartitionProduceData] = array(PartitionProduceData, "0+")
+
+    PartitionProduceData = TopicProduceData.PartitionProduceData
+
+    transactional_id: str | None = string("3+", nullable="3+", default=None)
+    acks: int = int16("0+")
+    timeout_ms: int = int32("0+")
+    topic_data: list[TopicProduceData] = array(TopicProduceData, "0+")
+
+
+class ProduceResponse(Response, key=0, versions="3-13", flexible="9+"):
+    """Where the batches went, or why they did not."""
+
+    class TopicProduceResponse(Struct):
+        """A topic: by name up to v12, by id from v13."""
+
+        class PartitionProduceResponse(Struct):
+            """`log_append_time_ms` is -1 unless the topic's timestamps are the broker's."""
+
+            class BatchIndexAndErrorMessage(Struct):
+                """A record that its batch was refused for."""
+
+                batch_index: int = int32("8+")
+                batch_index_error_message: str | None = string("8+", nullable="8+", default=None)
+
+            class LeaderIdAndEpoch(Struct):
+                """Who leads now; -1 where it is not known."""
+
+                leader_id: int = int32("10+", default=-1)
+                leader_epoch: int = int32("10+", default=-1)
+
+            index: int = int32("0+")
+            error_code: int = int16("0+")
+            base_offset: int = int64("0+")
+            log_append_time_ms: int = int64("2+", default=-1, ignorable=True)
+            log_start_offset: int = int64("5+", default=-1, ignorable=True)
+            record_errors: list[BatchIndexAndErrorMessage] = array(BatchIndexAndErrorMessage, "8+", ignorable=True)
+            error_message: str | None = string("8+", nullable="8+", default=None, ignorable=True)
+            current_leader: LeaderIdAndEpoch = struct(LeaderIdAndEpoch, "10+", tag=0)
+
+        name: str = string("0-12", ignorable=True)
+        topic_id: UUID = uuid("13+", ignorable=True)
+        partition_responses: list[PartitionProduceResponse] = array(PartitionProduceResponse, "0+")
+
+    class NodeEndpoint(Struct):
+        """Where a broker named in `current_leader` listens."""
+
+        node_id: int = int32("10+")
+        host: str = string("10+")
+        port: int = int32("10+")
+        rack: str | None = string("10+", nullable="10+", default=None)
+
+    BatchIndexAndErrorMessage = TopicProduceResponse.PartitionProduceResponse.BatchIndexAndErrorMessage
+    LeaderIdAndEpoch = TopicProduceResponse.PartitionProduceResponse.LeaderIdAndEpoch
+    PartitionProduceResponse = TopicProduceResponse.PartitionProduceResponse
+
+    responses: list[TopicProduceResponse] = array(TopicProduceResponse, "0+")
+    throttle_time_ms: int = int32("1+", ignorable=True)
+    node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "10+", tag=0)

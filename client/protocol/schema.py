@@ -1,0 +1,114 @@
+"""Classes that are message definitions.
+
+`StructType` turns the fields of a class body (see `fields`) into slots and a keyword constructor in which everything
+has its Kafka default. Instances hold values and nothing else: how they become bytes is `codec`'s work, and one class
+serves all versions of its message.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar, Generic, TypeVar, dataclass_transform
+
+from client.protocol.fields import Field, Versions
+
+_SHOWN_BYTES = 32
+
+
+@dataclass_transform(kw_only_default=True, eq_default=True)
+class StructType(type):
+    """Collects the `Field`s of a class body into `FIELDS`, in wire order, and gives the class slots of their names."""
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> StructType:
+        fields = tuple(replace(value, name=key) for key, value in namespace.items() if isinstance(value, Field))
+        body = {key: value for key, value in namespace.items() if not isinstance(value, Field)}
+        body["__slots__"] = tuple(field.name for field in fields)
+        body["FIELDS"] = fields
+        if fields:
+            body["__init__"] = _constructor(fields)
+        return super().__new__(mcs, name, bases, body, **options)
+
+
+class _Unset:
+    """Stands for "not given" where the default is mutable."""
+
+    def __repr__(self) -> str:
+        return "<default>"
+
+
+def _constructor(fields: tuple[Field, ...]) -> Any:
+    """`__init__(self, *, …)`, generated for its speed and its signature."""
+    unset = _Unset()
+    names: dict[str, Any] = {"unset": unset}
+    parameters, body = [], []
+    for field in fields:
+        mutable = field.kind in ("array", "struct") and field.default is not None
+        names[f"default_{field.name}"] = unset if mutable else field.default
+        names[f"fresh_{field.name}"] = field.fresh_default
+        parameters.append(f"{field.name}=default_{field.name}")
+        value = f"fresh_{field.name}() if {field.name} is unset else {field.name}" if mutable else field.name
+        body.append(f"    self.{field.name} = {value}")
+    source = f"def __init__(self, *, {', '.join(parameters)}):\n" + "\n".join(body)
+    exec(source, names)
+    return names["__init__"]
+
+
+class Struct(metaclass=StructType):
+    """A group of fields. Equal when class and all values are; not hashable, since values may change."""
+
+    FIELDS: ClassVar[tuple[Field, ...]]
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, field.name) == getattr(other, field.name) for field in self.FIELDS)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        """What differs from the defaults, long byte strings by their length."""
+        values = ((field.name, getattr(self, field.name), field.fresh_default()) for field in self.FIELDS)
+        shown = ", ".join(f"{name}={_shown(value)}" for name, value, default in values if value != default)
+        return f"{type(self).__qualname__}({shown})"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"<{len(value)} bytes>" if len(value) > _SHOWN_BYTES else repr(bytes(value))
+    return repr(value)
+
+
+class Message(Struct):
+    """A struct that stands at the top of a frame: it knows in which versions it exists, and which are flexible."""
+
+    VERSIONS: ClassVar[Versions]
+    FLEXIBLE: ClassVar[Versions]
+
+    def __init_subclass__(cls, *, versions: str | None = None, flexible: str = "none") -> None:
+        super().__init_subclass__()
+        if versions is not None:
+            cls.VERSIONS = Versions.parse(versions)
+            cls.FLEXIBLE = Versions.parse(flexible)
+
+
+class Response(Message):
+    """Base of all responses; `KEY` is the API key."""
+
+    KEY: ClassVar[int]
+
+    def __init_subclass__(cls, *, key: int = -1, versions: str | None = None, flexible: str = "none") -> None:
+        super().__init_subclass__(versions=versions, flexible=flexible)
+        cls.KEY = key
+
+
+R_co = TypeVar("R_co", bound=Response, covariant=True)
+
+
+class Request(Message, Generic[R_co]):
+    """Base of all requests; `KEY` is the API key, the type parameter is the response that answers it."""
+
+    KEY: ClassVar[int]
+
+    def __init_subclass__(cls, *, key: int = -1, versions: str | None = None, flexible: str = "none") -> None:
+        super().__init_subclass__(versions=versions, flexible=flexible)
+        cls.KEY = key
