@@ -1,0 +1,75 @@
+"""What can go wrong between a planned range and its rows. All cross from a worker to the driver (`carrier`)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from etl.errors import ConfigurationError, KsegError, Refused, RetriableFailure
+
+LossReason = Literal["retention", "truncation"]
+
+
+class OffsetsLost(Refused):
+    """Offsets of a range are not in the log any more: `[first, last)`, `last` exclusive.
+
+    reason: `retention` where the log starts above them now, `truncation` where it ends below them.
+    """
+
+    def __init__(self, topic: str, partition: int, first: int, last: int, reason: LossReason = "retention") -> None:
+        why = "the log starts above them now" if reason == "retention" else "the log ends below them"
+        super().__init__(
+            "data-lost",
+            f"offsets {first} to {last - 1} cannot be read any more: {why}",
+            remedy="to go on without them and have the loss recorded, set on_data_loss: record (failOnDataLoss=false)",
+            topic=topic,
+            partition=partition,
+            offset=first,
+        )
+        self.first = first
+        self.last = last
+        self.reason = reason
+
+
+class NoProgress(RetriableFailure):
+    """A broker kept answering without records although the range is not at its end."""
+
+    def __init__(self, topic: str, partition: int, offset: int, end: int, seconds: float) -> None:
+        super().__init__(
+            f"no records for {seconds:.0f} s at offset {offset}, the range ends at {end}",
+            remedy="check the partition's leader and replicas; the same command may succeed later",
+            topic=topic,
+            partition=partition,
+            offset=offset,
+        )
+
+
+class ArrowStepFailed(KsegError):
+    """An Arrow step of the transform raised, or gave something that is no RecordBatch of the declared schema."""
+
+
+class OutcomesIncomplete(RetriableFailure):
+    """Not every task told what it read, so the rows cannot be accounted for."""
+
+
+class OutcomesDisagree(RetriableFailure):
+    """Two attempts of one task read different things, and nobody can tell which of them fed the output."""
+
+
+class WorkerFailed(KsegError):
+    """A task failed in a way that has no type of its own here; the message is the worker's."""
+
+
+class TimeNotFound(ConfigurationError):
+    """No record at or after the time that reading is to start at."""
+
+
+__all__ = [
+    "ArrowStepFailed",
+    "LossReason",
+    "NoProgress",
+    "OffsetsLost",
+    "OutcomesDisagree",
+    "OutcomesIncomplete",
+    "TimeNotFound",
+    "WorkerFailed",
+]

@@ -1,0 +1,237 @@
+"""From what a user asked for to partitions and concrete offsets.
+
+Two questions, each answered by the brokers at one moment: *which partitions* (`resolve_topics`) and *where does reading
+start or end in each* (`resolve_offsets`). What they mean is what Spark's Kafka source means by the same words: a
+pattern is found anywhere in a topic's name, and never finds an internal topic; a time stands for the first record at or
+after it; -2 is the earliest offset, -1 the latest. Under read_committed the latest offset is the last stable one, so
+that everything below an end is decided (ListOffsets with that isolation level, KIP-98).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from client import Cluster, TopicPartition
+from client.cluster import TopicMetadata
+from client.errors import UnknownTopic, error_from_code
+from client.offsets import EARLIEST, LATEST, committed_offsets, list_offsets
+from etl.errors import ConfigurationError
+from etl.source.errors import TimeNotFound
+from etl.times import epoch_millis
+
+IsolationLevel = Literal["read_committed", "read_uncommitted"]
+
+
+@dataclass(frozen=True)
+class AtOffsets:
+    """An offset for each partition; `EARLIEST` (-2) and `LATEST` (-1) stand for the log's edges."""
+
+    offsets: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True)
+class AtTime:
+    """The first record at or after a time, in milliseconds since 1970, for all partitions or for each.
+
+    otherwise: what stands in where no record is that young: the latest offset, or a refusal (`TimeNotFound`).
+    """
+
+    millis: int | Mapping[TopicPartition, int]
+    otherwise: Literal["latest", "error"] = "latest"
+
+    def of(self, partition: TopicPartition) -> int:
+        return self.millis if isinstance(self.millis, int) else self.millis[partition]
+
+
+OffsetSpec = Literal["earliest", "latest", "committed"] | AtOffsets | AtTime
+
+
+@dataclass(frozen=True, slots=True)
+class LogBounds:
+    """Where a partition's log stands: log start <= last stable offset <= high watermark."""
+
+    start: int
+    last_stable: int
+    high_watermark: int
+
+
+def offset_spec(value: str | datetime | Mapping[str, Any]) -> OffsetSpec:
+    """A job file's word for an offset (`earliest`, `{orders: {0: 23}}`, `{timestamp: …}`) as an `OffsetSpec`.
+
+    Raises:
+        ConfigurationError: it is none of the forms.
+    """
+    if value in ("earliest", "latest", "committed"):
+        return value  # type: ignore[return-value]
+    if isinstance(value, Mapping) and set(value) == {"timestamp"} and isinstance(value["timestamp"], datetime):
+        value = value["timestamp"]
+    if isinstance(value, datetime):
+        return AtTime(epoch_millis(value))
+    if isinstance(value, Mapping) and all(isinstance(offsets, Mapping) for offsets in value.values()):
+        return AtOffsets(
+            {TopicPartition(t, int(p)): int(offset) for t, offsets in value.items() for p, offset in offsets.items()}
+        )
+    raise ConfigurationError.of(
+        "", f"{value!r} is no offset", "earliest, latest, committed, {topic: {partition: offset}} or {timestamp: …}"
+    )
+
+
+def resolve_topics(
+    cluster: Cluster,
+    *,
+    topics: Collection[str] | None = None,
+    pattern: str | None = None,
+    assign: Mapping[str, Collection[int]] | None = None,
+) -> dict[TopicPartition, TopicMetadata]:
+    """The partitions that one of the three ways names, sorted, each with its topic's metadata.
+
+    topics: by name; all must exist.
+    pattern: a regular expression found anywhere in the name; internal topics are left out; finding none is no error.
+    assign: these partitions of these topics; all must exist.
+
+    Raises:
+        UnknownTopic: a named topic or partition does not exist.
+        ConfigurationError: not exactly one of the three, or the pattern is no regular expression.
+        KafkaError: the cluster cannot be asked.
+    """
+    if sum(way is not None for way in (topics, pattern, assign)) != 1:
+        raise ConfigurationError("name the partitions in exactly one way: topics, a pattern, or an assignment")
+    if pattern is not None:
+        return _partitions(_matching(cluster, pattern))
+    found = _partitions(_named(cluster, topics if topics is not None else list(assign or ())))
+    if assign is None:
+        return found
+    wanted = [TopicPartition(topic, number) for topic, numbers in assign.items() for number in sorted(set(numbers))]
+    for partition in wanted:
+        if partition not in found:
+            raise UnknownTopic("the topic has no such partition", topic=partition.topic, partition=partition.partition)
+    return {partition: found[partition] for partition in sorted(wanted)}
+
+
+def _matching(cluster: Cluster, pattern: str) -> list[TopicMetadata]:
+    try:
+        expression = re.compile(pattern)
+    except re.error as error:
+        raise ConfigurationError(f"{pattern!r} is no regular expression: {error}") from error
+    known = cluster.metadata(None).topics.values()
+    names = [topic.name for topic in known if not topic.is_internal and expression.search(topic.name)]
+    return _named(cluster, names) if names else []
+
+
+def _named(cluster: Cluster, names: Collection[str]) -> list[TopicMetadata]:
+    known = cluster.metadata(sorted(set(names))).topics
+    result = []
+    for name in sorted(set(names)):
+        topic = known.get(name)
+        if topic is None:
+            raise UnknownTopic("the cluster knows no such topic", topic=name)
+        if topic.error:
+            raise error_from_code(int(topic.error), "asking for a topic's metadata", topic=name)
+        result.append(topic)
+    return result
+
+
+def _partitions(topics: list[TopicMetadata]) -> dict[TopicPartition, TopicMetadata]:
+    return {TopicPartition(topic.name, number): topic for topic in topics for number in sorted(topic.partitions)}
+
+
+def resolve_offsets(
+    cluster: Cluster,
+    spec: OffsetSpec,
+    partitions: Collection[TopicPartition],
+    *,
+    isolation_level: IsolationLevel,
+    group: str | None = None,
+    unnamed: Literal["earliest", "latest", "refuse"] = "refuse",
+) -> dict[TopicPartition, int]:
+    """A concrete offset for every partition, as of now.
+
+    Offsets that a user names are taken as they are: whether they lie inside the log is the caller's to judge (`log_bounds`).
+
+    group: whose committed offsets `committed` means; a partition without one starts at its earliest offset.
+    unnamed: what a partition gets that `AtOffsets` does not name; refusing is what Spark's source does.
+
+    Raises:
+        ConfigurationError: `committed` without a group; `AtOffsets` that names other partitions than these.
+        TimeNotFound: `AtTime(otherwise="error")` and no record is that young.
+        KafkaError: the brokers cannot be asked.
+    """
+    wanted = sorted(partitions)
+    if isinstance(spec, AtOffsets):
+        marks = _named_offsets(spec.offsets, wanted, unnamed)
+    elif isinstance(spec, AtTime):
+        marks = _at_time(cluster, spec, wanted, isolation_level)
+    elif spec == "committed":
+        marks = _committed(cluster, group, wanted)
+    else:
+        marks = dict.fromkeys(wanted, EARLIEST if spec == "earliest" else LATEST)
+    edges = {partition: mark for partition, mark in marks.items() if mark in (EARLIEST, LATEST)}
+    listed = list_offsets(cluster, edges, isolation_level=isolation_level) if edges else {}
+    return {partition: listed[partition].offset if partition in edges else mark for partition, mark in marks.items()}
+
+
+def log_bounds(cluster: Cluster, partitions: Collection[TopicPartition]) -> dict[TopicPartition, LogBounds]:
+    """Log start, last stable offset and high watermark of every partition, as of now. Raises KafkaError."""
+    if not partitions:
+        return {}
+    # In this order, since all three only grow: whatever happens in between, start <= last stable <= high watermark.
+    start, stable, high = (
+        list_offsets(cluster, dict.fromkeys(sorted(partitions), edge), isolation_level=isolation)
+        for edge, isolation in (
+            (EARLIEST, "read_uncommitted"),
+            (LATEST, "read_committed"),
+            (LATEST, "read_uncommitted"),
+        )
+    )
+    return {p: LogBounds(start[p].offset, stable[p].offset, high[p].offset) for p in sorted(partitions)}
+
+
+def _named_offsets(
+    offsets: Mapping[TopicPartition, int], wanted: list[TopicPartition], unnamed: str
+) -> dict[TopicPartition, int]:
+    strangers = sorted(offsets.keys() - set(wanted))
+    missing = sorted(set(wanted) - offsets.keys()) if unnamed == "refuse" else []
+    if strangers or missing:
+        told = [f"names {', '.join(map(str, strangers))}, which are not read"] if strangers else []
+        told += [f"does not name {', '.join(map(str, missing))}"] if missing else []
+        raise ConfigurationError.of(
+            "", f"a map of offsets {' and '.join(told)}", "name every partition that is read; -2 is earliest, -1 latest"
+        )
+    edge = EARLIEST if unnamed == "earliest" else LATEST
+    return {partition: offsets.get(partition, edge) for partition in wanted}
+
+
+def _at_time(
+    cluster: Cluster, spec: AtTime, wanted: list[TopicPartition], isolation_level: IsolationLevel
+) -> dict[TopicPartition, int]:
+    if isinstance(spec.millis, Mapping) and set(spec.millis) != set(wanted):
+        missing = ", ".join(str(p) for p in wanted if p not in spec.millis)
+        strangers = ", ".join(str(p) for p in sorted(spec.millis.keys() - set(wanted)))
+        raise ConfigurationError.of(
+            "", f"a map of times does not fit the partitions (missing: {missing or '-'}; not read: {strangers or '-'})"
+        )
+    if not wanted:
+        return {}
+    found = list_offsets(cluster, {p: spec.of(p) for p in wanted}, isolation_level=isolation_level)
+    for partition in wanted:
+        if found[partition].offset < 0 and spec.otherwise == "error":
+            raise TimeNotFound(
+                f"no record at or after {spec.of(partition)} (milliseconds since 1970)",
+                remedy='start earlier, or set startingOffsetsByTimestampStrategy to "latest"',
+                topic=partition.topic,
+                partition=partition.partition,
+            )
+    return {p: found[p].offset if found[p].offset >= 0 else LATEST for p in wanted}
+
+
+def _committed(cluster: Cluster, group: str | None, wanted: list[TopicPartition]) -> dict[TopicPartition, int]:
+    if not group:
+        raise ConfigurationError("committed offsets are those of a group, and no group is named")
+    if not wanted:
+        return {}
+    committed = committed_offsets(cluster, group, wanted)
+    return {p: committed[p].offset if p in committed and committed[p].offset >= 0 else EARLIEST for p in wanted}
