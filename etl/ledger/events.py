@@ -65,7 +65,7 @@ OffsetIntervals = Annotated[
 """An OffsetSet in Python, `[[start, end], …]` in JSON."""
 
 
-class _Strict:
+class Strict:
     """Unknown fields are an error: a field that this release does not know may decide something."""
 
     __slots__ = ()
@@ -76,7 +76,7 @@ class _Strict:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedRange(_Strict):
+class PlannedRange(Strict):
     """One range that a run has pinned.
 
     leader_epoch: of the partition's leader when the end was pinned; -1 where the broker tells none.
@@ -108,7 +108,7 @@ class PlannedRange(_Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class RangeCounts(_Strict):
+class RangeCounts(Strict):
     """What was found in a range, in offsets; the five add up to its length, or the account has failed.
 
     data: records decoded. control: transaction markers. aborted: records of aborted transactions, left out.
@@ -136,7 +136,7 @@ class RangeCounts(_Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class RangeAccount(_Strict):
+class RangeAccount(Strict):
     """One planned range and its counts."""
 
     topic: str
@@ -155,7 +155,7 @@ class RangeAccount(_Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionIdentity(_Strict):
+class PartitionIdentity(Strict):
     """A partition as it was last seen: the leader's epoch (-1: not told) and the end offset that a plan saw."""
 
     leader_epoch: int = -1
@@ -163,7 +163,7 @@ class PartitionIdentity(_Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class TopicIdentity(_Strict):
+class TopicIdentity(Strict):
     """What tells a topic from another one of the same name.
 
     topic_id: None where the broker knows no topic ids (before Kafka 2.8); leader epochs have to do then.
@@ -175,7 +175,7 @@ class TopicIdentity(_Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class TableState(_Strict):
+class TableState(Strict):
     """A Delta table as a run saw or left it.
 
     id: the id in its metadata. version: of its log. rows: by its statistics; None where files carry none.
@@ -187,7 +187,7 @@ class TableState(_Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class TableCommit(_Strict):
+class TableCommit(Strict):
     """One run's commit to one table.
 
     version: the Delta version that holds the rows. rows: added by this commit (its numRecords added up).
@@ -206,7 +206,7 @@ class TableCommit(_Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class GroupOffset(_Strict):
+class GroupOffset(Strict):
     """An offset of the consumer group, as committed."""
 
     offset: int
@@ -215,7 +215,7 @@ class GroupOffset(_Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class HeldBack(_Strict):
+class HeldBack(Strict):
     """Offsets between the last stable offset and the high watermark when the end was pinned."""
 
     last_stable_offset: int
@@ -223,7 +223,7 @@ class HeldBack(_Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class RunPlan(_Strict):
+class RunPlan(Strict):
     """All that a run has pinned before it writes anything; who takes the run up reads it from here.
 
     app_id, app_version: the app transaction of the run's commit in every target table.
@@ -261,7 +261,7 @@ class RunPlan(_Strict):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event(_Strict):
+class Event(Strict):
     """Base of all events. `KIND` is the name in the ledger's `kind` column."""
 
     KIND: ClassVar[str]

@@ -1,0 +1,362 @@
+"""The meaning of events: `fold` adds them to a state, and refuses what may not follow it.
+
+What may follow what, for one run (anything else is an IllegalStep):
+
+    planned ──► landed* ──► accounted ──► offsets_committed ──► finished
+       │  ▲        │            │                                  ▲
+       │  └────────┤            ├──────────────────────────────────┘      (no group commit asked for)
+       │  account_ │            │
+       │  cleared  ▼            │
+       ├────► account_failed    │
+       │           │            │
+       └───────────┴────────────┴──► abandoning ──► abandoned
+
+`refused` is a note and may stand anywhere. `reconfigured` is for a run that has landed nothing. Once the group's
+offsets are committed a run can only finish.
+
+Beside the order, a step is refused that would break what the planner counts on: one unfinished run a chain; numbers
+without a gap; no offset planned by two runs at once, nor one that has landed (unless the mode says again); accounts
+that balance; bases and boundaries that never change; events written under a lease that is no longer the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from client.partition import TopicPartition
+from etl.ledger import events as ev
+from etl.ledger.errors import IllegalStep, LeaseLost
+from etl.ledger.state import JobState, LeaseState, Phase, RunState, Summary
+from etl.ranges import EMPTY, OffsetSet
+
+MAY_FOLLOW: dict[type[ev.Event], frozenset[Phase]] = {
+    ev.Reconfigured: frozenset({"planned"}),
+    ev.Landed: frozenset({"planned", "landing"}),
+    ev.Accounted: frozenset({"planned", "landing"}),
+    ev.AccountFailed: frozenset({"planned", "landing"}),
+    ev.AccountCleared: frozenset({"account-failed"}),
+    # Offsets are committed again where a partition of the group is about to expire, also after the end of the run.
+    ev.OffsetsCommitted: frozenset({"accounted", "offsets-committed", "finished"}),
+    ev.Finished: frozenset({"accounted", "offsets-committed"}),
+    ev.Abandoning: frozenset({"planned", "landing", "account-failed", "accounted"}),
+    ev.Abandoned: frozenset({"abandoning"}),
+}
+"""The phases of a run that each of its events may follow."""
+
+LANDS_ONCE: frozenset[ev.Mode] = frozenset({"incremental", "interval", "backfill-missing"})
+"""Modes that never plan an offset that has landed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An event as it stands in the ledger.
+
+    at: the writer's clock (aware, UTC). sequence: number of the transition that wrote it.
+    """
+
+    event: ev.Event
+    at: datetime
+    sequence: int
+
+
+def fold(state: JobState, entries: Iterable[Entry]) -> JobState:
+    """The state after these events; the given one is not changed.
+
+    Raises:
+        IllegalStep: an event may not follow what was before it.
+        LeaseLost: an event was written under a lease that was no longer the chain's last.
+    """
+    building = _Building(state)
+    for entry in entries:
+        building.add(entry)
+    return building.result()
+
+
+class _Building:
+    """A state under construction: copies of its dictionaries, changed in place."""
+
+    def __init__(self, state: JobState) -> None:
+        self._take(state)
+
+    def _take(self, state: JobState) -> None:
+        self.state = state
+        self.runs = dict(state.runs)
+        self.leases = dict(state.leases)
+        self.bases = dict(state.bases)
+        self.landed = dict(state.landed_offsets)
+        self.given_up = dict(state.given_up_offsets)
+        self.boundaries = dict(state.boundaries)
+        self.topics = dict(state.topics)
+        self.tables = dict(state.tables)
+        self.committed = {group: dict(offsets) for group, offsets in state.committed.items()}
+        self.number = state.incremental_sequence
+        self.sequence = state.sequence
+        self.updated_at = state.updated_at
+        self.last_refused = state.last_refused
+
+    def result(self) -> JobState:
+        return replace(
+            self.state,
+            sequence=self.sequence,
+            updated_at=self.updated_at,
+            runs=self.runs,
+            leases=self.leases,
+            bases=self.bases,
+            landed_offsets=self.landed,
+            given_up_offsets=self.given_up,
+            boundaries=self.boundaries,
+            topics=self.topics,
+            tables=self.tables,
+            committed=self.committed,
+            incremental_sequence=self.number,
+            last_refused=self.last_refused,
+        )
+
+    def add(self, entry: Entry) -> None:
+        event = entry.event
+        match event:
+            case Summary():
+                self._summary(event)
+            case ev.Leased():
+                self._leased(event, entry.at)
+            case ev.RunRefused():
+                # Needs no lease: who is refused before planning has nothing to protect.
+                self._refused(event)
+            case _:
+                self._under_lease(event)
+                self._held(event, entry.at)
+        self.sequence = entry.sequence
+        self.updated_at = entry.at
+
+    def _held(self, event: ev.Event, at: datetime) -> None:
+        match event:
+            case ev.Renewed():
+                self.leases[event.chain] = replace(self.leases[event.chain], renewed_at=at)
+            case ev.Released():
+                self.leases[event.chain] = replace(self.leases[event.chain], released=True)
+            case ev.Planned():
+                self._planned(event, at)
+            case ev.BasePinned():
+                self._base_pinned(event)
+            case ev.BoundaryPinned():
+                self._boundary_pinned(event)
+            case ev.OffsetsGivenUp():
+                for given in event.ranges:
+                    self.given_up[given.tp] = self.given_up.get(given.tp, EMPTY).add(given.start, given.end)
+            case ev.OffsetsReclaimed():
+                for given in event.ranges:
+                    left = self.given_up.get(given.tp, EMPTY).subtract(OffsetSet.single(given.start, given.end))
+                    self.given_up[given.tp] = left
+            case ev.GroupOffsetsAccepted():
+                self.committed.setdefault(event.group, {}).update(event.offsets)
+            case ev.TopicSeen():
+                self._seen(event.topics)
+            case ev.OffsetsCommitted() if not event.run_id:
+                self.committed.setdefault(event.group, {}).update(event.offsets)
+            case _:
+                self._run_step(event, at)
+
+    # --- leases
+
+    def _leased(self, event: ev.Leased, at: datetime) -> None:
+        before = self.leases.get(event.chain)
+        expected = 1 if before is None else before.attempt + 1
+        if event.attempt != expected:
+            raise self._illegal(event, f"lease number {event.attempt} cannot follow number {expected - 1}")
+        self.leases[event.chain] = LeaseState(
+            chain=event.chain,
+            owner=event.owner,
+            attempt=event.attempt,
+            since=at,
+            renewed_at=at,
+            duration=event.duration,
+        )
+
+    def _under_lease(self, event: ev.Event) -> None:
+        """Fencing: only the last lease of a chain may write for it, whatever the clocks say."""
+        lease = self.leases.get(event.chain)
+        if lease is None:
+            raise LeaseLost(f"{event.KIND} written without a lease", remedy=None, job=self.state.job, chain=event.chain)
+        if (lease.owner, lease.attempt) != (event.owner, event.attempt) or lease.released:
+            raise LeaseLost(
+                f"{event.KIND} refused: the lease number {event.attempt} is no longer held",
+                owner=None if lease.released else lease.owner,
+                until=None if lease.released else lease.until,
+                remedy="run the job again; it takes up what was left",
+                job=self.state.job,
+                chain=event.chain,
+            )
+
+    # --- runs
+
+    def _planned(self, event: ev.Planned, at: datetime) -> None:
+        plan = event.plan
+        if (plan.run_id, plan.chain) != (event.run_id, event.chain):
+            raise self._illegal(event, f"its plan is of run {plan.run_id} of chain {plan.chain}")
+        if (plan.mode == "incremental") != (plan.chain == ev.INCREMENTAL):
+            raise self._illegal(event, f"mode {plan.mode} in chain {plan.chain}")
+        if plan.chain not in (ev.INCREMENTAL, plan.run_id):
+            raise self._illegal(event, "the chain of such a run is called like the run")
+        now = self.result()
+        before = self.runs.get(plan.run_id)
+        if before is not None and (not before.abandoned or plan.chain == ev.INCREMENTAL):
+            raise self._illegal(event, f"there is a run of this id, and it is {before.phase}")
+        unfinished = now.unfinished(plan.chain)
+        if unfinished is not None:
+            raise self._illegal(event, f"run {unfinished.run_id} of this chain has not ended")
+        expected = now.next_app_transaction(plan.chain)
+        if (plan.app_id, plan.app_version) != expected:
+            raise self._illegal(event, f"app transaction {plan.app_id} {plan.app_version}, expected {expected}")
+        self._check_ranges(event, now)
+        self.runs.pop(plan.run_id, None)  # an abandoned one of the same id: the new one stands at its own place
+        self.runs[plan.run_id] = RunState(plan=plan, planned_at=at)
+        if plan.chain == ev.INCREMENTAL:
+            self.number = plan.app_version
+        self._seen(plan.topics)
+        for path, table in plan.tables.items():
+            if table is not None:
+                self._table(path, table)
+
+    def _check_ranges(self, event: ev.Planned, now: JobState) -> None:
+        plan = event.plan
+        lengths: dict[TopicPartition, int] = {}
+        for planned in plan.ranges:
+            lengths[planned.tp] = lengths.get(planned.tp, 0) + planned.length
+        for tp, offsets in plan.offsets().items():
+            if offsets.length != lengths[tp]:
+                raise self._illegal(event, f"ranges of {tp} overlap")
+            taken = offsets.intersect(now.reserved(tp, except_chain=plan.chain))
+            if taken:
+                raise self._illegal(event, f"{tp} {taken} is planned by a run that has not ended")
+            if plan.mode in LANDS_ONCE and (again := offsets.intersect(now.landed(tp))):
+                raise self._illegal(event, f"{tp} {again} has landed")
+
+    def _refused(self, event: ev.RunRefused) -> None:
+        self.last_refused = event
+        run = self.runs.get(event.run_id)
+        if run is not None and not run.ended:
+            self.runs[event.run_id] = replace(run, refused=event)
+
+    def _run_step(self, event: ev.Event, at: datetime) -> None:
+        run = self.runs.get(event.run_id)
+        if run is None or run.chain != event.chain:
+            raise self._illegal(event, "there is no such run in this chain")
+        if run.phase not in MAY_FOLLOW[type(event)]:
+            raise self._illegal(event, f"the run is {run.phase}")
+        match event:
+            case ev.Reconfigured():
+                run = self._reconfigured(event, run)
+            case ev.Landed():
+                if event.table in run.landed:
+                    raise self._illegal(event, f"it has landed in {event.table} already")
+                run = replace(run, landed={**run.landed, event.table: event.commit})
+                self._table(event.table, event.commit.after)
+            case ev.Accounted():
+                run = self._accounted(event, run)
+            case ev.AccountFailed():
+                run = replace(run, account_failed=event)
+            case ev.AccountCleared():
+                run = replace(run, account_failed=None)
+            case ev.OffsetsCommitted():
+                self.committed.setdefault(event.group, {}).update(event.offsets)
+                run = replace(run, offsets_committed=event)
+            case ev.Finished():
+                run = replace(run, finished=True, ended_at=at, refused=None)
+            case ev.Abandoning():
+                run = replace(run, abandoning=True)
+            case ev.Abandoned():
+                run = self._abandoned(event, run, at)
+            case _:
+                raise self._illegal(event, "no such step")
+        self.runs[event.run_id] = run
+
+    def _reconfigured(self, event: ev.Reconfigured, run: RunState) -> RunState:
+        plan = replace(
+            run.plan,
+            config_hash=event.config_hash,
+            pinned_config=event.pinned_config,
+            ranges=event.ranges,
+            tables=event.tables,
+        )
+        if plan.offsets() != run.plan.offsets() or _length(plan.ranges) != _length(run.plan.ranges):
+            raise self._illegal(event, "its ranges are not those that were planned")
+        for path, table in event.tables.items():
+            if table is not None:
+                self._table(path, table)
+        return replace(run, plan=plan)
+
+    def _accounted(self, event: ev.Accounted, run: RunState) -> RunState:
+        unbalanced = next((account for account in event.ranges if not account.balanced), None)
+        if unbalanced is not None:
+            raise self._illegal(event, f"the account of {unbalanced.tp} [{unbalanced.start}, {unbalanced.end}) is off")
+        counted: dict[TopicPartition, list[tuple[int, int]]] = {}
+        for account in event.ranges:
+            counted.setdefault(account.tp, []).append((account.start, account.end))
+        planned = {tp: offsets for tp, offsets in run.plan.offsets().items() if offsets}
+        found = {tp: offsets for tp, of_one in counted.items() if (offsets := OffsetSet.of(of_one))}
+        if found != planned or sum(a.end - a.start for a in event.ranges) != _length(run.plan.ranges):
+            raise self._illegal(event, "it counts other ranges than were planned")
+        added = {}
+        for tp, offsets in planned.items():
+            before = self.landed.get(tp, EMPTY)
+            added[tp] = offsets.subtract(before)
+            self.landed[tp] = before.union(offsets)
+        return replace(run, accounted=event, added=added)
+
+    def _abandoned(self, event: ev.Abandoned, run: RunState, at: datetime) -> RunState:
+        # What others had landed before stays landed, unless this run had replaced it: then those rows are gone as well.
+        # Nobody can have landed any of it since, because the run reserved its offsets.
+        replaced = run.mode == "backfill-replace" and run.landed
+        gone = run.plan.offsets() if replaced else run.added
+        for tp, offsets in gone.items():
+            self.landed[tp] = self.landed.get(tp, EMPTY).subtract(offsets)
+        for path, table in event.tables.items():
+            self._table(path, table)
+        return replace(run, abandoned=True, ended_at=at, refused=None)
+
+    # --- partitions, topics, tables
+
+    def _base_pinned(self, event: ev.BasePinned) -> None:
+        for tp, base in event.bases.items():
+            before = self.bases.get(tp, base)
+            if base > before or (base < before and event.reason != "accepted"):
+                raise self._illegal(event, f"the base of {tp} is pinned at {before}")
+            self.bases[tp] = base
+
+    def _boundary_pinned(self, event: ev.BoundaryPinned) -> None:
+        for tp, offset in event.offsets.items():
+            before = self.boundaries.setdefault((tp, event.time_ms), offset)
+            if before != offset:
+                raise self._illegal(event, f"the boundary of {tp} at {event.time_ms} is pinned at {before}")
+
+    def _seen(self, topics: dict[str, ev.TopicIdentity]) -> None:
+        for name, seen in topics.items():
+            before = self.topics.get(name)
+            if before is not None and (before.topic_id, before.cluster_id) == (seen.topic_id, seen.cluster_id):
+                seen = replace(seen, partitions={**before.partitions, **seen.partitions})
+            self.topics[name] = seen
+
+    def _table(self, path: str, table: ev.TableState) -> None:
+        """Runs of several chains see one table out of order: of one table the newest sight counts."""
+        before = self.tables.get(path)
+        if before is None or before.id != table.id or before.version <= table.version:
+            self.tables[path] = table
+
+    def _summary(self, event: Summary) -> None:
+        if self.sequence:
+            raise self._illegal(event, "a summary stands before all other events")
+        self._take(replace(event.state, version=self.state.version, ledger_id=self.state.ledger_id))
+
+    def _illegal(self, event: ev.Event, message: str) -> IllegalStep:
+        return IllegalStep(
+            f"{event.KIND} may not stand here: {message}",
+            job=self.state.job,
+            chain=event.chain,
+            run=event.run_id or None,
+        )
+
+
+def _length(ranges: Sequence[ev.PlannedRange]) -> int:
+    return sum(planned.length for planned in ranges)

@@ -1,0 +1,286 @@
+"""What a job's ledger means: the state that the events add up to, and the questions a planner asks it.
+
+The state is a value. `etl.ledger.fold` makes the next one from events; nothing here reads or writes a table.
+
+    ┌──── landed ────┬─ given up ─┬──── landed ────┬ ─ ─ open ─ ─ ┬─ landed by a backfill ─┬ ─ ─ open ─ ─
+    └ base, pinned by the first run                └ frontier: the next incremental run starts here
+
+Landed means: planned by a run whose account holds. A run that is planned and neither finished nor abandoned *reserves*
+its offsets: it may have landed rows that nobody has written down yet, so no other run may plan them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, PlainSerializer
+
+from client.partition import TopicPartition
+from etl.ledger.events import (
+    INCREMENTAL,
+    Accounted,
+    AccountFailed,
+    ByPartition,
+    Event,
+    GroupOffset,
+    Mode,
+    OffsetIntervals,
+    OffsetsCommitted,
+    RangeCounts,
+    RunPlan,
+    RunRefused,
+    Strict,
+    TableCommit,
+    TableState,
+    TopicIdentity,
+)
+from etl.ranges import EMPTY, OffsetSet
+
+Phase = Literal[
+    "planned",
+    "landing",
+    "account-failed",
+    "accounted",
+    "offsets-committed",
+    "finished",
+    "abandoning",
+    "abandoned",
+]
+
+BoundaryKey = tuple[TopicPartition, int]
+Boundaries = dict[BoundaryKey, int]
+
+
+def _boundaries_to_json(boundaries: Boundaries) -> dict[str, dict[str, dict[str, int]]]:
+    nested: dict[str, dict[str, dict[str, int]]] = {}
+    for (tp, time_ms), offset in boundaries.items():
+        nested.setdefault(str(time_ms), {}).setdefault(tp.topic, {})[str(tp.partition)] = offset
+    return nested
+
+
+def _boundaries_from_json(value: Any) -> Any:
+    if not isinstance(value, dict) or any(isinstance(key, tuple) for key in value):
+        return value
+    return {
+        (TopicPartition(topic, int(partition)), int(time_ms)): offset
+        for time_ms, topics in value.items()
+        for topic, partitions in topics.items()
+        for partition, offset in partitions.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseState(Strict):
+    """A chain's lease as the ledger holds it.
+
+    attempt: number of leases taken on this chain so far. since: taken; renewed_at: last sign of life (ledger's times,
+    which are the holder's clock). duration: seconds.
+    """
+
+    chain: str
+    owner: str
+    attempt: int
+    since: datetime
+    renewed_at: datetime
+    duration: float
+    released: bool = False
+
+    @property
+    def until(self) -> datetime:
+        """When it expires unless it is renewed."""
+        return self.renewed_at + timedelta(seconds=self.duration)
+
+    def live(self, now: datetime) -> bool:
+        """Whether nobody else may take it at this time without --take-over."""
+        return not self.released and now < self.until
+
+
+@dataclass(frozen=True, slots=True)
+class RunState(Strict):
+    """One run, from its plan to its end.
+
+    plan: as pinned, with what `reconfigured` changed. added: offsets that it was the first to land, once accounted.
+    archived: its details have been folded away by retention; plan and account keep what identifies and sums it up.
+    """
+
+    plan: RunPlan
+    planned_at: datetime
+    landed: dict[str, TableCommit] = field(default_factory=dict)
+    accounted: Accounted | None = None
+    account_failed: AccountFailed | None = None
+    offsets_committed: OffsetsCommitted | None = None
+    refused: RunRefused | None = None
+    abandoning: bool = False
+    abandoned: bool = False
+    finished: bool = False
+    ended_at: datetime | None = None
+    added: ByPartition[OffsetIntervals] = field(default_factory=dict)
+    archived: bool = False
+
+    @property
+    def run_id(self) -> str:
+        return self.plan.run_id
+
+    @property
+    def chain(self) -> str:
+        return self.plan.chain
+
+    @property
+    def mode(self) -> Mode:
+        return self.plan.mode
+
+    @property
+    def config_hash(self) -> str:
+        return self.plan.config_hash
+
+    @property
+    def sequence(self) -> int:
+        """The version of the run's app transaction; in the incremental chain the run's number."""
+        return self.plan.app_version
+
+    @property
+    def ended(self) -> bool:
+        return self.finished or self.abandoned
+
+    @property
+    def phase(self) -> Phase:
+        """How far it came."""
+        if self.abandoned:
+            return "abandoned"
+        if self.finished:
+            return "finished"
+        if self.abandoning:
+            return "abandoning"
+        if self.offsets_committed is not None:
+            return "offsets-committed"
+        if self.accounted is not None:
+            return "accounted"
+        if self.account_failed is not None:
+            return "account-failed"
+        return "landing" if self.landed else "planned"
+
+
+@dataclass(frozen=True, slots=True)
+class Archive(Strict):
+    """Sums over the finished incremental runs that retention has dropped from the list of runs."""
+
+    runs: int = 0
+    rows_in: int = 0
+    rows_out: int = 0
+    counts: RangeCounts = field(default_factory=RangeCounts)
+
+
+@dataclass(frozen=True, slots=True)
+class JobState(Strict):
+    """All that the ledger knows of one job.
+
+    ledger_id: of the ledger. version: Delta version of the ledger table that was read. sequence: number of the last
+    transition, which is the version of the ledger's app transaction for this job; 0 before the first.
+    runs: by run id, in the order of their planning. incremental_sequence: number of incremental runs planned so far.
+    topics, tables: as last seen. committed: by group, what the framework committed or accepted last.
+    """
+
+    job: str
+    ledger_id: str
+    version: int = -1
+    sequence: int = 0
+    updated_at: datetime | None = None
+    runs: dict[str, RunState] = field(default_factory=dict)
+    leases: dict[str, LeaseState] = field(default_factory=dict)
+    bases: ByPartition[int] = field(default_factory=dict)
+    landed_offsets: ByPartition[OffsetIntervals] = field(default_factory=dict)
+    given_up_offsets: ByPartition[OffsetIntervals] = field(default_factory=dict)
+    boundaries: Annotated[Boundaries, BeforeValidator(_boundaries_from_json), PlainSerializer(_boundaries_to_json)] = (
+        field(default_factory=dict)
+    )
+    topics: dict[str, TopicIdentity] = field(default_factory=dict)
+    tables: dict[str, TableState] = field(default_factory=dict)
+    committed: dict[str, ByPartition[GroupOffset]] = field(default_factory=dict)
+    incremental_sequence: int = 0
+    last_refused: RunRefused | None = None
+    archive: Archive = field(default_factory=Archive)
+
+    def lease(self, chain: str = INCREMENTAL) -> LeaseState | None:
+        """The chain's last lease, released and expired ones included; None if it never had one."""
+        return self.leases.get(chain)
+
+    def unfinished(self, chain: str = INCREMENTAL) -> RunState | None:
+        """The chain's run that has neither finished nor been abandoned; there is one at most."""
+        return next((run for run in reversed(self.runs.values()) if run.chain == chain and not run.ended), None)
+
+    def unfinished_runs(self) -> Iterator[RunState]:
+        """Those of all chains, in the order of their planning."""
+        return (run for run in self.runs.values() if not run.ended)
+
+    def landed(self, tp: TopicPartition) -> OffsetSet:
+        """Offsets of all runs whose account holds."""
+        return self.landed_offsets.get(tp, EMPTY)
+
+    def given_up(self, tp: TopicPartition) -> OffsetSet:
+        """Offsets passed over without reading them, less those that a run has landed since."""
+        return self.given_up_offsets.get(tp, EMPTY).subtract(self.landed(tp))
+
+    def covered(self, tp: TopicPartition) -> OffsetSet:
+        """Landed or given up: what the frontier runs through."""
+        return self.landed(tp).union(self.given_up_offsets.get(tp, EMPTY))
+
+    def reserved(self, tp: TopicPartition, *, except_chain: str | None = None) -> OffsetSet:
+        """Offsets planned by runs that have not ended, accounted or not; no other run may plan them.
+
+        except_chain: leave this chain's own run out.
+        """
+        intervals: list[tuple[int, int]] = []
+        for run in self.runs.values():
+            if not run.ended and run.chain != except_chain:
+                intervals += [(r.start, r.end) for r in run.plan.ranges if r.topic == tp[0] and r.partition == tp[1]]
+        return OffsetSet.of(intervals)
+
+    def open_in(self, tp: TopicPartition, start: int, end: int, *, except_chain: str | None = None) -> OffsetSet:
+        """The offsets of `[start, end)` that a run may plan to land once: neither landed nor reserved.
+
+        Offsets given up are open to it: a backfill may land them, and the frontier keeps the chain from them.
+        """
+        return (
+            OffsetSet.single(start, end)
+            .subtract(self.landed(tp))
+            .subtract(self.reserved(tp, except_chain=except_chain))
+        )
+
+    def frontier(self, tp: TopicPartition) -> int | None:
+        """The first offset from the base on that is neither landed nor given up; None before a base is pinned."""
+        base = self.bases.get(tp)
+        return None if base is None else self.covered(tp).contiguous_from(base)
+
+    def boundary(self, tp: TopicPartition, time_ms: int) -> int | None:
+        """The offset pinned for this time."""
+        return self.boundaries.get((tp, time_ms))
+
+    def group_offsets(self, group: str) -> dict[TopicPartition, GroupOffset]:
+        """What the framework last committed, or accepted, for this group."""
+        return self.committed.get(group, {})
+
+    def next_app_transaction(self, chain: str = INCREMENTAL) -> tuple[str, int]:
+        """App id and version of the next run of this chain.
+
+        A backfill that was abandoned may run again under its name: its version is then one above the abandoned one's,
+        whose commit may still stand in the table's log.
+        """
+        if chain == INCREMENTAL:
+            return f"kseg/{self.ledger_id}/{self.job}", self.incremental_sequence + 1
+        before = self.runs.get(chain)
+        return f"kseg/{self.ledger_id}/{self.job}/{chain}", (before.sequence if before is not None else 0) + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary(Event):
+    """All transitions up to this one's number, folded into the state they add up to; they are no longer in the table.
+
+    Finished runs older than the retention are in it as sums alone.
+    """
+
+    KIND = "summary"
+
+    state: JobState
