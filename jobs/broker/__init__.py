@@ -1,0 +1,6 @@
+"""The embedded Kafka: a real broker from Maven Central's jars, started on loopback for tests, the demo and trying out."""
+
+from jobs.broker.errors import BrokerError, JarsUnavailable, JavaMissing, StartFailed
+from jobs.broker.process import VERSION, EmbeddedKafka
+
+__all__ = ["VERSION", "BrokerError", "EmbeddedKafka", "JarsUnavailable", "JavaMissing", "StartFailed"]

@@ -1,0 +1,247 @@
+"""The jars that Kafka and Delta need: resolved from Maven Central once, then kept in the cache.
+
+``jars.lock``, beside this file, names every jar of a set with its SHA-256, one a line::
+
+    kafka-4.3.1  org.apache.kafka kafka-clients 4.3.1 <sha256>
+
+``fetch`` hands these names to Ivy, which ships inside pyspark, so neither Maven nor a Kafka download is needed. As the set
+is complete already, Ivy reads no POM, and several JVMs share the list: 53 jars arrive in 4 s, against 38 s when one
+Ivy works the dependencies out. ``python -m jobs.broker.lock`` writes the lock anew for another version.
+
+A set's folder appears by a rename when all its jars are there and their sums agree, under a lock file, so two processes
+that want the same jars at once download them once.
+
+Environment:
+    KSEG_CACHE         root of the cache (default ``$XDG_CACHE_HOME/kseg``, ``~/.cache/kseg``)
+    KSEG_IVY_SETTINGS  an Ivy settings file that names another repository, for closed networks
+    HTTPS_PROXY, NO_PROXY  as for other programs; Java alone would not read them
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import re
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from jobs.broker.errors import JarsUnavailable
+from jobs.broker.java import Java, find_java
+from jobs.broker.paths import cache_root
+
+KAFKA = "kafka-4.3.1"
+DELTA = "delta-4.4.0"
+
+Progress = Callable[[str, int, int], None]
+"""Called with (set name, jars arrived, jars in all)."""
+
+_JVMS = 4
+_SETTINGS = """<ivysettings>
+  <settings defaultResolver="central"/>
+  <resolvers>
+    <ibiblio name="central" m2compatible="true" usepoms="false" useMavenMetadata="false" checksums=""/>
+  </resolvers>
+</ivysettings>
+"""
+
+
+@dataclass(frozen=True)
+class Jar:
+    """One artifact, as Maven addresses it, and the SHA-256 of its bytes."""
+
+    organisation: str
+    module: str
+    version: str
+    sha256: str
+
+    @property
+    def filename(self) -> str:
+        return f"{self.module}-{self.version}.jar"
+
+
+@cache
+def locked_sets() -> Mapping[str, tuple[Jar, ...]]:
+    """All jar sets of the lock file by name."""
+    sets: dict[str, list[Jar]] = {}
+    text = resources.files("jobs.broker").joinpath("jars.lock").read_text()
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            name, *jar = line.split()
+            sets.setdefault(name, []).append(Jar(*jar))
+    return {name: tuple(jars) for name, jars in sets.items()}
+
+
+def directory(name: str) -> Path:
+    """Where a set's jars are kept, whether or not they are there yet."""
+    return cache_root() / "jars" / name
+
+
+def present(name: str) -> bool:
+    """Whether all jars of a set are in the cache (by name; sums were compared when they arrived)."""
+    folder = directory(name)
+    return all((folder / jar.filename).exists() for jar in locked_sets()[name])
+
+
+def ensure(name: str, *, progress: Progress | None = None) -> Path:
+    """The folder with a set's jars, fetched first where they are missing.
+
+    Raises JarsUnavailable (network away, repository without them, sums that differ), JavaMissing.
+    """
+    folder = directory(name)
+    if not present(name):
+        with _alone(folder):
+            if not present(name):
+                fetch(name, folder, progress=progress)
+    return folder
+
+
+def class_path(name: str) -> str:
+    """A set's jars as a Java class path; fetches them where they are missing."""
+    folder = ensure(name)
+    return os.pathsep.join(str(folder / jar.filename) for jar in locked_sets()[name])
+
+
+def fetch(name: str, target: Path, *, progress: Progress | None = None) -> None:
+    """Download a whole set into ``target``, replacing it. The set is there whole or not at all."""
+    jars = locked_sets()[name]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{name}-") as scratch:
+        work = Path(scratch)
+        arrived = work / "jars"
+        _run_ivy(find_java(), jars, work, arrived, lambda done: progress and progress(name, done, len(jars)))
+        _check_sums(name, jars, arrived)
+        if target.exists():
+            target.rename(work / "replaced")
+        arrived.rename(target)
+
+
+def ivy_command(java: Java) -> list[str]:
+    """``java … org.apache.ivy.Main``, with the jar that pyspark ships."""
+    pyspark = importlib.util.find_spec("pyspark")
+    folders = list(pyspark.submodule_search_locations or []) if pyspark else []
+    found = [jar for folder in folders for jar in (Path(folder) / "jars").glob("ivy-*.jar")]
+    if not found:
+        raise JarsUnavailable("pyspark, whose Ivy fetches the jars, is not installed.", remedy="Run `make setup`.")
+    small = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"]
+    return [java.command, *small, *proxy_options(os.environ), "-cp", str(found[0]), "org.apache.ivy.Main"]
+
+
+def proxy_options(environ: Mapping[str, str]) -> list[str]:
+    """Java's system properties for the proxy that the environment names."""
+    options = []
+    for scheme in ("http", "https"):
+        proxy = environ.get(f"{scheme}_proxy") or environ.get(f"{scheme.upper()}_PROXY")
+        if not proxy:
+            continue
+        parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+        options.append(f"-D{scheme}.proxyHost={parts.hostname}")
+        if parts.port:
+            options.append(f"-D{scheme}.proxyPort={parts.port}")
+    direct = environ.get("no_proxy") or environ.get("NO_PROXY")
+    if options and direct:
+        hosts = [f"*{host.strip()}" if host.strip().startswith(".") else host.strip() for host in direct.split(",")]
+        options.append(f"-Dhttp.nonProxyHosts={'|'.join(hosts)}")
+    return options
+
+
+def _run_ivy(java: Java, jars: Sequence[Jar], work: Path, arrived: Path, progress: Callable[[int], object]) -> None:
+    own = os.environ.get("KSEG_IVY_SETTINGS")
+    if own and not Path(own).is_file():
+        raise JarsUnavailable(
+            f"KSEG_IVY_SETTINGS names {own}, which is no file.", remedy="Set it to an Ivy settings file."
+        )
+    settings = Path(own) if own else work / "settings.xml"
+    if not own:
+        settings.write_text(_SETTINGS)
+    command = ivy_command(java)
+    shares = [jars[start::_JVMS] for start in range(min(_JVMS, len(jars)))]
+    running: list[tuple[subprocess.Popen[bytes], Path]] = []
+    try:
+        for number, share in enumerate(shares):
+            module, log = work / f"ivy-{number}.xml", work / f"ivy-{number}.log"
+            module.write_text(_ivy_module(share))
+            arguments = ["-settings", str(settings), "-cache", str(work / f"cache-{number}"), "-ivy", str(module)]
+            arguments += ["-confs", "default", "-retrieve", f"{arrived}/[artifact]-[revision].[ext]"]
+            with log.open("wb") as out:
+                process = subprocess.Popen(
+                    [*command, *arguments], stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, cwd=work
+                )
+            running.append((process, log))
+        while any(process.poll() is None for process, _ in running):
+            progress(sum(1 for _ in work.glob("cache-*/**/*.jar")))
+            time.sleep(0.1)
+    finally:
+        for process, _ in running:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+    missing = [jar.filename for jar in jars if not (arrived / jar.filename).exists()]
+    if missing:
+        where = f"the repositories of {own}" if own else "Maven Central"
+        raise JarsUnavailable(
+            f"{len(missing)} of {len(jars)} jars could not be fetched from {where}: {_reason([log for _, log in running])}",
+            remedy="Check the network and try again. In a closed network set KSEG_IVY_SETTINGS to an Ivy settings file that "
+            "names your repository, or copy the cache's jars folder from a machine that has it.",
+        )
+    progress(len(jars))
+
+
+def _ivy_module(jars: Sequence[Jar]) -> str:
+    lines = [
+        f'<dependency org="{jar.organisation}" name="{jar.module}" rev="{jar.version}" transitive="false" conf="default->*"/>'
+        for jar in jars
+    ]
+    return (
+        '<ivy-module version="2.0"><info organisation="kseg" module="jars"/>'
+        '<configurations><conf name="default"/></configurations>'
+        f"<dependencies>{''.join(lines)}</dependencies></ivy-module>"
+    )
+
+
+def _reason(logs: Sequence[Path]) -> str:
+    """The line of Ivy's logs that tells a person most."""
+    text = "\n".join(log.read_text(errors="replace") for log in logs)
+    for pattern in (
+        r"host not found host=\S+|Host \S+ not found[^\n]*|UnknownHostException[^\n]*",
+        r"SSLHandshakeException[^\n]*|Connection (?:refused|timed out)[^\n]*",
+        r"UNRESOLVED DEPENDENCY[^\n]*|unresolved dependency[^\n]*",
+        r"\t?(?:Server access Error|download failed|not found)[^\n]*",
+    ):
+        match = re.search(pattern, text, re.IGNORECASE)
+        if match:
+            return match[0].strip().rstrip(".") + "."
+    return (text.strip().splitlines() or ["Ivy said nothing."])[-1]
+
+
+def _check_sums(name: str, jars: Sequence[Jar], folder: Path) -> None:
+    wrong = [jar.filename for jar in jars if sha256(folder / jar.filename) != jar.sha256]
+    if wrong:
+        raise JarsUnavailable(
+            f"What arrived for {name} is not what jars.lock names: SHA-256 differs for {', '.join(wrong)}.",
+            remedy="Ask who serves the repository; nothing was kept.",
+        )
+
+
+def sha256(path: Path) -> str:
+    """SHA-256 of a file's bytes, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold the lock beside a folder; waits while another process holds it. The kernel drops it when its owner dies."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / f".{folder.name}.lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield

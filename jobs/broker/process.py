@@ -1,0 +1,317 @@
+"""A real Apache Kafka (KRaft) on this machine's loopback, for trying things out, the demo and the tests.
+
+    with EmbeddedKafka() as kafka:
+        use(kafka.bootstrap_servers)
+
+One directory holds everything: ``node-1/`` (``server.properties``, ``broker.log``, ``data/`` with the segments) and so on.
+A directory that was formatted before is started as it is, so topics outlive a stop.
+
+Nothing is left behind: every node has a watcher, a shell that waits for the end of a pipe which only this process holds.
+When this process goes, however it goes, the pipe ends and the watcher stops the node. ``detached=True`` leaves watchers out, and the
+nodes live until somebody stops them (``kseg broker``).
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from jobs.broker import jars
+from jobs.broker.errors import StartFailed
+from jobs.broker.java import find_java
+from jobs.broker.ports import free_ports, is_free
+from jobs.broker.probe import live_brokers
+from jobs.broker.properties import HOST, LOG4J, Node, server_properties, to_text
+
+VERSION = jars.KAFKA.removeprefix("kafka-")
+
+_START_TIMEOUT = 60.0
+_STOP_TIMEOUT = 30.0
+_PORT_TRIES = 3
+# Reads one line or the pipe's end. Only the end, its parent's death, makes it stop the node.
+_WATCHER = 'read -r line || { kill -TERM "$1"; sleep 20; kill -KILL "$1"; } 2>/dev/null'
+_PORT_TAKEN = ("Address already in use", "java.net.BindException")
+
+
+class EmbeddedKafka:
+    """One to many combined nodes on free ports.
+
+    Args:
+        directory: where to keep everything; None takes a temporary one, which is deleted at stop.
+        nodes: how many brokers.
+        features: feature levels to format with, such as ``{"transaction.version": 1}``; the rest are the release's.
+        config: broker settings over the defaults, the same for every node.
+        heap: each JVM's heap.
+        detached: let the nodes outlive this process.
+    """
+
+    def __init__(
+        self,
+        directory: Path | None = None,
+        *,
+        nodes: int = 1,
+        features: Mapping[str, int] | None = None,
+        config: Mapping[str, str] | None = None,
+        heap: str = "512m",
+        start_timeout: float = _START_TIMEOUT,
+        detached: bool = False,
+    ) -> None:
+        if nodes < 1:
+            raise ValueError(f"nodes={nodes}: there must be at least one")
+        self.version = VERSION
+        self._own_directory = directory is None
+        self._directory = directory.absolute() if directory else None
+        self._count = nodes
+        self._features = dict(features or {})
+        self._config = dict(config or {})
+        self._heap = heap
+        self._start_timeout = start_timeout
+        self._detached = detached
+        self._nodes: tuple[Node, ...] = ()
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._watchers: dict[int, subprocess.Popen[bytes]] = {}
+
+    # What is running
+
+    @property
+    def directory(self) -> Path:
+        if self._directory is None:
+            raise RuntimeError("not started")
+        return self._directory
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        return self._nodes
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """``host:port`` of every node, running or not, by comma."""
+        return ",".join(f"{HOST}:{node.port}" for node in self._nodes)
+
+    @property
+    def log_dirs(self) -> tuple[Path, ...]:
+        """Each node's ``log.dirs``, in the order of ``nodes``."""
+        return tuple(node.log_dir for node in self._nodes)
+
+    @property
+    def pids(self) -> dict[int, int]:
+        """Process id by node id, of the nodes that run."""
+        return {node: process.pid for node, process in self._processes.items() if process.poll() is None}
+
+    # Start and stop
+
+    def start(self) -> Self:
+        """Format what is new, start all nodes, and return when each of them knows all of them.
+
+        Raises JavaMissing, JarsUnavailable, StartFailed (with the log's last lines).
+        """
+        if self._processes:
+            raise RuntimeError("already started")
+        jars.ensure(jars.KAFKA)
+        if self._directory is None:
+            self._directory = Path(tempfile.mkdtemp(prefix="kseg-kafka-"))
+        try:
+            for attempt in range(_PORT_TRIES):
+                try:
+                    self._start_on_free_ports()
+                    return self
+                except StartFailed as failure:
+                    self._end_all(signal.SIGKILL)
+                    if attempt == _PORT_TRIES - 1 or not any(text in failure.message for text in _PORT_TAKEN):
+                        raise
+            raise AssertionError("unreachable")
+        except BaseException:
+            self._end_all(signal.SIGKILL)
+            self._remove_own_directory()
+            raise
+
+    def stop(self) -> None:
+        """Stop all nodes cleanly (SIGTERM), by force after 30 s; delete the directory if it is a temporary one."""
+        self._end_all(signal.SIGTERM)
+        self._remove_own_directory()
+
+    def kill(self, node: int) -> None:
+        """End one node as a power cut would (SIGKILL). Its port stays its own, for ``restart``."""
+        self._end([node], signal.SIGKILL)
+
+    def stop_node(self, node: int) -> None:
+        """Stop one node cleanly."""
+        self._end([node], signal.SIGTERM)
+
+    def restart(self, node: int) -> None:
+        """Start a node again after ``kill`` or ``stop_node``; returns when it answers and knows the other running ones."""
+        if node in self.pids:
+            self._end([node], signal.SIGTERM)
+        self._launch(self._node(node))
+        self._await_ready([self._node(node)], expected=set(self.pids))
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # Inside
+
+    def _node(self, number: int) -> Node:
+        return next(node for node in self._nodes if node.id == number)
+
+    def _start_on_free_ports(self) -> None:
+        ports = free_ports(2 * self._count)
+        self._nodes = tuple(
+            Node(number, ports[2 * number - 2], ports[2 * number - 1], self.directory / f"node-{number}")
+            for number in range(1, self._count + 1)
+        )
+        # The voters' addresses are also in what a format writes: a start on other ports must tell the old ones.
+        self._nodes = tuple(_with_former_ports(node) for node in self._nodes)
+        for node in self._nodes:
+            node.directory.mkdir(parents=True, exist_ok=True)
+            node.properties_file.write_text(to_text(server_properties(node, self._nodes, self._config)))
+            (node.directory / "log4j2.properties").write_text(LOG4J)
+        self._format([node for node in self._nodes if not (node.log_dir / "meta.properties").exists()])
+        for node in self._nodes:
+            self._launch(node)
+        self._await_ready(self._nodes, expected={node.id for node in self._nodes})
+
+    def _format(self, nodes: Sequence[Node]) -> None:
+        if not nodes:
+            return
+        arguments = ["--cluster-id", self._cluster_id()]
+        for feature, level in self._features.items():
+            arguments += ["--feature", f"{feature}={level}"]
+        if self._count == 1:
+            arguments.append("--standalone")
+        with ThreadPoolExecutor(len(nodes)) as pool:
+            for _ in pool.map(lambda node: self._format_one(node, arguments), nodes):
+                pass
+
+    def _format_one(self, node: Node, arguments: Sequence[str]) -> None:
+        command = self._java(node, "128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+        command += ["kafka.tools.StorageTool", "format", "--config", str(node.properties_file), *arguments]
+        with node.log_file.open("ab") as log:
+            told = subprocess.run(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, timeout=120, check=False
+            )
+        if told.returncode != 0:
+            raise StartFailed(f"Node {node.id} could not be formatted:\n{_tail(node.log_file)}")
+
+    def _cluster_id(self) -> str:
+        """The one that other nodes of this directory have already, else a new one."""
+        for node in self._nodes:
+            meta = node.log_dir / "meta.properties"
+            if meta.exists():
+                lines = dict(line.split("=", 1) for line in meta.read_text().splitlines() if "=" in line)
+                return lines["cluster.id"]
+        return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode().replace("-", "A", 1)
+
+    def _java(self, node: Node, heap: str, *options: str) -> list[str]:
+        logging = f"-Dlog4j2.configurationFile={(node.directory / 'log4j2.properties').as_uri()}"
+        return [find_java().command, f"-Xmx{heap}", *options, logging, "-cp", jars.class_path(jars.KAFKA)]
+
+    def _launch(self, node: Node) -> None:
+        command = [*self._java(node, self._heap, "-Djava.awt.headless=true"), "kafka.Kafka", str(node.properties_file)]
+        with node.log_file.open("ab") as log:
+            # A session of its own: Ctrl-C in the terminal reaches this process, which then stops the node in order.
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=node.directory,
+                start_new_session=True,
+            )
+        self._processes[node.id] = process
+        if not self._detached:
+            self._watchers[node.id] = subprocess.Popen(
+                ["/bin/sh", "-c", _WATCHER, "sh", str(process.pid)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+
+    def _await_ready(self, nodes: Sequence[Node], *, expected: set[int]) -> None:
+        deadline = time.monotonic() + self._start_timeout
+        waiting = list(nodes)
+        while waiting:
+            node = waiting[0]
+            if self._processes[node.id].poll() is not None:
+                raise StartFailed(f"Node {node.id} ended during its start:\n{_tail(node.log_file)}")
+            if (live_brokers(node.port) or frozenset()) >= expected:
+                waiting.pop(0)
+            elif time.monotonic() > deadline:
+                raise StartFailed(
+                    f"Node {node.id} did not answer within {self._start_timeout:.0f} s:\n{_tail(node.log_file)}"
+                )
+            else:
+                time.sleep(0.05)
+
+    def _end_all(self, how: signal.Signals) -> None:
+        self._end(list(self._processes), how)
+
+    def _end(self, nodes: Sequence[int], how: signal.Signals) -> None:
+        ending = [(node, self._processes[node]) for node in nodes if node in self._processes]
+        for _, process in ending:
+            if process.poll() is None:
+                process.send_signal(how)
+        deadline = time.monotonic() + _STOP_TIMEOUT
+        for node, process in ending:
+            try:
+                process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            del self._processes[node]
+            self._dismiss_watcher(node)
+
+    def _dismiss_watcher(self, node: int) -> None:
+        watcher = self._watchers.pop(node, None)
+        if watcher is not None and watcher.stdin is not None:
+            try:
+                watcher.stdin.write(b"done\n")
+                watcher.stdin.close()
+            except BrokenPipeError:
+                pass
+            watcher.wait()
+
+    def _remove_own_directory(self) -> None:
+        if self._own_directory and self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+            self._directory = None
+
+
+def _with_former_ports(node: Node) -> Node:
+    """A node that ran here before keeps its ports where they are still free: clients of a stopped broker find it again."""
+    if not node.properties_file.exists():
+        return node
+    for line in node.properties_file.read_text().splitlines():
+        if line.startswith("listeners="):
+            port, controller_port = (int(part.rsplit(":", 1)[1]) for part in line.split(","))
+            if is_free(port) and is_free(controller_port):
+                return Node(node.id, port, controller_port, node.directory)
+    return node
+
+
+def _tail(log: Path, lines: int = 25) -> str:
+    """The last lines of a log, and those that name the cause."""
+    text = log.read_text(errors="replace").splitlines() if log.exists() else []
+    causes = [line for line in text[:-lines] if " ERROR " in line or "Exception" in line][-5:]
+    return "\n".join([*causes, *text[-lines:], f"(whole log: {log})"])
+
+
+def process_environment() -> dict[str, str]:
+    """This process's environment, for children that must find the same caches."""
+    return dict(os.environ)
