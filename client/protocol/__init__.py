@@ -8,3 +8,22 @@ api         the APIs, whole frames with their headers
 versions    which version to speak; rules that no definition tells
 error_codes, errors                  what brokers answer; what is wrong with bytes or values
 """
+
+from client.protocol.error_codes import ErrorCode, UnknownErrorCode
+from client.protocol.errors import (
+    DecodeError,
+    EncodeError,
+    ProtocolError,
+    UnsupportedFieldError,
+    UnsupportedVersionError,
+)
+
+__all__ = [
+    "DecodeError",
+    "EncodeError",
+    "ErrorCode",
+    "ProtocolError",
+    "UnknownErrorCode",
+    "UnsupportedFieldError",
+    "UnsupportedVersionError",
+]

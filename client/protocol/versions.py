@@ -1,0 +1,93 @@
+"""Which version of an API to speak to a broker, and the rules about it that no definition carries.
+
+The rule is the highest version that both sides have. The exceptions:
+
+- AddPartitionsToTxn from version 4 on is for brokers among themselves; clients stay at 3 (KIP-890).
+- In a transaction, Produce above 11 and TxnOffsetCommit and EndTxn above 4 mean the second transaction protocol
+  (KIP-890): only when the cluster's *finalized* feature transaction.version is 2 or more. That a broker answers such a
+  version says nothing about it. EndTxn 5 then answers with the producer id and epoch to go on with.
+- Fetch above 12, Produce above 12, and OffsetCommit and OffsetFetch above 9 name topics by id alone (KIP-516): only
+  when all topic ids are known.
+- Metadata below 4 creates every topic it is asked for: see `asking_creates_topics`.
+- OffsetFetch below 7 cannot ask for stable offsets: see `can_require_stable`.
+
+Versions that Kafka calls unstable have no definition here, so they are never chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from client.protocol.api import Api
+from client.protocol.errors import UnsupportedVersionError
+from client.protocol.fields import MAX_VERSION
+
+TRANSACTION_VERSION = "transaction.version"
+
+_CLIENTS_END = {"AddPartitionsToTxn": 3}
+_FIRST_TRANSACTION_PROTOCOL_END = {"Produce": 11, "TxnOffsetCommit": 4, "EndTxn": 4}
+_TOPIC_NAMES_END = {"Fetch": 12, "Produce": 12, "OffsetCommit": 9, "OffsetFetch": 9}
+
+
+def negotiate(
+    api: Api[Any],
+    broker_ranges: Mapping[int, tuple[int, int]],
+    *,
+    finalized_features: Mapping[str, int],
+    topic_ids_known: bool,
+    transactional: bool = True,
+) -> int:
+    """The version to speak.
+
+    `broker_ranges` maps API keys to (lowest, highest), `finalized_features` names to levels, both as the broker of this
+    connection told them with ApiVersions. `topic_ids_known` is about the topics that the request names, `transactional`
+    about a Produce request: without a transactional id the transaction's protocol does not matter.
+    Raises `UnsupportedVersionError` when there is no version left.
+    """
+    theirs = broker_ranges.get(api.key)
+    if theirs is None:
+        raise UnsupportedVersionError("the broker does not offer this API", message=api.name, ours=api.versions)
+    highest = min(
+        api.versions.highest,
+        theirs[1],
+        _cap(api, finalized_features, topic_ids_known=topic_ids_known, transactional=transactional),
+    )
+    if highest < max(api.versions.lowest, theirs[0]):
+        raise UnsupportedVersionError(
+            f"versions {api.versions.lowest} to {api.versions.highest} are defined, the broker speaks "
+            f"{theirs[0]} to {theirs[1]}, and no version above {highest} may be used here",
+            message=api.name,
+            ours=api.versions,
+            theirs=theirs,
+        )
+    return highest
+
+
+def _cap(api: Api[Any], finalized_features: Mapping[str, int], *, topic_ids_known: bool, transactional: bool) -> int:
+    caps = [_CLIENTS_END.get(api.name, MAX_VERSION)]
+    first_protocol = finalized_features.get(TRANSACTION_VERSION, 0) < 2
+    if first_protocol and (transactional or api.name != "Produce"):
+        caps.append(_FIRST_TRANSACTION_PROTOCOL_END.get(api.name, MAX_VERSION))
+    if not topic_ids_known:
+        caps.append(_TOPIC_NAMES_END.get(api.name, MAX_VERSION))
+    return min(caps)
+
+
+def asking_creates_topics(metadata_version: int) -> bool:
+    """Whether a Metadata request of this version creates the topics it names, on a cluster that creates topics.
+
+    From version 4 on `allow_auto_topic_creation=False` prevents it. Below there is no way to ask for one topic without
+    creating it: ask for all and filter, as `all_topics` says.
+    """
+    return metadata_version < 4
+
+
+def all_topics(metadata_version: int) -> list[Any] | None:
+    """What stands in `MetadataRequest.topics` to ask for all of them: an empty list in version 0, then null."""
+    return [] if metadata_version == 0 else None
+
+
+def can_require_stable(offset_fetch_version: int) -> bool:
+    """Whether OffsetFetch of this version can wait for open transactions (KIP-447): it refuses the flag below 7."""
+    return offset_fetch_version >= 7
