@@ -19,8 +19,11 @@ A reader without a session sends session id 0 and epoch -1. The last batch of a 
 first batch larger than every limit comes whole, so that a reader always gets on.
 """
 
+# mypy: disable-error-code=misc
+
 from __future__ import annotations
 
+from typing import TypeAlias
 from uuid import UUID
 
 from client.protocol.fields import ByteString, array, int8, int16, int32, int64, record_set, string, struct, uuid
@@ -62,7 +65,7 @@ class FetchRequest(Request["FetchResponse"], key=1, versions="4-18", flexible="1
         topic_id: UUID = uuid("13+", ignorable=True)
         partitions: list[int] = array(int32, "7+")
 
-    FetchPartition = FetchTopic.FetchPartition
+    FetchPartition: TypeAlias = FetchTopic.FetchPartition
 
     cluster_id: str | None = string("12+", nullable="12+", default=None, tag=0, ignorable=True)
     replica_id: int = int32("0-14", default=-1)
@@ -137,11 +140,11 @@ class FetchResponse(Response, key=1, versions="4-18", flexible="12+"):
         port: int = int32("16+")
         rack: str | None = string("16+", nullable="16+", default=None)
 
-    EpochEndOffset = FetchableTopicResponse.PartitionData.EpochEndOffset
-    LeaderIdAndEpoch = FetchableTopicResponse.PartitionData.LeaderIdAndEpoch
-    SnapshotId = FetchableTopicResponse.PartitionData.SnapshotId
-    AbortedTransaction = FetchableTopicResponse.PartitionData.AbortedTransaction
-    PartitionData = FetchableTopicResponse.PartitionData
+    EpochEndOffset: TypeAlias = FetchableTopicResponse.PartitionData.EpochEndOffset
+    LeaderIdAndEpoch: TypeAlias = FetchableTopicResponse.PartitionData.LeaderIdAndEpoch
+    SnapshotId: TypeAlias = FetchableTopicResponse.PartitionData.SnapshotId
+    AbortedTransaction: TypeAlias = FetchableTopicResponse.PartitionData.AbortedTransaction
+    PartitionData: TypeAlias = FetchableTopicResponse.PartitionData
 
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16("7+", ignorable=True)

@@ -15,7 +15,11 @@
 Time -1 is the latest offset, -2 the earliest. Offset -1 in the answer: no record at or after that time.
 """
 
+# mypy: disable-error-code=misc
+
 from __future__ import annotations
+
+from typing import TypeAlias
 
 from client.protocol.fields import array, int8, int16, int32, int64, string
 from client.protocol.schema import Request, Response, Struct
@@ -33,7 +37,7 @@ class ListOffsetsRequest(Request["ListOffsetsResponse"], key=2, versions="1-11",
         name: str = string("0+")
         partitions: list[ListOffsetsPartition] = array(ListOffsetsPartition, "0+")
 
-    ListOffsetsPartition = ListOffsetsTopic.ListOffsetsPartition
+    ListOffsetsPartition: TypeAlias = ListOffsetsTopic.ListOffsetsPartition
 
     replica_id: int = int32("0+")
     isolation_level: int = int8("2+")
@@ -57,7 +61,7 @@ class ListOffsetsResponse(Response, key=2, versions="1-11", flexible="6+"):
         name: str = string("0+")
         partitions: list[ListOffsetsPartitionResponse] = array(ListOffsetsPartitionResponse, "0+")
 
-    ListOffsetsPartitionResponse = ListOffsetsTopicResponse.ListOffsetsPartitionResponse
+    ListOffsetsPartitionResponse: TypeAlias = ListOffsetsTopicResponse.ListOffsetsPartitionResponse
 
     throttle_time_ms: int = int32("2+", ignorable=True)
     topics: list[ListOffsetsTopicResponse] = array(ListOffsetsTopicResponse, "0+")

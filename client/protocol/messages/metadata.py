@@ -15,8 +15,11 @@ v12  topics can be asked for by id
 v13  an error for the whole answer: REBOOTSTRAP_REQUIRED (KIP-1102)
 """
 
+# mypy: disable-error-code=misc
+
 from __future__ import annotations
 
+from typing import TypeAlias
 from uuid import UUID
 
 from client.protocol.fields import array, boolean, int16, int32, string, uuid
@@ -70,7 +73,7 @@ class MetadataResponse(Response, key=3, versions="0-13", flexible="9+"):
         partitions: list[MetadataResponsePartition] = array(MetadataResponsePartition, "0+")
         topic_authorized_operations: int = int32("8+", default=-2147483648)
 
-    MetadataResponsePartition = MetadataResponseTopic.MetadataResponsePartition
+    MetadataResponsePartition: TypeAlias = MetadataResponseTopic.MetadataResponsePartition
 
     throttle_time_ms: int = int32("3+", ignorable=True)
     brokers: list[MetadataResponseBroker] = array(MetadataResponseBroker, "0+")

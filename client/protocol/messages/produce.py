@@ -14,8 +14,11 @@
 With `acks` 0 there is no answer at all.
 """
 
+# mypy: disable-error-code=misc
+
 from __future__ import annotations
 
+from typing import TypeAlias
 from uuid import UUID
 
 from client.protocol.fields import ByteString, array, int16, int32, int64, record_set, string, struct, uuid
@@ -38,7 +41,7 @@ class ProduceRequest(Request["ProduceResponse"], key=0, versions="3-13", flexibl
         topic_id: UUID = uuid("13+", ignorable=True)
         partition_data: list[PartitionProduceData] = array(PartitionProduceData, "0+")
 
-    PartitionProduceData = TopicProduceData.PartitionProduceData
+    PartitionProduceData: TypeAlias = TopicProduceData.PartitionProduceData
 
     transactional_id: str | None = string("3+", nullable="3+", default=None)
     acks: int = int16("0+")
@@ -88,9 +91,9 @@ class ProduceResponse(Response, key=0, versions="3-13", flexible="9+"):
         port: int = int32("10+")
         rack: str | None = string("10+", nullable="10+", default=None)
 
-    BatchIndexAndErrorMessage = TopicProduceResponse.PartitionProduceResponse.BatchIndexAndErrorMessage
-    LeaderIdAndEpoch = TopicProduceResponse.PartitionProduceResponse.LeaderIdAndEpoch
-    PartitionProduceResponse = TopicProduceResponse.PartitionProduceResponse
+    BatchIndexAndErrorMessage: TypeAlias = TopicProduceResponse.PartitionProduceResponse.BatchIndexAndErrorMessage
+    LeaderIdAndEpoch: TypeAlias = TopicProduceResponse.PartitionProduceResponse.LeaderIdAndEpoch
+    PartitionProduceResponse: TypeAlias = TopicProduceResponse.PartitionProduceResponse
 
     responses: list[TopicProduceResponse] = array(TopicProduceResponse, "0+")
     throttle_time_ms: int = int32("1+", ignorable=True)
