@@ -57,7 +57,8 @@ class TestKafka:
 
     def topic(self, partitions: int = 1, config: Mapping[str, str] | None = None, *, prefix: str = "topic") -> str:
         """Create a topic with a name that no other test has; returns the name."""
-        from confluent_kafka.admin import AdminClient, NewTopic
+        from confluent_kafka.admin import AdminClient
+        from confluent_kafka.cimpl import NewTopic
 
         name = f"{prefix}-{os.getpid()}-{next(self._numbers)}"
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})

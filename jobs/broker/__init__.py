@@ -1,4 +1,4 @@
-"""The embedded Kafka: a real broker from Maven Central's jars, started on loopback for tests, the demo and trying out."""
+"""The embedded Kafka: a real broker, started on loopback, for tests, the demo and trying things out."""
 
 from jobs.broker.errors import BrokerError, JarsUnavailable, JavaMissing, StartFailed
 from jobs.broker.process import VERSION, EmbeddedKafka

@@ -4,8 +4,8 @@
 
     kafka-4.3.1  org.apache.kafka kafka-clients 4.3.1 <sha256>
 
-``fetch`` hands these names to Ivy, which ships inside pyspark, so neither Maven nor a Kafka download is needed. As the set
-is complete already, Ivy reads no POM, and several JVMs share the list: 53 jars arrive in 4 s, against 38 s when one
+``fetch`` hands these names to Ivy, which ships inside pyspark, so neither Maven nor a Kafka download is needed. As the
+set is complete already, Ivy reads no POM, and several JVMs share the list: 53 jars arrive in 4 s, against 38 s when one
 Ivy works the dependencies out. ``python -m jobs.broker.lock`` writes the lock anew for another version.
 
 A set's folder appears by a rename when all its jars are there and their sums agree, under a lock file, so two processes
@@ -46,6 +46,10 @@ Progress = Callable[[str, int, int], None]
 """Called with (set name, jars arrived, jars in all)."""
 
 _JVMS = 4
+_REMEDY = (
+    "Check the network and try again. In a closed network set KSEG_IVY_SETTINGS to an Ivy settings file that names "
+    "your repository, or copy the cache's jars folder from a machine that has it."
+)
 _SETTINGS = """<ivysettings>
   <settings defaultResolver="central"/>
   <resolvers>
@@ -188,19 +192,16 @@ def _run_ivy(java: Java, jars: Sequence[Jar], work: Path, arrived: Path, progres
     missing = [jar.filename for jar in jars if not (arrived / jar.filename).exists()]
     if missing:
         where = f"the repositories of {own}" if own else "Maven Central"
+        reason = _reason([log for _, log in running])
         raise JarsUnavailable(
-            f"{len(missing)} of {len(jars)} jars could not be fetched from {where}: {_reason([log for _, log in running])}",
-            remedy="Check the network and try again. In a closed network set KSEG_IVY_SETTINGS to an Ivy settings file that "
-            "names your repository, or copy the cache's jars folder from a machine that has it.",
+            f"{len(missing)} of {len(jars)} jars could not be fetched from {where}: {reason}", remedy=_REMEDY
         )
     progress(len(jars))
 
 
 def _ivy_module(jars: Sequence[Jar]) -> str:
-    lines = [
-        f'<dependency org="{jar.organisation}" name="{jar.module}" rev="{jar.version}" transitive="false" conf="default->*"/>'
-        for jar in jars
-    ]
+    dependency = '<dependency org="{}" name="{}" rev="{}" transitive="false" conf="default->*"/>'
+    lines = [dependency.format(jar.organisation, jar.module, jar.version) for jar in jars]
     return (
         '<ivy-module version="2.0"><info organisation="kseg" module="jars"/>'
         '<configurations><conf name="default"/></configurations>'

