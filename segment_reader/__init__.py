@@ -1,0 +1,1 @@
+"""Kafka's record formats: bytes in, Arrow out. Knows no sockets and no Spark."""

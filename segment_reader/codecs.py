@@ -1,0 +1,276 @@
+"""The codecs of record batches, with a cap on what a batch may unpack to.
+
+Numbers are those of the attributes' low bits: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.
+
+- gzip: one or several members.
+- snappy: the framing of snappy-java (magic `82 S N A P P Y 00`, two version words, then blocks with a 32-bit length
+  each), which Java and librdkafka write, or one raw block, which others do.
+- lz4: one frame. Kafka before 0.10 computed the frame's header checksum over the wrong bytes, and its successors go on
+  doing so for magic 0 (KAFKA-3160): there the checksum is set right before the frame is read.
+- zstd: one or several frames, with or without content size (Java writes none).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+import threading
+import zlib
+from collections.abc import Callable
+
+import cramjam
+import lz4.frame
+import zstandard
+
+from segment_reader.errors import Fault
+
+NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
+CODECS = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
+
+DEFAULT_LIMIT = 1 << 30
+
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+_XERIAL_BLOCK = 32 * 1024
+_LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_LZ4_CONTENT_SIZE = 0x08
+_LZ4_DICT_ID = 0x01
+_LZ4_MAX_RATIO = 256  # a block cannot unpack to more than 255 times its size
+_ZSTD_MAX_RATIO = 1 << 15  # a block of 4 bytes (header and one repeated byte) can unpack to 128 KB
+
+
+class CodecFault(Exception):
+    """Internal: what went wrong while unpacking. Callers know the batch's address and raise the typed error."""
+
+    def __init__(self, fault: Fault, detail: str = "") -> None:
+        super().__init__(fault, detail)
+        self.fault, self.detail = fault, detail
+
+
+def decompress(codec: int, data: bytes | memoryview, *, magic: int = 2, limit: int = DEFAULT_LIMIT) -> bytes | memoryview:
+    """Unpacks the records of one batch. Raises CodecFault: CODEC, DECOMPRESS, or TOO_LARGE above `limit` bytes."""
+    if codec == NONE:
+        return data
+    unpack = _DECOMPRESS.get(codec)
+    if unpack is None:
+        raise CodecFault(Fault.CODEC)
+    try:
+        return unpack(data, magic, limit)
+    except CodecFault:
+        raise
+    except MemoryError:
+        raise CodecFault(Fault.TOO_LARGE, "out of memory") from None
+    except Exception as error:  # each library has its own exception types, some of them bare RuntimeErrors
+        raise CodecFault(Fault.DECOMPRESS, f"{_NAMES[codec]}: {error}") from None
+
+
+def compress(codec: int, data: bytes, *, magic: int = 2) -> bytes:
+    """Packs the records of one batch as Kafka's Java client does: xerial snappy, 64 KB lz4 blocks, zstd without size."""
+    if codec == NONE:
+        return data
+    return _COMPRESS[codec](data, magic)
+
+
+# -- gzip
+
+
+def _gunzip(data: bytes | memoryview, magic: int, limit: int) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        member = zlib.decompressobj(wbits=31)
+        part = member.decompress(data, limit - size + 1)
+        size += len(part)
+        if size > limit:
+            raise CodecFault(Fault.TOO_LARGE)
+        if not member.eof:
+            raise CodecFault(Fault.DECOMPRESS, "gzip: the stream is cut off")
+        parts.append(part)
+        data = member.unused_data
+        if not data:
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _gzip(data: bytes, magic: int) -> bytes:
+    packer = zlib.compressobj(wbits=31)
+    return packer.compress(data) + packer.flush()
+
+
+# -- snappy
+
+
+def _snappy_size(block: bytes | memoryview) -> int:
+    """The unpacked size that a raw block opens with: a little-endian base-128 number of at most 32 bits."""
+    size = 0
+    for i, byte in enumerate(block[:5]):
+        size |= (byte & 0x7F) << (7 * i)
+        if byte < 0x80:
+            return size
+    raise CodecFault(Fault.DECOMPRESS, "snappy: no length")
+
+
+def _unsnap(data: bytes | memoryview, magic: int, limit: int) -> bytes | memoryview:
+    if bytes(data[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
+        if _snappy_size(data) > limit:
+            raise CodecFault(Fault.TOO_LARGE)
+        return memoryview(cramjam.snappy.decompress_raw(data))
+    blocks: list[tuple[int, int]] = []
+    position, size = len(_XERIAL_HEADER), 0
+    while position < len(data):
+        if position + 4 > len(data):
+            raise CodecFault(Fault.DECOMPRESS, "snappy: a block is cut off")
+        start = position + 4
+        position = start + int.from_bytes(data[position:start], "big")
+        if position > len(data):
+            raise CodecFault(Fault.DECOMPRESS, "snappy: a block is cut off")
+        size += _snappy_size(data[start:position])
+        if size > limit:
+            raise CodecFault(Fault.TOO_LARGE)
+        blocks.append((start, position))
+    if len(blocks) == 1:
+        return memoryview(cramjam.snappy.decompress_raw(data[blocks[0][0] : blocks[0][1]]))
+    out = bytearray(size)
+    view, filled = memoryview(out), 0
+    for start, stop in blocks:
+        filled += cramjam.snappy.decompress_raw_into(data[start:stop], view[filled:])
+    return view[:filled]
+
+
+def _snap(data: bytes, magic: int) -> bytes:
+    parts = [_XERIAL_HEADER]
+    for start in range(0, len(data), _XERIAL_BLOCK):
+        block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK]))
+        parts += (len(block).to_bytes(4, "big"), block)
+    return b"".join(parts)
+
+
+# -- lz4
+
+
+def _unlz4(data: bytes | memoryview, magic: int, limit: int) -> bytes:
+    if magic == 0:
+        data = _with_header_checksum(data, _lz4_descriptor(data))
+    sized = len(data) > 4 and data[4] & _LZ4_CONTENT_SIZE
+    if not sized and len(data) * _LZ4_MAX_RATIO <= limit:
+        out = lz4.frame.decompress(data)  # half the cost of the object, and no bomb fits
+    else:
+        if sized and len(data) >= 14 and int.from_bytes(data[6:14], "little") > limit:
+            raise CodecFault(Fault.TOO_LARGE)
+        unpacker = lz4.frame.LZ4FrameDecompressor()
+        out = unpacker.decompress(data, max_length=limit + 1)
+        if len(out) <= limit and not unpacker.eof:
+            raise CodecFault(Fault.DECOMPRESS, "lz4: the frame is cut off")
+    if len(out) > limit:
+        raise CodecFault(Fault.TOO_LARGE)
+    return bytes(out)
+
+
+def _lz4(data: bytes, magic: int) -> bytes:
+    frame = lz4.frame.compress(data, block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False)
+    if magic == 0:  # KAFKA-3160: the checksum of magic number and descriptor, where the format says descriptor alone
+        return _with_header_checksum(frame, frame[: _descriptor_end(frame)])
+    return bytes(frame)
+
+
+def _descriptor_end(frame: bytes | memoryview) -> int:
+    """Where the header checksum byte of an lz4 frame stands: after flags, block descriptor and optional fields."""
+    if len(frame) < 7 or bytes(frame[:4]) != _LZ4_MAGIC:
+        raise CodecFault(Fault.DECOMPRESS, "lz4: no frame header")
+    flags = frame[4]
+    end = 6 + (8 if flags & _LZ4_CONTENT_SIZE else 0) + (4 if flags & _LZ4_DICT_ID else 0)
+    if len(frame) <= end:
+        raise CodecFault(Fault.DECOMPRESS, "lz4: no frame header")
+    return end
+
+
+def _lz4_descriptor(frame: bytes | memoryview) -> bytes:
+    return bytes(frame[4 : _descriptor_end(frame)])
+
+
+def _with_header_checksum(frame: bytes | memoryview, covered: bytes) -> bytes:
+    end = _descriptor_end(frame)
+    return b"".join((frame[:end], bytes([_xxh32(covered) >> 8 & 0xFF]), frame[end + 1 :]))
+
+
+def _xxh32(data: bytes) -> int:
+    """xxHash-32 with seed 0 of at most 18 bytes, which is all that a frame header has."""
+    p1, p2, p3, p4, p5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
+    mask = 0xFFFFFFFF
+
+    def rotate(value: int, bits: int) -> int:
+        return (value << bits | value >> (32 - bits)) & mask
+
+    at = 0
+    if len(data) >= 16:
+        lanes = [(p1 + p2) & mask, p2, 0, -p1 & mask]
+        for i in range(4):
+            word = int.from_bytes(data[4 * i : 4 * i + 4], "little")
+            lanes[i] = rotate((lanes[i] + word * p2) & mask, 13) * p1 & mask
+        h, at = sum(rotate(lane, bits) for lane, bits in zip(lanes, (1, 7, 12, 18), strict=True)), 16
+    else:
+        h = p5
+    h = (h + len(data)) & mask
+    while at + 4 <= len(data):
+        h = rotate((h + int.from_bytes(data[at : at + 4], "little") * p3) & mask, 17) * p4 & mask
+        at += 4
+    for byte in data[at:]:
+        h = rotate((h + byte * p5) & mask, 11) * p1 & mask
+    h = (h ^ h >> 15) * p2 & mask
+    h = (h ^ h >> 13) * p3 & mask
+    return h ^ h >> 16
+
+
+# -- zstd
+
+
+_local = threading.local()
+
+
+def _unpacker() -> zstandard.ZstdDecompressor:
+    """This thread's context: making one costs more than unpacking a small batch, sharing one is not safe."""
+    unpacker: zstandard.ZstdDecompressor | None = getattr(_local, "zstd", None)
+    if unpacker is None:
+        unpacker = _local.zstd = zstandard.ZstdDecompressor()
+    return unpacker
+
+
+def _unzstd(data: bytes | memoryview, magic: int, limit: int) -> bytes:
+    size = zstandard.frame_content_size(data)
+    if size > limit:
+        raise CodecFault(Fault.TOO_LARGE)
+    if size > 0:
+        with contextlib.suppress(zstandard.ZstdError):  # several frames, or damage: the steps below tell
+            return _unpacker().decompress(data, allow_extra_data=False)
+    step = max(1024, limit // _ZSTD_MAX_RATIO)  # what one step unpacks to stays near the limit, whatever it holds
+    parts: list[bytes] = []
+    total = position = 0
+    unpacker = None
+    while position < len(data):
+        unpacker = unpacker or _unpacker().decompressobj()
+        chunk = data[position : position + step]
+        part = unpacker.decompress(chunk)
+        position += len(chunk)
+        total += len(part)
+        if total > limit:
+            raise CodecFault(Fault.TOO_LARGE)
+        parts.append(part)
+        if unpacker.eof:
+            position -= len(unpacker.unused_data)
+            unpacker = None
+    if unpacker is not None or not parts:
+        raise CodecFault(Fault.DECOMPRESS, "zstd: the frame is cut off")
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _zstd(data: bytes, magic: int) -> bytes:
+    return zstandard.ZstdCompressor(level=3, write_content_size=False).compress(data)
+
+
+_DECOMPRESS: dict[int, Callable[[bytes | memoryview, int, int], bytes | memoryview]] = {
+    GZIP: _gunzip,
+    SNAPPY: _unsnap,
+    LZ4: _unlz4,
+    ZSTD: _unzstd,
+}
+_COMPRESS: dict[int, Callable[[bytes, int], bytes]] = {GZIP: _gzip, SNAPPY: _snap, LZ4: _lz4, ZSTD: _zstd}
+_NAMES = {number: name for name, number in CODECS.items()}
