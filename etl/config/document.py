@@ -1,0 +1,193 @@
+"""A job file's YAML as plain values, with the line of every key and item.
+
+Differences to plain YAML 1.1, each because the surprise would cost a night:
+
+* a key given twice is a fault (YAML keeps the last, silently);
+* dates stay text (`topics: [2026-01-01]` names a topic; times are read where a time is expected);
+* `<<` merges and anchors work, a value that holds itself is a fault, and a document may not expand without bound.
+
+Messages never quote the text of a scalar: it may be a secret that should not have stood in the file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from etl.errors import Fault
+
+PathKey = tuple[str | int, ...]
+
+MAX_BYTES = 1 << 20
+_MAX_NODES = 100_000
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML whose dates stay text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+@dataclass(slots=True)
+class Document:
+    """A parsed file: `value` (None where it could not be parsed), faults found on the way, and lines by path."""
+
+    value: Any = None
+    faults: list[Fault] = field(default_factory=list)
+    lines: dict[PathKey, int] = field(default_factory=dict)
+
+    def line(self, path: PathKey) -> int | None:
+        """The 1-based line of this path, or of its nearest ancestor that stands in the file."""
+        for length in range(len(path), -1, -1):
+            if path[:length] in self.lines:
+                return self.lines[path[:length]]
+        return None
+
+
+def dotted(path: PathKey) -> str:
+    """`("transform", 1, "sql")` -> `transform[1].sql`; the whole document is the empty text."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{part}" if text else part
+    return text
+
+
+def read_document(file: Path) -> Document:
+    """Read and parse a job file. Whatever is wrong with it stands in `.faults`."""
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        return Document(faults=[Fault("", f"cannot read {file}: {reason}", "give the path of a job file")])
+    if len(data) > MAX_BYTES:
+        return Document(faults=[Fault("", f"is larger than {MAX_BYTES} bytes", "a job file is a page or two of YAML")])
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return Document(faults=[Fault("", "is not UTF-8 text", "save the job file as UTF-8")])
+    return parse_document(text)
+
+
+def parse_document(text: str) -> Document:
+    """Parse YAML text. Whatever is wrong with it stands in `.faults`."""
+    document = Document()
+    try:
+        loader = _Loader(text)
+        try:
+            node = loader.get_single_node()
+            if node is None:
+                document.faults.append(Fault("", "is empty", "start with `version: 1` and `name:`"))
+            else:
+                document.value = _Builder(loader, document).build(node, ())
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        document.value = None
+        document.faults.append(
+            Fault("", f"is not YAML: {_without_quotes(error.problem)}", None, mark.line + 1 if mark else None)
+        )
+    except yaml.YAMLError:
+        document.value = None
+        document.faults.append(Fault("", "is not YAML: it holds characters that YAML does not allow"))
+    except (RecursionError, _TooLargeError):
+        document.value = None
+        document.faults.append(Fault("", "nests or repeats itself too much", "write the values out"))
+    return document
+
+
+def _without_quotes(problem: str | None) -> str:
+    """The parser's words without the file's: it quotes tokens, and a token may be a secret (`password: *abc`)."""
+    return re.sub(r"'[^']*'|\"[^\"]*\"", "…", problem or "it cannot be parsed")
+
+
+class _TooLargeError(Exception):
+    pass
+
+
+class _Builder:
+    """Nodes to values, noting lines and double keys on the way."""
+
+    def __init__(self, loader: _Loader, document: Document) -> None:
+        self._loader = loader
+        self._document = document
+        self._nodes = 0
+        self._open: set[int] = set()
+
+    def build(self, node: yaml.Node, path: PathKey) -> Any:
+        self._nodes += 1
+        if self._nodes > _MAX_NODES or id(node) in self._open:
+            raise _TooLargeError
+        self._document.lines.setdefault(path, node.start_mark.line + 1)
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node, path)
+        self._open.add(id(node))
+        try:
+            if isinstance(node, yaml.SequenceNode):
+                return [self.build(child, (*path, index)) for index, child in enumerate(node.value)]
+            return self._mapping(node, path)
+        finally:
+            self._open.discard(id(node))
+
+    def _mapping(self, node: yaml.Node, path: PathKey) -> dict[Hashable, Any]:
+        assert isinstance(node, yaml.MappingNode)
+        own = {id(key) for key, _ in node.value}
+        values: dict[Hashable, Any] = {}
+        own_keys: set[Hashable] = set()
+        for key_node, value_node in self._pairs(node):
+            key = self._scalar(key_node, path) if isinstance(key_node, yaml.ScalarNode) else None
+            if not isinstance(key, Hashable) or key is None:
+                self._fault(path, "a key is not a plain word or number", "write keys as text", key_node)
+                continue
+            place = (*path, str(key))  # as text: an integer in a path is a list's index
+            if key in own_keys and id(key_node) in own:
+                self._fault(place, "is given twice", "keep one of them", key_node)
+                continue
+            if id(key_node) in own:
+                own_keys.add(key)
+            self._document.lines[place] = key_node.start_mark.line + 1
+            values[key] = self.build(value_node, place)
+        return values
+
+    def _pairs(self, node: yaml.MappingNode) -> Iterator[tuple[yaml.Node, yaml.Node]]:
+        """Merged keys first, so that the mapping's own win."""
+        own: list[tuple[yaml.Node, yaml.Node]] = []
+        for key, value in node.value:
+            if key.tag != "tag:yaml.org,2002:merge":
+                own.append((key, value))
+                continue
+            sources = value.value if isinstance(value, yaml.SequenceNode) else [value]
+            for source in reversed(sources):
+                if not isinstance(source, yaml.MappingNode) or id(source) in self._open:
+                    raise yaml.constructor.ConstructorError(
+                        None, None, "a merge (<<) takes a mapping or a list of mappings", value.start_mark
+                    )
+                self._nodes += len(source.value)
+                if self._nodes > _MAX_NODES:
+                    raise _TooLargeError
+                yield from self._pairs(source)
+        yield from own
+
+    def _scalar(self, node: yaml.ScalarNode, path: PathKey) -> Any:
+        try:
+            return self._loader.construct_object(node)
+        except (yaml.constructor.ConstructorError, ValueError, OverflowError):
+            # Own words: the constructor's name the tag, and Python's quote the value.
+            self._fault(path, "is of a kind that has no place here", "write text, a number, true or false", node)
+            return None
+
+    def _fault(self, path: PathKey, message: str, remedy: str, node: yaml.Node) -> None:
+        self._document.faults.append(Fault(dotted(path), message, remedy, node.start_mark.line + 1))

@@ -1,0 +1,162 @@
+"""Validation errors as faults: the path as it stands in the file, plain words, a remedy, a guess at what was meant."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from etl.config.document import PathKey
+from etl.config.values import FAULT
+
+_SHOWN = 60
+
+_EXPECTED = {
+    "string_type": ("text", "put it into quotes"),
+    "string_sub_type": ("text", "put it into quotes"),
+    "int_type": ("a whole number", "write digits alone, as in 1000000"),
+    "int_from_float": ("a whole number", "write digits alone, as in 1000000"),
+    "bool_type": ("true or false", "write true or false, without quotes"),
+    "dict_type": ("a mapping", "write `key: value` pairs"),
+    "mapping_type": ("a mapping", "write `key: value` pairs"),
+    "model_type": ("a mapping", "write `key: value` pairs"),
+    "model_attributes_type": ("a mapping", "write `key: value` pairs"),
+    "tuple_type": ("a list", "write it in brackets: [a, b]"),
+    "list_type": ("a list", "write it in brackets: [a, b]"),
+    "time_delta_type": ("a duration", "as in 30s, 2m or 1h30m"),
+    "datetime_type": ("a time", "as in 2026-01-01T00:00:00Z"),
+}
+
+_MISSING = {
+    "version": "add `version: 1`",
+    "name": "add a name, as in `name: orders`: runs and ledger entries go by it",
+    "kafka": "add `kafka: {bootstrap.servers: host:9092}`",
+    "source": "add `source: {topics: [orders]}`",
+    "sink": "add `sink: {path: ./lake/orders}`",
+    "ledger": "add `ledger: ./lake/_kseg_ledger`: what has landed is remembered there",
+    "timestamp": "add a time, as in 2026-01-01T00:00:00Z",
+}
+
+
+class Finding(NamedTuple):
+    """A fault before it has a line: where, what, what to do."""
+
+    path: PathKey
+    message: str
+    remedy: str | None = None
+
+
+def findings_of(error: ValidationError, model: type[BaseModel], raw: Any, base: PathKey = ()) -> list[Finding]:
+    """Every error of a validation, in plain words.
+
+    raw: the value as written, references unresolved: it alone may be quoted.
+    base: where the model stands in the file.
+    """
+    return [_finding(details, model, raw, base) for details in error.errors(include_url=False, include_input=True)]
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    """`did you mean …?` for the nearest of the known words, if one is near."""
+    words = {candidate.lower(): candidate for candidate in known}
+    nearest = difflib.get_close_matches(word.lower(), list(words), n=1, cutoff=0.6)
+    return f"did you mean {words[nearest[0]]}?" if nearest else None
+
+
+def unknown_key_remedy(word: str, known: Sequence[str]) -> str:
+    return did_you_mean(word, known) or f"known here: {', '.join(known)}"
+
+
+def kind_of(value: Any) -> str:
+    """A value's kind in YAML's words; never the value itself."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, int | float):
+        return "a number"
+    if isinstance(value, str):
+        return "text"
+    if isinstance(value, Mapping):
+        return "a mapping"
+    return "a list" if isinstance(value, list | tuple) else "of another kind"
+
+
+def _finding(details: ErrorDetails, model: type[BaseModel], raw: Any, base: PathKey) -> Finding:
+    inner, value = _walk(details["loc"], raw)
+    path = (*base, *inner)
+    name = "the name " if "[key]" in details["loc"] else ""
+    kind, context = details["type"], details.get("ctx", {})
+    if kind == FAULT:
+        return Finding(path, name + str(context["told"]), str(context["remedy"]))
+    if kind in ("extra_forbidden", "invalid_key"):
+        return Finding(path, "is an unknown key", unknown_key_remedy(str(inner[-1]), _siblings(model, details["loc"])))
+    if kind == "missing":
+        return Finding(path, "is missing", _MISSING.get(str(inner[-1]), "add it"))
+    if kind == "literal_error":
+        return _not_among(path, value, str(context.get("expected", "")))
+    if kind in _EXPECTED:
+        expected, remedy = _EXPECTED[kind]
+        return Finding(path, f"{name}is {kind_of(details['input'])} where {expected} is expected", remedy)
+    if kind in ("greater_than_equal", "less_than_equal"):
+        low = kind == "greater_than_equal"
+        limit = context["ge" if low else "le"]
+        return Finding(path, f"{name}is too {'small' if low else 'large'}", f"{limit} or {'more' if low else 'less'}")
+    if kind == "string_too_long":
+        return Finding(path, f"is longer than {context['max_length']} characters", "shorten it")
+    return Finding(path, f"{name}is not valid", None)  # pydantic's own words may quote the value
+
+
+def _not_among(path: PathKey, value: Any, expected: str) -> Finding:
+    choices = [choice.strip("'") for choice in expected.replace(" or ", ", ").split(", ")]
+    told = f"is not {' or '.join(choices)}" if len(choices) < 3 else f"is none of {', '.join(choices)}"
+    if isinstance(value, str) and len(value) <= _SHOWN and value.isprintable():
+        return Finding(path, f"{value!r} {told}", did_you_mean(value, choices) or f"write {' or '.join(choices)}")
+    return Finding(path, told, f"write {' or '.join(choices)}")
+
+
+def _walk(loc: Sequence[str | int], raw: Any) -> tuple[PathKey, Any]:
+    """The path as it stands in the file, and the value there. Pydantic's own marks (tags of a union) are dropped."""
+    path: list[str | int] = []
+    value = raw
+    for part in loc:
+        if part == "[key]":
+            break
+        if isinstance(part, str) and part.startswith("<"):
+            continue
+        if isinstance(value, list | tuple) and isinstance(part, int):
+            path.append(part)
+            value = value[part] if part < len(value) else None
+            continue
+        path.append(str(part))
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return tuple(path), value
+
+
+def _siblings(model: type[BaseModel], loc: Sequence[str | int]) -> list[str]:
+    """The keys that are known where an unknown one stands: found by walking the models along the path."""
+    known: list[type[BaseModel]] = [model]
+    for part in loc[:-1]:
+        tagged = [m for m in known if isinstance(part, str) and part.strip("<>") in m.model_fields]
+        if tagged and str(part).startswith("<"):
+            known = tagged
+            continue
+        deeper = [m for current in known for m in _models_below(current, part)]
+        known = deeper or known
+    return list(dict.fromkeys(name for current in known for name in current.model_fields))
+
+
+def _models_below(model: type[BaseModel], part: str | int) -> list[type[BaseModel]]:
+    field = model.model_fields.get(str(part))
+    return list(_models_in(field.annotation)) if field is not None else []
+
+
+def _models_in(annotation: Any) -> Iterable[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in getattr(annotation, "__args__", ()):
+        yield from _models_in(argument)
+    if hasattr(annotation, "__origin__") and not isinstance(annotation.__origin__, type):
+        yield from _models_in(annotation.__origin__)

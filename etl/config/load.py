@@ -1,0 +1,182 @@
+"""From a job file to a `Job`: everything is checked before anything runs, and every fault is told at once.
+
+    YAML -> values with lines -> properties flattened, references filled in -> each section validated
+         -> rules between keys -> client properties checked by the client itself -> Job
+
+Secrets stay out of all of it: properties of `kafka` and `spark.conf` are validated as written; their resolved values
+go to the client's check alone, whose words are dropped for every property that came from a reference.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from etl.config.document import Document, PathKey, dotted, read_document
+from etl.config.faults import Finding, findings_of
+from etl.config.models import Job, Sink, Source
+from etl.config.paths import normal_path
+from etl.config.properties import Properties, check_kafka, check_spark_conf
+from etl.config.rules import View, all_rules
+from etl.config.secrets import ReferenceFault, names_file, referenced_names, resolve, sounds_secret
+from etl.errors import ConfigurationError, Fault
+
+M = TypeVar("M", bound=BaseModel)
+
+_SECTIONS = ("source", "sink", "run", "spark")
+
+
+def load_job(path: str | os.PathLike[str], *, env: Mapping[str, str] = os.environ) -> Job:
+    """Read and validate a job file.
+
+    env: where `${NAME}` references are looked up.
+    Raises ConfigurationError with every fault: its path, its line, what is wrong, what to do.
+    """
+    file = Path(path)
+    return _Loading(read_document(file), file.parent.absolute(), env, str(path)).job()
+
+
+def job_from_document(document: Mapping[str, Any], *, env: Mapping[str, str] = os.environ) -> Job:
+    """The same for a job that is values already (one pinned in a ledger). Raises ConfigurationError."""
+    return _Loading(Document(value=_plain(document)), Path.cwd(), env, None).job()
+
+
+@dataclass(slots=True)
+class _Loading:
+    """One attempt at one document."""
+
+    document: Document
+    folder: Path
+    env: Mapping[str, str]
+    file: str | None
+    findings: list[Finding] = field(default_factory=list)
+
+    def job(self) -> Job:
+        value = self.document.value
+        if not isinstance(value, dict):
+            if value is not None:
+                self.document.faults.append(
+                    Fault("", "is not a mapping of keys to values", "start with `version: 1`", 1)
+                )
+            raise self._error()
+        raw = _without_nulls(value)
+        kafka = Properties.read(raw.get("kafka"), ("kafka",), self.folder, self.env)
+        spark = raw.get("spark")
+        conf = Properties.read(
+            spark.get("conf") if isinstance(spark, dict) else None, ("spark", "conf"), self.folder, self.env
+        )
+        self.findings += [*kafka.findings, *conf.findings]
+
+        filled = {key: self._fill(part, (key,)) for key, part in raw.items() if key != "kafka"}
+        data = _with_properties(filled, kafka, conf)
+        job = self._validate(Job, data, raw)
+        self._check_rules(filled, conf)
+        if isinstance(raw.get("kafka"), dict):
+            name = job.name if job else "job"
+            self.findings += check_kafka(kafka, client_id=f"kseg-{name}")
+        self.findings += check_spark_conf(conf)
+        if self.findings or self.document.faults or job is None:
+            raise self._error()
+        job.take_secrets(kafka=kafka.resolved(), spark=conf.resolved())
+        return job
+
+    def _validate(self, model: type[M], data: Any, raw: Any) -> M | None:
+        try:
+            return model.model_validate(data, context={"folder": self.folder})
+        except ValidationError as error:
+            known = {finding.path for finding in self.findings}
+            self.findings += [f for f in findings_of(error, model, raw) if f.path not in known]
+            return None
+
+    def _check_rules(self, filled: Mapping[str, Any], conf: Properties) -> None:
+        ledger = filled.get("ledger")
+        view = View(
+            raw=filled,
+            faulty=frozenset(finding.path for finding in self.findings),
+            source=self._lenient(Source, filled.get("source")),
+            sink=self._lenient(Sink, filled.get("sink")),
+            ledger=self._ledger(ledger) if isinstance(ledger, str) else None,
+            spark_conf=conf.written,
+        )
+        self.findings += all_rules(view)
+
+    def _lenient(self, model: type[M], data: Any) -> M:
+        """As much of a section as is sound: faulty keys have their defaults."""
+        data = dict(data) if isinstance(data, dict) else {}
+        while data:
+            try:
+                return model.model_validate(data, context={"folder": self.folder})
+            except ValidationError as error:
+                for details in error.errors(include_url=False, include_input=False, include_context=False):
+                    data.pop(details["loc"][0], None)
+        return model()
+
+    def _ledger(self, text: str) -> str | None:
+        try:
+            return normal_path(text, self.folder)
+        except ValueError:
+            return None
+
+    def _fill(self, value: Any, path: PathKey) -> Any:
+        """References outside of `kafka` and `spark.conf`: environment variables as plain text."""
+        if path == ("spark", "conf"):
+            return value
+        if isinstance(value, dict):
+            return {key: self._fill(part, (*path, str(key))) for key, part in value.items()}
+        if isinstance(value, list):
+            return [self._fill(part, (*path, index)) for index, part in enumerate(value)]
+        if not isinstance(value, str) or "${" not in value:
+            return value
+        secret = next((name for name in referenced_names(value) if sounds_secret(name)), None)
+        if names_file(value) or secret:
+            told = f"fills in {secret}, and this value is shown" if secret else "refers to a file"
+            self.findings.append(Finding(path, told, "secrets have their place in `kafka` and `spark.conf` alone"))
+            return value
+        try:
+            return resolve(value, env=self.env, folder=self.folder)
+        except ReferenceFault as fault:
+            self.findings.append(Finding(path, str(fault), fault.remedy))
+            return value
+
+    def _error(self) -> ConfigurationError:
+        faults = list(self.document.faults)
+        seen: set[tuple[str, str]] = set()
+        for path, message, remedy in self.findings:
+            place = dotted(path)
+            if (place, message) not in seen:
+                seen.add((place, message))
+                faults.append(Fault(place, message, remedy, self.document.line(path)))
+        faults.sort(key=lambda fault: fault.line or 0)
+        return ConfigurationError(faults, file=self.file)
+
+
+def _with_properties(filled: Mapping[str, Any], kafka: Properties, conf: Properties) -> dict[str, Any]:
+    """The document with properties in their flat form, and what follows from other keys filled in."""
+    data = dict(filled)
+    if kafka.present:
+        data["kafka"] = dict(kafka.written) if kafka.is_mapping else kafka.value
+    spark = data.get("spark")
+    if isinstance(spark, dict) and conf.present and conf.is_mapping:
+        data["spark"] = {**spark, "conf": dict(conf.written)}
+    data.setdefault("group_commit", "transactional" if data.get("group") is not None else "none")
+    return data
+
+
+def _without_nulls(value: dict[Any, Any]) -> dict[Any, Any]:
+    """A key without a value is a key not given: `transform:` with every step commented out is natural to write."""
+    kept = {key: part for key, part in value.items() if part is not None}
+    for section in _SECTIONS:
+        if isinstance(kept.get(section), dict):
+            kept[section] = {key: part for key, part in kept[section].items() if part is not None}
+    return kept
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(part) for key, part in value.items()}
+    return [_plain(part) for part in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,170 @@
+"""Property sections (`kafka:` and `spark.conf:`): flat names and text values, references, and what may stand in them.
+
+    bootstrap.servers: localhost:9092        kafka:
+    ssl:                                       bootstrap.servers: [a:9092, b:9092]      # a list joins with commas
+      keystore.location: /etc/k.jks            fetch.max.wait.ms: 500                   # numbers and booleans too
+                                               sasl.jaas.config: ${file:/run/secrets/jaas}
+
+Names may be written dotted or nested. Values are kept as written; `resolved()` gives the ones to connect with.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from etl.config.document import PathKey
+from etl.config.faults import Finding, did_you_mean, kind_of
+from etl.config.secrets import ReferenceFault, SecretProperties, anchored, has_reference, resolve, stands_in_clear
+
+# Properties of the Java clients whose meaning a job file has elsewhere.
+_ELSEWHERE = {
+    "group.id": "group",
+    "transactional.id": "transactional_id",
+    "isolation.level": "source.isolation_level",
+    "auto.offset.reset": "source.starting_offsets",
+    "enable.auto.commit": "group_commit",
+}
+_SECRET_REMEDY = "write ${NAME} for an environment variable, or ${file:/path}"
+_MISSING_SERVERS = Finding(
+    ("kafka", "bootstrap.servers"), "is missing", "add `bootstrap.servers: host:9092`, several separated by commas"
+)
+
+
+@dataclass(slots=True)
+class Properties:
+    """One section.
+
+    written: text by flat name, references unresolved and their file paths absolute.
+    places: where each name stands in the file.
+    """
+
+    value: Any
+    base: PathKey
+    written: dict[str, str] = field(default_factory=dict)
+    places: dict[str, PathKey] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+    _values: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, value: Any, base: PathKey, folder: Path, env: Mapping[str, str]) -> Properties:
+        """value: the section as parsed, None where the file has none."""
+        section = cls(value, base)
+        if isinstance(value, Mapping):
+            section._flatten(value, (), base, folder)
+        for key, text in section.written.items():
+            section._look_at(key, text, folder, env)
+        return section
+
+    @property
+    def present(self) -> bool:
+        return self.value is not None
+
+    @property
+    def is_mapping(self) -> bool:
+        return isinstance(self.value, Mapping)
+
+    @property
+    def referring(self) -> frozenset[str]:
+        """The names whose values hold a reference."""
+        return frozenset(key for key, text in self.written.items() if has_reference(text))
+
+    def resolved(self) -> SecretProperties:
+        """The values to connect with; those that could not be resolved are left out."""
+        return SecretProperties(self._values, self.referring)
+
+    def _flatten(self, value: Mapping[Any, Any], prefix: tuple[str, ...], place: PathKey, folder: Path) -> None:
+        for key, part in value.items():
+            here = (*place, str(key))
+            if not isinstance(key, str) or not key.strip(". "):
+                self.findings.append(Finding(here, "is no property name", "names are text, as in bootstrap.servers"))
+                continue
+            names = (*prefix, key)
+            if isinstance(part, Mapping) and part and not _ends_a_secret(key):
+                self._flatten(part, names, here, folder)
+                continue
+            text = _text(part)
+            name = ".".join(names)
+            if text is None:
+                told = "has no value" if part is None else f"is {kind_of(part)} where one value is expected"
+                self.findings.append(Finding(here, told, "write text, a number, true or false"))
+            elif name in self.written:
+                self.findings.append(Finding(here, "is given twice, dotted and nested", "keep one of them"))
+            else:
+                self.written[name], self.places[name] = anchored(text, folder), here
+
+    def _look_at(self, key: str, text: str, folder: Path, env: Mapping[str, str]) -> None:
+        if stands_in_clear(key, text):
+            self.findings.append(Finding(self.places[key], "is a secret, written out in the job file", _SECRET_REMEDY))
+            return
+        try:
+            self._values[key] = resolve(text, env=env, folder=folder)
+        except ReferenceFault as fault:
+            self.findings.append(Finding(self.places[key], str(fault), fault.remedy))
+
+
+def check_kafka(kafka: Properties, *, client_id: str) -> Iterator[Finding]:
+    """What the client would refuse, in its own words except where they could quote a secret."""
+    if "bootstrap.servers" not in kafka.written:
+        yield _MISSING_SERVERS
+    values = dict(kafka.resolved())
+    for key in _ELSEWHERE.keys() & values.keys():
+        del values[key]
+        yield Finding(kafka.places[key], "has its own place in a job file", f"use `{_ELSEWHERE[key]}`")
+    yield from _client_findings(kafka, values, client_id)
+
+
+def check_spark_conf(conf: Properties) -> Iterator[Finding]:
+    """Spark reads any name; these would be dropped in silence or overrule the job file."""
+    for key, place in conf.places.items():
+        if key == "spark.master":
+            yield Finding(place, "has its own place in a job file", "use `spark.master`: {master: …}")
+        elif not key.startswith("spark."):
+            remedy = f"write spark.hadoop.{key}" if key.startswith("fs.") else f"did you mean spark.{key}?"
+            yield Finding(place, "does not start with spark., so Spark would drop it", remedy)
+
+
+def _client_findings(kafka: Properties, values: Mapping[str, str], client_id: str) -> Iterator[Finding]:
+    from client.config import ClientConfig
+    from client.errors import ConfigError
+
+    try:
+        ClientConfig.from_properties(values, client_id=client_id)
+    except ConfigError as error:
+        faults = [(fault.key, fault.message, fault.remedy) for fault in error.faults]
+    else:
+        return
+    known = [field.name.replace("_", ".") for field in dataclasses.fields(ClientConfig)]
+    for key, message, remedy in faults:
+        if key in kafka.written and key not in values:
+            continue  # told already: its reference leads nowhere, or it has its own place
+        place = kafka.places.get(key, ("kafka", key))
+        if key in kafka.referring:
+            yield Finding(place, "its value, resolved from a reference, is not usable", "look at what it refers to")
+        elif "unknown" in message:
+            yield Finding(place, message, did_you_mean(key, known) or remedy)
+        else:
+            yield Finding(place, message, remedy)
+
+
+def _ends_a_secret(name: str) -> bool:
+    """What stands below such a name is no property but a secret without its quotes: `{x` and `}` are YAML."""
+    return name.lower().endswith(("password", "passphrase", "secret"))
+
+
+def _text(value: Any) -> str | None:
+    """A property's text; None for what is not one."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, list | tuple):
+        items = [_text(item) for item in value if not isinstance(item, list | tuple)]
+        if items and len(items) == len(value) and None not in items:
+            return ",".join(item for item in items if item is not None)
+    return None

@@ -1,0 +1,325 @@
+"""What must hold between the keys of a job file. Every rule runs on whatever is sound, so that all faults come at once.
+
+A rule sees a `View`: each section parsed as far as it goes (a faulty key has its default there, and `sound` is False
+for it). A rule that rests on a faulty key says nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from etl.config.document import PathKey
+from etl.config.faults import Finding, did_you_mean
+from etl.config.models import CATCH_ALL, STEP_KINDS, AtTime, Sink, Source, Target, fits_table_name
+from etl.config.paths import TOPIC_PLACEHOLDER, lies_within, scheme_of, topic_that_leads_to
+from etl.times import format_instant
+
+ROW_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+PROVENANCE_COLUMNS = ("leaderEpoch", "producerId", "producerEpoch", "sequence", "transactional", "batchBaseOffset")
+RUN_COLUMN = "_kseg_run"
+_MAX_CLUSTER_COLUMNS = 4  # Delta's limit for liquid clustering
+
+# Stores where Spark's own commit does not exclude a second driver, unless a log store is configured that does.
+_NOT_PUT_IF_ABSENT = ("file", "s3", "s3a", "s3n")
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A job file as far as it is sound. `raw`: as written, references outside of properties filled in."""
+
+    raw: Mapping[str, Any]
+    faulty: frozenset[PathKey]
+    source: Source
+    sink: Sink
+    ledger: str | None
+    spark_conf: Mapping[str, str]
+
+    def given(self, *path: str) -> bool:
+        """Whether the file has a value there."""
+        value: Any = self.raw
+        for part in path:
+            if not isinstance(value, Mapping) or value.get(part) is None:
+                return False
+            value = value[part]
+        return True
+
+    def sound(self, *path: str | int) -> bool:
+        """Whether no fault was found there, above it or below it."""
+        return not any(fault[: len(path)] == path or path[: len(fault)] == fault for fault in self.faulty)
+
+
+Rule = Callable[[View], Iterator[Finding]]
+
+
+def all_rules(view: View) -> Iterator[Finding]:
+    for rule in RULES:
+        yield from rule(view)
+
+
+def one_source(view: View) -> Iterator[Finding]:
+    yield from _exactly_one(view, ("source",), ("topics", "pattern", "assign"), "which topics to read")
+
+
+def one_sink(view: View) -> Iterator[Finding]:
+    yield from _exactly_one(view, ("sink",), ("path", "table", "routes"), "where rows land")
+    routes = view.raw["sink"].get("routes") if isinstance(view.raw.get("sink"), Mapping) else None
+    if isinstance(routes, Mapping):
+        for topic, route in routes.items():
+            if isinstance(route, Mapping):
+                yield from _exactly_one(
+                    view, ("sink", "routes", str(topic)), ("path", "table"), "where rows land", route
+                )
+
+
+def committed_needs_a_group(view: View) -> Iterator[Finding]:
+    for key in ("starting_offsets", "ending_offsets"):
+        if getattr(view.source, key) == "committed" and view.sound("source", key) and not view.given("group"):
+            yield Finding(("source", key), "committed needs a group", "add `group:`, or start at earliest or latest")
+
+
+def committing_needs_a_group(view: View) -> Iterator[Finding]:
+    how = view.raw.get("group_commit")
+    if how in ("transactional", "plain") and not view.given("group"):
+        yield Finding(("group_commit",), f"{how} needs a group", "add `group:`, or write `group_commit: none`")
+
+
+def offsets_name_what_is_read(view: View) -> Iterator[Finding]:
+    """A typo in a topic's name would otherwise leave its partitions at another start."""
+    for key in ("starting_offsets", "ending_offsets"):
+        spec = getattr(view.source, key)
+        if not isinstance(spec, dict) or not view.sound("source", key):
+            continue
+        for topic, offsets in spec.items():
+            place = ("source", key, topic)
+            if not _reads(view, topic):
+                yield Finding(place, "names a topic that the source does not read", _nearest(topic, view))
+            elif view.source.assign is not None:
+                for partition in sorted(set(offsets) - set(view.source.assign[topic])):
+                    yield Finding(
+                        (*place, str(partition)), "names a partition that is not assigned", "add it to assign"
+                    )
+
+
+def start_comes_before_end(view: View) -> Iterator[Finding]:
+    start, end = view.source.starting_offsets, view.source.ending_offsets
+    if not (view.sound("source", "starting_offsets") and view.sound("source", "ending_offsets")):
+        return
+    place: PathKey = ("source", "ending_offsets")
+    if isinstance(start, AtTime) and isinstance(end, AtTime) and end.timestamp < start.timestamp:
+        yield Finding(
+            (*place, "timestamp"),
+            f"lies before the start, {format_instant(start.timestamp)}",
+            "the end comes after the start",
+        )
+    if isinstance(start, dict) and isinstance(end, dict):
+        for topic, offsets in end.items():
+            for partition, offset in offsets.items():
+                first = start.get(topic, {}).get(partition)
+                if first is not None and offset < first:
+                    yield Finding(
+                        (*place, topic, str(partition)),
+                        f"{offset} lies before the start, {first}",
+                        "the end is exclusive",
+                    )
+
+
+def arrow_steps_stand_first(view: View) -> Iterator[Finding]:
+    """They run in the worker, before the rows become a DataFrame; none can run after."""
+    steps = view.raw.get("transform")
+    if not isinstance(steps, list | tuple):
+        return
+    frame = False
+    for index, step in enumerate(steps):
+        kinds = [kind for kind in STEP_KINDS if kind in step] if isinstance(step, Mapping) else []
+        if kinds == ["arrow"] and frame:
+            yield Finding(
+                ("transform", index, "arrow"),
+                "an arrow step stands after an sql or python step",
+                "arrow steps run in the workers, before the others: move it up",
+            )
+        frame = frame or kinds in (["sql"], ["python"])
+
+
+def routes_take_every_topic(view: View) -> Iterator[Finding]:
+    routes = view.sink.routes
+    if routes is None or not view.sound("sink", "routes"):
+        return
+    topics = view.source.named_topics
+    if CATCH_ALL not in routes:
+        if topics is None and view.source.pattern is not None:
+            yield Finding(
+                ("sink", "routes"), "a pattern may find topics that no route takes", 'add a route "*" for all others'
+            )
+        elif missing := [topic for topic in topics or () if topic not in routes]:
+            yield Finding(
+                ("sink", "routes"), f"no route takes {', '.join(missing)}", 'add it, or a route "*" for all others'
+            )
+    for topic in routes:
+        if topic != CATCH_ALL and not _reads(view, topic):
+            yield Finding(
+                ("sink", "routes", topic), "routes a topic that the source does not read", _nearest(topic, view)
+            )
+
+
+def topics_fit_table_names(view: View) -> Iterator[Finding]:
+    for route, target in _sound_targets(view):
+        if target.table and TOPIC_PLACEHOLDER in target.table:
+            for topic in _topics_of_route(view, route):
+                if not fits_table_name(topic):
+                    yield Finding(
+                        _place(view, route, "table"),
+                        f"topic {topic} does not fit into a table's name",
+                        "letters, digits and underscores do: give this topic a route with a name of its own",
+                    )
+
+
+def ledger_stands_apart(view: View) -> Iterator[Finding]:
+    """A ledger inside a table's folder would be vacuumed as that table's rubbish, and the other way round."""
+    ledger = view.ledger
+    if ledger is None or not view.sound("ledger"):
+        return
+    for route, target in _sound_targets(view):
+        for path in _paths(view, route, target):
+            if TOPIC_PLACEHOLDER in path:
+                topic = topic_that_leads_to(path, ledger)
+                if topic is not None and _reads(view, topic):
+                    path = path.replace(TOPIC_PLACEHOLDER, topic)
+            if lies_within(ledger, path):
+                yield Finding(("ledger",), f"lies inside the table {path}", "give the ledger a folder of its own")
+            elif lies_within(path, ledger):
+                yield Finding(
+                    _place(view, route, "path"), "lies inside the ledger", "give the table a folder of its own"
+                )
+
+
+def tables_do_not_nest(view: View) -> Iterator[Finding]:
+    """A Delta table inside another's folder loses its files to the outer one's vacuum."""
+    paths = [(route, path) for route, target in _sound_targets(view) for path in _paths(view, route, target)]
+    for route, inner in paths:
+        for _, outer in paths:
+            if inner != outer and lies_within(inner, outer):
+                yield Finding(_place(view, route, "path"), f"lies inside the table {outer}", "put tables side by side")
+                break
+
+
+def layout_is_one_of_two(view: View) -> Iterator[Finding]:
+    if view.sink.partition_by and view.sink.cluster_by:
+        yield Finding(
+            ("sink", "cluster_by"), "stands together with partition_by", "a Delta table has one of the two layouts"
+        )
+    if len(view.sink.cluster_by) > _MAX_CLUSTER_COLUMNS:
+        yield Finding(
+            ("sink", "cluster_by"), f"names more than {_MAX_CLUSTER_COLUMNS} columns", "Delta clusters by at most four"
+        )
+
+
+def layout_names_columns(view: View) -> Iterator[Finding]:
+    """Without a transform the rows' columns are known before anything runs."""
+    if view.given("transform") and view.raw["transform"]:
+        return
+    columns = (*ROW_COLUMNS, *(PROVENANCE_COLUMNS if view.source.provenance else ()), RUN_COLUMN)
+    for key in ("partition_by", "cluster_by"):
+        if not view.sound("sink", key):
+            continue
+        for index, column in enumerate(getattr(view.sink, key)):
+            if column not in columns:
+                known = did_you_mean(column, columns) or f"the rows have {', '.join(columns)}"
+                yield Finding(("sink", key, index), f"the rows have no column {column}", known)
+            elif column == "headers":
+                yield Finding(("sink", key, index), "headers is a list", "choose a column of plain values")
+
+
+def spark_alone_decides_where_it_can(view: View) -> Iterator[Finding]:
+    """Clustering needs Spark's writer, whose commit excludes a second driver only on some stores."""
+    if not view.sink.cluster_by or view.sink.single_driver or not view.sound("sink", "single_driver"):
+        return
+    for _, target in _sound_targets(view):
+        scheme = scheme_of(target.path or "") if target.path else None
+        if scheme in _NOT_PUT_IF_ABSENT and f"spark.delta.logStore.{scheme}.impl" not in view.spark_conf:
+            yield Finding(
+                ("sink", "cluster_by"),
+                "needs Spark's own writer, and on this store Spark does not keep two drivers apart",
+                "write `single_driver: true` if no other driver writes to the table, or drop cluster_by",
+            )
+            return
+
+
+RULES: tuple[Rule, ...] = (
+    one_source,
+    one_sink,
+    committed_needs_a_group,
+    committing_needs_a_group,
+    offsets_name_what_is_read,
+    start_comes_before_end,
+    arrow_steps_stand_first,
+    routes_take_every_topic,
+    topics_fit_table_names,
+    ledger_stands_apart,
+    tables_do_not_nest,
+    layout_is_one_of_two,
+    layout_names_columns,
+    spark_alone_decides_where_it_can,
+)
+
+
+def _exactly_one(
+    view: View, place: tuple[str, ...], keys: tuple[str, ...], what: str, holder: Mapping[str, Any] | None = None
+) -> Iterator[Finding]:
+    holder = holder if holder is not None else view.raw.get(place[0])
+    if not isinstance(holder, Mapping):
+        return
+    given = [key for key in keys if holder.get(key) is not None]
+    choice = f"{', '.join(keys[:-1])} and {keys[-1]}"
+    if not given and not any(did_you_mean(str(key), keys) for key in holder):  # a typo is told as one
+        yield Finding(place, f"does not say {what}", f"give one of {choice}")
+    for key in given[1:]:
+        yield Finding((*place, key), f"stands together with {given[0]}", f"give one of {choice}")
+
+
+def _reads(view: View, topic: str) -> bool:
+    """Whether the source may read this topic. True where that cannot be told because the source is faulty."""
+    source = view.source
+    if not view.sound("source", "topics") or not view.sound("source", "pattern") or not view.sound("source", "assign"):
+        return True
+    if source.pattern is not None:
+        return re.search(source.pattern, topic) is not None
+    return source.named_topics is None or topic in source.named_topics
+
+
+def _nearest(topic: str, view: View) -> str:
+    topics = view.source.named_topics
+    if topics is None:
+        return f"the pattern is {view.source.pattern}"
+    return did_you_mean(topic, topics) or f"the source reads {', '.join(topics)}"
+
+
+def _sound_targets(view: View) -> list[tuple[str, Target]]:
+    sink = view.sink
+    if sink.routes is not None:
+        return [(topic, route.target) for topic, route in sink.routes.items() if view.sound("sink", "routes", topic)]
+    return [(CATCH_ALL, Target(sink.path, sink.table))] if sink.path or sink.table else []
+
+
+def _place(view: View, route: str, key: str) -> PathKey:
+    return ("sink", "routes", route, key) if view.sink.routes is not None else ("sink", key)
+
+
+def _topics_of_route(view: View, route: str) -> tuple[str, ...]:
+    """The topics known to take this route."""
+    if route != CATCH_ALL:
+        return (route,)
+    own = view.sink.routes or {}
+    return tuple(topic for topic in view.source.named_topics or () if topic not in own)
+
+
+def _paths(view: View, route: str, target: Target) -> list[str]:
+    """The folders this route leads to; the template itself where the topics are not known yet."""
+    if target.path is None:
+        return []
+    if TOPIC_PLACEHOLDER not in target.path:
+        return [target.path]
+    known = [target.of(topic).path or "" for topic in _topics_of_route(view, route)]
+    return known or ([] if view.source.named_topics is not None else [target.path])

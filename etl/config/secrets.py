@@ -1,0 +1,172 @@
+"""References to what must not stand in a job file, and values that must not be printed.
+
+    ${NAME}            environment variable
+    ${file:/path}      a file's content without its last line break; a relative path starts at the job file's folder
+    $${                a plain `${`
+
+In `kafka:` and `spark.conf:` references stay unresolved in the job and are resolved at the moment of use into a
+`SecretProperties`, whose `repr` hides every value that came from a reference. Elsewhere (`path: ${LAKE}/orders`) an
+environment variable is plain text: it is filled in when the file is read, and it is shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import NoReturn
+
+MASK = "***"
+_MAX_SECRET_BYTES = 1 << 20
+
+_REFERENCE = re.compile(r"\$\$\{|\$\{(?P<body>[^{}]*)\}|(?P<open>\$\{)")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+# The last word of a key that is no secret although an earlier word sounds like one
+# (`sasl.oauthbearer.token.endpoint.url`, `fs.s3a.aws.credentials.provider`, `ssl.keystore.password.file`).
+_HARMLESS_ENDINGS = frozenset(
+    {"url", "uri", "file", "path", "location", "class", "provider", "type", "handler"}
+    | {"id", "name", "algorithm", "enabled", "ms", "seconds", "size", "length"}
+)
+_SECRET_WORDS = frozenset({"password", "passwd", "passphrase", "secret", "token", "jaas"})
+_SECRET_PAIRS = (("keystore", "key"), ("private", "key"), ("account", "key"), ("secret", "key"))
+_SECRET_TAILS = ("password", "secret", "token", "passphrase", "secretkey", "secretaccesskey")
+_LITERAL_IN_JAAS = re.compile(r"(?i)(password|secret|token|passphrase)\s*=\s*(\"(?!\$\{)|'(?!\$\{)|(?![\"'$]))")
+
+
+class ReferenceFault(ValueError):
+    """A reference that cannot be used; the text has no secret in it."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(message)
+        self.remedy = remedy
+
+
+class SecretProperties(Mapping[str, str]):
+    """Resolved properties: a mapping of text whose repr shows a mask where a value came from a reference."""
+
+    __slots__ = ("_hidden", "_values")
+
+    def __init__(self, values: Mapping[str, str], hidden: frozenset[str]) -> None:
+        self._values = dict(values)
+        self._hidden = hidden
+
+    def __getitem__(self, key: str) -> str:
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        shown = {key: MASK if key in self._hidden else value for key, value in self._values.items()}
+        return f"{type(self).__name__}({shown!r})"
+
+    @property
+    def hidden(self) -> frozenset[str]:
+        """The keys whose values came from references."""
+        return self._hidden
+
+
+def has_reference(text: str) -> bool:
+    return any(match["body"] is not None or match["open"] for match in _REFERENCE.finditer(text))
+
+
+def resolve(text: str, *, env: Mapping[str, str], folder: Path) -> str:
+    """Fill in every reference. Raises ReferenceFault."""
+
+    def fill(match: re.Match[str]) -> str:
+        if match[0] == "$${":
+            return "${"
+        if match["open"]:
+            _refuse("a reference is not closed", "write ${NAME} or ${file:/path}; $${ is a plain ${")
+        body = match["body"]
+        if body.startswith("file:"):
+            return _from_file(body.removeprefix("file:"), folder)
+        return _from_env(body, env)
+
+    return _REFERENCE.sub(fill, text)
+
+
+def anchored(text: str, folder: Path) -> str:
+    """The same text with the paths of its file references made absolute, so that it means the same anywhere."""
+
+    def anchor(match: re.Match[str]) -> str:
+        body = match["body"]
+        if body is None or not body.startswith("file:") or not body.removeprefix("file:").strip():
+            return match[0]
+        return f"${{file:{folder / body.removeprefix('file:').strip()}}}"
+
+    return _REFERENCE.sub(anchor, text)
+
+
+def names_file(text: str) -> bool:
+    return any((match["body"] or "").startswith("file:") for match in _REFERENCE.finditer(text))
+
+
+def referenced_names(text: str) -> list[str]:
+    """The names and files that a text refers to."""
+    return [match["body"] for match in _REFERENCE.finditer(text) if match["body"] is not None]
+
+
+def sounds_secret(key: str) -> bool:
+    """Whether a property of this name holds a secret: Kafka's password-typed names, Spark's and Hadoop's habits."""
+    words = [word for word in re.split(r"[._\-]", key.lower()) if word]
+    if not words or words[-1] in _HARMLESS_ENDINGS:
+        return False
+    pairs = set(pairwise(words))
+    return (
+        not _SECRET_WORDS.isdisjoint(words)
+        or any(pair in pairs for pair in _SECRET_PAIRS)
+        or words[-1].endswith(_SECRET_TAILS)
+    )
+
+
+def stands_in_clear(key: str, text: str) -> bool:
+    """Whether this value of this key is a secret written into the file rather than a reference to it."""
+    if not sounds_secret(key) or not text.strip():
+        return False
+    if key.lower().endswith("jaas.config"):
+        return not has_reference(text) or _LITERAL_IN_JAAS.search(text) is not None
+    # A secret with a reference in it is not one reference: the rest of it would stand in the file.
+    match = _REFERENCE.fullmatch(text.strip())
+    return match is None or match["body"] is None
+
+
+def _from_env(name: str, env: Mapping[str, str]) -> str:
+    if not _NAME.fullmatch(name):
+        _refuse(
+            "a reference is not ${NAME} or ${file:/path}", "name an environment variable or a file; $${ is a plain ${"
+        )
+    if name not in env:
+        _refuse(f"environment variable {name} is not set", f"set {name} where the job runs")
+    return env[name]
+
+
+def _from_file(name: str, folder: Path) -> str:
+    file = folder / name.strip()
+    if not name.strip():
+        _refuse("a file reference names no file", "write ${file:/path}")
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(_MAX_SECRET_BYTES + 1)
+    except OSError as error:
+        _refuse(
+            f"cannot read {file}: {error.strerror or type(error).__name__}", "make the file readable where the job runs"
+        )
+    if len(data) > _MAX_SECRET_BYTES:
+        _refuse(f"{file} is larger than {_MAX_SECRET_BYTES} bytes", "name the file that holds the secret alone")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = None
+    if text is None:  # outside of the except: the decoder's error carries the bytes, and would be chained
+        _refuse(f"{file} is not UTF-8 text", "name a text file")
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def _refuse(message: str, remedy: str) -> NoReturn:
+    raise ReferenceFault(message, remedy) from None

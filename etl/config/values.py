@@ -1,0 +1,216 @@
+"""The kinds of values that a job file holds: topic names, offsets, durations, column names, functions, paths.
+
+Each is a pydantic type that is strict about YAML's types (a number is no text, `yes` is no number) and tells a fault in
+plain words with a remedy. Paths are made absolute against the validation context's `folder` (the job file's own).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo
+from pydantic_core import PydanticCustomError
+
+from etl.config.paths import TOPIC_PLACEHOLDER, normal_path
+from etl.times import (
+    DURATION_REMEDY,
+    INSTANT_REMEDY,
+    format_duration,
+    format_instant,
+    in_utc,
+    parse_duration,
+    parse_instant,
+)
+
+ROWS_VIEW = "__rows__"
+FAULT = "kseg"
+
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+_PLACEHOLDER = re.compile(r"\{[^{}]*\}")
+_TABLE_PART = r"(?:\w|\{topic\})+"
+_TABLE = re.compile(rf"{_TABLE_PART}(\.{_TABLE_PART}){{0,2}}")
+_MAX_TRANSACTIONAL_ID = 249
+_INT32, _INT64 = 2**31 - 1, 2**63 - 1
+
+T = TypeVar("T")
+
+
+def fault(message: str, remedy: str) -> PydanticCustomError:
+    """A validation error in our own words. Both texts are complete sentences' ends, without the value."""
+    return PydanticCustomError(FAULT, "{told}", {"told": message, "remedy": remedy})
+
+
+def _matching(pattern: re.Pattern[str], message: str, remedy: str) -> Callable[[str], str]:
+    def check(text: str) -> str:
+        if not pattern.fullmatch(text):
+            raise fault(message, remedy)
+        return text
+
+    return check
+
+
+def _topic(name: str) -> str:
+    if not _TOPIC.fullmatch(name) or name in (".", ".."):
+        raise fault("is no topic name", "1 to 249 letters, digits, dots, dashes and underscores")
+    return name
+
+
+def version_one(value: Any) -> Any:
+    if isinstance(value, bool) or value != 1:
+        raise fault("is not 1", "write `version: 1`, the only form there is")
+    return value
+
+
+def _route(name: str) -> str:
+    return name if name == "*" else _topic(name)
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip() or not text.isprintable():
+        raise fault("is empty or not printable", "give it a value, or leave the key out")
+    return text
+
+
+def _pattern(text: str) -> str:
+    if not text:
+        raise fault("is empty", "a regular expression, found anywhere in a topic's name")
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise fault(f"is no regular expression: {error.msg}", "it is found anywhere in a topic's name") from None
+    return text
+
+
+def _whole_number_key(key: Any) -> Any:
+    # JSON has no integer keys, so a pinned job's partitions come back as text.
+    return int(key) if isinstance(key, str) and re.fullmatch(r"\d{1,10}", key) else key
+
+
+def _duration(value: Any) -> Any:
+    if isinstance(value, timedelta):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        raise fault("is a number without a unit", DURATION_REMEDY)
+    if not isinstance(value, str):
+        return value
+    try:
+        return parse_duration(value)
+    except ValueError as error:
+        raise fault(str(error), DURATION_REMEDY) from None
+
+
+def at_least(least: timedelta) -> AfterValidator:
+    def check(value: timedelta) -> timedelta:
+        if value < least:
+            raise fault(f"is shorter than {format_duration(least)}", f"{format_duration(least)} or more")
+        return value
+
+    return AfterValidator(check)
+
+
+def _instant(value: Any) -> Any:
+    try:
+        if isinstance(value, datetime):
+            return in_utc(value)
+        if isinstance(value, str):
+            return parse_instant(value)
+    except ValueError as error:
+        raise fault(str(error), INSTANT_REMEDY) from None
+    raise fault("is not a time", INSTANT_REMEDY)
+
+
+def _placeholders(text: str) -> str:
+    if any(found != TOPIC_PLACEHOLDER for found in _PLACEHOLDER.findall(text)):
+        raise fault("holds a placeholder other than {topic}", "{topic} is the only one")
+    return text
+
+
+def _absolute(text: str, info: ValidationInfo) -> str:
+    folder = (info.context or {}).get("folder") or Path.cwd()
+    try:
+        return normal_path(text, folder)
+    except ValueError as error:
+        raise fault(str(error), "a local path, or a URL as in s3://bucket/folder") from None
+
+
+def _sql(text: str) -> str:
+    if ROWS_VIEW not in text.lower():
+        raise fault(f"does not read {ROWS_VIEW}", f"the rows to select from are called {ROWS_VIEW}")
+    return text
+
+
+def unique(values: tuple[T, ...]) -> tuple[T, ...]:
+    if len(set(values)) != len(values):
+        twice = sorted({str(v) for v in values if values.count(v) > 1})
+        raise fault(f"names {', '.join(twice)} more than once", "name each once")
+    return values
+
+
+def not_empty_map(value: Any) -> Any:
+    if isinstance(value, dict) and not value:
+        raise fault("is empty", "name at least one")
+    return value
+
+
+def one_key_a_partition(value: Any) -> Any:
+    """`{0: 5, "0": 7}` are two keys to YAML and one partition to Kafka."""
+    if isinstance(value, dict) and len({str(key) for key in value}) != len(value):
+        raise fault("names a partition more than once", "name each partition once")
+    return value
+
+
+def _not_empty(values: tuple[T, ...]) -> tuple[T, ...]:
+    if not values:
+        raise fault("is empty", "name at least one")
+    return values
+
+
+# A tuple is made of YAML's list although the models are strict; its items stay strict.
+_Loose = Field(strict=False)
+
+JobName = Annotated[
+    str,
+    AfterValidator(
+        _matching(
+            _JOB_NAME,
+            "is no job name",
+            "1 to 100 letters, digits, dots, dashes and underscores, the first a letter or digit",
+        )
+    ),
+]
+Text = Annotated[str, AfterValidator(_not_blank)]
+TransactionalId = Annotated[str, Field(max_length=_MAX_TRANSACTIONAL_ID), AfterValidator(_not_blank)]
+Topic = Annotated[str, AfterValidator(_topic)]
+RouteName = Annotated[str, AfterValidator(_route)]
+Topics = Annotated[tuple[Topic, ...], _Loose, AfterValidator(_not_empty), AfterValidator(unique)]
+TopicPattern = Annotated[str, AfterValidator(_pattern)]
+Partition = Annotated[int, Field(ge=0, le=_INT32)]
+PartitionKey = Annotated[int, BeforeValidator(_whole_number_key), Field(ge=0, le=_INT32)]
+Partitions = Annotated[tuple[Partition, ...], _Loose, AfterValidator(_not_empty), AfterValidator(unique)]
+Offset = Annotated[int, Field(ge=0, le=_INT64)]
+Duration = Annotated[timedelta, BeforeValidator(_duration), PlainSerializer(format_duration, when_used="json")]
+Instant = Annotated[datetime, BeforeValidator(_instant), PlainSerializer(format_instant, when_used="json")]
+Function = Annotated[
+    str, AfterValidator(_matching(_FUNCTION, "is not module:function", 'write it as in "my_module:enrich"'))
+]
+Sql = Annotated[str, AfterValidator(_sql)]
+Column = Annotated[str, AfterValidator(_not_blank)]
+Columns = Annotated[tuple[Column, ...], _Loose, AfterValidator(unique)]
+PathTemplate = Annotated[str, AfterValidator(_not_blank), AfterValidator(_placeholders), AfterValidator(_absolute)]
+TableTemplate = Annotated[
+    str,
+    AfterValidator(_placeholders),
+    AfterValidator(_matching(_TABLE, "is no table name", "catalog.schema.name of letters, digits and underscores")),
+]
+PlainPath = Annotated[
+    str,
+    AfterValidator(_not_blank),
+    AfterValidator(_matching(re.compile(r"[^{}]*"), "holds a placeholder", "write the path out")),
+    AfterValidator(_absolute),
+]
