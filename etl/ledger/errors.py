@@ -10,7 +10,7 @@ from __future__ import annotations
 from etl.errors import AddressValue, AnotherRunActive, KsegError
 
 
-class IllegalStep(KsegError):  # noqa: N818
+class IllegalStep(KsegError):
     """An event that may not follow what the ledger holds, such as an account for a run that was abandoned.
 
     Nothing was written. It is a fault of the program, or the work of somebody who holds no lease.

@@ -1,0 +1,167 @@
+"""Events as rows of the ledger's Delta table, and back.
+
+    job         string      partition column: a read touches the files of one job alone
+    seq         long        number of the transition, 1 for the job's first; no number is missing
+    part, parts int         the event's place in its transition, 0 …, and how many events that has
+    transition  string      random name of the transition: tells a writer whose answer was lost that it did commit
+    at          timestamp   writer's clock, UTC
+    chain, run_id, kind, owner, attempt         as in `etl.ledger.events.Event`
+    payload     string      the event's other fields as JSON
+
+A transition is one file in one commit, so its rows are there all together or not at all; `parts` and the numbers make
+what a restore, a deleted file or a stray DELETE took away show as damage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, get_args
+
+import pyarrow as pa
+from pydantic import TypeAdapter, ValidationError
+
+from etl.errors import Refused
+from etl.ledger import events, state
+from etl.ledger.fold import Entry
+
+FORMAT = 1
+"""Version of this layout; a ledger of a higher one is refused."""
+
+SCHEMA = pa.schema(
+    [
+        pa.field("job", pa.string(), nullable=False),
+        pa.field("seq", pa.int64(), nullable=False),
+        pa.field("part", pa.int32(), nullable=False),
+        pa.field("parts", pa.int32(), nullable=False),
+        pa.field("transition", pa.string(), nullable=False),
+        pa.field("at", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field("chain", pa.string(), nullable=False),
+        pa.field("run_id", pa.string(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("owner", pa.string(), nullable=False),
+        pa.field("attempt", pa.int64(), nullable=False),
+        pa.field("payload", pa.string(), nullable=False),
+    ]
+)
+
+IN_COLUMNS = {"chain", "run_id", "owner", "attempt"}
+
+AnyEvent = (
+    events.Leased
+    | events.Renewed
+    | events.Released
+    | events.Planned
+    | events.Reconfigured
+    | events.Landed
+    | events.Accounted
+    | events.AccountFailed
+    | events.AccountCleared
+    | events.OffsetsCommitted
+    | events.Finished
+    | events.RunRefused
+    | events.Abandoning
+    | events.Abandoned
+    | events.BasePinned
+    | events.BoundaryPinned
+    | events.OffsetsGivenUp
+    | events.OffsetsReclaimed
+    | events.GroupOffsetsAccepted
+    | events.TopicSeen
+    | state.Summary
+)
+
+KINDS: dict[str, type[events.Event]] = {event.KIND: event for event in get_args(AnyEvent)}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An event with all that its row tells of the transition it belongs to."""
+
+    entry: Entry
+    part: int
+    parts: int
+    transition: str
+
+
+_ADAPTERS: dict[str, TypeAdapter[Any]] = {}
+
+
+def _adapter(event: type[events.Event]) -> TypeAdapter[Any]:
+    adapter = _ADAPTERS.get(event.KIND)
+    if adapter is None:  # compiled on first use: a process that reads a quiet ledger needs a few of them
+        adapter = _ADAPTERS[event.KIND] = TypeAdapter(event)
+    return adapter
+
+
+def encode(job: str, rows: Iterable[Row]) -> pa.Table:
+    """The rows as an Arrow table of SCHEMA."""
+    columns: dict[str, list[Any]] = {name: [] for name in SCHEMA.names}
+    for row in rows:
+        event = row.entry.event
+        # A summary holds thousands of fields that say nothing new; any other event is for people's queries too.
+        sparse = isinstance(event, state.Summary)
+        payload = _adapter(type(event)).dump_json(event, exclude=IN_COLUMNS, exclude_defaults=sparse)
+        values = {
+            "job": job,
+            "seq": row.entry.sequence,
+            "part": row.part,
+            "parts": row.parts,
+            "transition": row.transition,
+            "at": row.entry.at,
+            "chain": event.chain,
+            "run_id": event.run_id,
+            "kind": event.KIND,
+            "owner": event.owner,
+            "attempt": event.attempt,
+            "payload": payload.decode(),
+        }
+        for name, value in values.items():
+            columns[name].append(value)
+    return pa.table(columns, schema=SCHEMA)
+
+
+def transition_rows(batch: Sequence[events.Event], at: datetime, sequence: int, transition: str) -> list[Row]:
+    """One transition's events as rows."""
+    return [
+        Row(Entry(event, at, sequence), part=part, parts=len(batch), transition=transition)
+        for part, event in enumerate(batch)
+    ]
+
+
+def decode(job: str, table: pa.Table) -> list[Row]:
+    """The rows in the order of the ledger.
+
+    Raises:
+        Refused: `ledger-newer` where a kind or field is not known to this release, `ledger-damaged` where a row cannot
+            be read at all.
+    """
+    rows = [_row(job, values) for values in table.to_pylist()]
+    return sorted(rows, key=lambda row: (row.entry.sequence, row.part))
+
+
+def _row(job: str, values: dict[str, Any]) -> Row:
+    kind, sequence = values["kind"], values["seq"]
+    event_type = KINDS.get(kind)
+    if event_type is None:
+        raise Refused(
+            "ledger-newer",
+            f"the ledger holds an event of the unknown kind {kind}",
+            remedy="a later release has written to this ledger: use that one",
+            job=job,
+            sequence=sequence,
+        )
+    try:
+        event = _adapter(event_type).validate_json(values["payload"])
+    except ValidationError as error:
+        newer = any(fault["type"] in ("unexpected_keyword_argument", "literal_error") for fault in error.errors())
+        raise Refused(
+            "ledger-newer" if newer else "ledger-damaged",
+            f"the ledger's event {kind} cannot be read: {error.errors()[0]['msg']}",
+            remedy="a later release has written to this ledger: use that one" if newer else None,
+            job=job,
+            sequence=sequence,
+        ) from error
+    event = replace(event, **{name: values[name] for name in IN_COLUMNS})
+    return Row(Entry(event, values["at"], sequence), values["part"], values["parts"], values["transition"])

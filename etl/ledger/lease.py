@@ -1,0 +1,260 @@
+"""The lease of a chain: who may work on it, for how long, and how a worker finds out that it no longer may.
+
+A lease is two events and a promise. `leased` says who took it and for how long; `renewed`, written by a keeper thread
+every third of that time, says that the holder lives; and the holder promises to stop when the time is over. Nothing
+rests on the promise alone: every event of a run is written under its lease's number, and a number that is not the
+chain's last is refused in the very transition that would write it.
+
+Two clocks. The holder counts from *before* a renewal was stamped, on its monotonic clock and on its wall clock (a
+suspended process is seen by the first, a suspended machine by the second). A newcomer compares the ledger's stamps,
+which are the holder's wall clock, with its own, and adds a grace of a tenth of the duration, ten seconds at most:
+clocks that differ by less still let the old holder stop first.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+
+from etl.errors import AnotherRunActive, KsegError, RetriableFailure
+from etl.ledger.errors import LeaseLost
+from etl.ledger.events import INCREMENTAL, Event, Leased, Released, Renewed
+from etl.ledger.maintenance import compact
+from etl.ledger.state import JobState, LeaseState
+from etl.ledger.store import DEADLINE, Decide, Ledger
+
+RENEWALS_A_COMPACTION = 64
+
+
+def owner_name() -> str:
+    """Host, process and a random part: no two acquisitions have the same name."""
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+
+
+def grace(duration: float) -> timedelta:
+    """How long after a lease's end a newcomer still waits, for clocks that differ. duration: seconds."""
+    return timedelta(seconds=min(duration / 10, 10.0))
+
+
+def acquire(
+    ledger: Ledger,
+    job: str,
+    chain: str = INCREMENTAL,
+    *,
+    owner: str | None = None,
+    duration: timedelta = timedelta(minutes=2),
+    take_over: bool = False,
+    deadline: float = DEADLINE,
+) -> Lease:
+    """Take the chain's lease and keep it until it is released. Use the result as a context manager.
+
+    It is free where nobody had it, where it was released, and where it ran out; with take_over a live one is taken too.
+    A taken-over holder that still lives finds out at its next `check` or transition.
+
+    duration: how long it lives without a sign of the holder. deadline: seconds for the transition.
+
+    Raises:
+        AnotherRunActive: it is live and another's.
+        RetriableFailure, Refused: as `Ledger.transition`.
+    """
+    if duration <= timedelta(0):
+        raise ValueError(f"a lease needs a duration, got {duration}")
+    name = owner or owner_name()
+    seconds = duration.total_seconds()
+    since, attempt = _Moment.now(), 0
+
+    def decide(state: JobState) -> Sequence[Event]:
+        nonlocal since, attempt
+        since = _Moment.now()
+        before = state.lease(chain)
+        attempt = 1 if before is None else before.attempt + 1
+        live = before is not None and before.live(since.wall - grace(before.duration))
+        if before is not None and live and not take_over:
+            raise AnotherRunActive(
+                "another run holds the lease", owner=before.owner, until=before.until, job=job, chain=chain
+            )
+        return [
+            Leased(
+                chain=chain,
+                owner=name,
+                attempt=attempt,
+                duration=seconds,
+                taken_from=None if before is None or before.released else before.owner,
+                forced=live,
+            )
+        ]
+
+    state = ledger.transition(job, decide, deadline=deadline)
+    taken = state.lease(chain)
+    if taken is None or (taken.owner, taken.attempt) != (name, attempt):
+        # An answer that was lost and found again shows the state of now, and somebody may have taken over since.
+        raise LeaseLost("the lease was taken over at once", owner=taken.owner if taken else None, job=job, chain=chain)
+    return Lease(ledger, job, taken, since)
+
+
+class _Moment:
+    """One point in time on both clocks."""
+
+    __slots__ = ("monotonic", "wall")
+
+    def __init__(self, monotonic: float, wall: datetime) -> None:
+        self.monotonic = monotonic
+        self.wall = wall
+
+    @classmethod
+    def now(cls) -> _Moment:
+        return cls(time.monotonic(), datetime.now(UTC))
+
+
+class Lease:
+    """A lease that is held. Its keeper thread renews it until `release`, or until it is lost."""
+
+    def __init__(self, ledger: Ledger, job: str, taken: LeaseState, since: _Moment) -> None:
+        """Use `acquire`."""
+        self.ledger = ledger
+        self.job = job
+        self.chain = taken.chain
+        self.owner = taken.owner
+        self.attempt = taken.attempt
+        self.duration = taken.duration
+        self._since = since
+        self._lock = threading.Lock()
+        self._lost: LeaseLost | None = None
+        self._stop = threading.Event()
+        self._keeper = threading.Thread(target=self._keep, name=f"kseg-lease-{job}-{self.chain}", daemon=True)
+        self._keeper.start()
+
+    def __enter__(self) -> Lease:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def check(self) -> None:
+        """Return if the lease is held for sure; to be called before anything that others will see.
+
+        Raises:
+            LeaseLost: it was taken over or released, or nothing was heard from the ledger for its duration. Once lost
+                it stays lost.
+        """
+        with self._lock:
+            if self._lost is None:
+                self._lost = self._expired()
+            if self._lost is not None:
+                raise self._lost
+
+    def transition(self, decide: Decide, *, deadline: float = DEADLINE) -> JobState:
+        """As `Ledger.transition`, with the events written under this lease (chain, owner and attempt are filled in).
+
+        Raises:
+            LeaseLost: also where another has taken the lease since; nothing was written.
+            whatever `Ledger.transition` raises.
+        """
+        self.check()
+
+        def under_lease(state: JobState) -> Sequence[Event]:
+            self._must_hold(state)
+            return [self.sign(event) for event in decide(state)]
+
+        try:
+            return self.ledger.transition(self.job, under_lease, deadline=deadline)
+        except LeaseLost as lost:
+            self._lose(lost)
+            raise
+
+    def sign(self, event: Event) -> Event:
+        """The event as written under this lease."""
+        return replace(event, chain=self.chain, owner=self.owner, attempt=self.attempt)
+
+    def release(self) -> None:
+        """Stop the keeper and give the lease back, if it is still held. Never raises: a lease ends by itself."""
+        if self._stop.is_set():
+            return
+        self._stop.set()
+        self._keeper.join(timeout=self.duration)
+        # Taken over, run out, or the store is away: the run's own error is the one to be told.
+        with suppress(KsegError):
+            self.transition(lambda state: [Released()], deadline=min(self.duration, 10.0))
+        self._lose(LeaseLost("the lease was released", job=self.job, chain=self.chain))
+
+    def _keep(self) -> None:
+        pause = self.duration / 3
+        renewals = 0
+        while not self._stop.wait(pause):
+            try:
+                self.check()
+                self._renew()
+            except LeaseLost as lost:
+                self._lose(lost)
+                return
+            except RetriableFailure:
+                # The store is away for the moment. There is time for some more tries before the lease runs out.
+                pause = self.duration / 12
+                continue
+            except KsegError as error:
+                failed = LeaseLost(f"the lease could not be renewed: {error}", job=self.job, chain=self.chain)
+                failed.__cause__ = error
+                self._lose(failed)
+                return
+            pause = self.duration / 3
+            renewals += 1
+            if renewals % RENEWALS_A_COMPACTION == 0:
+                # A run of many hours would else leave a file for each sign of life.
+                with suppress(KsegError):
+                    compact(self.ledger, self.job)
+
+    def _renew(self) -> None:
+        moment = self._since
+
+        def decide(state: JobState) -> Sequence[Event]:
+            nonlocal moment
+            # Before the event is stamped: the holder's own time is over a little before the ledger's.
+            moment = _Moment.now()
+            self._must_hold(state)
+            return [self.sign(Renewed())]
+
+        self.ledger.transition(self.job, decide, deadline=self.duration / 4)
+        with self._lock:
+            self._since = moment
+
+    def _must_hold(self, state: JobState) -> None:
+        lease = state.lease(self.chain)
+        if lease is None or (lease.owner, lease.attempt) != (self.owner, self.attempt) or lease.released:
+            raise LeaseLost(
+                "the lease was taken over",
+                owner=lease.owner if lease else None,
+                until=lease.until if lease else None,
+                remedy="run the job again; it takes up what was left",
+                job=self.job,
+                chain=self.chain,
+            )
+
+    def _expired(self) -> LeaseLost | None:
+        now = _Moment.now()
+        idle = max(now.monotonic - self._since.monotonic, (now.wall - self._since.wall).total_seconds())
+        if idle < self.duration:
+            return None
+        return LeaseLost(
+            f"the lease ran out: not renewed for {idle:.1f} s, its duration is {self.duration:g} s",
+            remedy="run the job again; it takes up what was left. If this machine is slow, set a longer run.lease",
+            job=self.job,
+            chain=self.chain,
+        )
+
+    def _lose(self, lost: LeaseLost) -> None:
+        with self._lock:
+            if self._lost is None:
+                self._lost = lost
+
+
+__all__ = ["Lease", "acquire", "grace", "owner_name"]

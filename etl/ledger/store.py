@@ -1,0 +1,403 @@
+"""The ledger's Delta table: open or create it, read a job's state, and write transitions. delta-rs only, no JVM.
+
+A transition is: load the table, fold the job's events, decide, and commit the decision *with that table object*,
+carrying app transaction (`kseg-ledger/<ledger id>/<job>`, sequence + 1). Of two writers who decided on the same state
+one commits; the other's commit fails, because the app id is in a commit that its table object has not seen, and it
+reads and decides again. Commits of other jobs, and compactions, do not conflict: delta-rs rebases over them.
+
+delta-rs checks the app id and not the version: a duplicate or even a lower version goes through when the table object
+is fresh. So all rests on the object being the one that was read; it is never refreshed in between.
+
+Put-if-absent of the commit file is what makes this safe between machines. See the Delta protocol, "Transaction
+Identifiers" and "Conflict Resolution"; https://github.com/delta-io/delta/blob/master/PROTOCOL.md
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+
+from etl.errors import Refused, RetriableFailure
+from etl.ledger import codec
+from etl.ledger.errors import IllegalStep, LeaseLost
+from etl.ledger.events import Event
+from etl.ledger.fold import Entry, fold
+from etl.ledger.state import JobState, Summary
+
+Decide = Callable[[JobState], Sequence[Event]]
+"""Given the state, the events to write: none if there is nothing to do. May be called several times; may raise."""
+
+DEADLINE = 60.0
+"""Seconds that a transition tries before it gives up (RetriableFailure). A try takes 10 to 50 ms on a local disk."""
+
+REBASES = 1_000
+"""How often one commit may step over commits of other jobs before it counts as lost and is decided again."""
+
+FORMAT_KEY = "kseg.ledgerFormat"
+
+CONFIGURATION = {
+    FORMAT_KEY: str(codec.FORMAT),
+    # Every table is opened anew by every run: a checkpoint keeps that to one file and a few commits.
+    "delta.checkpointInterval": "50",
+    # Payloads are long and nothing is pruned by them.
+    "delta.dataSkippingStatsColumns": "seq,at,chain,run_id,kind",
+    # How far back the log itself can be read. A writer suspended between read and commit for longer than this could
+    # commit under a version number that was cleaned up; everything else is decided by the events, not by the log.
+    "delta.logRetentionDuration": "interval 7 days",
+}
+
+STORE_ERRORS = (DeltaError, OSError, pa.ArrowException)
+"""What delta-rs raises where a store or a table cannot be read or written."""
+
+UNSAFE_OPTIONS = ("aws_s3_allow_unsafe_rename", "allow_unsafe_rename", "mount_allow_unsafe_rename")
+
+
+class Ledger:
+    """One ledger table. Safe to use from several threads: every read and every try has a table object of its own."""
+
+    def __init__(self, path: str, storage_options: Mapping[str, str] | None, table: DeltaTable) -> None:
+        """Use `Ledger.open`."""
+        self.path = path
+        self.storage_options = dict(storage_options or {})
+        self.id: str = str(table.metadata().id)
+        self._lock = threading.Lock()
+        self._known: dict[str, JobState] = {}
+
+    @classmethod
+    def open(cls, path: str | Path, storage_options: Mapping[str, str] | None = None, *, create: bool = True) -> Ledger:
+        """The ledger at a path or URL; made if there is none. Any number of processes may do this at once.
+
+        storage_options: passed through to delta-rs (credentials, endpoint, region …).
+
+        Raises:
+            Refused: what is there is no ledger, or one of a later release, or its log is gone; or there is none and
+                create is False; or the options allow renames that overwrite.
+            RetriableFailure: the store does not answer.
+        """
+        location = str(path) if "://" in str(path) else str(Path(path).absolute())
+        options = dict(storage_options or {})
+        _refuse_unsafe(location, options)
+        try:
+            table = _load(location, options)
+            if table is None and create:
+                _refuse_lost(location)
+                table = _create(location, options)
+        except STORE_ERRORS as error:
+            raise RetriableFailure(f"the ledger cannot be opened: {error}", ledger=location) from error
+        if table is None:
+            raise Refused(
+                "ledger-missing",
+                "there is no ledger",
+                remedy="check `ledger` in the job file; a first run of the job creates it",
+                ledger=location,
+            )
+        _check_is_ledger(table, location)
+        return cls(location, options, table)
+
+    def app_id(self, job: str) -> str:
+        """Of the ledger's own app transactions for this job."""
+        return f"kseg-ledger/{self.id}/{job}"
+
+    def read(self, job: str) -> JobState:
+        """The job's state now; the empty state (sequence 0) for a job that the ledger has not seen.
+
+        Raises:
+            Refused: events are missing or contradict each other, or a later release wrote them.
+            RetriableFailure: the store does not answer.
+        """
+        known = self._last_known(job)
+        with self.errors(f"read the state of {job}"):
+            return self._state(self.table(), known)
+
+    def transition(self, job: str, decide: Decide, *, deadline: float = DEADLINE) -> JobState:
+        """Read, decide, and write what was decided as one commit; again from the start where somebody was faster.
+
+        decide: called with the state as it is; the events that it returns are checked against that state. It raises to
+            stop, and returns nothing where there is nothing to do. It may be called several times: it only decides.
+        deadline: seconds.
+
+        Returns:
+            The state that the events lead to; where there was nothing to do, the state that was read.
+
+        Raises:
+            IllegalStep, LeaseLost: the events may not follow that state; nothing was written.
+            RetriableFailure: others were faster until the deadline, or the store does not answer.
+            Refused: as in `read`.
+            anything that decide raises.
+        """
+        began = time.monotonic()
+        doing = f"write to the job {job}"
+        tries = 0
+        mine: tuple[int, str] | None = None
+        while True:
+            failure: Exception
+            known = self._last_known(job)
+            try:
+                with self.errors(doing):
+                    table = self.table()
+                    state = self._state(table, known)
+                    if mine is not None and self._wrote(table, job, *mine):
+                        return state
+                mine = None
+                events = tuple(decide(state))
+                if not events:
+                    return state
+                sequence, name = state.sequence + 1, secrets.token_hex(8)
+                rows = codec.transition_rows(events, datetime.now(UTC), sequence, name)
+                after = fold(state, [row.entry for row in rows])
+                # From here on an error does not tell whether the commit is there: look before deciding again.
+                mine = sequence, name
+                with self.errors(doing):
+                    self._commit(table, job, sequence, codec.encode(job, rows))
+                return self._remember(replace(after, version=table.version()))
+            except CommitFailedError as error:
+                failure = error
+            except RetriableFailure as error:
+                if mine is None:
+                    raise
+                failure = error
+            tries += 1
+            # Full jitter: writers that collided once must not meet again in step.
+            pause = random.uniform(0, min(0.5, 0.005 * 2 ** min(tries, 7)))
+            if time.monotonic() + pause - began > deadline:
+                raise RetriableFailure(
+                    f"the ledger could not be written within {deadline:g} s in {tries} tries", ledger=self.path, job=job
+                ) from failure
+            time.sleep(pause)
+
+    def events(self, job: str) -> list[Entry]:
+        """All events of a job that are in the table, in their order; what retention folded stands in a summary."""
+        with self.errors(f"read the events of {job}"):
+            return [row.entry for row in self._rows(self.table(), job)]
+
+    def jobs(self) -> list[str]:
+        """The names of all jobs in the ledger."""
+        with self.errors("list the jobs"):
+            return sorted({str(partition["job"]) for partition in self.table().partitions()})
+
+    # --- one table object for each try
+
+    def table(self) -> DeltaTable:
+        """A table object of the newest version, loaded anew.
+
+        Refreshing an older object would save some milliseconds, but where the directory was deleted and made again
+        meanwhile it would go on counting versions where the old log ended.
+        """
+        table = DeltaTable(self.path, storage_options=self.storage_options or None)
+        if str(table.metadata().id) != self.id:
+            raise Refused("ledger-foreign", "another ledger stands in this one's place", ledger=self.path)
+        return table
+
+    @contextmanager
+    def errors(self, doing: str) -> Iterator[None]:
+        """What delta-rs raises, as errors of ours; a commit that lost against another is left as it is."""
+        try:
+            yield
+        except CommitFailedError:
+            raise
+        except TableNotFoundError as error:
+            raise Refused("ledger-missing", f"the ledger is gone: could not {doing}", ledger=self.path) from error
+        except STORE_ERRORS as error:
+            raise RetriableFailure(f"could not {doing}: {error}", ledger=self.path) from error
+
+    def _last_known(self, job: str) -> JobState:
+        with self._lock:
+            return self._known.get(job) or JobState(job=job, ledger_id=self.id)
+
+    def _remember(self, state: JobState) -> JobState:
+        with self._lock:
+            known = self._known.get(state.job)
+            if known is None or known.sequence <= state.sequence:
+                self._known[state.job] = state
+        return state
+
+    # --- reading
+
+    def _state(self, table: DeltaTable, known: JobState) -> JobState:
+        """The job's state at the table object's version; only events that were not known yet are read.
+
+        known: from before the table object was loaded, so that the table cannot rightly be older.
+        """
+        job = known.job
+        last = table.transaction_version(self.app_id(job)) or 0
+        if known.sequence > last:
+            raise self._damaged(job, f"it stood at transition {known.sequence} before and stands at {last} now")
+        state = replace(known, version=table.version())
+        if known.sequence == last and last:
+            return self._remember(state)
+        rows = self._rows(table, job, after=known.sequence)
+        if any(isinstance(row.entry.event, Summary) for row in rows):
+            # Retention ran past what was known; the summary stands for all that was before it.
+            state = JobState(job=job, ledger_id=self.id, version=table.version())
+        return self._remember(self._add(state, rows, last))
+
+    def state_and_rows(self, table: DeltaTable, job: str) -> tuple[JobState, list[codec.Row]]:
+        """The job's state at the table object's version, and every row that it was made from."""
+        rows = self._rows(table, job)
+        last = table.transaction_version(self.app_id(job)) or 0
+        return self._add(JobState(job=job, ledger_id=self.id, version=table.version()), rows, last), rows
+
+    def _add(self, state: JobState, rows: Sequence[codec.Row], last: int) -> JobState:
+        _check_complete(rows, state.sequence, last, lambda what: self._damaged(state.job, what))
+        try:
+            return fold(state, [row.entry for row in rows])
+        except (IllegalStep, LeaseLost) as error:
+            raise self._damaged(state.job, f"its events contradict each other: {error}") from error
+
+    def _rows(self, table: DeltaTable, job: str, *, after: int = 0) -> list[codec.Row]:
+        predicate = f"{job_predicate(job)} AND seq > {after}"
+        try:
+            found = pa.table(table.scan(codec.SCHEMA.names, predicate))
+        except STORE_ERRORS as error:
+            if "not found" in str(error).lower():
+                raise self._damaged(job, f"a data file is gone: {error}") from error
+            raise
+        return codec.decode(job, found)
+
+    def _wrote(self, table: DeltaTable, job: str, sequence: int, name: str) -> bool:
+        """Whether a commit whose answer was an error is in the table all the same."""
+        return any(
+            row.entry.sequence == sequence and row.transition == name
+            for row in self._rows(table, job, after=sequence - 1)
+        )
+
+    def _damaged(self, job: str, what: str) -> Refused:
+        return Refused(
+            "ledger-damaged",
+            f"the ledger is not what was written: {what}",
+            remedy="restore all of the ledger's directory as it last was; do not edit, RESTORE or VACUUM it by hand",
+            ledger=self.path,
+            job=job,
+        )
+
+    # --- writing
+
+    def _commit(self, table: DeltaTable, job: str, sequence: int, rows: pa.Table) -> None:
+        write_deltalake(
+            table,
+            rows,
+            mode="append",
+            commit_properties=self.commit_properties(job, sequence, sorted(set(rows["kind"].to_pylist()))),
+        )
+
+    def commit_properties(self, job: str, sequence: int, kinds: Sequence[str]) -> CommitProperties:
+        """The ledger's own app transaction, and for people who read the table's history what the commit was."""
+        return CommitProperties(
+            app_transactions=[Transaction(self.app_id(job), sequence)],
+            max_commit_retries=REBASES,
+            custom_metadata={"kseg.job": job, "kseg.sequence": str(sequence), "kseg.kinds": ",".join(kinds)},
+        )
+
+
+def job_predicate(job: str) -> str:
+    """The SQL condition for the rows of one job."""
+    return "job = '" + job.replace("'", "''") + "'"
+
+
+def _load(location: str, options: dict[str, str]) -> DeltaTable | None:
+    try:
+        return DeltaTable(location, storage_options=options or None)
+    except TableNotFoundError:
+        return None
+
+
+def _create(location: str, options: dict[str, str]) -> DeltaTable:
+    try:
+        return DeltaTable.create(
+            location,
+            Schema.from_arrow(codec.SCHEMA),
+            mode="error",
+            partition_by=["job"],
+            name="kseg_ledger",
+            description="Append-only events of kafka-segment-etl jobs; written by kseg alone.",
+            configuration=CONFIGURATION,
+            storage_options=options or None,
+            raise_if_key_not_exists=False,
+        )
+    except DeltaError:
+        # Another process made it at the same moment: the log's version 0 is put only if absent.
+        table = _load(location, options)
+        if table is None:
+            raise
+        return table
+
+
+def _refuse_lost(location: str) -> None:
+    if "://" in location or not Path(location).is_dir():
+        return
+    if any(Path(location).glob("job=*/*.parquet")):
+        raise Refused(
+            "ledger-damaged",
+            "there are a ledger's files but no log to them; a new ledger here would land everything again",
+            remedy="restore the _delta_log directory, or give the job another `ledger` path on purpose",
+            ledger=location,
+        )
+
+
+def _refuse_unsafe(location: str, options: dict[str, str]) -> None:
+    given = {key.lower(): value for key, value in options.items()}
+    for key in UNSAFE_OPTIONS:
+        value = given.get(key) or ("://" in location and os.environ.get(key.upper())) or ""
+        if value.lower() in ("true", "1", "yes", "t", "y"):
+            raise Refused(
+                "ledger-unsafe-store",
+                f"{key} lets two writers overwrite each other's commit",
+                remedy="unset it: conditional puts need no rename",
+                ledger=location,
+            )
+
+
+def _check_is_ledger(table: DeltaTable, location: str) -> None:
+    written = table.metadata().configuration.get(FORMAT_KEY)
+    if written is None:
+        raise Refused(
+            "ledger-foreign",
+            "the Delta table at this path is not a ledger",
+            remedy="give the ledger a path of its own, not that of a sink",
+            ledger=location,
+        )
+    if int(written) > codec.FORMAT:
+        raise Refused(
+            "ledger-newer",
+            f"the ledger has format {written}, this release knows {codec.FORMAT}",
+            remedy="a later release has made this ledger: use that one",
+            ledger=location,
+        )
+
+
+def _check_complete(rows: Sequence[codec.Row], known: int, last: int, damaged: Callable[[str], Refused]) -> None:
+    """Transitions known + 1 … last are all there, each whole; a summary stands for all up to its own number."""
+    expected_sequence, expected_part, parts = known + 1, 0, 0
+    for row in rows:
+        sequence = row.entry.sequence
+        if isinstance(row.entry.event, Summary):
+            if row is not rows[0]:
+                raise damaged(f"transition {sequence} stands twice, as events and in a summary")
+            expected_sequence = sequence
+        if expected_part == 0:
+            parts = row.parts
+        if (sequence, row.part, row.parts) != (expected_sequence, expected_part, parts):
+            raise damaged(
+                f"event {expected_part} of transition {expected_sequence} should follow, "
+                f"found event {row.part} of {sequence}"
+            )
+        expected_part += 1
+        if expected_part == parts:
+            expected_sequence, expected_part = expected_sequence + 1, 0
+    if expected_part or expected_sequence != last + 1:
+        raise damaged(f"its log tells of {last} transitions, its events of {expected_sequence - 1}")
+
+
+__all__ = ["DEADLINE", "Decide", "Ledger", "job_predicate"]

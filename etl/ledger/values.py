@@ -1,0 +1,238 @@
+"""The values that events carry: plans, counts, identities, commits. Frozen, and JSON both ways by pydantic.
+
+Where a value is kept by partition, the attribute is a `{TopicPartition: value}` dictionary, and its JSON is nested as
+Kafka users know it: `{"orders": {"0": 23}}`. Range ends are exclusive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from uuid import UUID
+
+from pydantic import BeforeValidator, ConfigDict, PlainSerializer
+
+from client.partition import TopicPartition
+from etl.ranges import OffsetRange, OffsetSet
+
+INCREMENTAL = "incremental"
+"""The chain of a job's scheduled runs. Any other chain is called like its only run."""
+
+Mode = Literal["incremental", "interval", "backfill-missing", "backfill-replace", "backfill-append"]
+
+V = TypeVar("V")
+
+
+def _by_topic(flat: Mapping[TopicPartition, Any]) -> dict[str, dict[str, Any]]:
+    nested: dict[str, dict[str, Any]] = {}
+    for (topic, partition), value in sorted(flat.items(), key=lambda item: item[0]):
+        # A plain serializer takes over for everything below it, so the sets' own does not run.
+        nested.setdefault(topic, {})[str(partition)] = value.to_json() if isinstance(value, OffsetSet) else value
+    return nested
+
+
+def _by_partition(value: Any) -> Any:
+    if not isinstance(value, Mapping) or any(isinstance(key, tuple) for key in value):
+        return value
+    return {TopicPartition(topic, int(p)): v for topic, partitions in value.items() for p, v in partitions.items()}
+
+
+ByPartition = Annotated[dict[TopicPartition, V], BeforeValidator(_by_partition), PlainSerializer(_by_topic)]
+"""`{TopicPartition: V}` in Python, `{topic: {partition: V}}` in JSON."""
+
+OffsetIntervals = Annotated[
+    OffsetSet,
+    BeforeValidator(lambda value: value if isinstance(value, OffsetSet) else OffsetSet.from_json(value)),
+    PlainSerializer(OffsetSet.to_json),
+]
+"""An OffsetSet in Python, `[[start, end], …]` in JSON."""
+
+
+class Strict:
+    """Unknown fields are an error: a field that this release does not know may decide something."""
+
+    __slots__ = ()
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRange(Strict):
+    """One range that a run has pinned.
+
+    leader_epoch: of the partition's leader when the end was pinned; -1 where the broker tells none.
+    table: the target (path or name) that its rows go to.
+    """
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    leader_epoch: int = -1
+    table: str | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start <= self.end:
+            raise ValueError(f"not an offset range: {self.topic}-{self.partition} [{self.start}, {self.end})")
+
+    @property
+    def tp(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def length(self) -> int:
+        return self.end - self.start
+
+    @property
+    def range(self) -> OffsetRange:
+        return OffsetRange(self.topic, self.partition, self.start, self.end)
+
+
+@dataclass(frozen=True, slots=True)
+class RangeCounts(Strict):
+    """What was found in a range, in offsets; the five add up to its length, or the account has failed.
+
+    data: records decoded. control: transaction markers. aborted: records of aborted transactions, left out.
+    dead_lettered: records that could not be decoded and went to the dead letters. absent: offsets that no batch held.
+    """
+
+    data: int = 0
+    control: int = 0
+    aborted: int = 0
+    dead_lettered: int = 0
+    absent: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.data + self.control + self.aborted + self.dead_lettered + self.absent
+
+    def __add__(self, other: RangeCounts) -> RangeCounts:
+        return RangeCounts(
+            self.data + other.data,
+            self.control + other.control,
+            self.aborted + other.aborted,
+            self.dead_lettered + other.dead_lettered,
+            self.absent + other.absent,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RangeAccount(Strict):
+    """One planned range and its counts."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    counts: RangeCounts
+
+    @property
+    def tp(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def balanced(self) -> bool:
+        return self.counts.total == self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionIdentity(Strict):
+    """A partition as it was last seen: the leader's epoch (-1: not told) and the end offset that a plan saw."""
+
+    leader_epoch: int = -1
+    end_offset: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class TopicIdentity(Strict):
+    """What tells a topic from another one of the same name.
+
+    topic_id: None where the broker knows no topic ids (before Kafka 2.8); leader epochs have to do then.
+    """
+
+    topic_id: UUID | None = None
+    cluster_id: str | None = None
+    partitions: dict[int, PartitionIdentity] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TableState(Strict):
+    """A Delta table as a run saw or left it.
+
+    id: the id in its metadata. version: of its log. rows: by its statistics; None where files carry none.
+    """
+
+    id: str
+    version: int
+    rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableCommit(Strict):
+    """One run's commit to one table.
+
+    version: the Delta version that holds the rows. rows: added by this commit (its numRecords added up).
+    after: the table as this commit left it (id, version, rows in all), which later plans are compared with.
+    removed: rows that the same commit removed (`replace`).
+    found: True where a commit of an earlier attempt was found by its app transaction and none was made now.
+    """
+
+    version: int
+    rows: int
+    after: TableState
+    removed: int = 0
+    files: int = 0
+    bytes: int = 0
+    found: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffset(Strict):
+    """An offset of the consumer group, as committed."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack(Strict):
+    """Offsets between the last stable offset and the high watermark when the end was pinned."""
+
+    last_stable_offset: int
+    high_watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan(Strict):
+    """All that a run has pinned before it writes anything; who takes the run up reads it from here.
+
+    app_id, app_version: the app transaction of the run's commit in every target table.
+    config_hash: of what decides the rows. pinned_config: the job file as JSON, with references in place of secrets.
+    topics: identities that were compared. tables: target tables before the run; None: the table did not exist.
+    asked: what a backfill or interval run was asked for, as JSON; "" for an incremental run.
+    group: the consumer group; commit_offsets: whether the run ends with a commit of the group's offsets.
+    """
+
+    run_id: str
+    mode: Mode
+    chain: str
+    app_id: str
+    app_version: int
+    config_hash: str
+    pinned_config: str
+    cluster_id: str | None
+    topics: dict[str, TopicIdentity]
+    ranges: tuple[PlannedRange, ...]
+    tables: dict[str, TableState | None]
+    held_back: ByPartition[HeldBack] = field(default_factory=dict)
+    asked: str = ""
+    group: str | None = None
+    commit_offsets: bool = True
+
+    def offsets(self) -> dict[TopicPartition, OffsetSet]:
+        """The planned ranges as one set for each partition."""
+        intervals: dict[TopicPartition, list[tuple[int, int]]] = {}
+        for planned in self.ranges:
+            intervals.setdefault(planned.tp, []).append((planned.start, planned.end))
+        return {tp: OffsetSet.of(of_one) for tp, of_one in intervals.items()}
