@@ -1,0 +1,106 @@
+"""A blocking Kafka client: protocol, sockets, routing and retries; record sets go through it as opaque bytes.
+
+config, errors, retry, partition      what everything else names
+protocol/                             values to bytes and back
+connection -> transport -> broker     one connection: sans-IO core, the one file with sockets, versions of a broker
+metadata, cluster, leaders            many brokers as one: bootstrap, metadata, routing, trying again
+offsets, groups, transactions, admin, producer, fetch      what a user calls
+"""
+
+from client.admin import (
+    NewTopic,
+    create_topic,
+    create_topics,
+    delete_topic,
+    delete_topics,
+    describe_log_dirs,
+    describe_topic_configs,
+    finalized_features,
+)
+from client.cluster import Cluster
+from client.config import ClientConfig
+from client.errors import (
+    AuthorizationFailed,
+    BrokerError,
+    BrokerUnavailable,
+    ConfigError,
+    Fenced,
+    GroupError,
+    KafkaError,
+    LeaderNotAvailable,
+    OffsetCommitFailed,
+    OffsetOutOfRange,
+    ProtocolFault,
+    RequestTimedOut,
+    TopicExists,
+    TransactionError,
+    UnknownTopic,
+    UnsupportedVersion,
+)
+from client.fetch import AbortedTransaction, FetchedRecords, PartitionReader
+from client.groups import GroupDescription, GroupMember, describe_group, list_groups
+from client.metadata import Broker, ClusterMetadata, PartitionMetadata, TopicMetadata
+from client.offsets import (
+    EARLIEST,
+    LATEST,
+    CommittedOffset,
+    EpochEnd,
+    ListedOffset,
+    commit_offsets,
+    committed_offsets,
+    end_of_epoch,
+    list_offsets,
+)
+from client.partition import TopicPartition
+from client.transactions import Transaction
+
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "AbortedTransaction",
+    "AuthorizationFailed",
+    "Broker",
+    "BrokerError",
+    "BrokerUnavailable",
+    "ClientConfig",
+    "Cluster",
+    "ClusterMetadata",
+    "CommittedOffset",
+    "ConfigError",
+    "EpochEnd",
+    "Fenced",
+    "FetchedRecords",
+    "GroupDescription",
+    "GroupError",
+    "GroupMember",
+    "KafkaError",
+    "LeaderNotAvailable",
+    "ListedOffset",
+    "NewTopic",
+    "OffsetCommitFailed",
+    "OffsetOutOfRange",
+    "PartitionMetadata",
+    "PartitionReader",
+    "ProtocolFault",
+    "RequestTimedOut",
+    "TopicExists",
+    "TopicMetadata",
+    "TopicPartition",
+    "Transaction",
+    "TransactionError",
+    "UnknownTopic",
+    "UnsupportedVersion",
+    "commit_offsets",
+    "committed_offsets",
+    "create_topic",
+    "create_topics",
+    "delete_topic",
+    "delete_topics",
+    "describe_group",
+    "describe_log_dirs",
+    "describe_topic_configs",
+    "end_of_epoch",
+    "finalized_features",
+    "list_groups",
+    "list_offsets",
+]

@@ -1,0 +1,265 @@
+"""One connection to one broker: a transport, the sans-IO connection, and the versions that hold for them.
+
+What a broker offers is asked once per connection and believed for that connection alone: after a reconnect the process
+behind the address may be another release (a rolling upgrade, or a downgrade).
+
+Requests are pipelined: `send` returns at once, `receive` gives the answer of the oldest request. After any error in
+between the connection is closed, since an answer that comes late would be taken for another's.
+
+A throttled answer (KIP-219) mutes the connection on our side too: the next request is held back for as long as the
+broker asks. `client.fetch` looks at `muted_for` before it sends, so that it can decode meanwhile instead of sleeping.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import time
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, TypeVar, cast
+
+from client.config import ClientConfig
+from client.connection import MAX_FRAME, Connection
+from client.errors import BrokerUnavailable, ProtocolFault, RequestTimedOut, UnsupportedVersion, error_from_code
+from client.protocol import ErrorCode, UnsupportedVersionError
+from client.protocol.api import API_BY_KEY, Api
+from client.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
+from client.protocol.schema import Request, Response
+from client.protocol.versions import negotiate
+from client.retry import Deadline
+from client.transport import Transport
+
+R = TypeVar("R", bound=Response)
+
+DISTRIBUTION: Final = "kafka-segment-etl"
+
+#: Versions from which on a broker answers first and expects the client to wait. Older ones wait before they answer, and
+#: a client that waits again would wait twice. Read from Java's `AbstractResponse.shouldClientThrottle`.
+CLIENT_THROTTLES_FROM: Final = {
+    "ApiVersions": 2,
+    "Metadata": 6,
+    "Produce": 6,
+    "Fetch": 8,
+    "ListOffsets": 3,
+    "FindCoordinator": 2,
+    "OffsetCommit": 4,
+    "OffsetFetch": 4,
+    "InitProducerId": 1,
+    "AddPartitionsToTxn": 1,
+    "AddOffsetsToTxn": 1,
+    "TxnOffsetCommit": 1,
+    "EndTxn": 1,
+    "CreateTopics": 3,
+    "DeleteTopics": 2,
+    "DescribeGroups": 2,
+    "ListGroups": 2,
+    "DescribeLogDirs": 1,
+    "DescribeConfigs": 2,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a broker listens; `node_id` is None for a bootstrap server, whose id is not known yet."""
+
+    host: str
+    port: int
+    node_id: int | None = None
+
+    def __str__(self) -> str:
+        address = f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return address if self.node_id is None else f"{self.node_id} ({address})"
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """What one connection's broker offers: versions by API key, and the cluster's finalized features by name."""
+
+    ranges: dict[int, tuple[int, int]]
+    finalized_features: dict[str, int]
+
+
+class BrokerConnection:
+    """A connection on which the versions are negotiated. Made by `open`."""
+
+    def __init__(self, endpoint: Endpoint, config: ClientConfig, transport: Transport, connection: Connection) -> None:
+        self.endpoint = endpoint
+        self.label = str(endpoint)
+        self.versions = Versions({}, {})
+        self.closed = False
+        self._config = config
+        self._transport = transport
+        self._connection = connection
+        self._last_used = time.monotonic()
+        self._muted_until = 0.0
+
+    @classmethod
+    def open(
+        cls, endpoint: Endpoint, config: ClientConfig, *, deadline: Deadline, max_frame: int = MAX_FRAME
+    ) -> BrokerConnection:
+        """Connect and ask for the broker's versions. Raises BrokerUnavailable, RequestTimedOut, ProtocolFault."""
+        label = str(endpoint)
+        transport = Transport.connect(
+            endpoint.host,
+            endpoint.port,
+            label=label,
+            deadline=deadline,
+            address_timeout=config.connection_setup_timeout_ms / 1000,
+            receive_buffer=config.receive_buffer_bytes,
+            send_buffer=config.send_buffer_bytes,
+        )
+        # The small cap holds until the peer has shown that it speaks Kafka.
+        connection = cls(endpoint, config, transport, Connection(config.client_id, broker=label))
+        try:
+            connection._negotiate(deadline)
+        except BaseException:
+            connection.close()
+            raise
+        connection._connection.max_frame = max_frame
+        return connection
+
+    def __enter__(self) -> BrokerConnection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.closed = True
+        self._transport.close()
+
+    def rename(self, endpoint: Endpoint) -> None:
+        """The cluster has told which broker listens here."""
+        self.endpoint = endpoint
+        self.label = self._transport.label = str(endpoint)
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests wait for their answer."""
+        return self._connection.open
+
+    @property
+    def usable(self) -> bool:
+        """Whether to send over it: open, and not idle for so long that the broker may be about to close it."""
+        idle = self._config.connections_max_idle_ms
+        return not self.closed and (idle < 0 or (time.monotonic() - self._last_used) * 1000 < idle)
+
+    @property
+    def muted_for(self) -> float:
+        """Seconds for which a throttled answer asks us to send nothing."""
+        return max(0.0, self._muted_until - time.monotonic())
+
+    def offers(self, request: type[Request[Any]], version: int = 0) -> bool:
+        """Whether the broker has this API at this version or a later one."""
+        found = self.versions.ranges.get(request.KEY)
+        return found is not None and found[1] >= version
+
+    def version_of(
+        self,
+        request: type[Request[Any]],
+        *,
+        topic_ids_known: bool = False,
+        finalized_features: dict[str, int] | None = None,
+        transactional: bool = True,
+    ) -> int:
+        """The version to speak; see `client.protocol.versions` for what it depends on.
+
+        `finalized_features` overrides what the broker told: a transaction keeps those it began with.
+        Raises UnsupportedVersion.
+        """
+        features = self.versions.finalized_features if finalized_features is None else finalized_features
+        try:
+            return negotiate(
+                API_BY_KEY[request.KEY],
+                self.versions.ranges,
+                finalized_features=features,
+                topic_ids_known=topic_ids_known,
+                transactional=transactional,
+            )
+        except UnsupportedVersionError as error:
+            raise UnsupportedVersion(str(error), broker=self.label) from error
+
+    def send(self, request: Request[Any], version: int, *, deadline: Deadline) -> None:
+        """Send without waiting for the answer, but for as long as the broker has muted us."""
+        self._require_open()
+        self._wait_until_unmuted(deadline)
+        data = self._connection.request(API_BY_KEY[request.KEY], version, request)
+        try:
+            self._transport.send(data, deadline)
+        except BaseException:
+            self.close()
+            raise
+        self._last_used = time.monotonic()
+
+    def receive(self, *, deadline: Deadline) -> Any:
+        """The answer to the oldest open request. Any error closes the connection."""
+        self._require_open()
+        connection, transport = self._connection, self._transport
+        try:
+            answer = None
+            while answer is None:
+                answer = connection.received(transport.receive_into(connection.wanted(), deadline))
+        except BaseException:
+            self.close()
+            raise
+        self._last_used = time.monotonic()
+        self._honour_throttling(answer.request.api, answer.request.version, answer.response)
+        return answer.response
+
+    def call(self, request: Request[R], version: int, *, deadline: Deadline) -> R:
+        """Send one request and wait for its answer, for `request.timeout.ms` at most."""
+        if self.in_flight:
+            raise RuntimeError("call() between send() and receive() would take another request's answer")
+        self._wait_until_unmuted(deadline)
+        until = deadline.within(self._config.request_timeout_ms / 1000)
+        self.send(request, version, deadline=until)
+        return cast(R, self.receive(deadline=until))
+
+    def _wait_until_unmuted(self, deadline: Deadline) -> None:
+        pause = self.muted_for
+        if pause > deadline.remaining():
+            raise RequestTimedOut(f"the broker throttles us for {pause:.1f} s more", broker=self.label)
+        if pause:
+            time.sleep(pause)
+
+    def _require_open(self) -> None:
+        if self.closed:
+            raise BrokerUnavailable("the connection is closed", broker=self.label)
+
+    def _honour_throttling(self, api: Api[Any], version: int, response: Any) -> None:
+        throttle_ms = getattr(response, "throttle_time_ms", 0)
+        if throttle_ms > 0 and version >= CLIENT_THROTTLES_FROM.get(api.name, version + 1):
+            self._muted_until = time.monotonic() + throttle_ms / 1000
+
+    def _negotiate(self, deadline: Deadline) -> None:
+        api = API_BY_KEY[ApiVersionsRequest.KEY]
+        version = api.versions[1]
+        response = self._ask_versions(version, deadline)
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            # KIP-511: the answer is in version 0 and names what the broker does speak; brokers before 2.4 name nothing.
+            offered = {entry.api_key: entry.max_version for entry in response.api_keys}.get(api.key, 0)
+            response = self._ask_versions(min(version - 1, max(offered, 0)), deadline)
+        if response.error_code:
+            raise error_from_code(response.error_code, "ApiVersions", broker=self.label)
+        if not response.api_keys:
+            raise ProtocolFault("ApiVersions answer names no API", broker=self.label)
+        features = response.finalized_features if response.finalized_features_epoch >= 0 else []
+        self.versions = Versions(
+            ranges={entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys},
+            finalized_features={feature.name: feature.max_version_level for feature in features},
+        )
+
+    def _ask_versions(self, version: int, deadline: Deadline) -> ApiVersionsResponse:
+        # The software's name and version exist from version 3 on and are ignorable below.
+        request = ApiVersionsRequest(client_software_name=DISTRIBUTION, client_software_version=_own_version())
+        return self.call(request, version, deadline=deadline)
+
+
+@cache
+def _own_version() -> str:
+    try:
+        # A broker refuses anything but letters, digits, dots and dashes here (KIP-511).
+        return re.sub(r"[^A-Za-z0-9.-]", "-", importlib.metadata.version(DISTRIBUTION))
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,189 @@
+"""Client properties by their Java names, checked in full, as one frozen value that can be pickled to workers.
+
+Names, units and defaults are those of https://kafka.apache.org/documentation/#configuration (consumer and producer),
+except that fetch sizes are larger: a batch reader wants throughput, not many small partitions at once.
+
+A property that this client does not act on is a fault, not a silence: somebody who sets `ssl.truststore.location` must
+not believe that the connection is encrypted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from client.errors import ConfigError, ConfigFault
+from client.retry import RetryPolicy
+
+INT32_MAX = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ClientConfig:
+    """What a `Cluster` needs to know. Times in milliseconds, sizes in bytes, -1 for "the system's default"."""
+
+    bootstrap_servers: tuple[tuple[str, int], ...]
+    client_id: str
+    request_timeout_ms: int = 30_000
+    default_api_timeout_ms: int = 60_000
+    connection_setup_timeout_ms: int = 10_000
+    connections_max_idle_ms: int = 540_000
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+    metadata_max_age_ms: int = 300_000
+    metadata_recovery_strategy: str = "rebootstrap"
+    receive_buffer_bytes: int = -1
+    send_buffer_bytes: int = -1
+    fetch_max_bytes: int = 16 * 1024 * 1024
+    max_partition_fetch_bytes: int = 16 * 1024 * 1024
+    fetch_max_wait_ms: int = 500
+    transaction_timeout_ms: int = 60_000
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str], *, client_id: str) -> ClientConfig:
+        """Java property names to a config. `client_id` is used where `client.id` is not set.
+
+        Raises ConfigError with every fault at once; the text of a fault never has a property's value in it if the
+        property may be a secret.
+        """
+        faults: list[ConfigFault] = []
+        fields: dict[str, Any] = {"client_id": client_id}
+        if "bootstrap.servers" not in properties:
+            faults.append(ConfigFault("bootstrap.servers", "is missing", "give at least one host:port"))
+        for key, raw in properties.items():
+            property_ = _PROPERTIES.get(key)
+            if property_ is None:
+                faults.append(_unknown(key))
+                continue
+            try:
+                value = property_.parse(_text(raw))
+            except ValueError as error:
+                faults.append(ConfigFault(key, str(error), property_.remedy))
+                continue
+            if property_.field is not None:
+                fields[property_.field] = value
+        if faults:
+            raise ConfigError(faults)
+        return cls(**fields)
+
+    @property
+    def retry(self) -> RetryPolicy:
+        return RetryPolicy(self.retry_backoff_ms / 1000, max(self.retry_backoff_ms, self.retry_backoff_max_ms) / 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class _Property:
+    field: str | None
+    parse: Callable[[str], Any]
+    remedy: str
+
+
+def _text(raw: object) -> str:
+    if isinstance(raw, bool):
+        return "true" if raw else "false"
+    return str(raw).strip()
+
+
+def _integer(low: int, high: int = INT32_MAX) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"[+-]?[0-9]+", text):
+            raise ValueError(f"{text!r} is no whole number")
+        number = int(text)
+        if not low <= number <= high:
+            raise ValueError(f"{number} is outside {low}..{high}")
+        return number
+
+    return parse
+
+
+def _one_of(*allowed: str, why: str = "") -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in allowed:
+            raise ValueError(f"{text!r} is not supported{why}")
+        return text
+
+    return parse
+
+
+def _name(text: str) -> str:
+    if not text:
+        raise ValueError("is empty")
+    return text
+
+
+def parse_servers(text: str) -> tuple[tuple[str, int], ...]:
+    """`host:port,[::1]:port,PLAINTEXT://host:port` to pairs. Raises ValueError."""
+    servers: list[tuple[str, int]] = []
+    for item in (part.strip() for part in text.split(",")):
+        if not item:
+            continue
+        match = re.fullmatch(
+            r"(?:(?P<protocol>[A-Za-z_]+)://)?(?:\[(?P<v6>[^\]]+)\]|(?P<host>[^:\[\]/\s]+)):(?P<port>\d{1,5})", item
+        )
+        if match is None:
+            raise ValueError(f"{item!r} is no host:port")
+        if (match["protocol"] or "PLAINTEXT").upper() != "PLAINTEXT":
+            raise ValueError(f"{item!r}: only PLAINTEXT listeners are supported in this release")
+        port = int(match["port"])
+        if not 0 < port < 65536:
+            raise ValueError(f"{item!r}: port {port} is outside 1..65535")
+        servers.append((match["v6"] or match["host"], port))
+    if not servers:
+        raise ValueError("names no server")
+    return tuple(dict.fromkeys(servers))
+
+
+_MILLISECONDS = "give a whole number of milliseconds"
+_BYTES = "give a whole number of bytes"
+
+_PROPERTIES: dict[str, _Property] = {
+    "bootstrap.servers": _Property("bootstrap_servers", parse_servers, "give host:port, several separated by commas"),
+    "client.id": _Property("client_id", _name, "leave it out for the default"),
+    "security.protocol": _Property(
+        None,
+        _one_of("PLAINTEXT", why=": this release connects without TLS or SASL"),
+        "use a PLAINTEXT listener; TLS and SASL come with a later release",
+    ),
+    "client.dns.lookup": _Property(None, _one_of("use_all_dns_ips"), "leave it out: every address of a name is tried"),
+    "request.timeout.ms": _Property("request_timeout_ms", _integer(1), _MILLISECONDS),
+    "default.api.timeout.ms": _Property("default_api_timeout_ms", _integer(1), _MILLISECONDS),
+    "socket.connection.setup.timeout.ms": _Property("connection_setup_timeout_ms", _integer(1), _MILLISECONDS),
+    "connections.max.idle.ms": _Property("connections_max_idle_ms", _integer(-1), "give milliseconds, -1 for never"),
+    "retry.backoff.ms": _Property("retry_backoff_ms", _integer(0), _MILLISECONDS),
+    "retry.backoff.max.ms": _Property("retry_backoff_max_ms", _integer(0), _MILLISECONDS),
+    "metadata.max.age.ms": _Property("metadata_max_age_ms", _integer(0), _MILLISECONDS),
+    "metadata.recovery.strategy": _Property(
+        "metadata_recovery_strategy", _one_of("rebootstrap", "none"), "use rebootstrap or none"
+    ),
+    "receive.buffer.bytes": _Property("receive_buffer_bytes", _integer(-1), _BYTES + ", -1 for the system's default"),
+    "send.buffer.bytes": _Property("send_buffer_bytes", _integer(-1), _BYTES + ", -1 for the system's default"),
+    "fetch.max.bytes": _Property("fetch_max_bytes", _integer(1), _BYTES),
+    "max.partition.fetch.bytes": _Property("max_partition_fetch_bytes", _integer(1), _BYTES),
+    "fetch.max.wait.ms": _Property("fetch_max_wait_ms", _integer(0), _MILLISECONDS),
+    "transaction.timeout.ms": _Property("transaction_timeout_ms", _integer(1), _MILLISECONDS),
+}
+
+# Properties of the Java clients that have nothing to act on here, so that their owner hears why they are refused.
+_WITHOUT_MEANING = frozenset(
+    """
+    acks allow.auto.create.topics auto.commit.interval.ms auto.include.jmx.reporter auto.offset.reset batch.size
+    buffer.memory check.crcs client.rack compression.type delivery.timeout.ms enable.auto.commit enable.idempotence
+    enable.metrics.push exclude.internal.topics fetch.min.bytes group.id group.instance.id group.protocol
+    group.remote.assignor heartbeat.interval.ms interceptor.classes isolation.level key.deserializer key.serializer
+    linger.ms max.block.ms max.in.flight.requests.per.connection max.poll.interval.ms max.poll.records max.request.size
+    metadata.recovery.rebootstrap.trigger.ms metric.reporters metrics.num.samples metrics.recording.level
+    metrics.sample.window.ms partition.assignment.strategy partitioner.class reconnect.backoff.max.ms
+    reconnect.backoff.ms retries session.timeout.ms socket.connection.setup.timeout.max.ms transactional.id
+    value.deserializer value.serializer
+    """.split()  # noqa: SIM905
+)
+
+
+def _unknown(key: str) -> ConfigFault:
+    if key.startswith(("ssl.", "sasl.")):
+        return ConfigFault(key, "TLS and SASL come with a later release", "remove it and use a PLAINTEXT listener")
+    if key in _WITHOUT_MEANING:
+        return ConfigFault(key, "this client does not act on it", "remove it; the job's own settings may cover it")
+    return ConfigFault(key, "unknown property", "check the spelling against the Kafka consumer's configuration")

@@ -1,0 +1,240 @@
+"""Everything that can go wrong between this client and a cluster.
+
+    KafkaError
+    ├── ConfigError             properties that are unknown or have a bad value; all faults at once
+    ├── BrokerUnavailable       no connection to be had, or it broke                            retriable
+    │   └── RebootstrapRequired the cluster asks its clients to start over from the given list  retriable
+    ├── RequestTimedOut         connected, but no answer in time                                retriable
+    ├── ProtocolFault           the peer's bytes are no answer to what was asked
+    ├── UnsupportedVersion      no version that both sides speak can carry the request
+    ├── AuthorizationFailed     the cluster knows us and says no
+    ├── UnknownTopic            topic, topic id or partition does not exist (or not yet)        as its code says
+    ├── LeaderNotAvailable      the partition has no leader right now                           retriable
+    ├── OffsetOutOfRange        the offset lies outside the partition's log
+    ├── TopicExists             a topic of that name is there already
+    ├── GroupError              a consumer group's coordinator refused                          as its code says
+    │   └── OffsetCommitFailed  …some partitions of a commit: `.partitions`
+    ├── TransactionError        the transaction's coordinator refused                           as its code says
+    │   └── Fenced              a newer producer holds the transactional id
+    └── BrokerError             any other error code in an answer                               as its code says
+
+`retriable` says whether the same operation may succeed when it is simply tried again. An operation of this client
+that raises a retriable error has already tried again up to its deadline (`client.retry`). Every error carries its
+address (topic, partition, group, broker …) where it has one, and survives pickling: errors cross worker processes.
+
+Error codes and which of them are retriable: https://kafka.apache.org/protocol#protocol_error_codes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from client.protocol import ErrorCode, UnknownErrorCode
+
+if TYPE_CHECKING:
+    from client.partition import TopicPartition
+
+Code = ErrorCode | UnknownErrorCode
+
+
+class KafkaError(Exception):
+    """Base of all; see the module for the tree.
+
+    Attributes: `retriable`, `code` (the error code in the answer, where there was one), and the address: `topic`,
+    `partition`, `group`, `transactional_id`, `broker` (as "host:port" or "id (host:port)").
+    """
+
+    retriable: bool = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: Code | None = None,
+        retriable: bool | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+        group: str | None = None,
+        transactional_id: str | None = None,
+        broker: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.topic = topic
+        self.partition = partition
+        self.group = group
+        self.transactional_id = transactional_id
+        self.broker = broker
+        if retriable is not None:
+            self.retriable = retriable
+
+    def __str__(self) -> str:
+        names = ("topic", "partition", "group", "transactional_id", "broker")
+        address = ", ".join(f"{name}={value}" for name in names if (value := getattr(self, name)) is not None)
+        return f"{self.message} [{address}]" if address else self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exception's own __reduce__ calls the class with `args` alone, which loses every keyword.
+        return _restore, (type(self), self.args, self.__dict__.copy())
+
+
+def _restore(cls: type[KafkaError], args: tuple[Any, ...], state: dict[str, Any]) -> KafkaError:
+    error = cls.__new__(cls, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFault:
+    """One fault of a configuration: which property, what is wrong, what to do."""
+
+    key: str
+    message: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.message} ({self.remedy})"
+
+
+class ConfigError(KafkaError):
+    """Client properties that cannot be used. `faults` has all of them, never a secret's value."""
+
+    def __init__(self, faults: Sequence[ConfigFault]) -> None:
+        self.faults = tuple(faults)
+        lines = "; ".join(str(fault) for fault in self.faults)
+        super().__init__(f"bad client configuration: {lines}")
+
+
+class BrokerUnavailable(KafkaError):
+    """No broker at that address, or the connection to it broke."""
+
+    retriable = True
+
+
+class RebootstrapRequired(BrokerUnavailable):
+    """Error code 129: what we know of the cluster is worthless, start over from `bootstrap.servers` (KIP-1102)."""
+
+
+class RequestTimedOut(KafkaError):
+    """The broker is connected but did not answer in time. Whether it did the work is unknown."""
+
+    retriable = True
+
+
+class ProtocolFault(KafkaError):
+    """The peer sent bytes that are no answer to what was asked. The connection they came over is closed."""
+
+
+class UnsupportedVersion(KafkaError):
+    """Broker and client have no common version of an API, or none that can carry what was asked."""
+
+
+class AuthorizationFailed(KafkaError):
+    """The principal may not do this."""
+
+
+class UnknownTopic(KafkaError):
+    """Topic, topic id or partition is unknown to the cluster."""
+
+
+class LeaderNotAvailable(KafkaError):
+    """The partition has no leader (leader -1), or its leader is not among the listed brokers."""
+
+    retriable = True
+
+
+class OffsetOutOfRange(KafkaError):
+    """A fetch offset outside the partition's log: below `log_start` or above `high_watermark` (-1: not known)."""
+
+    def __init__(self, message: str, *, offset: int, log_start: int, high_watermark: int, **address: Any) -> None:
+        super().__init__(message, **address)
+        self.offset = offset
+        self.log_start = log_start
+        self.high_watermark = high_watermark
+
+
+class TopicExists(KafkaError):
+    """A topic of that name exists already."""
+
+
+class GroupError(KafkaError):
+    """The group's coordinator refused: members are live, the generation is old, the group is unknown …"""
+
+
+class OffsetCommitFailed(GroupError):
+    """Some or all partitions of an offset commit were refused: `partitions` maps each to its error code."""
+
+    def __init__(self, message: str, *, partitions: Mapping[TopicPartition, Code], **address: Any) -> None:
+        super().__init__(message, **address)
+        self.partitions = dict(partitions)
+
+
+class TransactionError(KafkaError):
+    """The transaction cannot go on. `abortable`: abort it, then a new one may be begun."""
+
+    abortable: bool = False
+
+
+class Fenced(TransactionError):
+    """A newer producer holds the transactional id (or the coordinator has forgotten ours). Trying again is useless."""
+
+
+ProducerFenced = Fenced
+
+
+class BrokerError(KafkaError):
+    """An error code without a class of its own."""
+
+
+_CLASSES: dict[int, type[KafkaError]] = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: UnknownTopic,
+    ErrorCode.UNKNOWN_TOPIC_ID: UnknownTopic,
+    ErrorCode.INCONSISTENT_TOPIC_ID: UnknownTopic,
+    ErrorCode.LEADER_NOT_AVAILABLE: LeaderNotAvailable,
+    ErrorCode.REQUEST_TIMED_OUT: RequestTimedOut,
+    ErrorCode.UNSUPPORTED_VERSION: UnsupportedVersion,
+    ErrorCode.REBOOTSTRAP_REQUIRED: RebootstrapRequired,
+    ErrorCode.TOPIC_ALREADY_EXISTS: TopicExists,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: AuthorizationFailed,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: AuthorizationFailed,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: AuthorizationFailed,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: AuthorizationFailed,
+    ErrorCode.ILLEGAL_GENERATION: GroupError,
+    ErrorCode.UNKNOWN_MEMBER_ID: GroupError,
+    ErrorCode.REBALANCE_IN_PROGRESS: GroupError,
+    ErrorCode.INVALID_GROUP_ID: GroupError,
+    ErrorCode.NON_EMPTY_GROUP: GroupError,
+    ErrorCode.GROUP_ID_NOT_FOUND: GroupError,
+    ErrorCode.FENCED_INSTANCE_ID: GroupError,
+    ErrorCode.FENCED_MEMBER_EPOCH: GroupError,
+    ErrorCode.STALE_MEMBER_EPOCH: GroupError,
+    ErrorCode.UNSTABLE_OFFSET_COMMIT: GroupError,
+    ErrorCode.OFFSET_METADATA_TOO_LARGE: GroupError,
+    ErrorCode.INVALID_COMMIT_OFFSET_SIZE: GroupError,
+    ErrorCode.INVALID_PRODUCER_EPOCH: Fenced,
+    ErrorCode.PRODUCER_FENCED: Fenced,
+    # The id's mapping expired or was taken over: like a fence, only a new InitProducerId helps.
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: Fenced,
+    ErrorCode.INVALID_TXN_STATE: TransactionError,
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT: TransactionError,
+    ErrorCode.CONCURRENT_TRANSACTIONS: TransactionError,
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: TransactionError,
+    ErrorCode.TRANSACTION_ABORTABLE: TransactionError,
+}
+
+
+def error_from_code(code: int, what: str, *, detail: str | None = None, **address: Any) -> KafkaError:
+    """The error for an answer's non-zero code. `what`: what was being done; `detail`: the broker's own words."""
+    known = ErrorCode.of(code)
+    cls = _CLASSES.get(int(code), BrokerError)
+    words = detail or known.message
+    error = cls(f"{what}: {known.name} ({int(code)}): {words}", code=known, retriable=known.retriable, **address)
+    if isinstance(error, BrokerUnavailable):
+        error.retriable = True  # 129 is not retriable by its code, but starting over from the list answers it
+    if isinstance(error, TransactionError):
+        error.abortable = code == ErrorCode.TRANSACTION_ABORTABLE
+    return error

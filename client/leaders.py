@@ -1,0 +1,111 @@
+"""One question to the leaders of many partitions: each leader is asked once for all that it leads.
+
+The requests of a round go out to all leaders before the first answer is waited for. Partitions whose answer is an error
+that can be tried again, or whose leader did not answer, are asked again in the next round, at whoever leads them then.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from client.broker import BrokerConnection
+from client.cluster import Cluster
+from client.errors import KafkaError, ProtocolFault, error_from_code
+from client.metadata import Leader, leader_in
+from client.partition import TopicPartition
+from client.protocol.schema import Request, Response
+from client.retry import Deadline
+
+R = TypeVar("R", bound=Response)
+T = TypeVar("T")
+
+
+class Answered(NamedTuple, Generic[T]):
+    """One partition's part of an answer: its error code (0: none) and its value."""
+
+    tp: TopicPartition
+    error_code: int
+    value: T
+
+
+def ask_leaders(
+    cluster: Cluster,
+    partitions: Collection[TopicPartition],
+    kind: type[Request[R]],
+    build: Callable[[int, Mapping[TopicPartition, Leader]], Request[R]],
+    read: Callable[[R, Mapping[TopicPartition, Leader]], Iterable[Answered[T]]],
+    version_of: Callable[[BrokerConnection, Mapping[TopicPartition, Leader]], int] | None = None,
+) -> dict[TopicPartition, T]:
+    """Gives each partition's value.
+
+    `build` makes one leader's request for a version, `read` takes its answer apart; `version_of` chooses the version
+    where that depends on more than the API.
+
+    Raises the first error that cannot be tried again, or the last one that could when the deadline has passed.
+    """
+    values: dict[TopicPartition, T] = {}
+
+    def round_(deadline: Deadline) -> None:
+        errors: list[KafkaError] = []
+        asked: list[tuple[BrokerConnection, dict[TopicPartition, Leader]]] = []
+        for leaders in _by_broker(cluster, [tp for tp in partitions if tp not in values], deadline, errors):
+            try:
+                connection = cluster.connection(next(iter(leaders.values())).broker, deadline)
+                version = connection.version_of(kind) if version_of is None else version_of(connection, leaders)
+                until = deadline.within(cluster.config.request_timeout_ms / 1000)
+                connection.send(build(version, leaders), version, deadline=until)
+                asked.append((connection, leaders))
+            except KafkaError as error:
+                errors.append(error)
+        for connection, leaders in asked:
+            try:
+                until = deadline.within(cluster.config.request_timeout_ms / 1000)
+                _collect(kind, connection, read(connection.receive(deadline=until), leaders), leaders, values, errors)
+            except KafkaError as error:
+                errors.append(error)
+        for failure in errors:
+            cluster.learn(failure)
+        if errors:
+            raise min(errors, key=lambda failure: failure.retriable)
+
+    cluster.retry(round_)
+    return values
+
+
+def _by_broker(
+    cluster: Cluster, partitions: Collection[TopicPartition], deadline: Deadline, errors: list[KafkaError]
+) -> list[dict[TopicPartition, Leader]]:
+    groups: dict[int, dict[TopicPartition, Leader]] = defaultdict(dict)
+    metadata = cluster.metadata_now({tp.topic for tp in partitions}, deadline)
+    for tp in partitions:
+        try:
+            leader = leader_in(metadata, tp)
+        except KafkaError as error:
+            errors.append(error)
+        else:
+            groups[leader.broker.node_id][tp] = leader
+    return list(groups.values())
+
+
+def _collect(
+    kind: type[Request[Any]],
+    connection: BrokerConnection,
+    answered: Iterable[Answered[T]],
+    leaders: Mapping[TopicPartition, Leader],
+    values: dict[TopicPartition, T],
+    errors: list[KafkaError],
+) -> None:
+    what = kind.__name__.removesuffix("Request")
+    missing = set(leaders)
+    for tp, code, value in answered:
+        missing.discard(tp)
+        if code:
+            errors.append(error_from_code(code, what, topic=tp.topic, partition=tp.partition, broker=connection.label))
+        elif tp in leaders:
+            values[tp] = value
+    errors += [
+        ProtocolFault(f"{what} answer lacks a partition asked for", topic=tp.topic, partition=tp.partition)
+        for tp in missing
+    ]
