@@ -43,7 +43,7 @@ class NoProgress(RetriableFailure):
         )
 
 
-class ArrowStepFailed(KsegError):
+class ArrowStepError(KsegError):
     """An Arrow step of the transform raised, or gave something that is no RecordBatch of the declared schema."""
 
 
@@ -55,21 +55,21 @@ class OutcomesDisagree(RetriableFailure):
     """Two attempts of one task read different things, and nobody can tell which of them fed the output."""
 
 
-class WorkerFailed(KsegError):
+class WorkerError(KsegError):
     """A task failed in a way that has no type of its own here; the message is the worker's."""
 
 
-class TimeNotFound(ConfigurationError):
+class TimeNotFoundError(ConfigurationError):
     """No record at or after the time that reading is to start at."""
 
 
 __all__ = [
-    "ArrowStepFailed",
+    "ArrowStepError",
     "LossReason",
     "NoProgress",
     "OffsetsLost",
     "OutcomesDisagree",
     "OutcomesIncomplete",
-    "TimeNotFound",
-    "WorkerFailed",
+    "TimeNotFoundError",
+    "WorkerError",
 ]

@@ -16,11 +16,11 @@ from datetime import datetime
 from typing import Any, Literal
 
 from client import Cluster, TopicPartition
-from client.cluster import TopicMetadata
 from client.errors import UnknownTopic, error_from_code
+from client.metadata import TopicMetadata
 from client.offsets import EARLIEST, LATEST, committed_offsets, list_offsets
 from etl.errors import ConfigurationError
-from etl.source.errors import TimeNotFound
+from etl.source.errors import TimeNotFoundError
 from etl.times import epoch_millis
 
 IsolationLevel = Literal["read_committed", "read_uncommitted"]
@@ -37,7 +37,7 @@ class AtOffsets:
 class AtTime:
     """The first record at or after a time, in milliseconds since 1970, for all partitions or for each.
 
-    otherwise: what stands in where no record is that young: the latest offset, or a refusal (`TimeNotFound`).
+    otherwise: what stands in where no record is that young: the latest offset, or a refusal (`TimeNotFoundError`).
     """
 
     millis: int | Mapping[TopicPartition, int]
@@ -60,7 +60,7 @@ class LogBounds:
 
 
 def offset_spec(value: str | datetime | Mapping[str, Any]) -> OffsetSpec:
-    """A job file's word for an offset (`earliest`, `{orders: {0: 23}}`, `{timestamp: …}`) as an `OffsetSpec`.
+    """A job file's word for an offset (`earliest`, `{orders: {0: 23}}`, a time) as an `OffsetSpec`.
 
     Raises:
         ConfigurationError: it is none of the forms.
@@ -150,14 +150,15 @@ def resolve_offsets(
 ) -> dict[TopicPartition, int]:
     """A concrete offset for every partition, as of now.
 
-    Offsets that a user names are taken as they are: whether they lie inside the log is the caller's to judge (`log_bounds`).
+    Offsets that a user names are taken as they are: whether they lie inside the log is the caller's to judge
+    (`log_bounds`).
 
     group: whose committed offsets `committed` means; a partition without one starts at its earliest offset.
     unnamed: what a partition gets that `AtOffsets` does not name; refusing is what Spark's source does.
 
     Raises:
         ConfigurationError: `committed` without a group; `AtOffsets` that names other partitions than these.
-        TimeNotFound: `AtTime(otherwise="error")` and no record is that young.
+        TimeNotFoundError: `AtTime(otherwise="error")` and no record is that young.
         KafkaError: the brokers cannot be asked.
     """
     wanted = sorted(partitions)
@@ -179,14 +180,9 @@ def log_bounds(cluster: Cluster, partitions: Collection[TopicPartition]) -> dict
     if not partitions:
         return {}
     # In this order, since all three only grow: whatever happens in between, start <= last stable <= high watermark.
-    start, stable, high = (
-        list_offsets(cluster, dict.fromkeys(sorted(partitions), edge), isolation_level=isolation)
-        for edge, isolation in (
-            (EARLIEST, "read_uncommitted"),
-            (LATEST, "read_committed"),
-            (LATEST, "read_uncommitted"),
-        )
-    )
+    start = list_offsets(cluster, dict.fromkeys(sorted(partitions), EARLIEST), isolation_level="read_uncommitted")
+    stable = list_offsets(cluster, dict.fromkeys(sorted(partitions), LATEST), isolation_level="read_committed")
+    high = list_offsets(cluster, dict.fromkeys(sorted(partitions), LATEST), isolation_level="read_uncommitted")
     return {p: LogBounds(start[p].offset, stable[p].offset, high[p].offset) for p in sorted(partitions)}
 
 
@@ -219,7 +215,7 @@ def _at_time(
     found = list_offsets(cluster, {p: spec.of(p) for p in wanted}, isolation_level=isolation_level)
     for partition in wanted:
         if found[partition].offset < 0 and spec.otherwise == "error":
-            raise TimeNotFound(
+            raise TimeNotFoundError(
                 f"no record at or after {spec.of(partition)} (milliseconds since 1970)",
                 remedy='start earlier, or set startingOffsetsByTimestampStrategy to "latest"',
                 topic=partition.topic,

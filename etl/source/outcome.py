@@ -1,0 +1,87 @@
+"""What one task read: counts, gaps and losses, and where the time went. It travels to the driver as JSON.
+
+A complete range obeys `data + control + aborted + absent == end - start`; absent offsets are those of gaps that were
+seen in the log (compaction) and of lost ranges that nobody can read any more (`on_data_loss: record`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from etl.source.errors import LossReason
+
+# A compacted topic may have a gap for every other record; the counts tell all of them, the list shows the first.
+MAX_GAPS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class LostRange:
+    """Offsets `[first, last)` that could not be read any more, and why."""
+
+    first: int
+    last: int
+    reason: LossReason
+
+
+@dataclass(frozen=True, slots=True)
+class RangeOutcome:
+    """One range, read to its end.
+
+    data, control, aborted, absent: offsets by kind.
+    batches, bytes: record batches seen, and bytes of the answers that were fetched (also those beyond the range).
+    gaps: absent offsets as `(first, last exclusive)`, without the lost ones; the first `MAX_GAPS` of them.
+    gap_count: how many gaps there are.
+    high_watermark, last_stable_offset, log_start: as the last answer told; -1 where none was needed.
+    fetches, waiting, decoding: answers, seconds waited for them, seconds spent decoding; throttled: seconds that the
+        broker held answers back because of a quota.
+    rows_out: rows after the Arrow steps; None where there was no such step.
+    """
+
+    index: int
+    topic: str
+    partition: int
+    start: int
+    end: int
+    data: int = 0
+    control: int = 0
+    aborted: int = 0
+    absent: int = 0
+    batches: int = 0
+    bytes: int = 0
+    gaps: tuple[tuple[int, int], ...] = ()
+    gap_count: int = 0
+    lost: tuple[LostRange, ...] = ()
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start: int = -1
+    fetches: int = 0
+    waiting: float = 0.0
+    decoding: float = 0.0
+    throttled: float = 0.0
+    rows_out: int | None = None
+
+    @property
+    def accounted(self) -> bool:
+        """Whether every offset of the range is accounted for."""
+        return self.data + self.control + self.aborted + self.absent == self.end - self.start
+
+    @property
+    def what_was_read(self) -> tuple[Any, ...]:
+        """All that two attempts of one task must agree on."""
+        return (
+            *(self.index, self.topic, self.partition, self.start, self.end),
+            *(self.data, self.control, self.aborted, self.absent, self.rows_out),
+            *(self.gaps, self.gap_count, self.lost),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON-able dictionary with stable keys."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> RangeOutcome:
+        """The inverse of `to_json`."""
+        gaps = tuple((int(first), int(last)) for first, last in data["gaps"])
+        lost = tuple(LostRange(**entry) for entry in data["lost"])
+        return cls(**{**data, "gaps": gaps, "lost": lost})

@@ -1,0 +1,186 @@
+"""One task's range as Arrow record batches, read in the worker: fetch, decode, hand on; bounded memory.
+
+`read_range` gives a `RangeReader`: iterate it, then ask for its `outcome`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Literal, TypeVar
+
+import pyarrow as pa
+
+from client import ClientConfig
+from etl.source.fetching import FetchOptions, FetchStats, ahead, answers
+from etl.source.outcome import MAX_GAPS, LostRange, RangeOutcome
+from etl.source.resolve import IsolationLevel
+from etl.source.tasks import RangeTask
+from segment_reader.decode import Limits, RangeDecoder
+from segment_reader.schema import arrow_schema
+
+T = TypeVar("T")
+
+ADDRESS_COLUMNS = ("_kseg_topic", "_kseg_partition", "_kseg_offset")
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeOptions:
+    """How ranges are read and what their rows look like. Picklable.
+
+    headers, provenance, null_timestamps: the columns; see `segment_reader.schema.arrow_schema` and `RangeDecoder`.
+    addresses: add `_kseg_topic, _kseg_partition, _kseg_offset`, the record's address once more under names that a
+        transform is unlikely to touch.
+    engine: `reference` is the slow decoder in plain Python.
+    limits: rows and bytes of a batch.
+    on_data_loss: `record` goes on behind offsets that are gone, counts them absent and lists them as lost.
+    fetch_ahead: receive the next answer in a thread while one is decoded.
+    """
+
+    isolation_level: IsolationLevel = "read_committed"
+    headers: bool = True
+    provenance: bool = False
+    null_timestamps: bool = True
+    addresses: bool = False
+    check_crcs: bool = True
+    engine: Literal["fast", "reference"] = "fast"
+    limits: Limits = field(default_factory=Limits)
+    on_data_loss: Literal["fail", "record"] = "fail"
+    fetch_ahead: bool = True
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The rows' schema."""
+        rows = arrow_schema(headers=self.headers, provenance=self.provenance)
+        if self.addresses:
+            for name, source in zip(ADDRESS_COLUMNS, ("topic", "partition", "offset"), strict=True):
+                rows = rows.append(rows.field(source).with_name(name))
+        return rows
+
+
+def read_range(task: RangeTask, config: ClientConfig, options: DecodeOptions) -> RangeReader:
+    """A reader of the task's rows; nothing is asked before it is iterated. See `RangeReader`."""
+    return RangeReader(task, config, options)
+
+
+class RangeReader:
+    """Iterates the rows of one range, in offset order, once.
+
+    Iterating raises:
+        OffsetsLost: offsets are gone, unless they are to be recorded.
+        NoProgress: the broker sends nothing any more.
+        KafkaError: the cluster cannot be asked.
+        RecordFormatError: what it sent cannot be decoded.
+    """
+
+    def __init__(self, task: RangeTask, config: ClientConfig, options: DecodeOptions) -> None:
+        self.task = task
+        self._config = config
+        self._options = options
+        self._outcome: RangeOutcome | None = None
+
+    @property
+    def outcome(self) -> RangeOutcome:
+        """What was read. Raises RuntimeError before the iteration has ended."""
+        if self._outcome is None:
+            raise RuntimeError(f"{self.task} has not been read to its end")
+        return self._outcome
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        task, options = self.task, self._options
+        stats = FetchStats()
+        decoder = RangeDecoder(
+            task.topic,
+            task.partition,
+            task.start,
+            task.end,
+            isolation_level=options.isolation_level,
+            headers=options.headers,
+            provenance=options.provenance,
+            null_timestamps=options.null_timestamps,
+            check_crcs=options.check_crcs,
+            engine=options.engine,
+            limits=options.limits,
+        )
+        fetched = answers(task, self._config, FetchOptions(options.isolation_level, options.on_data_loss), stats)
+        waiting, decoding = _Stopwatch(), _Stopwatch()
+        with closing(ahead(fetched) if options.fetch_ahead else fetched) as source:
+            for answer in waiting.timed(source):
+                if not answer.records:
+                    decoder.skip_to(min(answer.next_offset, task.end))
+                for batch in decoding.timed(decoder.feed(answer.records, answer.aborted)):
+                    yield self._with_address(batch)
+                del answer
+        for batch in decoding.timed(decoder.finish()):
+            yield self._with_address(batch)
+        self._outcome = _outcome(task, decoder, stats, waiting.seconds, decoding.seconds)
+
+    def _with_address(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if not self._options.addresses:
+            return batch
+        columns = [*batch.columns, batch.column("topic"), batch.column("partition"), batch.column("offset")]
+        return pa.RecordBatch.from_arrays(columns, schema=self._options.schema)
+
+
+class _Stopwatch:
+    """Seconds spent inside of an iterator, without those of whoever iterates it."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def timed(self, source: Iterator[T]) -> Iterator[T]:
+        while True:
+            began = time.perf_counter()
+            try:
+                item = next(source)
+            except StopIteration:
+                return
+            finally:
+                self.seconds += time.perf_counter() - began
+            yield item
+            del item
+
+
+def _outcome(
+    task: RangeTask, decoder: RangeDecoder, stats: FetchStats, waiting: float, decoding: float
+) -> RangeOutcome:
+    counts = decoder.counts
+    gaps = _without(decoder.gaps, stats.lost)
+    return RangeOutcome(
+        index=task.index,
+        topic=task.topic,
+        partition=task.partition,
+        start=task.start,
+        end=task.end,
+        data=counts.data,
+        control=counts.control,
+        aborted=counts.aborted,
+        absent=counts.absent,
+        batches=counts.batches,
+        bytes=stats.bytes,
+        gaps=tuple(gaps[:MAX_GAPS]),
+        gap_count=len(gaps),
+        lost=tuple(stats.lost),
+        high_watermark=stats.high_watermark,
+        last_stable_offset=stats.last_stable_offset,
+        log_start=stats.log_start,
+        fetches=stats.fetches,
+        waiting=waiting,
+        decoding=decoding,
+        throttled=stats.throttled,
+    )
+
+
+def _without(gaps: list[tuple[int, int]], lost: list[LostRange]) -> list[tuple[int, int]]:
+    """The gaps less what was lost; both ascend."""
+    left = list(gaps)
+    for loss in lost:
+        left = [
+            piece
+            for first, last in left
+            for piece in ((first, min(last, loss.first)), (max(first, loss.last), last))
+            if piece[0] < piece[1]
+        ]
+    return left

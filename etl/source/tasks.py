@@ -1,0 +1,160 @@
+"""Offset ranges -> tasks: the unit that one Spark task reads, and that is retried and counted as a whole.
+
+A range is cut because one partition may hold most of the data, and because a failed task is read again from its
+start. It may be cut anywhere, also in the middle of a transaction: a Fetch answer carries the aborted transactions that
+overlap it, wherever it starts. Cutting is deterministic, so a plan that was pinned gives the same tasks again.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Protocol
+from uuid import UUID
+
+from client import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class RangeTask:
+    """Offsets `[start, end)` of one partition, to be read by one task.
+
+    index: the task's place among all tasks of the read, from 0; Spark runs low ones first.
+    topic_id: the id that the plan was made with, so that a topic deleted and created again is not read by mistake; None
+        where the broker has no topic ids.
+    leader_epoch: the leader's epoch when the plan was made; -1 where it is not known.
+    """
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    index: int = 0
+    topic_id: UUID | None = None
+    leader_epoch: int = -1
+
+    @property
+    def partition_address(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def length(self) -> int:
+        """Offsets in the task; an upper bound of its records."""
+        return self.end - self.start
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}[{self.start}, {self.end})"
+
+
+class SupportsRange(Protocol):
+    """Whatever has these four attributes can be split (`etl.ranges.OffsetRange`, a planned range …)."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+
+
+def split(
+    ranges: Iterable[SupportsRange],
+    *,
+    max_records: int | None = None,
+    min_tasks: int = 1,
+    bytes_per_offset: Mapping[TopicPartition, float] | None = None,
+    max_bytes: int | None = None,
+    topic_ids: Mapping[str, UUID | None] | None = None,
+    leaders: Mapping[TopicPartition, int] | None = None,
+) -> tuple[RangeTask, ...]:
+    """Cut ranges into tasks of nearly equal size within each range; empty ranges are dropped.
+
+    max_records: no task is longer (in offsets).
+    min_tasks: at least so many tasks, where there are that many offsets; the longest pieces are cut first.
+    bytes_per_offset, max_bytes: a hint at each partition's density, and how many bytes a task should have by it at
+        most.
+    topic_ids, leaders: as metadata tells. Tasks are ordered so that neighbours, which run at the same time, ask
+        different brokers and different partitions.
+
+    Raises:
+        ValueError: a limit is not positive, or a range ends before it starts.
+    """
+    for name, limit in (("max_records", max_records), ("min_tasks", min_tasks), ("max_bytes", max_bytes)):
+        if limit is not None and limit < 1:
+            raise ValueError(f"{name} must be positive, not {limit}")
+    filled = []
+    for range_ in sorted(ranges, key=lambda r: (r.topic, r.partition, r.start)):
+        if range_.start < 0 or range_.end < range_.start:
+            raise ValueError(
+                f"{range_.topic}-{range_.partition}: [{range_.start}, {range_.end}) is no range of offsets"
+            )
+        if range_.end > range_.start:
+            filled.append(range_)
+    weights = bytes_per_offset or {}
+    parts = [_parts(range_, max_records, max_bytes, weights) for range_ in filled]
+    _cut_further(parts, [range_.end - range_.start for range_ in filled], min_tasks)
+    pieces = [_cut(range_, count, topic_ids or {}) for range_, count in zip(filled, parts, strict=True)]
+    return _interleave(pieces, leaders or {})
+
+
+def _parts(
+    range_: SupportsRange, max_records: int | None, max_bytes: int | None, weights: Mapping[TopicPartition, float]
+) -> int:
+    length = range_.end - range_.start
+    parts = -(-length // max_records) if max_records is not None else 1
+    weight = weights.get(TopicPartition(range_.topic, range_.partition))
+    if max_bytes is not None and weight is not None:
+        parts = max(parts, -int(-length * weight // max_bytes))
+    return min(parts, length)
+
+
+def _cut_further(parts: list[int], lengths: list[int], min_tasks: int) -> None:
+    """Raise `parts` until there are `min_tasks` in all: each time the range with the longest pieces gets one more."""
+    longest = [(-length / count, number) for number, (count, length) in enumerate(zip(parts, lengths, strict=True))]
+    heapq.heapify(longest)
+    missing = min(min_tasks, sum(lengths)) - sum(parts)
+    while missing > 0:
+        _, number = heapq.heappop(longest)
+        if parts[number] < lengths[number]:
+            parts[number] += 1
+            missing -= 1
+            heapq.heappush(longest, (-lengths[number] / parts[number], number))
+
+
+def _cut(range_: SupportsRange, parts: int, topic_ids: Mapping[str, UUID | None]) -> list[RangeTask]:
+    length = range_.end - range_.start
+    bounds = [range_.start + length * part // parts for part in range(parts + 1)]
+    epoch: Any = getattr(range_, "leader_epoch", None)
+    return [
+        RangeTask(
+            range_.topic,
+            range_.partition,
+            start,
+            end,
+            topic_id=topic_ids.get(range_.topic),
+            leader_epoch=-1 if epoch is None else int(epoch),
+        )
+        for start, end in pairwise(bounds)
+    ]
+
+
+def _interleave(pieces: list[list[RangeTask]], leaders: Mapping[TopicPartition, int]) -> tuple[RangeTask, ...]:
+    """One task of each broker in turn; within a broker one of each partition in turn."""
+    brokers: dict[int, list[list[RangeTask]]] = {}
+    for tasks in pieces:
+        brokers.setdefault(leaders.get(tasks[0].partition_address, -1), []).append(tasks)
+    queues = [_in_turn(brokers[broker]) for broker in sorted(brokers)]
+    ordered = _in_turn(queues)
+    return tuple(
+        RangeTask(t.topic, t.partition, t.start, t.end, index, t.topic_id, t.leader_epoch)
+        for index, t in enumerate(ordered)
+    )
+
+
+def _in_turn(queues: list[list[RangeTask]]) -> list[RangeTask]:
+    rounds = max(map(len, queues), default=0)
+    return [queue[number] for number in range(rounds) for queue in queues if number < len(queue)]
