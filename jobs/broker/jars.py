@@ -38,6 +38,7 @@ from urllib.parse import urlsplit
 from jobs.broker.errors import JarsUnavailable
 from jobs.broker.java import Java, find_java
 from jobs.broker.paths import cache_root
+from jobs.broker.trust import trust_options
 
 KAFKA = "kafka-4.3.1"
 DELTA = "delta-4.4.0"
@@ -122,14 +123,21 @@ def fetch(name: str, target: Path, *, progress: Progress | None = None) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{name}-") as scratch:
         work = Path(scratch)
         arrived = work / "jars"
-        _run_ivy(find_java(), jars, work, arrived, lambda done: progress and progress(name, done, len(jars)))
+        tell = (lambda done: progress(name, done, len(jars))) if progress else (lambda _: None)
+        try:
+            _run_ivy(ivy_command(find_java()), jars, work, arrived, tell)
+        except JarsUnavailable as failure:
+            if "PKIX" not in failure.message:
+                raise
+            # This Java knows fewer certificate authorities than the machine: lend it the machine's.
+            _run_ivy(ivy_command(find_java(), *trust_options(work)), jars, work, arrived, tell)
         _check_sums(name, jars, arrived)
         if target.exists():
             target.rename(work / "replaced")
         arrived.rename(target)
 
 
-def ivy_command(java: Java) -> list[str]:
+def ivy_command(java: Java, *options: str) -> list[str]:
     """``java … org.apache.ivy.Main``, with the jar that pyspark ships."""
     pyspark = importlib.util.find_spec("pyspark")
     folders = list(pyspark.submodule_search_locations or []) if pyspark else []
@@ -137,7 +145,8 @@ def ivy_command(java: Java) -> list[str]:
     if not found:
         raise JarsUnavailable("pyspark, whose Ivy fetches the jars, is not installed.", remedy="Run `make setup`.")
     small = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"]
-    return [java.command, *small, *proxy_options(os.environ), "-cp", str(found[0]), "org.apache.ivy.Main"]
+    options = (*small, *proxy_options(os.environ), *options)
+    return [java.command, *options, "-cp", str(found[0]), "org.apache.ivy.Main"]
 
 
 def proxy_options(environ: Mapping[str, str]) -> list[str]:
@@ -158,7 +167,9 @@ def proxy_options(environ: Mapping[str, str]) -> list[str]:
     return options
 
 
-def _run_ivy(java: Java, jars: Sequence[Jar], work: Path, arrived: Path, progress: Callable[[int], object]) -> None:
+def _run_ivy(
+    command: Sequence[str], jars: Sequence[Jar], work: Path, arrived: Path, progress: Callable[[int], None]
+) -> None:
     own = os.environ.get("KSEG_IVY_SETTINGS")
     if own and not Path(own).is_file():
         raise JarsUnavailable(
@@ -167,7 +178,6 @@ def _run_ivy(java: Java, jars: Sequence[Jar], work: Path, arrived: Path, progres
     settings = Path(own) if own else work / "settings.xml"
     if not own:
         settings.write_text(_SETTINGS)
-    command = ivy_command(java)
     shares = [jars[start::_JVMS] for start in range(min(_JVMS, len(jars)))]
     running: list[tuple[subprocess.Popen[bytes], Path]] = []
     try:

@@ -7,8 +7,8 @@ One directory holds everything: ``node-1/`` (``server.properties``, ``broker.log
 on. A directory that was formatted before is started as it is, so topics outlive a stop.
 
 Nothing is left behind: every node has a watcher, a shell that waits for the end of a pipe which only this process
-holds. When this process goes, however it goes, the pipe ends and the watcher stops the node. ``detached=True`` leaves
-watchers out, and the nodes live until somebody stops them (``kseg broker``).
+holds. When this process goes, however it goes, the pipe ends and the watcher stops the node. ``detached=True`` sends
+the watchers away once all nodes are up: these live until somebody stops them (``kseg broker``).
 """
 
 from __future__ import annotations
@@ -232,14 +232,13 @@ class EmbeddedKafka:
                 start_new_session=True,
             )
         self._processes[node.id] = process
-        if not self._detached:
-            self._watchers[node.id] = subprocess.Popen(
-                ["/bin/sh", "-c", _WATCHER, "sh", str(process.pid)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+        self._watchers[node.id] = subprocess.Popen(
+            ["/bin/sh", "-c", _WATCHER, "sh", str(process.pid)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
 
     def _await_ready(self, nodes: Sequence[Node], *, expected: set[int]) -> None:
         deadline = time.monotonic() + self._start_timeout
@@ -256,6 +255,9 @@ class EmbeddedKafka:
                 )
             else:
                 time.sleep(0.05)
+        if self._detached:
+            for node in nodes:
+                self._dismiss_watcher(node.id)
 
     def _end_all(self, how: signal.Signals) -> None:
         self._end(list(self._processes), how)

@@ -50,7 +50,7 @@ def server_properties(node: Node, nodes: Sequence[Node], extra: Mapping[str, str
     fifty each would be most of a small broker's files and of its start.
     """
     replicas = str(min(3, len(nodes)))
-    in_sync = str(min(2, len(nodes)))
+    in_sync = "2" if len(nodes) > 2 else "1"
     controllers = [f"{HOST}:{other.controller_port}" for other in nodes]
     properties = {
         "process.roles": "broker,controller",
