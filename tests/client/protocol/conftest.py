@@ -156,7 +156,7 @@ def random_value(rng: random.Random, kind: Any, of: Any, version: int) -> Any:
         return UUID(int=rng.getrandbits(128))
     size = rng.choice([0, 1, 5, 126, 127, 128, 300, 16382, 16383, 16384] if rng.random() < 0.1 else [0, 1, 5, 20])
     if kind == "string":
-        return "".join(rng.choice("aZ 0ä€\U0001f9ea\x00\"\\") for _ in range(size))
+        return "".join(rng.choice('aZ 0ä€\U0001f9ea\x00"\\') for _ in range(size))
     return rng.randbytes(size)
 
 

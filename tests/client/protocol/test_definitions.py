@@ -97,9 +97,7 @@ def last_stable(definitions: dict[str, Definition], name: str) -> int:
     return versions(request, "validVersions").highest - is_true(request.get("latestVersionUnstable", False))
 
 
-def test_a_message_is_defined_as_in_kafka(
-    message_class: type[Message], definitions: dict[str, Definition]
-) -> None:
+def test_a_message_is_defined_as_in_kafka(message_class: type[Message], definitions: dict[str, Definition]) -> None:
     name = message_class.__name__
     definition = definitions[name]
     last = last_stable(definitions, name)
@@ -123,7 +121,7 @@ def test_nested_structs_are_reached_from_their_message(message_class: type[Messa
 
 def test_an_api_pairs_a_request_with_its_response() -> None:
     for key, api in API_BY_KEY.items():
-        assert (api.request.KEY, api.response.KEY) == (key, key)
+        assert api.request.KEY == api.response.KEY == key
         assert (api.request.__name__, api.response.__name__) == (f"{api.name}Request", f"{api.name}Response")
         assert api.request.VERSIONS == api.response.VERSIONS == api.versions
         assert api.request.FLEXIBLE == api.response.FLEXIBLE == api.flexible

@@ -1,0 +1,85 @@
+"""Any bytes either are a message or raise `DecodeError`; what was read can be written and read again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from client.protocol import DecodeError, UnsupportedVersionError
+from client.protocol.api import API_BY_KEY, decode_request, decode_response
+from client.protocol.codec import decode, encode
+from client.protocol.schema import Message
+
+SLICES = st.binary(max_size=6) | st.sampled_from([b"\xff", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x80\x80\x01"])
+MUTATIONS = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 4), SLICES), min_size=1, max_size=3)
+
+
+def mutate(data: bytes, mutations: list[tuple[float, int, bytes]]) -> bytes:
+    """Replace, for each mutation, some bytes at a relative position by others."""
+    for where, removed, inserted in mutations:
+        start = round(where * len(data))
+        data = data[:start] + inserted + data[start + removed :]
+    return data
+
+
+def check(message_class: type[Message], version: int, data: bytes) -> None:
+    fault = None
+    try:
+        message = decode(message_class, version, data)
+    except DecodeError as caught:
+        fault = caught
+    if fault is None:
+        assert decode(message_class, version, encode(message, version)) == message
+    else:
+        assert 0 <= fault.position <= len(data)
+        assert fault.message == message_class.__name__
+
+
+def test_damaged_messages(
+    message_class: type[Message],
+    version: int,
+    messages_of: Callable[[type[Message], int], st.SearchStrategy[Any]],
+    scale: Callable[[int, int], int],
+) -> None:
+    @settings(max_examples=scale(6, 100), suppress_health_check=list(HealthCheck))
+    @given(messages_of(message_class, version), MUTATIONS)
+    def damage(message: Message, mutations: list[tuple[float, int, bytes]]) -> None:
+        check(message_class, version, mutate(encode(message, version), mutations))
+
+    damage()
+
+
+def test_every_cut(
+    message_class: type[Message],
+    messages_of: Callable[[type[Message], int], st.SearchStrategy[Any]],
+    scale: Callable[[int, int], int],
+) -> None:
+    version = message_class.VERSIONS.highest
+
+    @settings(max_examples=scale(3, 50), suppress_health_check=list(HealthCheck))
+    @given(messages_of(message_class, version))
+    def cut(message: Message) -> None:
+        data = encode(message, version)
+        for end in range(min(len(data), 500)):
+            check(message_class, version, data[:end])
+
+    cut()
+
+
+@given(st.sampled_from(sorted(API_BY_KEY)), st.integers(0, 20), st.binary(max_size=300))
+@example(18, 3, b"\0\0\0\0\0")
+@example(18, 3, b"\0\0\0\0\0\x23")
+def test_noise_as_a_response(key: int, version: int, data: bytes) -> None:
+    with suppress(DecodeError, UnsupportedVersionError):
+        decode_response(API_BY_KEY[key], version, data)
+
+
+@given(st.sampled_from(sorted(API_BY_KEY)), st.integers(0, 20), st.binary(max_size=300))
+def test_noise_as_a_request(key: int, version: int, data: bytes) -> None:
+    for frame in (data, key.to_bytes(2, "big") + version.to_bytes(2, "big") + data):
+        with suppress(DecodeError, UnsupportedVersionError):
+            decode_request(frame)
