@@ -48,15 +48,13 @@ def negotiate(
     theirs = broker_ranges.get(api.key)
     if theirs is None:
         raise UnsupportedVersionError("the broker does not offer this API", message=api.name, ours=api.versions)
-    highest = min(
-        api.versions.highest,
-        theirs[1],
-        _cap(api, finalized_features, topic_ids_known=topic_ids_known, transactional=transactional),
-    )
+    cap = _cap(api, finalized_features, topic_ids_known=topic_ids_known, transactional=transactional)
+    highest = min(api.versions.highest, theirs[1], cap)
     if highest < max(api.versions.lowest, theirs[0]):
+        ours = f"versions {api.versions.lowest} to {api.versions.highest} are defined"
+        capped = f", and no version above {cap} may be used here" if cap < api.versions.highest else ""
         raise UnsupportedVersionError(
-            f"versions {api.versions.lowest} to {api.versions.highest} are defined, the broker speaks "
-            f"{theirs[0]} to {theirs[1]}, and no version above {highest} may be used here",
+            f"{ours}, the broker speaks {theirs[0]} to {theirs[1]}{capped}",
             message=api.name,
             ours=api.versions,
             theirs=theirs,

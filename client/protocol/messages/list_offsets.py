@@ -4,7 +4,7 @@
     v2   isolation level: under read_committed the latest offset is the last stable one
     v3   throttles after the answer
     v4   leader epochs, asked for and told (KIP-320)
-    v5   the same
+    v5   OFFSET_NOT_AVAILABLE right after a leader change (KIP-207)
     v6   flexible
     v7   time -3: the record with the largest timestamp (KIP-734)
     v8   time -4: the earliest offset on the broker's own disk (KIP-405)
