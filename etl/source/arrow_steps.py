@@ -104,4 +104,8 @@ def _difference(expected: pa.Schema, got: pa.Schema) -> str:
     if expected.names != got.names:
         return f"columns {got.names}, not {expected.names}"
     pairs = zip(expected, got, strict=True)
-    return ", ".join(f"{new}, not {old}" for old, new in pairs if not new.equals(old))
+    return ", ".join(f"{_told(new)}, not {_told(old)}" for old, new in pairs if not new.equals(old))
+
+
+def _told(field: pa.Field) -> str:
+    return f"{field.name}: {field.type}" + ("" if field.nullable else " not null")

@@ -1,0 +1,118 @@
+"""`spark.read.format("kseg")`: Kafka's records with the columns of Spark's own Kafka source.
+
+    spark.read.format("kseg").option("kafka.bootstrap.servers", …).option("subscribe", "orders").load()
+
+Spark calls this in Python processes of its own: once to learn the columns, once to plan (offsets are resolved there and
+then), and in a worker for each partition. Where Spark does not find the source by itself (see `pyspark_kseg`), register
+it: `spark.dataSource.register(KsegDataSource)`. A job does not use it: `etl.source.dataframe` also tells what was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from etl.source.options import ReadOptions
+    from etl.source.tasks import RangeTask
+
+_COLUMNS = [
+    StructField("key", BinaryType()),
+    StructField("value", BinaryType()),
+    StructField("topic", StringType()),
+    StructField("partition", IntegerType()),
+    StructField("offset", LongType()),
+    StructField("timestamp", TimestampType()),
+    StructField("timestampType", IntegerType()),
+]
+_HEADERS = StructField(
+    "headers", ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+)
+
+
+class KsegDataSource(DataSource):
+    """The source. Options: `etl.source.options`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "kseg"
+
+    def schema(self) -> StructType:
+        """The columns; `load()` asks for them, so wrong options are told there and then.
+
+        Raises:
+            ConfigurationError: the options, every fault at once.
+        """
+        return StructType([*_COLUMNS, _HEADERS] if self._options().include_headers else _COLUMNS)
+
+    def reader(self, schema: StructType) -> KsegReader:
+        """Raises ConfigurationError for bad options, or a schema that is not the source's own."""
+        from etl.errors import ConfigurationError
+
+        if schema != self.schema():
+            raise ConfigurationError.of(
+                "schema", "the source has a fixed schema", "leave schema(…) out, select columns"
+            )
+        return KsegReader(self._options())
+
+    def _options(self) -> ReadOptions:
+        from etl.source.options import ReadOptions
+
+        return ReadOptions.parse(self.options)
+
+
+@dataclass
+class KsegPartition(InputPartition):
+    """One Spark partition: a range of one Kafka partition."""
+
+    task: RangeTask
+
+
+class KsegReader(DataSourceReader):
+    """Plans in the driver's helper process, reads in the workers."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        """The ranges as of now, one Spark partition each.
+
+        Raises:
+            ConfigurationError: offsets that do not fit the partitions.
+            OffsetsLost: offsets outside of the log, with failOnDataLoss.
+            KafkaError: the cluster cannot be asked.
+        """
+        from etl.source.planning import plan_tasks
+
+        return [KsegPartition(task) for task in plan_tasks(self._options)]
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        """One range's rows. Spark calls it with an empty partition where there is none."""
+        from etl.source.reader import DecodeOptions, read_range
+
+        if not isinstance(partition, KsegPartition):
+            return
+        options = DecodeOptions(
+            isolation_level=self._options.isolation_level,
+            headers=self._options.include_headers,
+            # What Spark's source gives for a record without a timestamp: one millisecond before 1970.
+            null_timestamps=False,
+            check_crcs=self._options.check_crcs,
+            on_data_loss="fail" if self._options.fail_on_data_loss else "record",
+        )
+        yield from read_range(partition.task, self._options.config, options)
