@@ -1,0 +1,109 @@
+"""The command `kseg`.
+
+Commands are imported when they are asked for: `kseg --help` needs none of them, `kseg status` starts no Spark, and a
+command whose import fails takes no other down with it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+# Name -> the line that `kseg --help` shows; the module jobs.commands.<name> exports a click command of that name.
+COMMANDS = {
+    "ingest": "Run a job once: read what is new, land it, commit offsets.",
+    "plan": "Show the ranges that the next run would read.",
+    "backfill": "Land offsets, a stretch of time or a data interval.",
+    "verify": "Compare tables with Kafka, row by row.",
+    "repair": "Finish or abandon a run that stopped half way.",
+    "status": "Show last runs, lag, and ledger against group against tables.",
+    "broker": "Start and stop an embedded Kafka for trying things out.",
+    "doctor": "Check this machine: Python, Java, jars, ports, memory.",
+    "bench": "Measure the decoder and the way from Kafka to Delta.",
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command when it is run, and turns every error into an exit code."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"jobs.commands.{cmd_name}")
+        command = getattr(module, cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            import difflib
+
+            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            hint = f" Did you mean {near[0]}?" if near else f" Commands: {', '.join(COMMANDS)}."
+            raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """As click's, with our words and our exit codes for what goes wrong outside of a command too."""
+        arguments = list(sys.argv[1:] if args is None else args)
+        try:
+            code = super().main(arguments, prog_name, complete_var, standalone_mode=False, **extra)
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.format_message())
+            code = 2
+        except (Exception, KeyboardInterrupt) as error:
+            from jobs.commands.running import report
+
+            json_to = sys.stdout if "--json" in arguments else None
+            code = report(error, json_to, debug="--debug" in arguments)
+        code = code if isinstance(code, int) else 0
+        if standalone_mode:
+            sys.exit(code)
+        return code
+
+
+def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        from importlib.metadata import version
+
+        click.echo(f"kseg {version('kafka-segment-etl')}")
+        ctx.exit()
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Example:  kseg broker start && kseg ingest orders.yaml",
+)
+@click.option("--version", is_flag=True, callback=_version, expose_value=False, is_eager=True, help="Show the version.")
+def cli() -> None:
+    """Batch ETL from Kafka into Delta Lake on Spark, exactly once."""
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """The console script. Leaves the process with the exit code."""
+    cli.main(args, prog_name="kseg")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""`kseg backfill`: land a stretch of offsets or time as a run of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jobs.commands.ingest import run_result
+from jobs.commands.running import Result, common_options, execute, job_argument, load, take_over_option
+
+if TYPE_CHECKING:
+    from etl.backfill_request import BackfillRequest
+    from etl.config import Job
+    from etl.progress import Progress
+
+_BOUND = "TOPIC:PARTITION:OFFSET|TIME"
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  kseg backfill orders.yaml --from orders:0:1200 --to orders:0:1500
+  kseg backfill orders.yaml --from 2026-01-01T00:00:00Z --to 2026-01-02T00:00:00Z --mode replace
+  kseg backfill orders.yaml --interval 2026-01-01T00:00:00Z/2026-01-02T00:00:00Z
+"""
+)
+@job_argument
+@click.option("--from", "from_", multiple=True, metavar=_BOUND, help="Where to begin; offsets as often as needed.")
+@click.option("--to", multiple=True, metavar=_BOUND, help="Where to end, exclusive; offsets as often as needed.")
+@click.option(
+    "--interval",
+    metavar="START/END",
+    help="A data interval in ISO 8601 with time zones: its boundaries are pinned once, and neighbours share them.",
+)
+@click.option(
+    "--mode",
+    type=click.Choice(["missing", "replace", "append"]),
+    default="missing",
+    show_default=True,
+    help="missing: land what has not landed. replace: remove the rows of these addresses and add the new ones in one "
+    "commit. append: land again, under a --label.",
+)
+@click.option("--label", metavar="TEXT", help="Part of the run's identity: the same backfill again needs another one.")
+@click.option("--commit-offsets", is_flag=True, help="Advance the group's offsets too; else they stay.")
+@take_over_option
+@common_options
+def backfill(job_file: str, take_over: bool, as_json: bool, debug: bool, **words: Any) -> None:
+    """Land offsets, a stretch of time or a data interval, as a run with an identity of its own.
+
+    Its identity is what was asked (job, mode, bounds, label), so repeating a backfill changes nothing. Partitions that
+    no bound names are not read. Exit codes are those of `kseg ingest`.
+    """
+
+    def work(progress: Progress) -> Result:
+        job, request = _load_both(job_file, words)
+        from etl.backfill import run_backfill
+
+        return run_result(run_backfill(job, request, take_over=take_over, progress=progress))
+
+    execute(work, as_json=as_json, debug=debug)
+
+
+def _load_both(job_file: str, words: dict[str, Any]) -> tuple[Job, BackfillRequest]:
+    """The job and what is asked of it; the faults of both at once."""
+    from etl.backfill_request import BackfillRequest
+    from etl.errors import ConfigurationError
+
+    error: ConfigurationError | None = None
+    try:
+        request = BackfillRequest.parse(**words)
+    except ConfigurationError as caught:
+        error = caught
+    try:
+        job = load(job_file)
+    except ConfigurationError as caught:
+        before = error.faults if error else ()
+        raise ConfigurationError([*before, *caught.faults], file=caught.file) from None
+    if error is not None:
+        raise error
+    return job, request

@@ -1,0 +1,29 @@
+"""`kseg bench`: how fast, beside Spark's own connector."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from jobs.commands.running import Result, common_options, execute
+
+if TYPE_CHECKING:
+    from etl.progress import Progress
+
+
+@click.command(epilog="Example:  kseg bench --quick --json")
+@click.option("--quick", is_flag=True, help="Fewer records and rounds: minutes become seconds, figures become rough.")
+@common_options
+def bench(quick: bool, as_json: bool, debug: bool) -> None:
+    """Measure the decoder by codec, and the whole way from Kafka to Delta beside Spark's own connector.
+
+    Both sides run in turn on the same broker and the same machine; medians and ratios are told.
+    """
+
+    def work(progress: Progress) -> Result:
+        from jobs.bench import main as measure
+
+        return Result(measure(quick=quick, as_json=as_json), "bench")
+
+    execute(work, as_json=as_json, debug=debug)

@@ -1,0 +1,43 @@
+"""`kseg repair`: an unfinished run, finished or abandoned by a person's word."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from jobs.commands.ingest import run_result
+from jobs.commands.running import Result, common_options, execute, job_argument, load
+
+if TYPE_CHECKING:
+    from etl.progress import Progress
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  kseg repair orders.yaml --finish 3f9c46bd --dry-run
+  kseg repair orders.yaml --abandon 3f9c46bd
+"""
+)
+@job_argument
+@click.option("--finish", metavar="RUN", help="Finish this run with the configuration it was planned with.")
+@click.option("--abandon", metavar="RUN", help="Give this run up and remove the rows it has landed.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, change nothing.")
+@common_options
+def repair(job_file: str, finish: str | None, abandon: str | None, dry_run: bool, as_json: bool, debug: bool) -> None:
+    """Finish or abandon a run that stopped half way. `kseg status` lists the runs."""
+    if (finish is None) == (abandon is None):
+        raise click.UsageError("give one of --finish RUN and --abandon RUN")
+
+    def work(progress: Progress) -> Result:
+        job = load(job_file)
+        from etl.repair import abandon as abandon_run
+        from etl.repair import finish as finish_run
+
+        if finish is not None:
+            return run_result(finish_run(job, finish, dry_run))
+        assert abandon is not None
+        return run_result(abandon_run(job, abandon, dry_run))
+
+    execute(work, as_json=as_json, debug=debug)

@@ -1,0 +1,156 @@
+"""What all commands share: the options, the way from a result to stdout, and the way from an error to an exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
+
+import click
+
+from jobs.commands.failures import REDACTOR, TerminatedError, failure_of, tell
+
+if TYPE_CHECKING:
+    from etl.config import Job
+    from etl.progress import Progress
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+job_argument = click.argument("job_file", metavar="JOB.yaml", type=click.Path(dir_okay=False))
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout, nothing else.")
+debug_option = click.option("--debug", is_flag=True, help="Show tracebacks, and log what happens to stderr.")
+take_over_option = click.option(
+    "--take-over", is_flag=True, help="Take the lease of another run that is known to be dead, without waiting."
+)
+
+
+def common_options(command: F) -> F:
+    """--json and --debug."""
+    return json_option(debug_option(command))
+
+
+class Report(Protocol):
+    """What the framework answers with."""
+
+    def to_json(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a command found out: the document that --json prints, the line above the tables, and the exit code."""
+
+    document: dict[str, Any]
+    headline: str
+    exit_code: int = 0
+
+
+def load(job_file: str) -> Job:
+    """The validated job; its secrets are kept out of every message from here on. Raises ConfigurationError."""
+    from etl.config import load_job
+
+    job = load_job(job_file)
+    for properties in (job.kafka_properties(), job.spark_conf()):
+        REDACTOR.learn(properties[key] for key in properties.hidden)
+    return job
+
+
+def execute(work: Callable[[Progress], Result], *, as_json: bool, debug: bool) -> NoReturn:
+    """Run a command's work, print its result or its error, and leave with the exit code that says it."""
+    from jobs.output import progress_for, show
+
+    _set_up_logging(debug)
+    with _own_stdout(as_json) as out, _sigterm_raises():
+        try:
+            with progress_for() as progress:
+                result = work(progress)
+            if as_json:
+                print_json(result.document, out)
+            else:
+                show(result.document, result.headline, stream=out)
+            code = result.exit_code
+        except (Exception, KeyboardInterrupt, TerminatedError) as error:
+            if isinstance(error, click.exceptions.Exit):
+                raise
+            code = report(error, out if as_json else None, debug=debug)
+    click.get_current_context().exit(code)
+
+
+def report(error: BaseException, json_to: IO[str] | None, *, debug: bool) -> int:
+    """Tell an error, on stderr or as JSON; returns the exit code."""
+    failure = failure_of(error)
+    if json_to is not None:
+        print_json(failure.to_json(), json_to)
+        if debug:
+            click.echo(failure.trace, err=True, nl=False)
+    else:
+        tell(failure, debug=debug)
+    return failure.exit_code
+
+
+def print_json(document: dict[str, Any], stream: IO[str]) -> None:
+    """One object, one line."""
+    stream.write(json.dumps(document, ensure_ascii=False, allow_nan=False, default=str) + "\n")
+    stream.flush()
+
+
+@contextlib.contextmanager
+def _own_stdout(as_json: bool) -> Iterator[IO[str]]:
+    """With --json stdout is the one object's: what libraries, user code, the JVM and workers print goes to stderr."""
+    if not as_json:
+        yield sys.stdout
+        return
+    ours = sys.stdout
+    sys.stdout.flush()
+    if not _is_descriptor_one(ours):  # a test's or a notebook's stand-in: there is no descriptor to turn
+        with contextlib.redirect_stdout(sys.stderr):
+            yield ours
+        return
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with os.fdopen(os.dup(kept), "w", encoding="utf-8") as out:
+            yield out
+    finally:
+        ours.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _is_descriptor_one(stream: IO[str]) -> bool:
+    try:
+        return stream.fileno() == 1
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+@contextlib.contextmanager
+def _sigterm_raises() -> Iterator[None]:
+    """A scheduler stops a job with SIGTERM: unwind, so that the lease is released and no process is left behind."""
+
+    def stop(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the second one means it
+        raise TerminatedError
+
+    try:
+        before = signal.signal(signal.SIGTERM, stop)
+    except ValueError:  # not in the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _set_up_logging(debug: bool) -> None:
+    """Warnings to stderr; with --debug what our own packages do. Other libraries' debug lines could hold anything."""
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    if debug:
+        for name in ("client", "segment_reader", "etl", "jobs"):
+            logging.getLogger(name).setLevel(logging.DEBUG)

@@ -1,0 +1,23 @@
+"""Entry point for spark-submit: `spark-submit jobs/ingest.py JOB.yaml [options of kseg ingest]`.
+
+The session is the submitted one: its master and its configuration stand, the job file's `spark.master` is not used.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+
+def run() -> None:
+    folder = Path(__file__).resolve().parent
+    if sys.path and Path(sys.path[0] or ".").resolve() == folder:
+        # Python puts a script's own folder first; from a checkout the packages lie one above it.
+        sys.path[0] = str(folder.parent)
+    from jobs.cli import main
+
+    main([Path(__file__).stem, *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    run()
