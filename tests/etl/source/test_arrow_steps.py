@@ -106,7 +106,7 @@ def test_a_failing_step_tells_which_batch() -> None:
 
 def test_a_type_that_depends_on_the_rows_is_told() -> None:
     steps = ArrowSteps((untyped,))
-    with pytest.raises(ArrowStepError, match="upper: binary, not .*upper: null"):
+    with pytest.raises(ArrowStepError, match=r"upper: binary, not .*upper: null"):
         steps.apply(batch(), steps.schema(ROWS), ADDRESS)
 
 

@@ -1,0 +1,171 @@
+"""Partitions and offsets as the brokers tell them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from client import Cluster, TopicPartition
+from client.errors import UnknownTopic
+from client.offsets import CommittedOffset, commit_offsets
+from etl.errors import ConfigurationError
+from etl.source.errors import TimeNotFoundError
+from etl.source.resolve import (
+    AtOffsets,
+    AtTime,
+    LogBounds,
+    OffsetSpec,
+    log_bounds,
+    offset_spec,
+    resolve_offsets,
+    resolve_topics,
+)
+
+pytestmark = pytest.mark.broker
+SECOND = 1_767_225_600_000
+
+
+@pytest.fixture(scope="module")
+def topic(kafka: Any, produce: Callable[..., None]) -> str:
+    """Three partitions: ten records a second apart, one record, none."""
+    name: str = kafka.topic(partitions=3, prefix="resolve")
+    produce(name, [(0, b"k", b"v", None, SECOND + 1000 * number) for number in range(10)])
+    produce(name, [(1, b"k", b"v", None, SECOND)])
+    return name
+
+
+def parts(topic: str, *numbers: int) -> list[TopicPartition]:
+    return [TopicPartition(topic, number) for number in numbers]
+
+
+def resolve(cluster: Cluster, topic: str, spec: OffsetSpec, **rest: Any) -> list[int]:
+    rest.setdefault("isolation_level", "read_committed")
+    found = resolve_offsets(cluster, spec, parts(topic, 0, 1, 2), **rest)
+    return [found[partition] for partition in parts(topic, 0, 1, 2)]
+
+
+def test_topics_by_name(cluster: Cluster, topic: str) -> None:
+    found = resolve_topics(cluster, topics=[topic])
+    assert list(found) == parts(topic, 0, 1, 2)
+    assert {metadata.name for metadata in found.values()} == {topic}
+    assert found[TopicPartition(topic, 0)].topic_id is not None
+
+
+def test_an_assignment(cluster: Cluster, topic: str) -> None:
+    assert list(resolve_topics(cluster, assign={topic: [2, 0, 2]})) == parts(topic, 0, 2)
+
+
+def test_a_pattern_is_found_anywhere_in_the_name(cluster: Cluster, topic: str) -> None:
+    assert list(resolve_topics(cluster, pattern=topic[3:-1])) == parts(topic, 0, 1, 2)
+    assert list(resolve_topics(cluster, pattern=f"^{topic[3:]}")) == []
+
+
+def test_a_pattern_finds_no_internal_topic(cluster: Cluster, topic: str) -> None:
+    commit_offsets(cluster, f"{topic}-group", {TopicPartition(topic, 0): CommittedOffset(1)})
+    assert "__consumer_offsets" in cluster.metadata(None).topics
+    assert not any(partition.topic.startswith("__") for partition in resolve_topics(cluster, pattern="."))
+
+
+@pytest.mark.parametrize("ways", [{"topics": ["no-such-topic"]}, {"assign": {"no-such-topic": [0]}}])
+def test_a_named_topic_must_exist(cluster: Cluster, ways: dict[str, Any]) -> None:
+    with pytest.raises(UnknownTopic) as caught:
+        resolve_topics(cluster, **ways)
+    assert caught.value.topic == "no-such-topic"
+    assert "no-such-topic" not in cluster.metadata(None).topics
+
+
+def test_an_assigned_partition_must_exist(cluster: Cluster, topic: str) -> None:
+    with pytest.raises(UnknownTopic) as caught:
+        resolve_topics(cluster, assign={topic: [0, 7]})
+    assert (caught.value.topic, caught.value.partition) == (topic, 7)
+
+
+@pytest.mark.parametrize("ways", [{}, {"topics": ["a"], "pattern": "b"}, {"pattern": "("}])
+def test_partitions_are_named_in_one_way(cluster: Cluster, ways: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        resolve_topics(cluster, **ways)
+
+
+def test_edges_of_the_log(cluster: Cluster, topic: str) -> None:
+    assert resolve(cluster, topic, "earliest") == [0, 0, 0]
+    assert resolve(cluster, topic, "latest") == [10, 1, 0]
+    assert log_bounds(cluster, parts(topic, 0, 2)) == {
+        TopicPartition(topic, 0): LogBounds(0, 10, 10),
+        TopicPartition(topic, 2): LogBounds(0, 0, 0),
+    }
+
+
+def test_no_partitions_no_questions(cluster: Cluster) -> None:
+    assert log_bounds(cluster, []) == {}
+    for spec in ("latest", AtTime(5), AtOffsets({})):
+        assert resolve_offsets(cluster, spec, [], isolation_level="read_committed") == {}  # type: ignore[arg-type]
+
+
+def test_named_offsets_are_taken_as_they_are(cluster: Cluster, topic: str) -> None:
+    spec = AtOffsets(dict(zip(parts(topic, 0, 1, 2), (4, -1, -2), strict=True)))
+    assert resolve(cluster, topic, spec) == [4, 1, 0]
+    assert resolve(cluster, topic, AtOffsets({TopicPartition(topic, 0): 99}), unnamed="latest") == [99, 1, 0]
+
+
+@pytest.mark.parametrize("named", [(0, 1), (0, 1, 2, 3)])
+def test_named_offsets_must_fit_the_partitions(cluster: Cluster, topic: str, named: tuple[int, ...]) -> None:
+    with pytest.raises(ConfigurationError, match="a map of offsets"):
+        resolve(cluster, topic, AtOffsets(dict.fromkeys(parts(topic, *named), 0)))
+
+
+def test_a_time_is_the_first_record_at_or_after_it(cluster: Cluster, topic: str) -> None:
+    assert resolve(cluster, topic, AtTime(SECOND + 2500)) == [3, 1, 0]
+    assert resolve(cluster, topic, AtTime(0)) == [0, 0, 0]
+    by_partition = dict(zip(parts(topic, 0, 1, 2), (SECOND + 9000, SECOND, SECOND), strict=True))
+    assert resolve(cluster, topic, AtTime(by_partition)) == [9, 0, 0]
+    with pytest.raises(ConfigurationError, match="does not fit"):
+        resolve(cluster, topic, AtTime({TopicPartition(topic, 0): 1}))
+
+
+def test_a_time_after_the_last_record_may_be_refused(cluster: Cluster, topic: str) -> None:
+    with pytest.raises(TimeNotFoundError) as caught:
+        resolve(cluster, topic, AtTime(SECOND + 1, otherwise="error"))
+    assert caught.value.address == {"topic": topic, "partition": 1}
+
+
+def test_committed_offsets_and_the_earliest_where_there_is_none(cluster: Cluster, topic: str) -> None:
+    group = f"{topic}-committed"
+    commit_offsets(cluster, group, {TopicPartition(topic, 0): CommittedOffset(6)})
+    assert resolve(cluster, topic, "committed", group=group) == [6, 0, 0]
+    with pytest.raises(ConfigurationError, match="no group"):
+        resolve(cluster, topic, "committed")
+
+
+def test_the_latest_offset_is_the_last_stable_one(cluster: Cluster, transactions: Any) -> None:
+    transactions.run(producers=2, steps=6, seed=1, open_at_end=True)
+    (partition,) = parts(transactions.topic, 0)
+    bounds = log_bounds(cluster, [partition])[partition]
+    assert bounds.last_stable < bounds.high_watermark
+    for level, end in (("read_committed", bounds.last_stable), ("read_uncommitted", bounds.high_watermark)):
+        assert resolve_offsets(cluster, "latest", [partition], isolation_level=level) == {partition: end}  # type: ignore[arg-type]
+    far = resolve_offsets(cluster, AtTime(2**42), [partition], isolation_level="read_committed")
+    assert far == {partition: bounds.last_stable}
+
+
+@pytest.mark.parametrize(
+    ("value", "spec"),
+    [
+        ("earliest", "earliest"),
+        ("committed", "committed"),
+        ({"orders": {0: 23, 1: -2}}, AtOffsets({TopicPartition("orders", 0): 23, TopicPartition("orders", 1): -2})),
+        (datetime(2026, 1, 1, tzinfo=UTC), AtTime(SECOND)),
+        ({"timestamp": datetime(2026, 1, 1, tzinfo=UTC)}, AtTime(SECOND)),
+        ({"timestamp": {0: 7}}, AtOffsets({TopicPartition("timestamp", 0): 7})),
+    ],
+)
+def test_a_job_files_words(value: Any, spec: OffsetSpec) -> None:
+    assert offset_spec(value) == spec
+
+
+@pytest.mark.parametrize("value", ["newest", 5, {"orders": 5}])
+def test_other_words_are_refused(value: Any) -> None:
+    with pytest.raises(ConfigurationError, match="is no offset"):
+        offset_spec(value)
