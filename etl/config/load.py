@@ -42,8 +42,11 @@ def load_job(path: str | os.PathLike[str], *, env: Mapping[str, str] = os.enviro
 
 
 def job_from_document(document: Mapping[str, Any], *, env: Mapping[str, str] = os.environ) -> Job:
-    """The same for a job that is values already (one pinned in a ledger). Raises ConfigurationError."""
-    return _Loading(Document(value=_plain(document)), Path.cwd(), env, None).job()
+    """The same for a job that is values already (one pinned in a ledger). Raises ConfigurationError.
+
+    Plain values were filled in before they were pinned, so a `${` in them now is text.
+    """
+    return _Loading(Document(value=_plain(document)), Path.cwd(), env, None, filled=True).job()
 
 
 @dataclass(slots=True)
@@ -54,6 +57,7 @@ class _Loading:
     folder: Path
     env: Mapping[str, str]
     file: str | None
+    filled: bool = False
     findings: list[Finding] = field(default_factory=list)
 
     def job(self) -> Job:
@@ -124,7 +128,7 @@ class _Loading:
 
     def _fill(self, value: Any, path: PathKey) -> Any:
         """References outside of `kafka` and `spark.conf`: environment variables as plain text."""
-        if path == ("spark", "conf"):
+        if path == ("spark", "conf") or self.filled:
             return value
         if isinstance(value, dict):
             return {key: self._fill(part, (*path, str(key))) for key, part in value.items()}

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
 from jobs.commands.ingest import run_result
-from jobs.commands.running import Result, common_options, execute, job_argument, load
+from jobs.commands.running import Result, common_options, execute, job_argument, load, take_over_option
 
 if TYPE_CHECKING:
     from etl.progress import Progress
+
+
+class _How(TypedDict):
+    dry_run: bool
+    take_over: bool
+    progress: Progress
 
 
 @click.command(
@@ -24,8 +30,17 @@ Examples:
 @click.option("--finish", metavar="RUN", help="Finish this run with the configuration it was planned with.")
 @click.option("--abandon", metavar="RUN", help="Give this run up and remove the rows it has landed.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done, change nothing.")
+@take_over_option
 @common_options
-def repair(job_file: str, finish: str | None, abandon: str | None, dry_run: bool, as_json: bool, debug: bool) -> None:
+def repair(
+    job_file: str,
+    finish: str | None,
+    abandon: str | None,
+    dry_run: bool,
+    take_over: bool,
+    as_json: bool,
+    debug: bool,
+) -> None:
     """Finish or abandon a run that stopped half way. `kseg status` lists the runs."""
     if (finish is None) == (abandon is None):
         raise click.UsageError("give one of --finish RUN and --abandon RUN")
@@ -35,9 +50,10 @@ def repair(job_file: str, finish: str | None, abandon: str | None, dry_run: bool
         from etl.repair import abandon as abandon_run
         from etl.repair import finish as finish_run
 
+        how: _How = {"dry_run": dry_run, "take_over": take_over, "progress": progress}
         if finish is not None:
-            return run_result(finish_run(job, finish, dry_run))
+            return run_result(finish_run(job, finish, **how))
         assert abandon is not None
-        return run_result(abandon_run(job, abandon, dry_run))
+        return run_result(abandon_run(job, abandon, **how))
 
     execute(work, as_json=as_json, debug=debug)

@@ -273,7 +273,8 @@ def test_verify_says_by_its_exit_code_whether_rows_agree(facade: Any, job_file: 
 def test_repair_hands_over_the_run(facade: Any, job_file: Path, word: str) -> None:
     calls = facade(f"etl.repair.{word}", REPORT)
     assert run("repair", job_file, f"--{word}", "r7", "--dry-run").exit_code == 0
-    assert calls[0]["args"][1:] == ("r7", True)
+    assert calls[0]["args"][1:] == ("r7",)
+    assert (calls[0]["dry_run"], calls[0]["take_over"]) == (True, False)
 
 
 def test_status_starts_no_spark(facade: Any, job_file: Path) -> None:

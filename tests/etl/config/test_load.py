@@ -193,7 +193,8 @@ def test_a_pinned_job_is_the_same_job(load: Load) -> None:
         "source/starting_offsets": {"orders": {0: 23}},
         "source/ending_offsets": {"timestamp": "2026-01-01T00:00:00.5Z"},
     }
-    for job in (load(FULL), load(changes), load({"run/lease": "5500ms"})):
+    dollars = {"group": "$${x}", "transform": [{"sql": "SELECT '$${file:x}' FROM __rows__"}]}
+    for job in (load(FULL), load(changes), load({"run/lease": "5500ms"}), load(dollars)):
         pinned = json.loads(json.dumps(job.pinned()))
         back = Job.from_pinned(pinned, env={})
         assert back == job
