@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -376,77 +374,3 @@ def test_a_secret_in_a_foreign_message_is_masked(facade: Any, job_file: Path, ex
     result = run("ingest", job_file, *extra)
     assert "***" in result.output
     assert "s3cr3t-client" not in result.output
-
-
-# ---- as a process
-
-
-def process(job_file: Path, body: str, *args: str, **kwargs: Any) -> subprocess.Popen[str]:
-    """`kseg ingest` in a process of its own, with a framework that does `body`."""
-    script = (
-        f"import sys, types, os, subprocess, time\nm = types.ModuleType('etl.run')\ndef run_ingest(job, **_):\n{body}\n"
-    )
-    script += "m.run_ingest = run_ingest\nsys.modules['etl.run'] = m\nfrom jobs.cli import main\nmain()\n"
-    return subprocess.Popen(
-        [sys.executable, "-c", script, "ingest", str(job_file), *args],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "CLIENT": "x"},
-        **kwargs,
-    )
-
-
-NOISY = """
-    print("python")
-    os.write(1, b"descriptor\\n")
-    subprocess.run(["echo", "child"])
-    {end}
-"""
-
-
-@pytest.mark.parametrize(
-    ("end", "code", "key"),
-    [("return types.SimpleNamespace(to_json=lambda: {'run': 1})", 0, "run"), ("raise ValueError('x')", 1, "error")],
-)
-def test_json_is_alone_on_stdout_whatever_children_print(job_file: Path, end: str, code: int, key: str) -> None:
-    child = process(job_file, NOISY.format(end=end), "--json")
-    out, err = child.communicate(timeout=60)
-    assert child.returncode == code
-    assert key in json.loads(out)
-    assert out.count("\n") == 1
-    for text in ("python", "descriptor", "child"):
-        assert text in err
-
-
-def test_sigterm_unwinds(job_file: Path) -> None:
-    body = """
-    try:
-        print("ready", file=sys.stderr, flush=True)
-        time.sleep(60)
-    finally:
-        print("lease released", file=sys.stderr, flush=True)
-"""
-    child = process(job_file, body, "--json")
-    assert child.stderr is not None
-    assert child.stderr.readline() == "ready\n"
-    child.send_signal(signal.SIGTERM)
-    out, err = child.communicate(timeout=60)
-    assert child.returncode == 1
-    assert "lease released" in err
-    assert json.loads(out)["error"]["kind"] == "Terminated"
-
-
-@pytest.mark.parametrize("name", ["ingest", "backfill"])
-def test_entry_points_for_spark_submit_take_the_same_arguments(name: str, tmp_path: Path) -> None:
-    script = ROOT / "jobs" / f"{name}.py"
-    done = subprocess.run(
-        [sys.executable, str(script), "--help"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
-    )
-    assert "JOB.yaml" in done.stdout
-    done = subprocess.run(
-        [sys.executable, str(script), "none.yaml", "--json"], cwd=tmp_path, capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 2
-    assert json.loads(done.stdout)["exit_code"] == 2
