@@ -1,4 +1,4 @@
-"""The command line as an operating-system process: what it leaves on stdout, how it stops, and spark-submit's way in."""
+"""The command line as a process: what it leaves on stdout, how it stops, and how spark-submit gets in."""
 
 from __future__ import annotations
 
