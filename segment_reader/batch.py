@@ -11,7 +11,7 @@ Magic 2, a batch (protocol page "Record Batch", KIP-98):
 
     17  crc                uint32  CRC-32C of byte 21 to the end: what a broker rewrites (base offset, leader epoch)
                                    stays outside of it, so that it needs no new checksum
-    21  attributes         int16   bits 0-2 codec, 3 timestamp type, 4 transactional, 5 control, 6 delete horizon (KIP-534)
+    21  attributes         int16   bits 0-2 codec, 3 timestamp type, 4 transactional, 5 control, 6 delete horizon
     23  last offset delta  int32   survives compaction: the batch goes on covering its first range of offsets
     27  base timestamp     int64   milliseconds; the record's own are deltas to it
     35  max timestamp      int64   under LogAppendTime every record's timestamp
@@ -215,7 +215,8 @@ def next_offset(buffer: bytes | memoryview, fetch_offset: int, *, topic: str = "
     without a complete batch gives `fetch_offset` back. Raises CorruptRecordBatch where a length or that header is
     impossible.
     """
-    from segment_reader.kernel import as_bytes, last_frame  # compiled code is loaded by those who decode, not by encoders
+    from segment_reader.scan import last_frame  # compiled code is loaded by those who decode, not by encoders
+    from segment_reader.table import as_bytes
 
     position, fault = last_frame(as_bytes(buffer))
     if fault:

@@ -47,7 +47,9 @@ class CodecFault(Exception):
         self.fault, self.detail = fault, detail
 
 
-def decompress(codec: int, data: bytes | memoryview, *, magic: int = 2, limit: int = DEFAULT_LIMIT) -> bytes | memoryview:
+def decompress(
+    codec: int, data: bytes | memoryview, *, magic: int = 2, limit: int = DEFAULT_LIMIT
+) -> bytes | memoryview:
     """Unpacks the records of one batch. Raises CodecFault: CODEC, DECOMPRESS, or TOO_LARGE above `limit` bytes."""
     if codec == NONE:
         return data
@@ -65,7 +67,7 @@ def decompress(codec: int, data: bytes | memoryview, *, magic: int = 2, limit: i
 
 
 def compress(codec: int, data: bytes, *, magic: int = 2) -> bytes:
-    """Packs the records of one batch as Kafka's Java client does: xerial snappy, 64 KB lz4 blocks, zstd without size."""
+    """Packs the records of one batch as the Java client does: xerial snappy, 64 KB lz4 blocks, zstd without size."""
     if codec == NONE:
         return data
     return _COMPRESS[codec](data, magic)

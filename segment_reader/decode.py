@@ -6,8 +6,8 @@
         yield from decoder.feed(answer.records, answer.aborted)
     yield from decoder.finish()
 
-A range may start and end anywhere, also in the middle of a batch or of a transaction: two ranges that meet give the same
-rows as one over both. Every offset of the range ends up in exactly one of the counts.
+A range may start and end anywhere, also in the middle of a batch or of a transaction: two ranges that meet give the
+same rows as one over both. Every offset of the range ends up in exactly one of the counts.
 """
 
 from __future__ import annotations
@@ -92,11 +92,11 @@ class RangeDecoder:
     def feed(
         self, records: bytes | bytearray | memoryview, aborted: Sequence[tuple[int, int]] = ()
     ) -> Iterator[pa.RecordBatch]:
-        """Decodes the record set of one Fetch answer; `aborted` is the answer's own list of (producer id, first offset).
+        """Decodes the record set of one Fetch answer; `aborted` is that answer's list of (producer id, first offset).
 
         Read the iterator to its end before the next call: decoding happens while it is read. Rows that do not fill an
-        Arrow batch wait for the next feed or finish. Batches below `next_offset` and beyond the range are passed over, an
-        incomplete last batch is not looked at. The record set may be freed afterwards.
+        Arrow batch wait for the next feed or finish. Batches below `next_offset` and beyond the range are passed over,
+        an incomplete last batch is not looked at. The record set may be freed afterwards.
 
         Raises RecordFormatError; the decoder is of no use after that.
         """

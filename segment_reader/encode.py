@@ -160,7 +160,7 @@ def encode_control_batch(
     transactional: bool = True,
     version: int = 0,
 ) -> bytes:
-    """A control batch as brokers write it: one record, key (version, kind), kind 0 ABORT, 1 COMMIT, others elsewhere."""
+    """A control batch as brokers write it: one record with key (version, kind); kind 0 is ABORT, 1 COMMIT."""
     value = _MARKER_VALUE.pack(0, coordinator_epoch) if kind in (ABORT_MARKER, COMMIT_MARKER) else b""
     return encode_batch(
         [Record(CONTROL_KEY.pack(version, kind), value, timestamp=timestamp)],
@@ -175,7 +175,7 @@ def encode_control_batch(
 def encode_message(
     record: Record, *, magic: int, offset: int, codec: int = codecs.NONE, timestamp_type: int = 0
 ) -> bytes:
-    """One message of magic 0 or 1 with its offset and length in front. Headers do not exist there; magic 0 has no time."""
+    """One message of magic 0 or 1 with its offset and length in front. There are no headers; magic 0 has no time."""
     if record.headers:
         raise ValueError(f"magic {magic} carries no headers")
     attributes = codec | (TIMESTAMP_TYPE_BIT if timestamp_type == 1 and magic == 1 else 0)
@@ -200,7 +200,7 @@ def encode_message_set(
 ) -> bytes:
     """A message set of magic 0 or 1: plain messages, or one wrapper around all of them where `compression` is set.
 
-    Inner offsets are relative in magic 1 (KIP-31), absolute in magic 0; a wrapper carries the last one's absolute offset.
+    Inner offsets are relative in magic 1 (KIP-31), absolute in magic 0; a wrapper carries the last one's absolute one.
     timestamp: the wrapper's, default the records' largest; under LogAppendTime (timestamp_type 1) every record's.
     """
     rows = list(records)

@@ -40,8 +40,8 @@ class Limits:
 class DecodeCounts:
     """Offsets of the range by kind, and what was read for them.
 
-    data + control + aborted + absent is the number of offsets passed so far. `batches` and `bytes` count the frames that
-    the range touches: a frame that two ranges share counts in both.
+    data + control + aborted + absent is the number of offsets passed so far. `batches` and `bytes` count the frames
+    that the range touches: a frame that two ranges share counts in both.
     """
 
     data: int = 0
@@ -85,7 +85,8 @@ class Options:
 class Engine(Protocol):
     """The signature that the reference and the fast decoder share. `next_offset`: the first offset not yet passed."""
 
-    counts: DecodeCounts
+    @property
+    def counts(self) -> DecodeCounts: ...
 
     @property
     def next_offset(self) -> int: ...

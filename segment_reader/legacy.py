@@ -2,9 +2,9 @@
 
 A compressed message, the wrapper, has a whole message set as its value. What that means for the messages inside:
 
-- offsets: magic 0 holds absolute ones; magic 1 relative ones (KIP-31), the wrapper's own offset being the last one's;
-- time: magic 1 takes the timestamp type from the wrapper, and with LogAppendTime the wrapper's timestamp (KIP-32); magic
-  0 has none;
+- offsets: magic 0 holds absolute ones; magic 1 relative ones (KIP-31), where the wrapper's offset is the last one's;
+- time: magic 1 takes the timestamp type from the wrapper, and with LogAppendTime the wrapper's timestamp (KIP-32);
+  magic 0 has none;
 - magic: that of the wrapper, always;
 - the guide lets sets nest; each level is opened by the same rules, the outermost LogAppendTime wins.
 """
@@ -69,7 +69,7 @@ def open_wrapper(
 ) -> list[Leaf]:
     """The records inside of a compressed message, in order. `limit` caps what each level unpacks to.
 
-    Raises RecordFault; the wrapper's own checksum is the caller's to check, those of wrappers below it are checked here.
+    Raises RecordFault. The wrapper's own checksum is the caller's to check, those of wrappers below are checked here.
     """
     if depth > MAX_DEPTH:
         raise RecordFault(Fault.INNER_DEPTH)
@@ -125,7 +125,7 @@ def split_set(data: bytes | memoryview, magic: int) -> list[tuple[int, memoryvie
     return found
 
 
-def message_crc_matches(message: bytes | memoryview) -> bool:
+def message_crc_matches(message: bytes | bytearray | memoryview) -> bool:
     return zlib.crc32(message[MAGIC_AT:]) == int(_UINT32.unpack_from(message, LEGACY_CRC_AT)[0])
 
 
@@ -158,3 +158,22 @@ def message_time(message: bytes | memoryview, leaf: Leaf) -> tuple[int, int]:
     if leaf.timestamp_type is None:
         return own, 1 if message[LEGACY_ATTRIBUTES_AT] & TIMESTAMP_TYPE_BIT else 0
     return (leaf.timestamp if leaf.timestamp_type else own), leaf.timestamp_type
+
+
+def flatten(leaves: list[Leaf]) -> bytes:
+    """One plain message set with absolute offsets and each message's own time, for records out of nested sets.
+
+    A message whose time its wrapper decides gets it written in, and a checksum that is right only if it was before.
+    """
+    parts: list[bytes] = []
+    for leaf in leaves:
+        message = bytearray(leaf.message)
+        if leaf.timestamp_type is not None and message[MAGIC_AT] == 1:
+            sound = message_crc_matches(message)
+            kind = TIMESTAMP_TYPE_BIT if leaf.timestamp_type else 0
+            message[LEGACY_ATTRIBUTES_AT] = message[LEGACY_ATTRIBUTES_AT] & ~TIMESTAMP_TYPE_BIT | kind
+            _INT64.pack_into(message, LEGACY_TIMESTAMP_AT, message_time(leaf.message, leaf)[0])
+            _UINT32.pack_into(message, LEGACY_CRC_AT, zlib.crc32(message[MAGIC_AT:]) ^ (not sound))
+        _INT64.pack_into(message, 0, leaf.offset)
+        parts.append(bytes(message))
+    return b"".join(parts)

@@ -53,6 +53,6 @@ HEADER_COST = 9
 
 
 def row_cost(topic: str, *, headers: bool, provenance: bool) -> int:
-    """Arrow bytes that one row costs beside its key, value and headers: an upper bound, for cutting batches by bytes."""
+    """Arrow bytes that one row costs beside its key, value and headers: an upper bound, to cut batches by."""
     fixed = 3 * 4 + len(topic.encode()) + 4 + 8 + 8 + 4 + 1  # offsets of three columns, topic .. timestampType, bits
     return fixed + (5 if headers else 0) + (28 if provenance else 0)
