@@ -138,7 +138,7 @@ class ConfigurationError(KsegError):
         return {**super().to_json(), "faults": [asdict(fault) for fault in self.faults]}
 
 
-class Refused(KsegError):  # noqa: N818
+class Refused(KsegError):
     """State does not agree or data is lost: going on would guess. `code` names the reason for machines.
 
     Args:
@@ -156,14 +156,14 @@ class Refused(KsegError):  # noqa: N818
         return {**super().to_json(), "code": self.code}
 
 
-class RetriableFailure(KsegError):  # noqa: N818
+class RetriableFailure(KsegError):
     """A broker or a store did not answer within the deadline; nothing was decided that a rerun would not take up."""
 
     exit_code = ExitCode.RETRIABLE
     retriable = True
 
 
-class AnotherRunActive(KsegError):  # noqa: N818
+class AnotherRunActive(KsegError):
     """The lease of this job and chain is live and belongs to another run.
 
     Args:

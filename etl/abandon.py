@@ -1,0 +1,35 @@
+"""Taking a run back: its rows leave all tables, and nobody who still works on it can land them any more."""
+
+from __future__ import annotations
+
+from etl.context import JobContext
+from etl.landing.delta import RunCommit
+from etl.ledger import events as ev
+from etl.ledger.lease import Lease
+from etl.ledger.state import RunState
+from etl.report import RunReport, TableReport
+from etl.run_report import report_of
+
+
+def abandon_run(context: JobContext, lease: Lease, run: RunState, reason: str) -> RunReport:
+    """Remove the run's rows, each table in one commit with the run's own app transaction.
+
+    That commit is written for tables without rows of it as well: a suspended attempt that wakes up afterwards finds
+    its app transaction taken, and cannot land.
+    """
+    if not run.abandoning:
+        lease.transition(lambda _: [ev.Abandoning(run_id=run.run_id, reason=reason)])
+    tables: dict[str, ev.TableState] = {}
+    removed: list[TableReport] = []
+    for table in run.plan.tables:
+        lease.check()
+        if run.plan.tables[table] is None and context.target(table).state() is None:
+            continue  # nobody came as far as making it; an attempt that still does is stopped by its lease's number
+        after = context.target(table).remove_run(RunCommit(run.run_id, run.plan.app_id, run.plan.app_version))
+        tables[table] = after.after
+        removed.append(TableReport(table, after.version, after.removed))
+    lease.transition(lambda _: [ev.Abandoned(run_id=run.run_id, tables=tables, reason=reason)])
+    report = report_of(context.job.name, run, status="done")
+    report.tables = removed
+    report.notes.append(f"run {run.run_id} was abandoned, and its rows were removed: {reason}")
+    return report

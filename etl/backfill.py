@@ -1,0 +1,204 @@
+"""Backfills and interval runs: what was asked becomes ranges, once, and a run with an identity of its own.
+
+    asked                what it means                                                pinned where
+    -------------------  -----------------------------------------------------------  ------------------------------
+    offsets              these, end exclusive                                         the run's plan
+    two times            first record at or after each                                the run's plan
+    --interval           boundaries: a time is one offset for good, shared by the     the ledger, for the job
+                         intervals on both of its sides
+
+    mode                 which of them
+    missing (default)    those that the ledger says have not landed
+    replace              all; rows of these addresses go, and the new ones come, in one commit
+    append               all, again
+
+The run id is a hash of job, mode, what was asked and label: asking the same again finds the run that there is.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from client import TopicPartition
+from etl.backfill_request import BackfillRequest, Bound
+from etl.config import Job
+from etl.context import JobContext, Observer
+from etl.errors import ConfigurationError, Fault, Refused, RetriableFailure
+from etl.ledger import events as ev
+from etl.ledger.state import JobState
+from etl.plan import Draft
+from etl.progress import Progress
+from etl.ranges import OffsetSet
+from etl.report import RunReport
+from etl.run import pursue
+from etl.snapshot import SourceSnapshot
+from etl.source.resolve import AtTime, resolve_offsets
+from etl.times import epoch_millis, format_instant
+
+MODES: dict[str, ev.Mode] = {
+    "missing": "backfill-missing",
+    "replace": "backfill-replace",
+    "append": "backfill-append",
+}
+
+
+def run_backfill(
+    job: Job,
+    request: BackfillRequest,
+    *,
+    take_over: bool = False,
+    progress: Progress | None = None,
+    observe: Observer | None = None,
+) -> RunReport:
+    """Land what was asked; a request that was met before changes nothing.
+
+    Raises:
+        ConfigurationError: partitions that the job does not read; `replace` without addresses in the sink.
+        RetriableFailure: an interval whose end cannot be pinned yet.
+        Refused, AnotherRunActive: as for any run.
+    """
+    if request.mode == "replace" and not job.sink.addresses:
+        raise ConfigurationError.of("--mode", "replace finds rows by address, and sink.addresses is false")
+    run_id = request.run_id(job.name)
+    with JobContext.open(job, progress, observe) as context:
+        if request.commit_offsets:
+            context.refuse_live_group()
+        backfill = _Backfill(context, request, run_id)
+        return pursue(context, run_id, backfill.decide, take_over=take_over)
+
+
+@dataclass(slots=True)
+class _Backfill:
+    context: JobContext
+    request: BackfillRequest
+    run_id: str
+
+    @property
+    def mode(self) -> ev.Mode:
+        return "interval" if self.request.interval is not None else MODES[self.request.mode]
+
+    def decide(self, draft: Draft) -> ev.RunPlan | None:
+        """Plan the run in a draft; None where there is nothing to land."""
+        draft.check_and_pin()
+        asked = self._asked(draft)
+        if self.request.mode == "missing":
+            wanted = {tp: self._missing(draft.state, tp, offsets) for tp, offsets in asked.items()}
+        else:
+            wanted = dict(asked)
+            self._refuse_reserved(draft.state, wanted)
+        wanted = {tp: offsets for tp, offsets in draft.drop_lost(wanted).items() if offsets}
+        if not wanted:
+            return None
+        return draft.plan(
+            self.run_id,
+            self.mode,
+            wanted,
+            commit_offsets=self.request.commit_offsets,
+            asked=json.dumps(self.request.identity(), sort_keys=True),
+        )
+
+    def _missing(self, state: JobState, tp: TopicPartition, offsets: OffsetSet) -> OffsetSet:
+        missing = offsets.subtract(state.landed(tp))
+        self._refuse_reserved(state, {tp: missing})
+        return missing
+
+    def _refuse_reserved(self, state: JobState, wanted: Mapping[TopicPartition, OffsetSet]) -> None:
+        """Offsets in another run's plan can neither be landed now nor be left out: that run may be abandoned yet."""
+        for tp, offsets in wanted.items():
+            taken = offsets.intersect(state.reserved(tp, except_chain=self.run_id))
+            if taken:
+                owner = next(
+                    run for run in state.unfinished_runs() if taken.intersect(run.plan.offsets().get(tp, OffsetSet()))
+                )
+                raise Refused(
+                    "offsets-reserved",
+                    f"offsets {taken} are in the plan of run {owner.run_id}, which is {owner.phase}",
+                    remedy="let that run finish (run the job again), or `kseg repair --abandon` it; then backfill",
+                    topic=tp.topic,
+                    partition=tp.partition,
+                    run=owner.run_id,
+                )
+
+    def _asked(self, draft: Draft) -> dict[TopicPartition, OffsetSet]:
+        snapshot = draft.seen.snapshot
+        chosen = self._partitions(snapshot)
+        again = draft.state.runs.get(self.run_id)
+        if again is not None and again.abandoned and self.request.interval is None:
+            # Abandoned, and asked again: times must not mean other offsets than the first time.
+            return {tp: offsets for tp, offsets in again.plan.offsets().items() if tp in chosen}
+        if self.request.interval is not None:
+            starts, ends = (self._boundary(draft, chosen, instant) for instant in self.request.interval)
+        else:
+            assert self.request.from_ is not None and self.request.to is not None  # noqa: PT018
+            starts = self._bound(self.request.from_, chosen)
+            ends = self._bound(self.request.to, chosen)
+        readable = {tp: min(ends[tp], self._visible_end(snapshot, tp)) for tp in chosen}
+        if isinstance(self.request.to, tuple):
+            self._refuse_unreadable(ends, readable)
+        return {tp: OffsetSet.single(starts[tp], readable[tp]) for tp in chosen}
+
+    def _partitions(self, snapshot: SourceSnapshot) -> Sequence[TopicPartition]:
+        named = self.request.partitions
+        if named is None:
+            return snapshot.partitions
+        strangers = sorted(TopicPartition(*tp) for tp in named if TopicPartition(*tp) not in snapshot.bounds)
+        if strangers:
+            raise ConfigurationError(
+                [Fault("--from", f"{tp.topic}:{tp.partition} is not read by this job") for tp in strangers]
+            )
+        return sorted(TopicPartition(*tp) for tp in named)
+
+    def _visible_end(self, snapshot: SourceSnapshot, tp: TopicPartition) -> int:
+        from etl.snapshot import visible_end
+
+        return visible_end(snapshot.bounds[tp], self.context.job.source.isolation_level)
+
+    def _refuse_unreadable(self, ends: Mapping[TopicPartition, int], readable: Mapping[TopicPartition, int]) -> None:
+        for tp, end in ends.items():
+            if end > readable[tp]:
+                raise RetriableFailure(
+                    f"asked for offsets up to {end}, and only those below {readable[tp]} may be read now",
+                    remedy="ask for less, or wait until the records are there and their transactions decided",
+                    topic=tp.topic,
+                    partition=tp.partition,
+                )
+
+    def _bound(self, bound: Bound, chosen: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        if not isinstance(bound, datetime):
+            return {TopicPartition(o.topic, o.partition): o.offset for o in bound}
+        return resolve_offsets(
+            self.context.cluster,
+            AtTime(epoch_millis(bound)),
+            chosen,
+            isolation_level=self.context.job.source.isolation_level,
+        )
+
+    def _boundary(self, draft: Draft, chosen: Sequence[TopicPartition], instant: datetime) -> dict[TopicPartition, int]:
+        """The offsets that an instant means: as pinned, else pinned now."""
+        millis = epoch_millis(instant)
+        known = {tp: offset for tp in chosen if (offset := draft.state.boundary(tp, millis)) is not None}
+        unknown = [tp for tp in chosen if tp not in known]
+        if unknown and millis > time.time() * 1000:
+            raise RetriableFailure(
+                f"the interval's boundary {format_instant(instant)} lies in the future",
+                remedy="run it when the interval is over",
+            )
+        found = self._bound(instant, unknown) if unknown else {}
+        for tp, offset in found.items():
+            bounds = draft.seen.snapshot.bounds[tp]
+            # Where no record is that young, the boundary is the log's end, and that must be decided as well.
+            if offset > bounds.last_stable or (offset == bounds.last_stable < bounds.high_watermark):
+                raise RetriableFailure(
+                    f"an open transaction lies before the boundary {format_instant(instant)}: the last stable offset "
+                    f"is {bounds.last_stable}, the high watermark {bounds.high_watermark}",
+                    remedy="run it again when the transaction has ended",
+                    topic=tp.topic,
+                    partition=tp.partition,
+                )
+        if found:
+            draft.add(ev.BoundaryPinned(time_ms=millis, offsets=found))
+        return known | found

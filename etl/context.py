@@ -1,0 +1,174 @@
+"""What every command on a job works with: the job, its cluster, its ledger, and who listens to progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from client import Cluster, TopicPartition
+from client.offsets import committed_offsets
+from etl.config import Job
+from etl.drift import GroupView
+from etl.errors import Refused
+from etl.group_commit import refuse_live_group
+from etl.landing.delta import DeltaTarget
+from etl.ledger import events as ev
+from etl.ledger.lease import Lease, acquire
+from etl.ledger.state import JobState
+from etl.ledger.store import Ledger
+from etl.plan import Draft, Seen
+from etl.progress import NULL_PROGRESS, Progress
+from etl.report import Stopwatch
+from etl.session import open_session
+from etl.snapshot import SourceSnapshot, take_snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Observer = Callable[[str], None]
+"""Called with the name of every step of the commit protocol (`land:/lake/orders:before`); tests stop a run there."""
+
+
+def nobody(step: str) -> None:
+    """Nobody observes."""
+
+
+@dataclass
+class JobContext:
+    """An open job. Connections are lazy: a command that asks no broker opens none."""
+
+    job: Job
+    cluster: Cluster
+    _ledger: Ledger | None
+    progress: Progress = NULL_PROGRESS
+    observe: Observer = nobody
+    stopwatch: Stopwatch = field(default_factory=Stopwatch)
+    _spark: SparkSession | None = None
+
+    @classmethod
+    @contextmanager
+    def open(
+        cls,
+        job: Job,
+        progress: Progress | None = None,
+        observe: Observer | None = None,
+        *,
+        ledger: Literal["create", "required", "optional"] = "create",
+    ) -> Iterator[JobContext]:
+        """Open the ledger and a client for the cluster.
+
+        ledger: what to do where there is none: make it, refuse, or go on without (for those who only look).
+
+        Raises:
+            Refused: the ledger is damaged, or missing where it may not be made.
+            RetriableFailure: the ledger's store is away.
+        """
+        try:
+            opened = Ledger.open(job.ledger, create=ledger == "create")
+        except Refused as refused:
+            if refused.code != "ledger-missing" or ledger != "optional":
+                raise
+            opened = None
+        with Cluster(job.client_config()) as cluster:
+            yield cls(job, cluster, opened, progress or NULL_PROGRESS, observe or nobody)
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger. Raises ValueError where there is none and none was to be made."""
+        if self._ledger is None:
+            raise ValueError("the job has no ledger yet")
+        return self._ledger
+
+    def read_state(self) -> JobState:
+        """What the ledger knows of the job now."""
+        return self.ledger.read(self.job.name) if self._ledger else JobState(job=self.job.name, ledger_id="")
+
+    def spark(self) -> SparkSession:
+        """The run's Spark session, opened when it is first asked for."""
+        if self._spark is None:
+            self.progress.message("starting Spark")
+            with self.stopwatch.phase("spark"):
+                self._spark = open_session(self.job)
+        return self._spark
+
+    @property
+    def commits_offsets(self) -> bool:
+        return self.job.group is not None and self.job.group_commit != "none"
+
+    @property
+    def group(self) -> str:
+        """The group whose offsets are committed. Raises ValueError where there is none."""
+        if self.job.group is None:
+            raise ValueError("the job has no group")
+        return self.job.group
+
+    def lease(self, chain: str, *, take_over: bool) -> Lease:
+        """Take the chain's lease. Raises AnotherRunActive."""
+        self.observe("lease:before")
+        lease = acquire(self.ledger, self.job.name, chain, duration=self.job.run.lease, take_over=take_over)
+        self.observe("lease:after")
+        return lease
+
+    def snapshot(self) -> SourceSnapshot:
+        """Ask the brokers where the job's partitions stand."""
+        return take_snapshot(self.cluster, self.job)
+
+    def refuse_live_group(self) -> None:
+        """Raises Refused where the group whose offsets are to be committed has live members."""
+        if self.commits_offsets:
+            assert self.job.group is not None
+            refuse_live_group(self.cluster, self.job.group)
+
+    def group_view(self, partitions: tuple[TopicPartition, ...], *, accept: bool = False) -> GroupView | None:
+        """The group's stable offsets; None where the job has no group.
+
+        A group whose offsets are never committed still says where the first run starts.
+        """
+        if self.job.group is None:
+            return None
+        offsets = committed_offsets(self.cluster, self.job.group, list(partitions))
+        return GroupView(self.job.group, offsets, watched=self.commits_offsets, accept=accept)
+
+    def target(self, table: str) -> DeltaTarget:
+        """The Delta table that stands behind a target's path."""
+        return DeltaTarget(table)
+
+    def see(self, state: JobState, *, accept_group_offsets: bool = False) -> Seen:
+        """Brokers, tables and group as they are now, with the tables' histories checked against the ledger.
+
+        Raises:
+            Refused: a table is not what the ledger left (restored, replaced, overwritten, gone).
+        """
+        snapshot = self.snapshot()
+        tables = {str(self.job.sink.target(topic)) for topic in snapshot.topics}
+        states = {table: self.check_table(table, state) for table in sorted(tables)}
+        group = self.group_view(snapshot.partitions, accept=accept_group_offsets)
+        return Seen(self.job, snapshot, states, group)
+
+    def check_table(self, table: str, state: JobState) -> ev.TableState | None:
+        """The table as it is, if it is what the ledger knows; None where there is none and there should be none."""
+        target = self.target(table)
+        known = state.tables.get(table)
+        now = target.state()
+        if known is None:
+            return now
+        refuse_incidents(target, known)
+        return now
+
+    def draft(self, seen: Seen, state: JobState, lease: Lease) -> Draft:
+        """A plan's draft whose events are written under the lease."""
+        return Draft(seen, state, lease.sign)
+
+
+def refuse_incidents(target: DeltaTarget, recorded: ev.TableState) -> None:
+    """Raises Refused where something happened to a table that the ledger must not go on over."""
+    for incident in target.incidents_since(recorded):
+        raise Refused(
+            incident.code,
+            incident.message,
+            remedy="restore what the ledger knows, or give the job a new ledger to land everything again",
+            table=str(target.location),
+            version=incident.version,
+        )

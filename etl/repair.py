@@ -1,0 +1,84 @@
+"""A person's two ways out of an unfinished run: finish it as it was pinned, or take its rows away.
+
+Both work under the run's own lease, so that a run that still lives is not repaired behind its back.
+"""
+
+from __future__ import annotations
+
+import json
+
+from etl.abandon import abandon_run
+from etl.config import Job
+from etl.context import JobContext
+from etl.errors import Refused
+from etl.ledger import events as ev
+from etl.ledger.state import RunState
+from etl.progress import Progress
+from etl.report import RunReport
+from etl.run import execute
+from etl.run_report import report_of
+
+
+def finish(
+    job: Job, run_id: str, *, dry_run: bool = False, take_over: bool = False, progress: Progress | None = None
+) -> RunReport:
+    """Finish an unfinished run with its pinned configuration, whatever the job file says now.
+
+    Connections, ledger and lease are the job file's; source, transform and sink are the run's.
+
+    Raises:
+        Refused: there is no such run, or it has ended.
+    """
+    with JobContext.open(job, progress, ledger="required") as outer:
+        run = _unfinished(outer, run_id)
+        pinned = Job.from_pinned(
+            {**json.loads(run.plan.pinned_config), "ledger": job.ledger, "kafka": job.pinned()["kafka"]}
+        )
+        if dry_run:
+            return report_of(job.name, run, status="dry-run")
+    with (
+        JobContext.open(pinned, progress, ledger="required") as context,
+        context.lease(run.chain, take_over=take_over) as lease,
+    ):
+        run = _unfinished(context, run_id)
+        if run.abandoning:
+            raise Refused("run-abandoning", "its rows are being removed", remedy="finish that: --abandon", run=run_id)
+        if run.account_failed is not None:
+            lease.transition(lambda _: [ev.AccountCleared(run_id=run_id, reason="kseg repair --finish")])
+        return execute(context, lease, run_id)
+
+
+def abandon(
+    job: Job, run_id: str, *, dry_run: bool = False, take_over: bool = False, progress: Progress | None = None
+) -> RunReport:
+    """Remove an unfinished run's rows from all of its tables; its offsets are open again.
+
+    Raises:
+        Refused: there is no such run, or it has ended, or the group's offsets were committed over it.
+    """
+    with JobContext.open(job, progress, ledger="required") as context:
+        run = _unfinished(context, run_id)
+        if run.offsets_committed is not None:
+            raise Refused(
+                "offsets-committed",
+                "the group's offsets are committed over this run: it can only finish",
+                remedy=f"kseg repair --finish {run_id}",
+                run=run_id,
+            )
+        if dry_run:
+            return report_of(job.name, run, status="dry-run")
+        with context.lease(run.chain, take_over=take_over) as lease:
+            return abandon_run(context, lease, _unfinished(context, run_id), "kseg repair --abandon")
+
+
+def _unfinished(context: JobContext, run_id: str) -> RunState:
+    state = context.ledger.read(context.job.name)
+    run = state.runs.get(run_id)
+    if run is None:
+        known = ", ".join(run.run_id for run in state.unfinished_runs()) or "none"
+        raise Refused(
+            "no-such-run", f"the ledger knows no run {run_id}", remedy=f"unfinished runs: {known}", run=run_id
+        )
+    if run.ended:
+        raise Refused("run-ended", f"the run is {run.phase}: there is nothing to repair", run=run_id)
+    return run

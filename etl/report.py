@@ -1,0 +1,145 @@
+"""What a run tells when it ends: the one object behind the table on the terminal and behind `--json`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+Status = Literal["done", "nothing-to-do", "dry-run"]
+
+
+@dataclass(frozen=True, slots=True)
+class RangeReport:
+    """One planned range and what was found in it.
+
+    start, end: offsets, end exclusive; records + control + aborted + absent == end - start once it is accounted.
+    A count is None while the range has not been read (a dry run).
+    """
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    records: int | None = None
+    control: int | None = None
+    aborted: int | None = None
+    absent: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableReport:
+    """One target table: its path or name, the Delta version that holds the run's rows, and how many rows that are."""
+
+    path: str
+    version: int | None
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """Records behind the high watermark that read_committed may not see yet.
+
+    records: high watermark minus last stable offset, in offsets.
+    seconds: age of the oldest undecided record, by its timestamp; None where it has none.
+    """
+
+    topic: str
+    partition: int
+    last_stable_offset: int
+    high_watermark: int
+    records: int
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsGivenUp:
+    """Offsets that no run will read, and why (`retention`, `gap`, `group-offsets-accepted`); end exclusive."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReport:
+    """The group's offsets after the run: `offsets[topic][partition]`, and how they were committed."""
+
+    group: str
+    how: str
+    offsets: dict[str, dict[int, int]]
+
+
+@dataclass(slots=True)
+class RunReport:
+    """One run of a job, in the words that `kseg ingest --json` prints."""
+
+    job: str
+    run_id: str | None
+    mode: str
+    status: Status
+    ranges: list[RangeReport] = field(default_factory=list)
+    rows_in: int | None = None
+    rows_out: int | None = None
+    tables: list[TableReport] = field(default_factory=list)
+    group: GroupReport | None = None
+    held_back: list[HeldBack] = field(default_factory=list)
+    given_up: list[OffsetsGivenUp] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Offsets by kind over all ranges: records, control, aborted, absent; rows into and out of the transform."""
+        kinds = ("records", "control", "aborted", "absent")
+        counts = {kind: sum(getattr(r, kind) or 0 for r in self.ranges) for kind in kinds}
+        return (
+            counts
+            | {"offsets": sum(r.end - r.start for r in self.ranges)}
+            | {
+                name: rows
+                for name, rows in (("rows_in", self.rows_in), ("rows_out", self.rows_out))
+                if rows is not None
+            }
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON-able dictionary with stable keys."""
+        return {
+            "job": self.job,
+            "run": self.run_id,
+            "mode": self.mode,
+            "status": self.status,
+            "ranges": [asdict(r) for r in self.ranges],
+            "counts": self.counts,
+            "tables": [asdict(t) for t in self.tables],
+            "group": asdict(self.group) if self.group else None,
+            "held_back": [asdict(h) for h in self.held_back],
+            "given_up": [asdict(g) for g in self.given_up],
+            "notes": list(self.notes),
+            "seconds": {phase: round(seconds, 3) for phase, seconds in self.seconds.items()},
+        }
+
+
+class Stopwatch:
+    """Seconds by phase; phases of the same name add up."""
+
+    def __init__(self) -> None:
+        self._began = time.perf_counter()
+        self._seconds: dict[str, float] = {}
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - began
+
+    def seconds(self) -> dict[str, float]:
+        """Seconds by phase, and `total` since the stopwatch was made."""
+        return self._seconds | {"total": time.perf_counter() - self._began}

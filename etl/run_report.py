@@ -1,0 +1,33 @@
+"""A run as its ledger tells it, as a report."""
+
+from __future__ import annotations
+
+from etl.ledger.state import RunState
+from etl.report import OffsetsGivenUp, RangeReport, RunReport, Status, TableReport
+
+
+def report_of(job: str, run: RunState, *, status: Status) -> RunReport:
+    """What is known of a run: its ranges, with counts once they are accounted, and its commits."""
+    if run.accounted is not None:
+        ranges = [
+            RangeReport(
+                a.topic, a.partition, a.start, a.end, a.counts.data, a.counts.control, a.counts.aborted, a.counts.absent
+            )
+            for a in run.accounted.ranges
+        ]
+    else:
+        ranges = [RangeReport(r.topic, r.partition, r.start, r.end) for r in run.plan.ranges]
+    return RunReport(
+        job=job,
+        run_id=run.run_id,
+        mode=run.mode,
+        status=status,
+        ranges=ranges,
+        rows_in=run.accounted.rows_in if run.accounted else None,
+        rows_out=run.accounted.rows_out if run.accounted else None,
+        tables=[TableReport(path, commit.version, commit.rows) for path, commit in run.landed.items()],
+        given_up=[
+            OffsetsGivenUp(gap.topic, gap.partition, gap.start, gap.end, "gap")
+            for gap in (run.accounted.gaps if run.accounted else ())
+        ],
+    )

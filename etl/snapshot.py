@@ -1,0 +1,99 @@
+"""What the brokers say of a job's source at one moment: partitions, log bounds, and where reading would start and end.
+
+A plan is made from this value and the ledger's state alone (`etl.plan`), so that what was seen can be written down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from client import Cluster, TopicPartition
+from client.metadata import TopicMetadata
+from etl.config import Job
+from etl.config.models import AtTime
+from etl.ledger.events import PartitionIdentity, TopicIdentity
+from etl.source.resolve import LogBounds, OffsetSpec, log_bounds, offset_spec, resolve_offsets, resolve_topics
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSnapshot:
+    """cluster_id: None where the broker tells none. bounds, starts, ends: one entry for each partition of the source.
+
+    starts, ends: what `starting_offsets` and `ending_offsets` mean now; an end is never above what the isolation level
+    may see.
+    """
+
+    cluster_id: str | None
+    topics: Mapping[str, TopicMetadata]
+    bounds: Mapping[TopicPartition, LogBounds]
+    starts: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
+
+    @property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        return tuple(self.bounds)
+
+    def leader_epoch(self, tp: TopicPartition) -> int:
+        """The leader's epoch, -1 where the broker tells none."""
+        return self.topics[tp.topic].partitions[tp.partition].leader_epoch
+
+    def identity(self, topic: str) -> TopicIdentity:
+        """The topic as the ledger keeps it."""
+        partitions = {
+            tp.partition: PartitionIdentity(self.leader_epoch(tp), bounds.high_watermark)
+            for tp, bounds in self.bounds.items()
+            if tp.topic == topic
+        }
+        return TopicIdentity(self.topics[topic].topic_id, self.cluster_id, partitions)
+
+
+def take_snapshot(cluster: Cluster, job: Job) -> SourceSnapshot:
+    """Ask the brokers about all of the job's partitions.
+
+    Raises:
+        UnknownTopic: a topic or partition that the job names does not exist.
+        KafkaError: the cluster cannot be asked.
+    """
+    source = job.source
+    found = resolve_topics(
+        cluster,
+        topics=source.topics,
+        pattern=source.pattern,
+        assign=source.assign,
+    )
+    partitions = list(found)
+    ends = resolve_offsets(
+        cluster,
+        _spec(source.ending_offsets),
+        partitions,
+        isolation_level=source.isolation_level,
+        group=job.group,
+        unnamed="latest",
+    )
+    starts = resolve_offsets(
+        cluster,
+        _spec(source.starting_offsets),
+        partitions,
+        isolation_level=source.isolation_level,
+        group=job.group,
+        unnamed="earliest",
+    )
+    bounds = log_bounds(cluster, partitions)
+    topics = {metadata.name: metadata for metadata in found.values()}
+    return SourceSnapshot(
+        cluster_id=cluster.metadata(sorted(topics)).cluster_id,
+        topics=topics,
+        bounds=bounds,
+        starts=starts,
+        ends={tp: min(end, visible_end(bounds[tp], source.isolation_level)) for tp, end in ends.items()},
+    )
+
+
+def visible_end(bounds: LogBounds, isolation_level: str) -> int:
+    """The first offset that may not be read: last stable offset, or high watermark under read_uncommitted."""
+    return bounds.last_stable if isolation_level == "read_committed" else bounds.high_watermark
+
+
+def _spec(value: object) -> OffsetSpec:
+    return offset_spec(value.timestamp if isinstance(value, AtTime) else value)  # type: ignore[arg-type]
