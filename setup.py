@@ -29,9 +29,8 @@ class BuildPy(build_py):
 
 here = Path(__file__).parent
 packages = find_packages(str(here), include=[*NAMES, *(f"{name}.*" for name in NAMES)], exclude=["*.pyspark_kseg"])
-spark_module = {SPARK_MODULE: SPARK_FOLDER} if (here / SPARK_FOLDER).exists() else {}
 setup(
-    packages=[*packages, *spark_module],
-    package_dir=spark_module,
+    packages=[*packages, SPARK_MODULE],
+    package_dir={SPARK_MODULE: SPARK_FOLDER},
     cmdclass={"build_py": BuildPy},
 )

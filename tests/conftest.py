@@ -71,7 +71,7 @@ class TestKafka:
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[TestKafka]:
     """A real single-node Kafka: ``bootstrap_servers``, ``log_dirs``, ``topic(partitions, config)``."""
-    with EmbeddedKafka() as broker:
+    with EmbeddedKafka(light=True) as broker:
         yield TestKafka(broker)
 
 

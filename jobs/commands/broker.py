@@ -104,7 +104,13 @@ def status(directory: Path | None, as_json: bool) -> None:
     where = directory or detached.default_directory()
     state = detached.read(where)
     if state is None:
-        nothing: dict[str, object] = {"running": False, "bootstrap_servers": None, "log_dirs": [], "version": None, "pids": []}
+        nothing: dict[str, object] = {
+            "running": False,
+            "bootstrap_servers": None,
+            "log_dirs": [],
+            "version": None,
+            "pids": [],
+        }
         click.echo(json.dumps(nothing, indent=2) if as_json else f"No Kafka runs in {where}.")
         sys.exit(1)
     answering = state.answering

@@ -1,27 +1,134 @@
-"""The embedded broker starts, answers, and leaves nothing behind."""
+"""The embedded broker starts, answers, survives its nodes, and leaves nothing behind."""
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
+
+from jobs.broker import EmbeddedKafka, StartFailed
+from jobs.broker.ports import is_free
+from jobs.broker.probe import live_brokers
 
 pytestmark = pytest.mark.broker
 
 
-def test_a_record_comes_back_from_the_shared_broker(kafka: Any) -> None:
-    from confluent_kafka import Consumer, Producer
+def _produce(servers: str, topic: str, value: bytes, **config: Any) -> None:
+    from confluent_kafka import Producer
 
-    topic = kafka.topic(partitions=2)
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
-    producer.produce(topic, key=b"k", value=b"v", partition=1)
-    assert producer.flush(30) == 0
-    consumer = Consumer(
-        {"bootstrap.servers": kafka.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"}
-    )
-    consumer.subscribe([topic])
-    message = consumer.poll(30)
+    errors: list[Any] = []
+    producer = Producer({"bootstrap.servers": servers, **config})
+    producer.produce(topic, value=value, partition=0, on_delivery=lambda error, _: errors.append(error))
+    assert producer.flush(60) == 0
+    assert errors == [None]
+
+
+def _consume(servers: str, topic: str, count: int) -> list[bytes | None]:
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "reader", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    values = [message.value() for message in consumer.consume(count, 60)]
     consumer.close()
-    assert message is not None
-    assert (message.key(), message.value(), message.partition(), message.offset()) == (b"k", b"v", 1, 0)
-    assert (kafka.log_dirs[0] / f"{topic}-1" / "00000000000000000000.log").stat().st_size > 0
+    return values
+
+
+def _create(servers: str, topic: str, *, replicas: int) -> None:
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewTopic
+
+    admin = AdminClient({"bootstrap.servers": servers})
+    for created in admin.create_topics([NewTopic(topic, num_partitions=1, replication_factor=replicas)]).values():
+        created.result(60)
+
+
+def _gone(pid: int, *, within: float = 40) -> bool:
+    deadline = time.monotonic() + within
+    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def test_a_record_comes_back_and_lies_in_the_segment(kafka: Any) -> None:
+    topic = kafka.topic()
+    _produce(kafka.bootstrap_servers, topic, b"v")
+    assert _consume(kafka.bootstrap_servers, topic, 1) == [b"v"]
+    assert (kafka.log_dirs[0] / f"{topic}-0" / "00000000000000000000.log").stat().st_size > 0
+
+
+def test_it_listens_on_loopback_only(kafka: Any) -> None:
+    (pid,) = kafka.broker.pids.values()
+    listening = [c.laddr.ip for c in psutil.Process(pid).net_connections("tcp") if c.status == psutil.CONN_LISTEN]
+    assert len(listening) == 2
+    assert {ip.removeprefix("::ffff:") for ip in listening} == {"127.0.0.1"}
+
+
+def test_topics_and_ports_outlive_a_stop(tmp_path: Path) -> None:
+    with EmbeddedKafka(tmp_path, features={"transaction.version": 1}, light=True) as kafka:
+        first = kafka.bootstrap_servers
+        _create(first, "kept", replicas=1)
+        _produce(first, "kept", b"before")
+        pid = kafka.pids[1]
+    assert _gone(pid)
+    assert "transaction.version" in (tmp_path / "node-1" / "broker.log").read_text()
+    with EmbeddedKafka(tmp_path, light=True) as kafka:
+        assert kafka.bootstrap_servers == first
+        assert _consume(first, "kept", 1) == [b"before"]
+
+
+def test_a_node_that_cannot_start_tells_why_and_leaves_no_process(tmp_path: Path) -> None:
+    before = {child.pid for child in psutil.Process().children(recursive=True)}
+    with pytest.raises(StartFailed, match=r"compression\.type") as failure:
+        EmbeddedKafka(tmp_path, config={"compression.type": "shrink"}).start()
+    assert "broker.log" in str(failure.value)
+    assert {child.pid for child in psutil.Process().children(recursive=True)} == before
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
+def test_no_process_stays_when_its_parent_goes(tmp_path: Path, how: signal.Signals) -> None:
+    program = f"""
+        import time
+        from pathlib import Path
+        from jobs.broker import EmbeddedKafka
+        with EmbeddedKafka(Path({str(tmp_path)!r}), light=True) as kafka:
+            print(kafka.pids[1], flush=True)
+            time.sleep(600)
+    """
+    parent = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert parent.stdout is not None
+    pid = int(parent.stdout.readline())
+    os.kill(parent.pid, how)
+    parent.wait(60)
+    parent.stdout.close()
+    assert _gone(pid)
+
+
+@pytest.mark.slow
+def test_three_nodes_go_on_without_one(tmp_path: Path) -> None:
+    with EmbeddedKafka(tmp_path, nodes=3, light=True) as kafka:
+        assert len(kafka.log_dirs) == len(kafka.pids) == 3
+        assert all(live_brokers(node.port) == frozenset({1, 2, 3}) for node in kafka.nodes)
+        servers = kafka.bootstrap_servers
+        _create(servers, "spread", replicas=3)
+        _produce(servers, "spread", b"by three", acks="all")
+        kafka.kill(2)
+        assert sorted(kafka.pids) == [1, 3]
+        _produce(servers, "spread", b"by two", acks="all")
+        assert not is_free(kafka.nodes[0].port)
+        kafka.restart(2)
+        assert sorted(kafka.pids) == [1, 2, 3]
+        assert kafka.bootstrap_servers == servers
+        _produce(servers, "spread", b"by three again", acks="all")
+        assert _consume(servers, "spread", 3) == [b"by three", b"by two", b"by three again"]
