@@ -13,8 +13,8 @@ from typing import Final
 from uuid import UUID
 
 from client.cluster import Cluster
-from client.errors import Code, LeaderNotAvailable, error_from_code
-from client.metadata import NO_ID, leader_in
+from client.errors import BrokerError, Code, LeaderNotAvailable, error_from_code
+from client.metadata import NO_ID, TopicMetadata, leader_in
 from client.offsets import by_topic
 from client.partition import TopicPartition
 from client.protocol import ErrorCode
@@ -132,7 +132,7 @@ def create_topic(
 
 
 def delete_topics(cluster: Cluster, names: Collection[str]) -> None:
-    """Delete topics. Raises UnknownTopic and others, naming the topic. Brokers remove the files some time later."""
+    """Delete topics, and wait until they are not listed any more. Raises UnknownTopic and others, naming the topic."""
 
     def build(version: int) -> DeleteTopicsRequest:
         request = DeleteTopicsRequest(timeout_ms=cluster.config.request_timeout_ms)
@@ -150,8 +150,9 @@ def delete_topics(cluster: Cluster, names: Collection[str]) -> None:
                     error.retriable = False  # it is the controller that says so: waiting will not create it
                 raise error
 
+    before = cluster.metadata(names, refresh=True).topics
     cluster.send_built(DeleteTopicsRequest, build, controller=True, check=check)
-    cluster.forget_metadata()
+    _wait_until_gone(cluster, before)
 
 
 def delete_topic(cluster: Cluster, name: str) -> None:
@@ -230,6 +231,18 @@ def _log_dir(node_id: int, result: DescribeLogDirsResponse.DescribeLogDirsResult
             for entry in topic.partitions
         },
     )
+
+
+def _wait_until_gone(cluster: Cluster, topics: Mapping[str, TopicMetadata]) -> None:
+    """The controller has deleted them, brokers hear of it a moment later. One of another id is a new one."""
+
+    def attempt(deadline: Deadline) -> None:
+        cluster.forget_metadata()
+        for name, topic in cluster.metadata_now(topics, deadline).topics.items():
+            if topic.error is None and topic.topic_id == topics[name].topic_id:
+                raise BrokerError("the topic is deleted and still listed", retriable=True, topic=name)
+
+    cluster.retry(attempt)
 
 
 def _wait_for_leaders(cluster: Cluster, names: Collection[str]) -> None:

@@ -209,6 +209,7 @@ class BrokerConnection:
 
     def call(self, request: Request[R], version: int, *, deadline: Deadline) -> R:
         """Send one request and wait for its answer, for `request.timeout.ms` at most."""
+        self._require_open()
         if self.in_flight:
             raise RuntimeError("call() between send() and receive() would take another request's answer")
         self._wait_until_unmuted(deadline)

@@ -130,8 +130,8 @@ class Cluster:
         broker: int | None = None,
         controller: bool = False,
         check: Callable[[R], None] | None = None,
-        topic_ids_known: bool = False,
         finalized_features: dict[str, int] | None = None,
+        timeout: float | None = None,
     ) -> R:
         """`send` for a request that looks different by version: `build` makes it from the negotiated one."""
 
@@ -146,15 +146,13 @@ class Cluster:
                 connection = self.connection(self._controller(deadline), deadline)
             else:
                 connection = self.any_connection(deadline)
-            version = connection.version_of(
-                kind, topic_ids_known=topic_ids_known, finalized_features=finalized_features
-            )
+            version = connection.version_of(kind, finalized_features=finalized_features)
             response = connection.call(build(version), version, deadline=deadline)
             if check is not None:
                 check(response)
             return response
 
-        return self.retry(attempt, coordinator=coordinator)
+        return self.retry(attempt, coordinator=coordinator, timeout=timeout)
 
     def retry(
         self,

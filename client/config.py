@@ -36,8 +36,8 @@ class ClientConfig:
     metadata_recovery_strategy: str = "rebootstrap"
     receive_buffer_bytes: int = -1
     send_buffer_bytes: int = -1
-    fetch_max_bytes: int = 16 * 1024 * 1024
-    max_partition_fetch_bytes: int = 16 * 1024 * 1024
+    fetch_max_bytes: int = 8 * 1024 * 1024  # several batches; above 32 MB the system maps new memory for each answer
+    max_partition_fetch_bytes: int = 8 * 1024 * 1024
     fetch_max_wait_ms: int = 500
     transaction_timeout_ms: int = 60_000
 

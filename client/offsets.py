@@ -170,9 +170,11 @@ def committed_offsets(
 ) -> dict[TopicPartition, CommittedOffset]:
     """What a group has committed (None: all it has). Offset -1: nothing committed for a partition asked for.
 
-    `require_stable` waits, by retrying, for a pending transaction's commit of these offsets to be decided. Brokers
-    before 2.5 (OffsetFetch below 7) cannot do that: there it is left out, and only an `InitProducerId` on the
-    transactional id beforehand makes sure that nothing is pending.
+    `require_stable` waits, by retrying, for a pending transaction's commit of these offsets to be decided: also for one
+    that has been committed a moment ago, since EndTxn answers before the group's coordinator has heard of it. Name the
+    partitions then: asked for all, a broker leaves out those whose first commit is pending, without a word. Brokers
+    before 2.5 (OffsetFetch below 7) cannot wait at all: there only an `InitProducerId` on the transactional id
+    beforehand makes sure that nothing is pending.
     """
     key: CoordinatorKey = ("group", group)
 

@@ -98,5 +98,5 @@ class Backoff:
 
     def _given_up(self, error: KafkaError) -> KafkaError:
         seconds = time.monotonic() - self._started
-        error.add_note(f"gave up after {self.failures} tries in {seconds:.1f} s")
+        error.add_note(f"gave up at try {self.failures}, after {seconds:.1f} s")
         return error

@@ -42,6 +42,8 @@ from client.retry import Deadline
 
 _SECOND_PROTOCOL: Final = 2
 NO_PRODUCER_ID: Final = -1
+#: How long an error on its way out may be held up by aborting what it leaves behind.
+_CLEAN_UP_SECONDS: Final = 5.0
 
 #: Codes of a single partition that speak about the transaction, not about the partition.
 _TRANSACTION_IS_OVER: Final = frozenset(
@@ -84,7 +86,7 @@ class Transaction:
         if not self.open or isinstance(error, Fenced):
             return
         try:
-            self.abort()
+            self._end(committed=False, timeout=_CLEAN_UP_SECONDS)
         except Exception:
             if error is None:
                 raise  # else the error that brought us here says more; the coordinator aborts after the timeout
@@ -226,7 +228,7 @@ class Transaction:
         self._at_broker = False
         self.open = True
 
-    def _end(self, *, committed: bool) -> None:
+    def _end(self, *, committed: bool, timeout: float | None = None) -> None:
         self._require_open()
         if not self._at_broker:
             self.open = False  # the coordinator has never heard of it, and would say that there is none
@@ -248,6 +250,7 @@ class Transaction:
                 coordinator=self._key,
                 check=check,
                 finalized_features=self.finalized_features,
+                timeout=timeout,
             )
         except TransactionError as error:
             if committed or error.code != ErrorCode.INVALID_TXN_STATE:

@@ -1,0 +1,98 @@
+"""Java property names to a frozen config."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from client import ClientConfig, ConfigError
+
+
+def test_java_names_become_a_config():
+    config = ClientConfig.from_properties(
+        {
+            "bootstrap.servers": "a:9092, b:9093",
+            "request.timeout.ms": "5000",
+            "default.api.timeout.ms": "9000",
+            "receive.buffer.bytes": "-1",
+            "security.protocol": "PLAINTEXT",
+        },
+        client_id="kseg-orders",
+    )
+    assert config.bootstrap_servers == (("a", 9092), ("b", 9093))
+    assert config.client_id == "kseg-orders"
+    assert (config.request_timeout_ms, config.default_api_timeout_ms) == (5000, 9000)
+
+
+def test_an_explicit_client_id_wins():
+    config = ClientConfig.from_properties({"bootstrap.servers": "a:1", "client.id": "mine"}, client_id="kseg-orders")
+    assert config.client_id == "mine"
+
+
+def test_servers_may_be_ipv6_literals_carry_a_protocol_and_repeat():
+    config = ClientConfig.from_properties({"bootstrap.servers": "[::1]:9092,PLAINTEXT://h:1,h:1,"}, client_id="c")
+    assert config.bootstrap_servers == (("::1", 9092), ("h", 1))
+
+
+def test_all_faults_are_told_at_once():
+    with pytest.raises(ConfigError) as caught:
+        ClientConfig.from_properties(
+            {
+                "request.timeout.ms": "soon",
+                "retry.backoff.ms": "-1",
+                "fetch.mox.bytes": "1",
+                "max.poll.records": "5",
+            },
+            client_id="c",
+        )
+    faults = {fault.key: fault for fault in caught.value.faults}
+    assert set(faults) == {
+        "bootstrap.servers",
+        "request.timeout.ms",
+        "retry.backoff.ms",
+        "fetch.mox.bytes",
+        "max.poll.records",
+    }
+    assert all(fault.remedy for fault in faults.values())
+    assert "'soon'" in faults["request.timeout.ms"].message
+    assert faults["max.poll.records"].message != faults["fetch.mox.bytes"].message
+    assert not caught.value.retriable
+
+
+@pytest.mark.parametrize(
+    "servers", ["", " , ", "host", "host:", "host:0", "host:65536", "ho st:1", "SSL://h:1", "h:1:2"]
+)
+def test_servers_that_are_none_are_refused(servers: str):
+    with pytest.raises(ConfigError) as caught:
+        ClientConfig.from_properties({"bootstrap.servers": servers}, client_id="c")
+    assert [fault.key for fault in caught.value.faults] == ["bootstrap.servers"]
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL", "SASL_PLAINTEXT", "plaintext"])
+def test_other_security_protocols_are_refused_clearly(protocol: str):
+    with pytest.raises(ConfigError, match="TLS or SASL"):
+        ClientConfig.from_properties({"bootstrap.servers": "a:1", "security.protocol": protocol}, client_id="c")
+
+
+def test_a_secret_is_never_printed():
+    properties = {"bootstrap.servers": "a:1", "sasl.jaas.config": "hunter2", "ssl.key.password": "hunter2"}
+    with pytest.raises(ConfigError) as caught:
+        ClientConfig.from_properties(properties, client_id="c")
+    assert "hunter2" not in str(caught.value)
+    assert len(caught.value.faults) == 2
+
+
+def test_a_config_is_frozen_and_travels_to_workers():
+    config = ClientConfig.from_properties({"bootstrap.servers": "a:1"}, client_id="c")
+    assert pickle.loads(pickle.dumps(config)) == config
+    with pytest.raises(AttributeError):
+        config.client_id = "other"  # type: ignore[misc]
+
+
+def test_faults_travel_to_the_driver():
+    with pytest.raises(ConfigError) as caught:
+        ClientConfig.from_properties({"nonsense": "1"}, client_id="c")
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert copy.faults == caught.value.faults
+    assert str(copy) == str(caught.value)
