@@ -6,13 +6,11 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import NoReturn
 
 import click
 
 from jobs.broker import detached, jars
 from jobs.broker.detached import State
-from jobs.broker.errors import BrokerError
 from jobs.setup import fetch_jars
 
 _directory = click.option(
@@ -58,13 +56,9 @@ def start(
     levels = {name: _level(name, level) for name, level in _pairs(features, "--feature").items()}
     config = _pairs(settings, "--config")
     began = time.monotonic()
-    try:
-        fetch_jars(jars.KAFKA)
-        state, started = detached.start(
-            directory or detached.default_directory(), nodes=brokers, features=levels, config=config
-        )
-    except BrokerError as error:
-        _fail(error, as_json)
+    fetch_jars(jars.KAFKA)
+    where = directory or detached.default_directory()
+    state, started = detached.start(where, nodes=brokers, features=levels, config=config)
     if as_json:
         click.echo(json.dumps(_describe(state) | {"started": started}, indent=2))
     else:
@@ -153,12 +147,3 @@ def _level(name: str, level: str) -> int:
     if not level.isdecimal():
         raise click.BadParameter(f"level {level!r} of {name} is not a number", param_hint="--feature")
     return int(level)
-
-
-def _fail(error: BrokerError, as_json: bool) -> NoReturn:
-    if as_json:
-        click.echo(json.dumps({"error": error.to_json()}, indent=2))
-    click.echo(f"kseg: {error}", err=True)
-    if error.remedy:
-        click.echo(f"      {error.remedy}", err=True)
-    sys.exit(int(error.exit_code))

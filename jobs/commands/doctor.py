@@ -6,10 +6,10 @@ import json
 import sys
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from jobs.doctor import Finding, examine, healthy
+from jobs.output import console_for
 
 _MARKS = {"ok": "[green]ok[/]", "note": "[yellow]note[/]", "missing": "[red]missing[/]"}
 
@@ -42,6 +42,6 @@ def _show(findings: list[Finding], fit: bool) -> None:
         table.add_row(_MARKS[finding.level], finding.subject, finding.found)
         if finding.remedy:
             table.add_row("", "", f"[bold]-> {finding.remedy}[/]")
-    console = Console(highlight=False)
+    console = console_for(sys.stdout)
     console.print(table)
     console.print("A job can run here." if fit else "[red]A job cannot run here yet.[/]")

@@ -13,11 +13,11 @@ from click.testing import CliRunner, Result
 from jobs.broker import detached
 from jobs.broker.errors import BrokerError
 from jobs.broker.probe import live_brokers
-from jobs.commands.broker import broker
+from jobs.cli import cli
 
 
 def _run(*arguments: str) -> Result:
-    return CliRunner().invoke(broker, arguments)
+    return CliRunner().invoke(cli, ["broker", *arguments])
 
 
 def _json(*arguments: str) -> dict[str, Any]:
