@@ -1,0 +1,72 @@
+"""Files that attempts of a run wrote and no commit took up: of failed tasks, of attempts that lost.
+
+Call this only when a commit with the run's app transaction is durable in the table (or the run's removal is). Before
+that no file of the run is anybody's to delete: a suspended attempt may wake up and commit its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import pyarrow.fs as pafs
+
+from etl.landing.facts import run_of_file
+from etl.landing.log import read_commit
+from etl.landing.table import TableAccess
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """Files deleted, and their bytes."""
+
+    files: int = 0
+    bytes: int = 0
+
+
+def sweep(target: TableAccess, run_id: str, versions: Collection[int]) -> Swept:
+    """Delete the run's files below the table's folder that no commit refers to.
+
+    versions: every version in which a commit of this run stands (its landing, its removal). The files of these and of
+    the newest snapshot stay, also those that were compacted away since: older versions can still be read. Where one of
+    the commits cannot be read any more, nothing is deleted: VACUUM finds such files in its time.
+
+    Raises:
+        RetriableFailure: the table cannot be read.
+        OSError: its folder cannot be listed. Files that cannot be deleted are passed over.
+    """
+    table = target.load()
+    if table is None or not versions:
+        return Swept()
+    store = target.location.open()
+    referenced: set[str] = set()
+    for version in versions:
+        commit = read_commit(store, version)
+        if commit is None or commit.told.get("run", commit.told.get("kseg")) != run_id:
+            return Swept()
+        referenced.update(file.path for file in commit.added)
+    referenced.update(target.paths(table))
+    files = size = 0
+    for info in _data_files(store.fs, store.root):
+        path = info.path[len(store.root) :].lstrip("/")
+        if run_of_file(path) != run_id or path in referenced:
+            continue
+        with contextlib.suppress(OSError):
+            store.fs.delete_file(info.path)
+            files += 1
+            size += info.size or 0
+    return Swept(files, size)
+
+
+def _data_files(fs: pafs.FileSystem, folder: str) -> list[pafs.FileInfo]:
+    """All files below a folder, without those that Delta keeps for itself (`_delta_log`, `_change_data` …)."""
+    found: list[pafs.FileInfo] = []
+    for info in fs.get_file_info(pafs.FileSelector(folder)):
+        if info.type == pafs.FileType.Directory:
+            # A partition folder may begin with an underscore, but then it has an equals sign.
+            if not info.base_name.startswith(("_", ".")) or "=" in info.base_name:
+                found += _data_files(fs, info.path)
+        elif info.type == pafs.FileType.File:
+            found.append(info)
+    return found

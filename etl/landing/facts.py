@@ -1,0 +1,104 @@
+"""What a task tells the driver: one row a fact, of a kind, with a JSON payload.
+
+Facts travel as the rows of the last `mapInArrow`, so that Spark itself drops those of attempts that did not win.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+FACTS = pa.schema(
+    [
+        pa.field("kind", pa.string()),
+        pa.field("task", pa.int32()),
+        pa.field("attempt", pa.int64()),
+        pa.field("payload", pa.string()),
+    ]
+)
+FACTS_DDL = "kind string, task int, attempt bigint, payload string"
+"""`FACTS` as Spark's `mapInArrow` wants it."""
+
+FILE = "file"
+ROWS_WRITTEN = "rows-written"
+
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_FILE_NAME = re.compile(r"part-\d{5}-(?P<run>.+)-(?P<task>\d+)-(?P<attempt>\d+)-[0-9a-f]{32}\.parquet")
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One thing that a task attempt tells. task: its number in the plan. attempt: unique in the Spark application."""
+
+    kind: str
+    task: int
+    attempt: int
+    payload: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class FileFact:
+    """A finished data file that no commit refers to yet.
+
+    table: where the table lies. path: relative to it, not encoded. size: bytes. rows: in the file.
+    partition_values: by the table's partition columns, in Delta's text form. stats: Delta's per-file statistics, JSON.
+    modified_ms: when it was finished, milliseconds since the epoch.
+    """
+
+    table: str
+    path: str
+    size: int
+    rows: int
+    partition_values: Mapping[str, str | None] = field(default_factory=dict)
+    stats: str = "{}"
+    modified_ms: int = 0
+
+    def fact(self, task: int, attempt: int) -> Fact:
+        return Fact(FILE, task, attempt, asdict(self))
+
+    @classmethod
+    def of(cls, fact: Fact) -> FileFact:
+        return cls(**fact.payload)
+
+
+def facts_batch(facts: Iterable[Fact]) -> pa.RecordBatch:
+    """Facts as Arrow rows with schema `FACTS`."""
+    rows = [
+        {"kind": f.kind, "task": f.task, "attempt": f.attempt, "payload": json.dumps(dict(f.payload), default=str)}
+        for f in facts
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=FACTS)
+
+
+def read_facts(rows: Iterable[Any]) -> Iterator[Fact]:
+    """The inverse of `facts_batch`: of Spark's collected rows, of dictionaries, or of Arrow tables' `to_pylist()`."""
+    for row in rows:
+        yield Fact(row["kind"], int(row["task"]), int(row["attempt"]), json.loads(row["payload"]))
+
+
+def files_of(facts: Iterable[Fact]) -> list[FileFact]:
+    """The files among the facts."""
+    return [FileFact.of(fact) for fact in facts if fact.kind == FILE]
+
+
+def file_name(run_id: str, number: int, task: int, attempt: int) -> str:
+    """A name that no other attempt can have and that tells whose file it is.
+
+    Raises:
+        ValueError: the run id has characters that a file name should not have.
+    """
+    if not _RUN_ID.fullmatch(run_id):
+        raise ValueError(f"not a run id: {run_id!r}")
+    return f"part-{number:05d}-{run_id}-{task}-{attempt}-{uuid.uuid4().hex}.parquet"
+
+
+def run_of_file(name: str) -> str | None:
+    """The run whose task wrote this file; None for files that others wrote."""
+    match = _FILE_NAME.fullmatch(name.rpartition("/")[2])
+    return match["run"] if match else None
