@@ -16,6 +16,7 @@ import base64
 import pickle
 import re
 import secrets
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -41,6 +42,8 @@ class Carrier:
     def pack(self, error: BaseException) -> CarriedError:
         """The error to raise in the worker. One that is none of ours, or cannot be pickled, becomes a `WorkerError`."""
         typed = error if isinstance(error, TYPED) else WorkerError(f"{type(error).__name__}: {error}")
+        # Causes are not pickled, notes are: the driver's traceback then shows where in the worker it happened.
+        typed.add_note("In the worker:\n" + "".join(traceback.format_exception(error)))
         try:
             pickled = pickle.dumps(typed)
             pickle.loads(pickled)

@@ -41,11 +41,13 @@ class TaskAttempt:
     """Who is writing: the task and Spark's attempt at it.
 
     attempt_id: unique in the Spark application; attempt_number: 0 for the first attempt at this task in its stage.
+    schema: of the rows, also where there are none.
     """
 
     task: RangeTask
     attempt_id: int
     attempt_number: int
+    schema: pa.Schema
 
 
 Write = Callable[[Iterator[pa.RecordBatch], TaskAttempt], Iterator[pa.RecordBatch]]
@@ -90,7 +92,7 @@ class _Plan:
             raise RuntimeError("this runs in a Spark task only")
         for batch in indexes:
             for index in batch.column(0).to_pylist():
-                yield TaskAttempt(self.tasks[index], context.taskAttemptId(), context.attemptNumber())
+                yield TaskAttempt(self.tasks[index], context.taskAttemptId(), context.attemptNumber(), self.schema)
 
 
 class _Reading:

@@ -35,7 +35,7 @@ def produce(kafka: Any) -> Callable[..., None]:
     def produce(topic: str, records: list[tuple[Any, ...]], **settings: Any) -> None:
         producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "linger.ms": 50, **settings})
         for partition, key, value, *rest in records:
-            headers, timestamp = (*rest, None, 0)[:2]
+            headers, timestamp = (*rest, *(None, 0)[len(rest) :])
             producer.produce(topic, partition=partition, key=key, value=value, headers=headers, timestamp=timestamp)
             producer.poll(0)
         assert producer.flush(30) == 0

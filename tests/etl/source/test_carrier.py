@@ -32,7 +32,7 @@ def test_an_error_arrives_as_what_it_is(error: Exception) -> None:
     with pytest.raises(type(error)) as caught, carrier.opening():
         raise through_spark(carrier.pack(error))
     assert str(caught.value) == str(error)
-    assert caught.value.__dict__ == error.__dict__
+    assert {**caught.value.__dict__, "__notes__": None} == {**error.__dict__, "__notes__": None}
     assert isinstance(caught.value.__cause__, RuntimeError)
 
 
@@ -41,6 +41,7 @@ def test_a_foreign_error_arrives_by_name() -> None:
     found = carrier.find(through_spark(carrier.pack(ZeroDivisionError("by zero"))))
     assert isinstance(found, WorkerError)
     assert str(found) == "ZeroDivisionError: by zero"
+    assert found.__notes__ == ["In the worker:\nZeroDivisionError: by zero\n"]
 
 
 def test_an_error_that_cannot_be_pickled_arrives_by_name() -> None:

@@ -1,0 +1,232 @@
+"""Tasks through real Spark workers: rows, outcomes that count once, results of a fused write, typed errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from client import ClientConfig
+from client.errors import UnknownTopic
+from etl.errors import ConfigurationError
+from etl.ranges import OffsetRange
+from etl.source.carrier import Carrier
+from etl.source.dataframe import TaskAttempt, fused, output_schema, rows
+from etl.source.errors import ArrowStepError, OffsetsLost, OutcomesDisagree, OutcomesIncomplete, WorkerError
+from etl.source.outcome import RangeOutcome
+from etl.source.outcomes import Outcomes, ReadProgress
+from etl.source.reader import DecodeOptions
+from etl.source.tasks import RangeTask, split
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+COUNT = 300
+
+
+@pytest.fixture(scope="module")
+def topic(kafka: Any, produce: Callable[..., None]) -> str:
+    """Two partitions of 300 records; every third has no headers, every fifth no value."""
+    name: str = kafka.topic(partitions=2, prefix="frames")
+    records = [
+        (p, f"k{n}".encode(), None if n % 5 == 0 else b"v" * n, None if n % 3 == 0 else [("h", b"1"), ("h", None)])
+        for n in range(COUNT)
+        for p in (0, 1)
+    ]
+    produce(name, records, **{"compression.type": "zstd"})
+    return name
+
+
+@pytest.fixture
+def tasks(topic: str) -> tuple[RangeTask, ...]:
+    return split([OffsetRange(topic, p, 0, COUNT) for p in (0, 1)], max_records=100)
+
+
+def test_rows_are_the_records(spark: Any, client_config: ClientConfig, tasks: tuple[RangeTask, ...]) -> None:
+    frame, outcomes = rows(spark, tasks, client_config, DecodeOptions(addresses=True, provenance=True))
+    found = frame.orderBy("partition", "offset").collect()
+    assert [(row.partition, row.offset) for row in found] == [(p, n) for p in (0, 1) for n in range(COUNT)]
+    for row in found:
+        assert row.value == (None if row.offset % 5 == 0 else b"v" * row.offset)
+        assert (row.headers is None) == (row.offset % 3 == 0)
+        assert (row._kseg_topic, row._kseg_partition, row._kseg_offset) == (row.topic, row.partition, row.offset)
+    told = outcomes.resolve()
+    assert [(o.index, o.data) for o in told] == [(task.index, 100) for task in tasks]
+    assert all(o.accounted for o in told)
+    assert outcomes.progress() == ReadProgress(6, 6, 2 * COUNT, sum(o.bytes for o in told))
+
+
+def test_attempts_that_agree_count_once(spark: Any, client_config: ClientConfig, tasks: tuple[RangeTask, ...]) -> None:
+    frame, outcomes = rows(spark, tasks, client_config, DecodeOptions())
+    assert frame.filter("offset >= 0").count() == 2 * COUNT
+    assert frame.groupBy("partition").count().collect()
+    assert sum(outcome.data for outcome in outcomes.resolve()) == 2 * COUNT
+
+
+def test_an_outcome_is_missing_until_its_rows_were_read(
+    spark: Any, client_config: ClientConfig, tasks: tuple[RangeTask, ...]
+) -> None:
+    frame, outcomes = rows(spark, tasks, client_config, DecodeOptions())
+    with pytest.raises(OutcomesIncomplete) as caught:
+        outcomes.resolve()
+    assert caught.value.retriable
+    assert caught.value.address == {"topic": tasks[0].topic, "partition": tasks[0].partition, "offset": 0}
+    assert len(frame.limit(5).collect()) == 5
+    with pytest.raises(OutcomesIncomplete):
+        outcomes.resolve()
+
+
+def test_attempts_that_disagree_are_refused() -> None:
+    task = RangeTask("orders", 1, 0, 10)
+    one = RangeOutcome(0, "orders", 1, 0, 10, data=10, waiting=0.1)
+
+    def told(other: RangeOutcome) -> Outcomes:
+        return Outcomes([task], SimpleNamespace(value={(0, 1): one, (0, 2): other}), Carrier())  # type: ignore[arg-type]
+
+    assert told(replace(one, waiting=5.0)).resolve() == (one,)
+    with pytest.raises(OutcomesDisagree) as caught:
+        told(replace(one, data=9, absent=1)).resolve()
+    assert caught.value.retriable
+    assert caught.value.address == {"topic": "orders", "partition": 1, "offset": 0}
+
+
+def test_no_tasks_no_rows(spark: Any, client_config: ClientConfig) -> None:
+    frame, outcomes = rows(spark, (), client_config, DecodeOptions(provenance=True))
+    assert frame.collect() == []
+    assert "batchBaseOffset" in frame.columns
+    assert outcomes.resolve() == ()
+    assert fused(spark, (), client_config, DecodeOptions(), (), None) == ()  # type: ignore[arg-type]
+
+
+def test_arrow_steps_run_before_rows_reach_spark(
+    spark: Any, client_config: ClientConfig, tasks: tuple[RangeTask, ...]
+) -> None:
+    def lengths(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch.select(["partition", "offset"]).append_column("length", pc.binary_length(batch.column("value")))
+
+    def long_ones(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch.filter(pc.greater_equal(batch.column("length"), 250))
+
+    frame, outcomes = rows(spark, tasks, client_config, DecodeOptions(), [lengths, long_ones])
+    assert output_schema(DecodeOptions(), [lengths]).names == frame.columns
+    assert sorted(row.length for row in frame.collect()) == sorted([n for n in range(250, COUNT) if n % 5] * 2)
+    told = outcomes.resolve()
+    assert sum(o.data for o in told) == 2 * COUNT
+    assert sum(o.rows_out or 0 for o in told) == 80
+
+
+def test_a_step_must_give_types_that_spark_has(spark: Any, client_config: ClientConfig) -> None:
+    def odd(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch.append_column("odd", pa.array([None] * batch.num_rows, pa.month_day_nano_interval()))
+
+    with pytest.raises(ConfigurationError, match="type that Spark does not have"):
+        rows(spark, (), client_config, DecodeOptions(), [odd])
+
+
+def test_errors_of_workers_arrive_typed(spark: Any, client_config: ClientConfig, topic: str) -> None:
+    def breaks(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch if not batch.num_rows else pa.RecordBatch.from_pylist([{"a": 1 // 0}])
+
+    (task,) = split([OffsetRange(topic, 1, 5, 10)])
+    frame, outcomes = rows(spark, [task], client_config, DecodeOptions(), [breaks])
+    with pytest.raises(ArrowStepError, match="ZeroDivisionError") as caught, outcomes.typed_errors():
+        frame.collect()
+    assert caught.value.address == {"topic": topic, "partition": 1, "offset": 5}
+
+    hasty = replace(client_config, default_api_timeout_ms=500)
+    frame, outcomes = rows(spark, [RangeTask("no-such-topic", 0, 0, 5)], hasty, DecodeOptions())
+    with pytest.raises(UnknownTopic), outcomes.typed_errors():
+        frame.collect()
+
+
+# -- reading, transforming and writing in one task
+
+
+def test_a_fused_write_gives_facts_and_outcomes(
+    spark: Any, client_config: ClientConfig, tasks: tuple[RangeTask, ...], tmp_path: Path
+) -> None:
+    import pyarrow.parquet as pq
+
+    folder = str(tmp_path)
+
+    def write(batches: Iterator[pa.RecordBatch], attempt: TaskAttempt) -> Iterator[pa.RecordBatch]:
+        import pyarrow.parquet as pq
+
+        table = pa.Table.from_batches(batches, attempt.schema)
+        name = f"{folder}/{attempt.task.index}-{attempt.attempt_id}.parquet"
+        pq.write_table(table, name)
+        for part in ("head", "tail"):
+            yield pa.RecordBatch.from_pylist([{"file": name, "rows": table.num_rows, "part": part}])
+
+    def some(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch.filter(pc.less(batch.column("offset"), 150))
+
+    seen: list[ReadProgress] = []
+    results = fused(spark, tasks, client_config, DecodeOptions(), [some], write, on_progress=seen.append)
+    assert [result.task for result in results] == list(tasks)
+    assert sum(result.outcome.data for result in results) == 2 * COUNT
+    assert sum(result.outcome.rows_out or 0 for result in results) == 300
+    assert [[f["part"] for batch in r.facts for f in batch.to_pylist()] for r in results] == [["head", "tail"]] * 6
+    for result in results:
+        fact = result.facts[0].to_pylist()[0]
+        assert fact["rows"] == result.outcome.rows_out
+        assert fact["file"].endswith(f"/{result.task.index}-{result.attempt_id}.parquet")
+    landed = pa.concat_tables(pq.read_table(path) for path in tmp_path.glob("*.parquet"))
+    assert sorted(landed.column("offset").to_pylist()) == sorted(list(range(150)) * 2)
+    assert seen[-1].tasks_done == seen[-1].tasks == 6
+    assert seen[-1].rows == 2 * COUNT
+
+
+def test_a_writer_that_leaves_rows_behind_fails(
+    spark: Any, client_config: ClientConfig, tasks: tuple[RangeTask, ...]
+) -> None:
+    def lazy(batches: Iterator[pa.RecordBatch], attempt: TaskAttempt) -> Iterator[pa.RecordBatch]:
+        return iter(())
+
+    with pytest.raises(WorkerError, match="has not been read to its end"):
+        fused(spark, tasks[:1], client_config, DecodeOptions(), (), lazy)
+
+
+def test_errors_of_a_fused_read_arrive_typed(spark: Any, client_config: ClientConfig, topic: str) -> None:
+    def write(batches: Iterator[pa.RecordBatch], attempt: TaskAttempt) -> Iterator[pa.RecordBatch]:
+        list(batches)
+        return iter(())
+
+    with pytest.raises(OffsetsLost) as caught:
+        fused(spark, [RangeTask(topic, 0, 1000, 1005)], client_config, DecodeOptions(), (), write)
+    assert (caught.value.first, caught.value.last, caught.value.reason) == (1000, 1005, "truncation")
+
+
+def test_tasks_must_be_numbered(spark: Any, client_config: ClientConfig) -> None:
+    with pytest.raises(ValueError, match="is number 0"):
+        rows(spark, [RangeTask("t", 0, 0, 1, index=3)], client_config, DecodeOptions())
+
+
+# -- retries need a session of their own: the tests' shared one fails at the first failure
+
+
+def test_a_task_that_is_killed_and_retried_counts_once(kafka: Any, topic: str, tmp_path: Path) -> None:
+    script = Path(__file__).with_name("retried_read.py")
+    arguments = [kafka.bootstrap_servers, topic, str(COUNT), str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, str(script), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert sorted(told["died"]) == ["fused-raise", "fused-sigkill", "rows-raise", "rows-sigkill"]
+    assert told["rows"] == told["rows_counted"] == 2 * COUNT
+    assert told["fused"] == told["fused_counted"] == 2 * COUNT
