@@ -16,7 +16,7 @@ import psutil
 from jobs.broker import jars
 from jobs.broker.errors import BrokerError
 from jobs.broker.java import REMEDY, find_java
-from jobs.broker.paths import cache_root
+from etl.cache import cache_root
 from jobs.broker.ports import free_ports
 
 Level = Literal["ok", "note", "missing"]

@@ -35,13 +35,13 @@ from importlib import resources
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from etl import cache as kseg_cache
 from jobs.broker.errors import JarsUnavailable
 from jobs.broker.java import Java, find_java
-from jobs.broker.paths import cache_root
 from jobs.broker.trust import trust_options
 
 KAFKA = "kafka-4.3.1"
-DELTA = "delta-4.4.0"
+DELTA = kseg_cache.DELTA
 
 Progress = Callable[[str, int, int], None]
 """Called with (set name, jars arrived, jars in all)."""
@@ -88,7 +88,7 @@ def locked_sets() -> Mapping[str, tuple[Jar, ...]]:
 
 def directory(name: str) -> Path:
     """Where a set's jars are kept, whether or not they are there yet."""
-    return cache_root() / "jars" / name
+    return kseg_cache.jar_folder(name)
 
 
 def present(name: str) -> bool:

@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from etl.cache import cache_root
 from jobs.broker.errors import JavaMissing
-from jobs.broker.paths import cache_root, write_atomically
+from jobs.broker.paths import write_atomically
 
 MINIMUM = 17
 REMEDY = (

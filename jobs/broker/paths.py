@@ -1,20 +1,10 @@
-"""Where things that can be fetched or made again are kept."""
+"""Files that other processes read while we write them."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
-
-
-def cache_root(environ: Mapping[str, str] = os.environ) -> Path:
-    """``$KSEG_CACHE``, else ``$XDG_CACHE_HOME/kseg``, else ``~/.cache/kseg``; not created here."""
-    if environ.get("KSEG_CACHE"):
-        return Path(environ["KSEG_CACHE"]).expanduser()
-    if environ.get("XDG_CACHE_HOME"):
-        return Path(environ["XDG_CACHE_HOME"]).expanduser() / "kseg"
-    return Path.home() / ".cache" / "kseg"
 
 
 def write_atomically(path: Path, text: str, *, mode: int = 0o644) -> None:

@@ -1,0 +1,24 @@
+"""Where jars are kept that Spark needs and pip does not bring. `jobs.broker.jars` fills the cache, sessions read it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+DELTA = "delta-4.4.0"
+"""The set of jars with which Spark itself reads and writes Delta tables."""
+
+
+def cache_root(environ: Mapping[str, str] = os.environ) -> Path:
+    """``$KSEG_CACHE``, else ``$XDG_CACHE_HOME/kseg``, else ``~/.cache/kseg``; not created here."""
+    if environ.get("KSEG_CACHE"):
+        return Path(environ["KSEG_CACHE"]).expanduser()
+    if environ.get("XDG_CACHE_HOME"):
+        return Path(environ["XDG_CACHE_HOME"]).expanduser() / "kseg"
+    return Path.home() / ".cache" / "kseg"
+
+
+def jar_folder(name: str) -> Path:
+    """Where a set's jars are kept, whether or not they are there yet."""
+    return cache_root() / "jars" / name
