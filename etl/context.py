@@ -85,12 +85,15 @@ class JobContext:
         """What the ledger knows of the job now."""
         return self.ledger.read(self.job.name) if self._ledger else JobState(job=self.job.name, ledger_id="")
 
-    def spark(self) -> SparkSession:
-        """The run's Spark session, opened when it is first asked for."""
+    def spark(self, *, delta: bool = False) -> SparkSession:
+        """The run's Spark session, opened when it is first asked for.
+
+        delta: Spark itself reads or writes Delta tables. A user's own steps may do so as well.
+        """
         if self._spark is None:
             self.progress.message("starting Spark")
             with self.stopwatch.phase("spark"):
-                self._spark = open_session(self.job)
+                self._spark = open_session(self.job, delta=delta or bool(self.job.frame_steps))
         return self._spark
 
     @property

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from importlib import resources
+from typing import TYPE_CHECKING, Any
 
+from etl.cache import DELTA, jar_folder
 from etl.config import Job
+from etl.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +29,7 @@ ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
 }
 
-DELTA = {
+DELTA_EXTENSIONS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
@@ -34,11 +37,12 @@ DELTA = {
 JAR_KEYS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
 
 
-def open_session(job: Job) -> SparkSession:
+def open_session(job: Job, *, delta: bool = False) -> SparkSession:
     """The session for this job.
 
     Under spark-submit the master and everything that was submitted stand; the job file fills in what is missing.
-    Delta's extensions are switched on where a jar with them can be there; direct landing does not need them.
+    delta: Spark itself has to read or write Delta tables. Its jars are those that the configuration names, else those
+    in the cache (`make setup`); direct landing does without, and starts faster so.
     """
     from pyspark.sql import SparkSession
 
@@ -46,16 +50,35 @@ def open_session(job: Job) -> SparkSession:
     builder = SparkSession.builder
     given = job.spark_conf()
     conf = dict(ALWAYS)
-    if any(key in given for key in JAR_KEYS):
-        # Spark fails at its first query when it is told of extensions whose jar it does not have.
-        conf |= DELTA
+    if delta:
+        conf |= DELTA_EXTENSIONS
+        if not submitted and not any(key in given for key in JAR_KEYS):
+            conf["spark.jars"] = ",".join(map(str, sorted(jar_folder(DELTA).glob("*.jar"))))
     if not submitted:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = builder.appName(f"kseg {job.name}").master(job.spark.master)
         if job.spark.master.startswith("local"):
             conf = LOCAL_DEFAULTS | conf
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+            quiet = f"-Dlog4j2.configurationFile={resources.files('etl').joinpath('log4j2.properties')}"
+            conf["spark.driver.extraJavaOptions"] = quiet
     for key, value in (conf | dict(given)).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel(given.get("spark.log.level", "ERROR"))
+    if delta:
+        _refuse_without_delta(session)
     return session
+
+
+def _refuse_without_delta(session: SparkSession) -> None:
+    jvm: Any = session._jvm
+    try:
+        loader = jvm.Thread.currentThread().getContextClassLoader()
+        jvm.java.lang.Class.forName("io.delta.tables.DeltaTable", False, loader)
+    except Exception as error:
+        raise ConfigurationError.of(
+            "spark.conf",
+            "Spark has to read or write Delta tables itself, and has no Delta jars",
+            "run `kseg doctor`, or name them: spark.jars.packages: io.delta:delta-spark_4.2_2.13:4.4.0",
+        ) from error

@@ -40,11 +40,15 @@ class TableColumns:
         """The columns inside a data file: those that are not partition columns."""
         return pa.schema([column for column in self.schema if column.name not in self.partition_by])
 
+    def in_table(self, name: str) -> str:
+        """The table's spelling of a sink column."""
+        return str(self.schema.field(self.names.index(name)).name)
+
     def address(self, sink: SinkSchema) -> AddressColumns | None:
         """The sink's address columns as the table spells them."""
         if sink.address is None:
             return None
-        return AddressColumns(*(self.schema.field(self.names.index(name)).name for name in sink.address))
+        return AddressColumns(*(self.in_table(name) for name in sink.address))
 
 
 def new_table(sink: SinkSchema, partition_by: Sequence[str], *, table: str) -> TableColumns:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pyarrow.fs as pafs
 
 from etl.landing.facts import run_of_file
-from etl.landing.log import read_commit
+from etl.landing.log import commits_back, read_commit
 from etl.landing.table import TableAccess
 
 
@@ -25,28 +25,30 @@ class Swept:
     bytes: int = 0
 
 
-def sweep(target: TableAccess, run_id: str, versions: Collection[int]) -> Swept:
+def sweep(target: TableAccess, run_id: str, versions: Collection[int] | None = None) -> Swept:
     """Delete the run's files below the table's folder that no commit refers to.
 
-    versions: every version in which a commit of this run stands (its landing, its removal). The files of these and of
-    the newest snapshot stay, also those that were compacted away since: older versions can still be read. Where one of
-    the commits cannot be read any more, nothing is deleted: VACUUM finds such files in its time.
+    versions: every version in which a commit of this run stands (its landing, its removal); None: the log is searched.
+    Their files and those of the newest snapshot stay, also those that were compacted away since: older versions can
+    still be read. Where a commit cannot be read any more, or none is found, nothing is deleted: VACUUM finds such files
+    in its time.
 
     Raises:
         RetriableFailure: the table cannot be read.
         OSError: its folder cannot be listed. Files that cannot be deleted are passed over.
     """
     table = target.load()
-    if table is None or not versions:
+    if table is None:
         return Swept()
     store = target.location.open()
-    referenced: set[str] = set()
-    for version in versions:
-        commit = read_commit(store, version)
-        if commit is None or commit.told.get("run", commit.told.get("kseg")) != run_id:
-            return Swept()
-        referenced.update(file.path for file in commit.added)
-    referenced.update(target.paths(table))
+    if versions is None:
+        commits = [commit for commit in commits_back(store, table.version()) if commit.run == run_id]
+    else:
+        read = [read_commit(store, version) for version in versions]
+        commits = [commit for commit in read if commit is not None and commit.run == run_id]
+    if not commits or (versions is not None and len(commits) < len(versions)):
+        return Swept()
+    referenced = {file.path for commit in commits for file in commit.added} | target.paths(table)
     files = size = 0
     for info in _data_files(store.fs, store.root):
         path = info.path[len(store.root) :].lstrip("/")

@@ -82,6 +82,12 @@ class Commit:
         return told if isinstance(told, Mapping) and "kseg" in told else {}
 
     @property
+    def run(self) -> str | None:
+        """The run of ours that made the commit."""
+        run = self.told.get("run", self.told.get("kseg"))
+        return run if isinstance(run, str) else None
+
+    @property
     def size(self) -> int:
         """Bytes of all files added."""
         return sum(file.size for file in self.added)

@@ -127,7 +127,7 @@ class StatsCollector:
         for path in sorted(counts, key=self._order.__getitem__):
             _put(nulls, path, counts[path])
         for leaf in self._leaves:
-            bounds = _footer_bounds(footer, leaf.column) if _has_bounds(leaf.kind) else None
+            bounds = _footer_bounds(footer, leaf) if _has_bounds(leaf.kind) else None
             if bounds is None:
                 continue
             low, high = lower_bound(bounds[0], leaf.kind), upper_bound(bounds[1], leaf.kind)
@@ -188,18 +188,20 @@ def _has_bounds(kind: pa.DataType) -> bool:
     )
 
 
-def _footer_bounds(footer: Any, column: int) -> tuple[Any, Any] | None:
+def _footer_bounds(footer: Any, leaf: _Leaf) -> tuple[Any, Any] | None:
     """Smallest and largest physical value over all row groups; None where a row group does not tell."""
-    low = high = None
+    found: list[Any] = []
     for number in range(footer.num_row_groups):
-        chunk = footer.row_group(number).column(column)
+        chunk = footer.row_group(number).column(leaf.column)
         stats = chunk.statistics
         if stats is not None and stats.has_min_max:
-            low = stats.min_raw if low is None else min(low, stats.min_raw)
-            high = stats.max_raw if high is None else max(high, stats.max_raw)
+            found += [stats.min_raw, stats.max_raw]
         elif stats is None or not stats.has_null_count or stats.null_count != chunk.num_values:
             return None
-    return None if low is None else (low, high)
+    if pa.types.is_decimal(leaf.kind):
+        # Two's complement: negative ones would be the largest as bytes.
+        found = [int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else raw for raw in found]
+    return (min(found), max(found)) if found else None
 
 
 # --- bounds ----------------------------------------------------------------------------------------------------------
@@ -210,7 +212,7 @@ def lower_bound(raw: Any, kind: pa.DataType) -> Any:
     types = pa.types
     if types.is_timestamp(kind):
         return _millis(raw // 1000, kind)
-    if isinstance(raw, bytes) and not types.is_decimal(kind):
+    if isinstance(raw, bytes):
         text = _decoded(raw)
         return None if text is None else text[:STRING_PREFIX]
     return _plain(raw, kind)
@@ -221,7 +223,7 @@ def upper_bound(raw: Any, kind: pa.DataType) -> Any:
     types = pa.types
     if types.is_timestamp(kind):
         return _millis(-(-raw // 1000), kind)
-    if isinstance(raw, bytes) and not types.is_decimal(kind):
+    if isinstance(raw, bytes):
         text = _decoded(raw)
         return None if text is None else truncate_max(text)
     return _plain(raw, kind)
@@ -272,8 +274,7 @@ def _plain(raw: Any, kind: pa.DataType) -> Any:
         except OverflowError:
             return None
     if types.is_decimal(kind):
-        unscaled = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else raw
-        return Decimal((int(unscaled < 0), tuple(int(d) for d in str(abs(unscaled))), -kind.scale))
+        return Decimal((int(raw < 0), tuple(int(digit) for digit in str(abs(raw))), -kind.scale))
     if types.is_floating(kind):
         return raw if math.isfinite(raw) else None
     return raw
