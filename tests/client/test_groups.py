@@ -10,7 +10,15 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from client import CommittedOffset, TopicPartition, commit_offsets, describe_group, list_groups
+from client import (
+    CommittedOffset,
+    TopicPartition,
+    Transaction,
+    commit_offsets,
+    committed_offsets,
+    describe_group,
+    list_groups,
+)
 from client.groups import GroupDescription, GroupMember
 from client.protocol import ErrorCode
 from client.protocol.messages import (
@@ -87,6 +95,20 @@ def test_live_members_are_described(cluster: Any, kafka: Any, group: str, join: 
     left = describe_group(cluster, group)
     assert (left.type, left.state, left.members) == (protocol, "Empty", ())
     assert not left.has_members
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_broker_takes_a_transactional_commit_for_a_group_with_members(
+    cluster: Any, kafka: Any, group: str, join: Join, protocol: str
+):
+    """Why whoever commits has to look at the group's members: nobody else does."""
+    tp = TopicPartition(kafka.topic(), 0)
+    join(group, tp.topic, protocol)
+    with Transaction(cluster, group) as transaction:
+        transaction.begin()
+        transaction.commit_offsets(group, {tp: CommittedOffset(0, -1, "over their heads")})
+        transaction.commit()
+    assert committed_offsets(cluster, group, [tp])[tp].metadata == "over their heads"
 
 
 def consumer_answer(code: int) -> Callable[[Any], ConsumerGroupDescribeResponse]:

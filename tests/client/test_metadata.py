@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from client import CommittedOffset, commit_offsets
 from client.errors import AuthorizationFailed, LeaderNotAvailable, UnknownTopic
 from client.metadata import (
     Broker,
@@ -164,3 +165,9 @@ def test_the_real_broker_tells_topics_ids_and_leaders(cluster: Any, kafka: Any):
     assert sorted(metadata.topics[name].partitions) == [0, 1, 2]
     assert not metadata.topics[name].is_internal
     assert name in cluster.metadata(None).topics
+
+
+def test_internal_topics_are_told_apart(cluster: Any, kafka: Any):
+    commit_offsets(cluster, "internal", {TopicPartition(kafka.topic(), 0): CommittedOffset(0)})
+    topics = cluster.metadata(None).topics
+    assert {name for name, found in topics.items() if found.is_internal} >= {"__consumer_offsets"}

@@ -38,6 +38,9 @@ from client.transactions import Transaction
 from segment_reader.encode import Record
 
 
+SOME_ID = uuid.UUID(int=7)
+
+
 @pytest.fixture
 def group() -> str:
     return f"group-{uuid.uuid4()}"
@@ -179,6 +182,8 @@ def test_pending_offsets_are_waited_for(cluster: Any, connect: Any, kafka: Any, 
     transaction = Transaction(cluster, f"tx-{uuid.uuid4()}")
     transaction.begin()
     transaction.commit_offsets(group, {tp: CommittedOffset(6)})
+    first = f"first-{group}"
+    transaction.commit_offsets(first, {tp: CommittedOffset(6)})
 
     impatient = connect(kafka.bootstrap_servers, default_api_timeout_ms=500)
     with pytest.raises(KafkaError) as caught:
@@ -186,12 +191,14 @@ def test_pending_offsets_are_waited_for(cluster: Any, connect: Any, kafka: Any, 
     assert caught.value.code == ErrorCode.UNSTABLE_OFFSET_COMMIT
     assert caught.value.retriable
     assert committed_offsets(impatient, group, [tp], require_stable=False)[tp].offset == 2
+    assert committed_offsets(cluster, first) == {}  # asked for all, a broker leaves a pending first commit out
     transaction.commit()
     assert committed_offsets(cluster, group, [tp])[tp].offset == 6
+    assert committed_offsets(cluster, first, [tp])[tp].offset == 6
 
 
-def plain_commit(fake: Any, connect: Any, highest: int) -> Any:
-    fake.add_topic("t", [1])
+def plain_commit(fake: Any, connect: Any, highest: int, topic_id: uuid.UUID = SOME_ID) -> Any:
+    fake.add_topic("t", [1], topic_id=topic_id)
     fake.ranges[OffsetCommitRequest.KEY] = (2, highest)
 
     def committed(seen: Any) -> OffsetCommitResponse:
@@ -229,7 +236,8 @@ def test_a_plain_commit_names_no_generation_and_carries_the_leader_epoch(fake: A
 def test_a_commit_names_the_topic_by_id_where_it_is_known_and_else_by_name(fake: Any, connect: Any, fakes: Any):
     assert plain_commit(fake, connect, 10).request.topics[0].topic_id == fakes.TOPIC_ID
     other = fakes.start()
-    other.add_topic("t", [1], topic_id=uuid.UUID(int=0))
+    by_name = plain_commit(other, connect, 10, uuid.UUID(int=0))
+    assert (by_name.version, by_name.request.topics[0].name) == (9, "t")
 
     def fetched(seen: Any) -> OffsetFetchResponse:
         return OffsetFetchResponse(groups=[OffsetFetchResponse.OffsetFetchResponseGroup(group_id="g")])

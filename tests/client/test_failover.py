@@ -1,0 +1,84 @@
+"""Three real brokers, of which leaders and coordinators die: reads and commits go on."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from client import (
+    LATEST,
+    CommittedOffset,
+    NewTopic,
+    PartitionReader,
+    TopicPartition,
+    Transaction,
+    committed_offsets,
+    create_topics,
+    describe_group,
+    describe_log_dirs,
+    list_groups,
+    list_offsets,
+)
+from client.producer import Producer
+from jobs.broker import EmbeddedKafka
+from segment_reader.batch import next_offset
+from segment_reader.encode import Record
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[EmbeddedKafka]:
+    sooner = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}  # a dead broker is noticed
+    with EmbeddedKafka(nodes=3, heap="256m", config=sooner) as brokers:
+        yield brokers
+        for node in brokers.pids:  # a clean stop would wait for the quorum that is not there any more
+            brokers.kill(node)
+
+
+def test_reads_and_commits_go_on_when_a_leader_dies(three: EmbeddedKafka, connect: Any):
+    cluster = connect(three.bootstrap_servers)
+    topic, group = "failover", f"group-{uuid.uuid4()}"
+    create_topics(cluster, [NewTopic(topic, partitions=6, replication_factor=3)])
+    partitions = [TopicPartition(topic, number) for number in range(6)]
+    Producer(cluster).send(
+        {tp: [Record(value=b"v" * 100, timestamp=int(time.time() * 1000))] * 50 for tp in partitions}
+    )
+
+    metadata = cluster.metadata([topic])
+    leaders = {tp: metadata.topics[topic].partitions[tp.partition].leader_id for tp in partitions}
+    assert len(metadata.brokers) == 3
+    assert set(leaders.values()) == {1, 2, 3}
+    assert {folder.broker for folder in describe_log_dirs(cluster, partitions)} == {1, 2, 3}
+    assert set(list_offsets(cluster, dict.fromkeys(partitions, LATEST), isolation_level="read_committed")) == {
+        *partitions
+    }
+
+    readers = {tp: PartitionReader(cluster, tp, isolation_level="read_committed", max_bytes=1) for tp in partitions}
+    for reader in readers.values():
+        reader.request(0)
+        assert next_offset(reader.response().records, 0) == 50
+    Producer(cluster).send({tp: [Record(value=b"w", timestamp=int(time.time() * 1000))] for tp in partitions})
+    with Transaction(cluster, "failover") as transaction:
+        transaction.begin()
+        transaction.commit_offsets(group, dict.fromkeys(partitions, CommittedOffset(50, 0)))
+
+        victim = leaders[partitions[0]]
+        three.kill(victim)
+        for tp, reader in readers.items():
+            reader.request(50, last=True)
+            offset = 50
+            while offset == 50:  # a new leader may answer before its high watermark has caught up
+                offset = next_offset(reader.response().records, 50)
+                if offset == 50:
+                    reader.request(50, last=True)
+            assert offset == 51, tp
+        transaction.commit()
+    assert committed_offsets(cluster, group, partitions) == dict.fromkeys(partitions, CommittedOffset(50, 0))
+    after = cluster.metadata([topic], refresh=True).topics[topic].partitions
+    assert victim not in {partition.leader_id for partition in after.values()}
+    assert after[0].leader_epoch > 0
+    assert describe_group(cluster, group).state == "Empty"
+    assert group in {listed.group for listed in list_groups(cluster)}
