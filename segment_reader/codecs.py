@@ -195,23 +195,14 @@ def _with_header_checksum(frame: bytes | memoryview, covered: bytes) -> bytes:
 
 
 def _xxh32(data: bytes) -> int:
-    """xxHash-32 with seed 0 of at most 18 bytes, which is all that a frame header has."""
+    """xxHash-32 with seed 0 of less than 16 bytes: a descriptor has at most 14."""
     p1, p2, p3, p4, p5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
     mask = 0xFFFFFFFF
 
     def rotate(value: int, bits: int) -> int:
         return (value << bits | value >> (32 - bits)) & mask
 
-    at = 0
-    if len(data) >= 16:
-        lanes = [(p1 + p2) & mask, p2, 0, -p1 & mask]
-        for i in range(4):
-            word = int.from_bytes(data[4 * i : 4 * i + 4], "little")
-            lanes[i] = rotate((lanes[i] + word * p2) & mask, 13) * p1 & mask
-        h, at = sum(rotate(lane, bits) for lane, bits in zip(lanes, (1, 7, 12, 18), strict=True)), 16
-    else:
-        h = p5
-    h = (h + len(data)) & mask
+    h, at = (p5 + len(data)) & mask, 0
     while at + 4 <= len(data):
         h = rotate((h + int.from_bytes(data[at : at + 4], "little") * p3) & mask, 17) * p4 & mask
         at += 4

@@ -1,0 +1,111 @@
+"""Codecs as other clients write them, and caps on what they unpack to."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from typing import Any
+
+import cramjam
+import lz4.frame
+import pytest
+import zstandard
+
+from segment_reader import codecs
+from segment_reader.codecs import GZIP, LZ4, SNAPPY, ZSTD, CodecFault
+from segment_reader.errors import Fault
+
+TEXT = b"some text that repeats, " * 9000 + os.urandom(50_000)
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+@pytest.mark.parametrize("codec", range(5))
+@pytest.mark.parametrize("data", [b"", b"a", TEXT, TEXT * 20])
+def test_what_is_packed_unpacks(codec: int, magic: int, data: bytes) -> None:
+    assert bytes(codecs.decompress(codec, codecs.compress(codec, data, magic=magic), magic=magic)) == data
+
+
+def test_kafka_pythons_framing_is_read_and_written(kafka_python: Any) -> None:
+    theirs = kafka_python.codec
+    for number, pack, unpack in (
+        (GZIP, theirs.gzip_encode, theirs.gzip_decode),
+        (SNAPPY, theirs.snappy_encode, theirs.snappy_decode),
+        (LZ4, theirs.lz4_encode, theirs.lz4_decode),
+        (ZSTD, theirs.zstd_encode, theirs.zstd_decode),
+    ):
+        assert bytes(codecs.decompress(number, pack(TEXT))) == TEXT
+        assert bytes(unpack(codecs.compress(number, TEXT))) == TEXT
+
+
+def test_several_members_and_frames_are_joined() -> None:
+    assert codecs.decompress(GZIP, gzip.compress(b"one") + gzip.compress(b"two")) == b"onetwo"
+    sized = zstandard.compress(b"one")
+    unsized = zstandard.ZstdCompressor(write_content_size=False).compress(b"two")
+    for frames in (sized + unsized, unsized + sized, sized + sized, unsized + unsized):
+        assert len(codecs.decompress(ZSTD, frames)) == 6
+
+
+def test_snappy_comes_framed_or_raw() -> None:
+    assert bytes(codecs.decompress(SNAPPY, bytes(cramjam.snappy.compress_raw(TEXT)))) == TEXT
+    assert codecs.compress(SNAPPY, TEXT).startswith(b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01")
+
+
+def test_old_header_checksum_of_lz4_is_written_for_magic_0_and_not_minded() -> None:
+    old, right = codecs.compress(LZ4, TEXT, magic=0), codecs.compress(LZ4, TEXT)
+    assert [i for i, (a, b) in enumerate(zip(old, right, strict=True)) if a != b] == [6]
+    assert bytes(codecs.decompress(LZ4, right, magic=0)) == TEXT
+    with pytest.raises(CodecFault):
+        codecs.decompress(LZ4, old, magic=1)
+
+
+@pytest.mark.parametrize("size", [True, False])
+def test_lz4_checksum_is_set_right_whatever_the_descriptor_holds(size: bool) -> None:
+    for linked in (True, False):
+        frame = bytearray(lz4.frame.compress(TEXT, store_size=size, block_linked=linked, content_checksum=True))
+        end = 14 if size else 6
+        frame[end] ^= 0x55
+        assert bytes(codecs.decompress(LZ4, bytes(frame), magic=0)) == TEXT
+
+
+def test_known_values_of_the_hash() -> None:
+    assert codecs._xxh32(b"") == 0x02CC5D05
+    assert codecs._xxh32(b"abc") == 0x32D153FF
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+def test_cap_is_exact_for_what_kafka_writes(codec: int) -> None:
+    packed = codecs.compress(codec, TEXT)
+    assert len(codecs.decompress(codec, packed, limit=len(TEXT))) == len(TEXT)
+    with pytest.raises(CodecFault) as caught:
+        codecs.decompress(codec, packed, limit=len(TEXT) - 1)
+    assert caught.value.fault is Fault.TOO_LARGE
+
+
+def test_a_size_that_is_a_lie_allocates_nothing() -> None:
+    huge = (1 << 40).to_bytes(8, "little")
+    frame = bytearray(lz4.frame.compress(b"tiny", store_size=True))
+    frame[6:14] = huge
+    for codec, data in (
+        (LZ4, codecs._with_header_checksum(frame, bytes(frame[4:14]))),
+        (SNAPPY, b"\xff\xff\xff\xff\x0f" + b"tiny"),
+        (ZSTD, b"\x28\xb5\x2f\xfd\xe0" + huge + b"\x01\x00\x00"),
+    ):
+        with pytest.raises(CodecFault) as caught:
+            codecs.decompress(codec, data)
+        assert caught.value.fault is Fault.TOO_LARGE
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+def test_every_cut_is_found_or_gives_less(codec: int) -> None:
+    packed = codecs.compress(codec, TEXT)
+    whole, at = {16}, 16  # framed snappy has no end: after any block it may be over
+    while codec == SNAPPY and at < len(packed):
+        at += 4 + int.from_bytes(packed[at : at + 4], "big")
+        whole.add(at)
+    for cut in {*range(0, len(packed), 997), *whole} - {len(packed)}:
+        if codec == SNAPPY and cut in whole:
+            assert TEXT.startswith(bytes(codecs.decompress(codec, packed[:cut])))
+            continue
+        with pytest.raises(CodecFault) as caught:
+            codecs.decompress(codec, packed[:cut])
+        assert caught.value.fault is Fault.DECOMPRESS
