@@ -37,7 +37,6 @@ from client.protocol.messages import (
 from client.transactions import Transaction
 from segment_reader.encode import Record
 
-
 SOME_ID = uuid.UUID(int=7)
 
 
