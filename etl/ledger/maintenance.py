@@ -13,6 +13,7 @@ leases, unfinished runs, and which backfills have run.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -81,8 +82,9 @@ def retain(ledger: Ledger, job: str, *, keep: timedelta = KEEP, now: datetime | 
         if cut < old[0].entry.sequence:
             return False
         folded = [row.entry for row in rows if row.entry.sequence <= cut]
-        summary = summarise(JobState(job=job, ledger_id=ledger.id), folded, before)
         kept = [row for row in rows if row.entry.sequence > cut]
+        later = {row.entry.event.chain for row in kept}
+        summary = summarise(JobState(job=job, ledger_id=ledger.id), folded, before, later=later)
         first = codec.Row(Entry(Summary(state=summary), summary.updated_at or before, cut), 0, 1, f"summary-{cut}")
         try:
             write_deltalake(
@@ -100,8 +102,11 @@ def retain(ledger: Ledger, job: str, *, keep: timedelta = KEEP, now: datetime | 
     return True
 
 
-def summarise(initial: JobState, entries: list[Entry], before: datetime) -> JobState:
-    """The state that these events add up to, with runs that ended before that time reduced to what a planner asks."""
+def summarise(initial: JobState, entries: Sequence[Entry], before: datetime, *, later: Collection[str]) -> JobState:
+    """The state that these events add up to, with runs that ended before that time reduced to what a planner asks.
+
+    later: chains of the events that will follow. Their leases have to stay, for those events stand under them.
+    """
     state = fold(initial, entries)
     runs: dict[str, RunState] = {}
     archive = state.archive
@@ -114,13 +119,11 @@ def summarise(initial: JobState, entries: list[Entry], before: datetime) -> JobS
         else:
             # Its name may be asked for again, however late: a backfill that has finished does nothing the second time.
             runs[run.run_id] = _reduced(run)
-    # A lease that is over says nothing; only where its chain may go on must attempts count on.
-    over = {
-        chain
+    leases = {
+        chain: lease
         for chain, lease in state.leases.items()
-        if chain in runs and runs[chain].archived and lease.until < before
+        if chain in later or not (chain in runs and runs[chain].archived and lease.until < before)
     }
-    leases = {chain: lease for chain, lease in state.leases.items() if chain not in over}
     return replace(state, runs=runs, leases=leases, archive=archive)
 
 

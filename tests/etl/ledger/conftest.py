@@ -122,7 +122,7 @@ def ledger(tmp_path):
 
 @pytest.fixture
 def worker():
-    """Start `worker.py` as a process of its own: `worker("hold", path, …)`; whatever still runs is killed at the end."""
+    """Start `worker.py` as a process: `worker("hold", path, …)`; what still runs in the end is killed."""
     running = []
 
     def start(*args):
