@@ -23,9 +23,10 @@ def abandon_run(context: JobContext, lease: Lease, run: RunState, reason: str) -
     removed: list[TableReport] = []
     for table in run.plan.tables:
         lease.check()
-        if run.plan.tables[table] is None and context.target(table).state() is None:
+        access = context.targets.access(table)
+        if run.plan.tables[table] is None and (access is None or access.state() is None):
             continue  # nobody came as far as making it; an attempt that still does is stopped by its lease's number
-        after = context.target(table).remove_run(RunCommit(run.run_id, run.plan.app_id, run.plan.app_version))
+        after = context.targets.remove_run(table, RunCommit(run.run_id, run.plan.app_id, run.plan.app_version))
         tables[table] = after.after
         removed.append(TableReport(table, after.version, after.removed))
     lease.transition(lambda _: [ev.Abandoned(run_id=run.run_id, tables=tables, reason=reason)])

@@ -8,7 +8,7 @@ A filter in the transform is legal, so rows into it and rows out of it are recor
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from client import Cluster
@@ -95,6 +95,18 @@ def rows_fault(written: Mapping[str, int], commits: Mapping[str, ev.TableCommit]
     return None
 
 
+def differing_accounts(first: Reading, again: Reading, ranges: Collection[ev.PlannedRange]) -> str | None:
+    """Where a second reading of these ranges found something else than the first; None where it did not."""
+    before = {(a.topic, a.partition, a.start): a.counts for a in first.accounts}
+    wanted = {(r.topic, r.partition, r.start) for r in ranges}
+    for account in again.accounts:
+        key = account.topic, account.partition, account.start
+        if key in wanted and before[key] != account.counts:
+            told = f"{account.tp} [{account.start}, {account.end}) held {before[key]}"
+            return f"{told}, and {account.counts} as it was landed"
+    return None
+
+
 def failed(plan: ev.RunPlan, fault: str, equation: ev.Equation) -> Refused:
     """The refusal that a failed account ends in."""
     gap = equation == "offsets" and "compaction" in fault
@@ -107,8 +119,3 @@ def failed(plan: ev.RunPlan, fault: str, equation: ev.Equation) -> Refused:
         f"`kseg repair --abandon {plan.run_id}` removes its rows",
         run=plan.run_id,
     )
-
-
-def tell_ranges(accounts: Sequence[ev.RangeAccount]) -> ev.RangeCounts:
-    """All accounts added up."""
-    return sum((account.counts for account in accounts), ev.RangeCounts())

@@ -13,8 +13,6 @@ from etl.config import Job
 from etl.drift import GroupView
 from etl.errors import Refused
 from etl.group_commit import refuse_live_group
-from etl.landing.delta import DeltaTarget
-from etl.ledger import events as ev
 from etl.ledger.lease import Lease, acquire
 from etl.ledger.state import JobState
 from etl.ledger.store import Ledger
@@ -23,6 +21,7 @@ from etl.progress import NULL_PROGRESS, Progress
 from etl.report import Stopwatch
 from etl.session import open_session
 from etl.snapshot import SourceSnapshot, take_snapshot
+from etl.targets import Targets, is_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -93,7 +92,7 @@ class JobContext:
         if self._spark is None:
             self.progress.message("starting Spark")
             with self.stopwatch.phase("spark"):
-                self._spark = open_session(self.job, delta=delta or bool(self.job.frame_steps))
+                self._spark = open_session(self.job, delta=delta or self._spark_meets_delta)
         return self._spark
 
     @property
@@ -134,9 +133,17 @@ class JobContext:
         offsets = committed_offsets(self.cluster, self.job.group, list(partitions))
         return GroupView(self.job.group, offsets, watched=self.commits_offsets, accept=accept)
 
-    def target(self, table: str) -> DeltaTarget:
-        """The Delta table that stands behind a target's path."""
-        return DeltaTarget(table)
+    @property
+    def _spark_meets_delta(self) -> bool:
+        """Known before any table is looked at; a session cannot be given its jars later."""
+        sink = self.job.sink
+        names = any(is_name(str(target)) for target in sink.targets.values())
+        return names or bool(self.job.frame_steps or sink.cluster_by)
+
+    @property
+    def targets(self) -> Targets:
+        """The job's target tables."""
+        return Targets(self.job, lambda: self.spark(delta=True))
 
     def see(self, state: JobState, *, accept_group_offsets: bool = False) -> Seen:
         """Brokers, tables and group as they are now, with the tables' histories checked against the ledger.
@@ -146,32 +153,10 @@ class JobContext:
         """
         snapshot = self.snapshot()
         tables = {str(self.job.sink.target(topic)) for topic in snapshot.topics}
-        states = {table: self.check_table(table, state) for table in sorted(tables)}
+        states = {table: self.targets.check(table, state.tables.get(table)) for table in sorted(tables)}
         group = self.group_view(snapshot.partitions, accept=accept_group_offsets)
         return Seen(self.job, snapshot, states, group)
-
-    def check_table(self, table: str, state: JobState) -> ev.TableState | None:
-        """The table as it is, if it is what the ledger knows; None where there is none and there should be none."""
-        target = self.target(table)
-        known = state.tables.get(table)
-        now = target.state()
-        if known is None:
-            return now
-        refuse_incidents(target, known)
-        return now
 
     def draft(self, seen: Seen, state: JobState, lease: Lease) -> Draft:
         """A plan's draft whose events are written under the lease."""
         return Draft(seen, state, lease.sign)
-
-
-def refuse_incidents(target: DeltaTarget, recorded: ev.TableState) -> None:
-    """Raises Refused where something happened to a table that the ledger must not go on over."""
-    for incident in target.incidents_since(recorded):
-        raise Refused(
-            incident.code,
-            incident.message,
-            remedy="restore what the ledger knows, or give the job a new ledger to land everything again",
-            table=str(target.location),
-            version=incident.version,
-        )

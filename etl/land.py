@@ -8,20 +8,23 @@ their counts alone. Files of attempts that did not land are swept once a commit 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
-from etl.accounting import Reading, account_for, failed, offsets_fault, rows_fault
-from etl.context import JobContext, refuse_incidents
-from etl.landing.delta import DeltaTarget, RunCommit
+from etl.accounting import Reading, account_for, differing_accounts, failed, offsets_fault, rows_fault
+from etl.context import JobContext
+from etl.landing.cleanup import sweep
+from etl.landing.delta import Landed, RunCommit
 from etl.landing.facts import FileFact
 from etl.landing.removal import OfAddresses, Removal
 from etl.landing.schema import SinkSchema
+from etl.landing.spark_writer import project
 from etl.landing.table import ReadyTable
 from etl.ledger import events as ev
 from etl.ledger.lease import Lease
 from etl.ledger.state import RunState
-from etl.passes import Passes
+from etl.passes import Passes, Written
 
 
 def land_and_account(context: JobContext, lease: Lease, run: RunState) -> None:
@@ -50,89 +53,107 @@ class _Landing:
             self._find_earlier_commits()
             todo = [table for table in self.plan.tables if table not in self.commits]
             passes = Passes(context, self.plan)
-            sink, ready = self._prepare(passes, todo)
-            by_spark = [table for table in ready if self._target(table).spark_reasons()]
+            by_spark = [table for table in todo if context.targets.by_spark(table)]
+            context.spark(delta=bool(by_spark))
+            # Spark's writer commits what it has just read, so its tables' account is checked on a pass of its own.
             counted = passes.count([*self.commits, *by_spark])
-            written = passes.write(sink, {t: r for t, r in ready.items() if t not in by_spark}) if sink else None
-        outcomes = [*counted.outcomes, *(written.outcomes if written else ())]
-        reading = account_for(self.plan, outcomes, context.cluster)
-        self._check_offsets(reading)
-        for table, files in (written.files if written else {}).items():
-            assert sink is not None
-            self._commit(table, files, ready[table], sink)
-        for table in by_spark:
-            raise NotImplementedError(table)
-        self._account(reading, {table: _rows(files) for table, files in (written.files if written else {}).items()})
+            sink = passes.sink_schema(context.spark()) if todo else None
+            ready = self._prepare(sink, [table for table in todo if table not in by_spark])
+            written = passes.write(sink, ready) if sink else Written()
+            reading = account_for(self.plan, [*counted.outcomes, *written.outcomes], context.cluster)
+            self._check_offsets(reading)
+            for table, files in written.files.items():
+                self._commit(table, files, ready[table], sink)
+            for table in by_spark:
+                self._land_by_spark(table, passes, sink, reading)
+        self._account(reading, {table: sum(file.rows for file in files) for table, files in written.files.items()})
 
     # --- before the first commit
 
     def _find_earlier_commits(self) -> None:
         """Commits of attempts that did not live to write them down."""
+        targets = self.context.targets
         for table in self.plan.tables:
-            if table in self.commits:
-                continue
-            target = self._target(table)
-            if (target.transaction_version(self.plan.app_id) or 0) >= self.plan.app_version:
+            if table in self.commits or targets.by_spark(table):
+                continue  # Spark's own write looks for them itself
+            if targets.transaction_version(table, self.plan.app_id) >= self.plan.app_version:
                 # Found by its app transaction, or refused as a later one: this call commits nothing.
-                self._landed(table, target.commit((), self._run_commit(table)).commit)
+                self._landed(table, targets.delta(table).commit((), self._run_commit(table)).commit)
 
-    def _prepare(self, passes: Passes, todo: list[str]) -> tuple[SinkSchema | None, dict[str, ReadyTable]]:
-        if not todo:
-            return None, {}
-        job = self.context.job
-        sink = passes.sink_schema(self.context.spark())
+    def _prepare(self, sink: SinkSchema | None, tables: Sequence[str]) -> dict[str, ReadyTable]:
+        if sink is None:
+            return {}
+        job, targets = self.context.job, self.context.targets
         ready = {}
-        for table in todo:
-            target, planned = self._target(table), self.plan.tables[table]
-            if planned is not None:
-                refuse_incidents(target, planned)
-            ready[table] = target.ensure(
+        for table in tables:
+            targets.check(table, self.plan.tables[table])
+            ready[table] = targets.delta(table).ensure(
                 sink,
                 partition_by=job.sink.partition_by,
                 merge_schema=job.sink.merge_schema,
                 run_id=self.plan.run_id,
             )
-        return sink, ready
+        return ready
 
     def _check_offsets(self, reading: Reading) -> None:
         fault = offsets_fault(reading, self.context.job.source.on_gap)
         if fault is None:
             return
-        event = ev.AccountFailed(
-            run_id=self.plan.run_id,
-            equation="offsets",
-            reason=fault,
-            ranges=reading.accounts,
-            rows_in=reading.rows_in,
-            gaps=reading.gaps,
-        )
-        self.lease.transition(lambda _: [event])
-        raise failed(self.plan, fault, "offsets")
+        self._fail("offsets", fault, reading)
 
     # --- commits
 
-    def _commit(self, table: str, files: list[FileFact], ready: ReadyTable, sink: SinkSchema) -> None:
+    def _commit(self, table: str, files: list[FileFact], ready: ReadyTable, sink: SinkSchema | None) -> None:
         self.lease.check()
         self.context.observe(f"land:{table}:before")
-        outcome = self._target(table).commit(
+        outcome = self.context.targets.delta(table).commit(
             files,
             self._run_commit(table),
             expected=self.plan.tables[table] or ready.state,
             columns=ready.columns,
-            remove=self._removal(table, ready, sink),
+            remove=self._removal(table, sink, ready),
         )
         self.context.observe(f"land:{table}:committed")
         self._landed(table, outcome.commit)
         self.context.observe(f"land:{table}:after")
 
-    def _removal(self, table: str, ready: ReadyTable, sink: SinkSchema) -> Removal | None:
+    def _land_by_spark(self, table: str, passes: Passes, sink: SinkSchema | None, reading: Reading) -> None:
+        """One table by Spark's writer, which reads the ranges again: they must hold what the account was made of."""
+        assert sink is not None
+        job, context = self.context.job, self.context
+        target = context.targets.spark(table)
+        frame, outcomes = passes.frame(context.spark(delta=True), [table])
+        context.targets.check(table, self.plan.tables[table])
+        made = target.ensure(frame, sink, partition_by=job.sink.partition_by, cluster_by=job.sink.cluster_by)
+        self.lease.check()
+        context.observe(f"land:{table}:before")
+        with outcomes.typed_errors():
+            outcome = target.land(
+                project(frame, sink, self.plan.run_id),
+                self._run_commit(table),
+                expected=self.plan.tables[table] or made,
+                merge_schema=job.sink.merge_schema,
+                remove=self._removal(table, sink),
+            )
+        context.observe(f"land:{table}:committed")
+        self._landed(table, outcome.commit)
+        context.observe(f"land:{table}:after")
+        if isinstance(outcome, Landed):
+            again = account_for(self.plan, outcomes.resolve(), context.cluster)
+            fault = differing_accounts(reading, again, {r for r in self.plan.ranges if r.table == table})
+            if fault is not None:
+                self._fail("rows", fault, reading)
+
+    def _removal(self, table: str, sink: SinkSchema | None, ready: ReadyTable | None = None) -> Removal | None:
         if self.plan.mode != "backfill-replace":
             return None
-        assert sink.address is not None
+        assert sink is not None and sink.address is not None  # noqa: PT018
         topics = {r.topic for r in self.plan.ranges if r.table == table}
         offsets = {tp: offsets for tp, offsets in self.plan.offsets().items() if tp.topic in topics}
-        names = type(sink.address)(*(ready.columns.in_table(name) for name in sink.address))
-        return OfAddresses(names, offsets)
+        address = sink.address
+        if ready is not None:
+            address = type(address)(*(ready.columns.in_table(name) for name in address))
+        return OfAddresses(address, offsets)
 
     def _landed(self, table: str, commit: ev.TableCommit) -> None:
         """Write a durable commit down, then sweep the files of attempts that did not make it."""
@@ -140,17 +161,14 @@ class _Landing:
         self.lease.transition(lambda _: [event])
         self.commits[table] = commit
         if commit.found or self.lease.attempt > 1:
-            from etl.landing.cleanup import sweep
-
-            sweep(self._target(table), self.plan.run_id)
+            access = self.context.targets.access(table)
+            if access is not None:
+                sweep(access, self.plan.run_id)
 
     def _run_commit(self, table: str) -> RunCommit:
         ranges = [[r.topic, r.partition, r.start, r.end] for r in self.plan.ranges if r.table == table]
         facts = {"job": self.context.job.name, "ledger": self.context.ledger.id, "mode": self.plan.mode}
         return RunCommit(self.plan.run_id, self.plan.app_id, self.plan.app_version, {**facts, "ranges": ranges})
-
-    def _target(self, table: str) -> DeltaTarget:
-        return self.context.target(table)
 
     # --- after the last commit
 
@@ -161,16 +179,7 @@ class _Landing:
             rows_out = sum(commit.rows for commit in self.commits.values())
             fault = rows_fault({t: rows for t, rows in written.items() if not self.commits[t].found}, self.commits)
             if fault is not None:
-                failure = ev.AccountFailed(
-                    run_id=self.plan.run_id,
-                    equation="rows",
-                    reason=fault,
-                    ranges=reading.accounts,
-                    rows_in=reading.rows_in,
-                    rows_out=rows_out,
-                )
-                self.lease.transition(lambda _: [failure])
-                raise failed(self.plan, fault, "rows")
+                self._fail("rows", fault, reading, rows_out)
             accounted = ev.Accounted(
                 run_id=self.plan.run_id,
                 ranges=reading.accounts,
@@ -181,6 +190,16 @@ class _Landing:
             self.lease.transition(lambda _: [accounted])
             self.context.observe("account:after")
 
-
-def _rows(files: list[FileFact]) -> int:
-    return sum(file.rows for file in files)
+    def _fail(self, equation: ev.Equation, fault: str, reading: Reading, rows_out: int | None = None) -> NoReturn:
+        """Write the failed account down, where it stays until somebody clears it, and refuse."""
+        event = ev.AccountFailed(
+            run_id=self.plan.run_id,
+            equation=equation,
+            reason=fault,
+            ranges=reading.accounts,
+            rows_in=reading.rows_in,
+            rows_out=rows_out,
+            gaps=reading.gaps,
+        )
+        self.lease.transition(lambda _: [event])
+        raise failed(self.plan, fault, equation)

@@ -12,7 +12,7 @@ ran twice counts once (`etl.source.dataframe`).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -60,7 +60,6 @@ def decode_options(job: Job) -> DecodeOptions:
         # Without a transform nothing can touch a row's own address.
         addresses=bool(job.transform),
         on_data_loss=job.source.on_data_loss,
-        limits=TO_JVM if job.frame_steps else Limits(),
     )
 
 
@@ -111,7 +110,8 @@ class Passes:
 
     def frame(self, spark: SparkSession, tables: Collection[str]) -> tuple[DataFrame, Outcomes]:
         """The rows of these tables after the whole transform, as a DataFrame that has not been computed."""
-        source, outcomes = rows(spark, self._tasks(spark, tables), self._client, self.options, self.steps)
+        options = replace(self.options, limits=TO_JVM)
+        source, outcomes = rows(spark, self._tasks(spark, tables), self._client, options, self.steps)
         return apply_steps(source, self.job.frame_steps), outcomes
 
     def write(self, sink: SinkSchema, tables: Mapping[str, ReadyTable]) -> Written:
@@ -145,7 +145,7 @@ class Passes:
     def _written(
         self, outcomes: tuple[RangeOutcome, ...], facts: list[Fact], tables: Mapping[str, ReadyTable]
     ) -> Written:
-        by_place = {str(self.context.target(table).location): table for table in tables}
+        by_place = {str(self.context.targets.delta(table).location): table for table in tables}
         files: dict[str, list[FileFact]] = {table: [] for table in tables}
         for file in files_of(facts):
             files[by_place[file.table]].append(file)
@@ -158,7 +158,7 @@ class Passes:
             run_id=self.plan.run_id,
             sink=sink,
             tables=tuple(
-                TableWrite(self.context.target(table).location, ready.columns, ready.stats)
+                TableWrite(self.context.targets.delta(table).location, ready.columns, ready.stats)
                 for table, ready in tables.items()
             ),
             routes={topic: numbers[table] for topic, table in topics.items() if table} if len(tables) > 1 else None,

@@ -149,7 +149,7 @@ def _take_up(context: JobContext, lease: Lease) -> RunState | None:
 def _stands_in_a_table(context: JobContext, run: RunState) -> bool:
     """Whether an attempt landed without living to write it down."""
     app_id, version = run.plan.app_id, run.plan.app_version
-    return any((context.target(table).transaction_version(app_id) or 0) >= version for table in run.plan.tables)
+    return any(context.targets.transaction_version(table, app_id) >= version for table in run.plan.tables)
 
 
 def _clear_or_refuse(context: JobContext, lease: Lease, run: RunState) -> None:

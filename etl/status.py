@@ -11,6 +11,7 @@ from etl.context import JobContext
 from etl.drift import ledger_of
 from etl.errors import KsegError
 from etl.ledger.state import JobState, RunState
+from etl.targets import is_name
 
 RUNS_SHOWN = 10
 
@@ -175,11 +176,13 @@ def _partitions(context: JobContext, state: JobState) -> list[PartitionLine]:
 
 def _table(context: JobContext, state: JobState, table: str) -> TableLine:
     known = state.tables.get(table)
-    problem = None
+    now, problem = None, None
+    if is_name(table):
+        return TableLine(table, None, known.version if known else None, None, "in a catalog: only Spark can look at it")
     try:
-        now = context.check_table(table, state)
+        now = context.targets.check(table, known)
     except KsegError as error:
-        now, problem = context.target(table).state(), str(error)
+        now, problem = context.targets.delta(table).state(), str(error)
     return TableLine(
         path=table,
         version=now.version if now else None,

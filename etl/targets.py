@@ -1,0 +1,86 @@
+"""A job's target tables, and who commits to each: delta-rs wherever the table allows it, else Spark's own writer.
+
+A target is a path or URI, or a name in a catalog; a name has no slash. Catalog tables, tables to be clustered, and
+tables with features that delta-rs cannot honour (`etl.landing.features`) are Spark's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from etl.config import Job
+from etl.errors import Refused
+from etl.landing.delta import DeltaTarget, RunCommit
+from etl.landing.spark_writer import SparkTarget
+from etl.landing.table import TableAccess
+from etl.ledger import events as ev
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Targets:
+    """The tables of one job. `spark` gives a session that reads and writes Delta; it is asked for only when needed."""
+
+    def __init__(self, job: Job, spark: Callable[[], SparkSession]) -> None:
+        self._job, self._spark = job, spark
+
+    def by_spark(self, table: str) -> bool:
+        """Whether Spark has to make the commits of this table."""
+        if is_name(table):
+            return True
+        reasons = self.delta(table).spark_reasons()
+        return bool(reasons) or (bool(self._job.sink.cluster_by) and self.delta(table).state() is None)
+
+    def delta(self, table: str) -> DeltaTarget:
+        """A table at a path, as delta-rs commits to it."""
+        return DeltaTarget(table)
+
+    def spark(self, table: str) -> SparkTarget:
+        """A table as Spark commits to it."""
+        single = self._job.sink.single_driver
+        if is_name(table):
+            return SparkTarget(self._spark(), table=table, single_driver=single)
+        return SparkTarget(self._spark(), path=table, single_driver=single)
+
+    def access(self, table: str) -> TableAccess | None:
+        """The table's log, to look at; None where a catalog knows no such table."""
+        return self.spark(table).access() if is_name(table) else self.delta(table)
+
+    def check(self, table: str, known: ev.TableState | None) -> ev.TableState | None:
+        """The table as it is now, if nothing happened to it since the ledger saw it; None: there is none, rightly.
+
+        Raises:
+            Refused: it is gone, another one, or was restored, replaced, overwritten or truncated.
+        """
+        access = self.access(table)
+        if known is None:
+            return access.state() if access is not None else None
+        if access is None:
+            raise Refused("table-missing", "rows have landed in a table that is not there any more", table=table)
+        for incident in access.incidents_since(known):
+            raise Refused(
+                incident.code,
+                incident.message,
+                remedy="restore what the ledger knows, or give the job a new ledger to land everything again",
+                table=table,
+                version=incident.version,
+            )
+        return access.state()
+
+    def transaction_version(self, table: str, app_id: str) -> int:
+        """The version of an app's last transaction in the table, 0 where it has none."""
+        access = self.access(table)
+        return (access.transaction_version(app_id) or 0) if access is not None else 0
+
+    def remove_run(self, table: str, run: RunCommit) -> ev.TableCommit:
+        """Remove a run's rows and take its app transaction (`DeltaTarget.remove_run`)."""
+        if self.by_spark(table):
+            return self.spark(table).remove_run(run)
+        return self.delta(table).remove_run(run)
+
+
+def is_name(table: str) -> bool:
+    """Whether a target is a name in a catalog, not a path."""
+    return "/" not in table
