@@ -137,6 +137,8 @@ class Ledger:
             Refused: as in `read`.
             anything that decide raises.
         """
+        if not job:
+            raise ValueError("a job needs a name: Delta keeps an empty partition value as null")
         began = time.monotonic()
         doing = f"write to the job {job}"
         tries = 0
@@ -150,6 +152,12 @@ class Ledger:
                     state = self._state(table, known)
                     if mine is not None and self._wrote(table, job, *mine):
                         return state
+            except RetriableFailure as error:
+                if mine is None:
+                    raise
+                # Whether the last commit is there is still open: neither done nor to be done again.
+                failure = error
+            else:
                 mine = None
                 events = tuple(decide(state))
                 if not events:
@@ -157,17 +165,13 @@ class Ledger:
                 sequence, name = state.sequence + 1, secrets.token_hex(8)
                 rows = codec.transition_rows(events, datetime.now(UTC), sequence, name)
                 after = fold(state, [row.entry for row in rows])
-                # From here on an error does not tell whether the commit is there: look before deciding again.
-                mine = sequence, name
-                with self.errors(doing):
-                    self._commit(table, job, sequence, codec.encode(job, rows))
-                return self._remember(replace(after, version=table.version()))
-            except CommitFailedError as error:
-                failure = error
-            except RetriableFailure as error:
-                if mine is None:
-                    raise
-                failure = error
+                try:
+                    with self.errors(doing):
+                        self._commit(table, job, sequence, codec.encode(job, rows))
+                    return self._remember(replace(after, version=table.version()))
+                except (CommitFailedError, RetriableFailure) as error:
+                    # Neither tells for sure that the commit is not there: look before deciding again.
+                    mine, failure = (sequence, name), error
             tries += 1
             # Full jitter: writers that collided once must not meet again in step.
             pause = random.uniform(0, min(0.5, 0.005 * 2 ** min(tries, 7)))
