@@ -83,7 +83,7 @@ class _Backfill:
 
     def decide(self, draft: Draft) -> ev.RunPlan | None:
         """Plan the run in a draft; None where there is nothing to land."""
-        draft.check_and_pin()
+        draft.check_and_pin(moves_offsets=self.request.commit_offsets)
         asked = self._asked(draft)
         if self.request.mode == "missing":
             wanted = {tp: self._missing(draft.state, tp, offsets) for tp, offsets in asked.items()}

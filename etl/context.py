@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from client import Cluster, TopicPartition
+from client.errors import UnknownTopic
 from client.offsets import committed_offsets
 from etl.config import Job
 from etl.drift import GroupView
-from etl.errors import Refused
+from etl.errors import ConfigurationError, Refused
 from etl.group_commit import refuse_live_group
 from etl.ledger.lease import Lease, acquire
 from etl.ledger.state import JobState
@@ -114,8 +115,29 @@ class JobContext:
         return lease
 
     def snapshot(self) -> SourceSnapshot:
-        """Ask the brokers where the job's partitions stand."""
-        return take_snapshot(self.cluster, self.job)
+        """Ask the brokers where the job's partitions stand.
+
+        Raises:
+            Refused: `topic-missing`, where the ledger knows the topic.
+            ConfigurationError: the job names a topic or partition that the cluster does not have.
+        """
+        try:
+            return take_snapshot(self.cluster, self.job)
+        except UnknownTopic as error:
+            if error.topic in self.read_state().topics:
+                raise Refused(
+                    "topic-missing",
+                    "the topic that this ledger is about is not in the cluster any more",
+                    remedy="check bootstrap.servers; a topic that was deleted leaves its rows and its ledger behind",
+                    topic=error.topic,
+                    partition=error.partition,
+                ) from error
+            told = error.topic or "?" if error.partition is None else f"{error.topic}:{error.partition}"
+            raise ConfigurationError.of(
+                "source",
+                f"the cluster has no topic {told}",
+                "kseg never creates topics; check the name and the cluster",
+            ) from error
 
     def refuse_live_group(self) -> None:
         """Raises Refused where the group whose offsets are to be committed has live members."""
@@ -153,6 +175,9 @@ class JobContext:
         """
         snapshot = self.snapshot()
         tables = {str(self.job.sink.target(topic)) for topic in snapshot.topics}
+        if not state.bases and not accept_group_offsets:
+            for table in sorted(tables):
+                self.targets.refuse_other_ledger(table, state.ledger_id)
         states = {table: self.targets.check(table, state.tables.get(table)) for table in sorted(tables)}
         group = self.group_view(snapshot.partitions, accept=accept_group_offsets)
         return Seen(self.job, snapshot, states, group)

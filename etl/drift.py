@@ -56,8 +56,11 @@ class GroupView:
         return found is not None and found.offset >= 0
 
 
-def reconcile(view: GroupView, state: JobState) -> list[ev.Event]:
+def reconcile(view: GroupView, state: JobState, *, moves_offsets: bool) -> list[ev.Event]:
     """The events that accepted offsets make; none where group and ledger agree.
+
+    moves_offsets: the run will commit the group's offsets. One that will not need not mind where somebody has put them;
+    that the ledger is lost or too old concerns it all the same.
 
     Raises:
         Refused: `ledger-older` or `group-offsets-differ`, naming every partition that differs.
@@ -77,9 +80,9 @@ def reconcile(view: GroupView, state: JobState) -> list[ev.Event]:
                 differing[tp] = found
             continue
         known = state.group_offsets(view.group).get(tp)
-        if known is not None and (known.offset, known.metadata) == (found.offset, found.metadata or ""):
-            continue
-        differing[tp] = found
+        accepted = known is not None and (known.offset, known.metadata) == (found.offset, found.metadata or "")
+        if moves_offsets and not accepted:
+            differing[tp] = found
     if not differing:
         return []
     if not view.accept:

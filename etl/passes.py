@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 TO_JVM = Limits(max_rows=8_000)
 """Batches that cross to the JVM: 4,000 to 10,000 rows are the fastest there."""
 
+WORTH_A_TASK = 50_000
+"""Offsets below which a range is not cut for the sake of idle cores: each task writes a file of its own."""
+
 
 @dataclass(slots=True)
 class Written:
@@ -69,7 +72,7 @@ def tasks_for(job: Job, plan: ev.RunPlan, tables: Collection[str], parallelism: 
     return split(
         ranges,
         max_records=job.source.max_records_per_task,
-        min_tasks=min(parallelism, sum(r.length for r in ranges)) or 1,
+        min_tasks=max(1, min(parallelism, sum(r.length for r in ranges) // WORTH_A_TASK)),
         topic_ids={name: topic.topic_id for name, topic in plan.topics.items()},
     )
 

@@ -74,15 +74,17 @@ class Draft:
         self.state = fold(self.state, [Entry(event, datetime.now(UTC), self.state.sequence) for event in stamped])
         self.events += stamped
 
-    def check_and_pin(self) -> None:
+    def check_and_pin(self, *, moves_offsets: bool) -> None:
         """What every kind of run does first: identity, the group's offsets, and bases of new partitions.
+
+        moves_offsets: the run ends with a commit of the group's offsets.
 
         Raises:
             Refused: source, group or ledger do not agree.
         """
         check_source(self.seen.snapshot, self.state)
         if self.seen.group is not None:
-            self.add(*reconcile(self.seen.group, self.state))
+            self.add(*reconcile(self.seen.group, self.state, moves_offsets=moves_offsets))
         self.add(*self._bases())
 
     def _bases(self) -> list[ev.Event]:
@@ -189,7 +191,7 @@ def plan_incremental(draft: Draft, run_id: str) -> ev.RunPlan | None:
     Raises:
         Refused: source, group or ledger do not agree, or records were lost.
     """
-    draft.check_and_pin()
+    draft.check_and_pin(moves_offsets=True)
     wanted = incremental_ranges(draft)
     if not wanted:
         return None

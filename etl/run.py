@@ -11,16 +11,20 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Literal
 
+from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
+
+from client.errors import KafkaError
 from etl.abandon import abandon_run
 from etl.config import Job
 from etl.context import JobContext, Observer
-from etl.errors import KsegError, Refused
+from etl.errors import AnotherRunActive, KsegError, Refused
 from etl.group_commit import as_events, commit_frontier
 from etl.held_back import held_back
 from etl.identity import check_epochs, check_source
 from etl.land import land_and_account
 from etl.ledger import events as ev
 from etl.ledger.lease import Lease
+from etl.ledger.maintenance import maintain
 from etl.ledger.state import JobState, RunState
 from etl.plan import Draft, plan_incremental
 from etl.progress import Progress
@@ -191,10 +195,10 @@ def execute(context: JobContext, lease: Lease, run_id: str) -> RunReport:
     """Carry a planned run out from wherever it stands, to its end."""
     run = context.read_state().runs[run_id]
     if run.accounted is None:
-        land_and_account(context, lease, run)
+        _persist(context, lambda: land_and_account(context, lease, context.read_state().runs[run_id]))
         run = context.read_state().runs[run_id]
     if run.plan.commit_offsets and run.offsets_committed is None:
-        _commit(context, lease, run)
+        _persist(context, lambda: _commit(context, lease, run))
     context.observe("finish:before")
     state = lease.transition(lambda _: [ev.Finished(run_id=run_id, seconds=context.stopwatch.seconds())])
     context.observe("finish:after")
@@ -203,7 +207,35 @@ def execute(context: JobContext, lease: Lease, run_id: str) -> RunReport:
     report.group = _group_report(context, run.offsets_committed)
     report.held_back = held_back(context.cluster, run.plan.held_back)
     report.seconds = context.stopwatch.seconds()
+    maintain(context.ledger, context.job.name)
     return report
+
+
+def _persist(context: JobContext, step: Callable[[], None]) -> None:
+    """Do a step, and do it again after failures that may pass, until the run's deadline.
+
+    What an attempt has done already the next one finds in ledger and tables, as a new process would.
+    """
+
+    def tell(state: RetryCallState) -> None:
+        failure = state.outcome.exception() if state.outcome is not None else None
+        pause = state.next_action.sleep if state.next_action is not None else 0
+        context.progress.message(f"trying again in {pause:.0f} s: {failure}")
+
+    left = context.job.run.deadline.total_seconds() - context.stopwatch.seconds()["total"]
+    Retrying(
+        retry=retry_if_exception(_may_pass),
+        wait=wait_random_exponential(multiplier=1, min=1, max=60),
+        stop=stop_after_delay(max(left, 0)),
+        before_sleep=tell,
+        reraise=True,
+    )(step)
+
+
+def _may_pass(failure: BaseException) -> bool:
+    if isinstance(failure, AnotherRunActive) or not isinstance(failure, KsegError | KafkaError):
+        return False
+    return failure.retriable
 
 
 def _commit(context: JobContext, lease: Lease, run: RunState) -> None:

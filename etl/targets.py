@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from etl.config import Job
 from etl.errors import Refused
 from etl.landing.delta import DeltaTarget, RunCommit
+from etl.landing.log import commits_back
 from etl.landing.spark_writer import SparkTarget
 from etl.landing.table import TableAccess
 from etl.ledger import events as ev
@@ -68,6 +69,27 @@ class Targets:
                 version=incident.version,
             )
         return access.state()
+
+    def refuse_other_ledger(self, table: str, ledger_id: str) -> None:
+        """For a job's first run in a ledger: the table may hold what the job landed with another one, now lost.
+
+        Raises:
+            Refused: `ledger-lost`. Starting over would land those rows again.
+        """
+        access = self.access(table)
+        state = access.state() if access is not None else None
+        if access is None or state is None:
+            return
+        for commit in commits_back(access.location.open(), state.version):
+            other = str(commit.told.get("ledger") or ledger_id)
+            if commit.told.get("job") == self._job.name and other != ledger_id:
+                raise Refused(
+                    "ledger-lost",
+                    f"version {commit.version} of the table was landed by this job with another ledger ({other})",
+                    remedy="point `ledger:` at that ledger; or go on from the group's offsets with a new one: "
+                    "--accept-group-offsets. Rows that landed after the last commit would then land again",
+                    table=table,
+                )
 
     def transaction_version(self, table: str, app_id: str) -> int:
         """The version of an app's last transaction in the table, 0 where it has none."""
