@@ -13,10 +13,10 @@ from typing import Literal
 
 import psutil
 
+from etl.cache import cache_root
 from jobs.broker import jars
 from jobs.broker.errors import BrokerError
 from jobs.broker.java import REMEDY, find_java
-from etl.cache import cache_root
 from jobs.broker.ports import free_ports
 
 Level = Literal["ok", "note", "missing"]

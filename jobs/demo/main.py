@@ -1,0 +1,185 @@
+"""The demo: a real Kafka, a topic that is hard on purpose, the job twice, and an independent reader who checks it all.
+
+Everything it leaves lies in ``demo-output/``: the job file, the Delta table, the ledger. The broker is gone at the end,
+also after Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from etl.errors import KsegError
+from jobs.broker import EmbeddedKafka, jars
+from jobs.broker.java import use_java
+from jobs.demo import show
+from jobs.demo.group import PartitionState, partition_states
+from jobs.demo.hard_topic import HardTopic
+from jobs.demo.runner import RunFailed, ingest, write_job
+from jobs.demo.verify import Comparison, compare, read_topic
+from jobs.setup import fetch_jars
+
+GROUP = "demo-etl"
+ROUNDS = 2
+
+Told = Callable[[int], None]
+
+
+@dataclass
+class Totals:
+    """What the demo's last line says."""
+
+    rows: int = 0
+    aborted: int = 0
+    control: int = 0
+    runs: int = 0
+    ends: dict[int, int] = field(default_factory=dict)
+
+    def add(self, report: Mapping[str, Any]) -> None:
+        """Count one run's report in."""
+        counts = report["counts"]
+        self.rows += counts["records"]
+        self.aborted += counts["aborted"]
+        self.control += counts["control"]
+        self.runs += 1
+        for found in report["ranges"]:
+            self.ends[found["partition"]] = max(self.ends.get(found["partition"], 0), found["end"])
+
+
+@click.command()
+@click.option("--dir", "directory", default="demo-output", show_default=True, type=click.Path(path_type=Path))
+@click.option("--scale", default=1.0, show_default=True, help="Times as many records.")
+def main(directory: Path, scale: float) -> None:
+    """Run a real job on a real Kafka, from nothing to a verified Delta table."""
+    console = Console(highlight=False)
+    try:
+        run(directory, scale, console)
+    except KeyboardInterrupt:
+        console.print("demo: interrupted; nothing runs any more")
+        sys.exit(130)
+    except (KsegError, RunFailed) as error:
+        remedy = getattr(error, "remedy", None)
+        console.print(f"demo: FAILED {error}" + (f"\n{remedy}" if remedy else ""), markup=False)
+        sys.exit(1)
+
+
+def run(directory: Path, scale: float, console: Console) -> None:
+    """The whole demo. Raises KsegError, RunFailed; exits with 1 where table and topic differ."""
+    began = time.monotonic()
+    use_java()
+    fetch_jars(jars.KAFKA)
+    job = _fresh(directory) / "demo.yaml"
+    totals = Totals()
+    with _bars(console) as bars:
+        started = bars.spin("Starting Kafka")
+        kafka = EmbeddedKafka()
+        with kafka:
+            bars.done(started, f"Kafka {kafka.version} on {kafka.bootstrap_servers}")
+            with HardTopic(kafka.bootstrap_servers, scale=scale) as topic:
+                topic.create()
+                write_job(job, bootstrap_servers=kafka.bootstrap_servers, topic=topic.name, group=GROUP)
+                for number in range(1, ROUNDS + 1):
+                    told = bars.count(f"Round {number}: producing", topic.round_size)
+                    written = topic.write_round(told)
+                    bars.pause()
+                    console.print(show.written(number, written))
+                    report = ingest(job)
+                    totals.add(report)
+                    show.run(console, number, report)
+                    bars.resume()
+                states = partition_states(kafka.bootstrap_servers, GROUP, topic.name, topic.partitions)
+                table, comparison = _verify(kafka.bootstrap_servers, topic.name, directory, totals, bars)
+    show.first_rows(console, table)
+    show.group(console, GROUP, states)
+    show.held_back(console, report)
+    _finish(console, directory, totals, states, comparison, time.monotonic() - began)
+
+
+def _verify(servers: str, topic: str, directory: Path, totals: Totals, bars: Bars) -> tuple[Any, Comparison]:
+    from deltalake import DeltaTable
+
+    table = DeltaTable(str(directory / "lake" / topic)).to_pyarrow_table()
+    told = bars.count("Verifying with librdkafka", totals.rows)
+    return table, compare(read_topic(servers, topic, totals.ends, told), table)
+
+
+def _finish(
+    console: Console,
+    directory: Path,
+    totals: Totals,
+    states: list[PartitionState],
+    comparison: Comparison,
+    seconds: float,
+) -> None:
+    faults = list(comparison.faults)
+    faults += [
+        f"partition {state.partition}: the group stands at {state.committed}, the ranges end at {end}"
+        for state in states
+        if state.committed != (end := totals.ends.get(state.partition, 0))
+    ]
+    if comparison.verified != totals.rows:
+        faults.append(f"{totals.rows} rows were landed, {comparison.verified} verified")
+    for fault in faults:
+        console.print(f"demo: {fault}", markup=False, soft_wrap=True)
+    places = f"the table is in {directory / 'lake'}, the job in {directory / 'demo.yaml'}"
+    console.print(f"{seconds:.0f} s in all; {places}", style="dim", soft_wrap=True)
+    counts = f"rows={totals.rows} aborted={totals.aborted} control={totals.control} runs={totals.runs}"
+    console.print(f"demo: {'FAILED' if faults else 'OK'} {counts} verified={comparison.verified}", soft_wrap=True)
+    if faults:
+        sys.exit(1)
+
+
+def _fresh(directory: Path) -> Path:
+    """The output directory without an earlier demo's results; what else lies there stays."""
+    shutil.rmtree(directory / "lake", ignore_errors=True)
+    (directory / "demo.yaml").unlink(missing_ok=True)
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory
+
+
+class Bars:
+    """The demo's progress bars; they stand still while a run shows its own."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def spin(self, text: str) -> Any:
+        return self._progress.add_task(text, total=None)
+
+    def done(self, task: Any, text: str) -> None:
+        self._progress.update(task, description=text, total=1, completed=1)
+
+    def count(self, text: str, total: int) -> Told:
+        task = self._progress.add_task(text, total=total)
+        return lambda amount: self._progress.advance(task, amount)
+
+    def pause(self) -> None:
+        self._progress.stop()
+        for task in list(self._progress.task_ids):
+            self._progress.remove_task(task)
+
+    def resume(self) -> None:
+        self._progress.start()
+
+
+@contextmanager
+def _bars(console: Console) -> Iterator[Bars]:
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console) as progress:
+        yield Bars(progress)

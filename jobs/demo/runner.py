@@ -1,0 +1,89 @@
+"""Run the real command, ``kseg ingest``, as a user would: a process of its own, its JSON read, its exit code obeyed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+JOB = """version: 1
+name: demo
+kafka:
+  bootstrap.servers: "{bootstrap_servers}"
+source:
+  topics: [{topic}]
+  isolation_level: read_committed
+  starting_offsets: earliest
+  max_records_per_task: 50000
+sink:
+  path: ./lake/{topic}
+group: {group}
+ledger: ./lake/_kseg_ledger
+spark:
+  master: "local[2]"
+"""
+
+
+class RunFailed(Exception):
+    """``kseg ingest`` ended with another exit code than 0; its own words were printed already."""
+
+    def __init__(self, exit_code: int, told: str) -> None:
+        super().__init__(f"kseg ingest ended with exit code {exit_code}: {told}")
+        self.exit_code = exit_code
+
+
+def write_job(path: Path, *, bootstrap_servers: str, topic: str, group: str) -> None:
+    """Write the demo's job file, which is one that a user could have written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(JOB.format(bootstrap_servers=bootstrap_servers, topic=topic, group=group))
+
+
+def ingest(job: Path) -> dict[str, Any]:
+    """One run of a job; returns what ``--json`` printed. Raises RunFailed.
+
+    Its progress goes to this process's standard error. When this process is interrupted, the run and all that it
+    started (Spark's JVM, the Python workers) are ended before the interruption goes on.
+    """
+    command = [sys.executable, "-m", "jobs.cli", "ingest", str(job), "--json"]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    family = _family(process.pid)
+    try:
+        out, _ = process.communicate()
+    except BaseException:
+        family = _family(process.pid) or family
+        _end(process, family)
+        raise
+    if process.returncode != 0:
+        raise RunFailed(process.returncode, _error_of(out))
+    told: dict[str, Any] = json.loads(out)
+    return told
+
+
+def _error_of(out: str) -> str:
+    try:
+        return str(json.loads(out)["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return out.strip() or "it printed nothing"
+
+
+def _family(pid: int) -> list[psutil.Process]:
+    try:
+        parent = psutil.Process(pid)
+        return [parent, *parent.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _end(process: subprocess.Popen[str], family: list[psutil.Process]) -> None:
+    if process.poll() is None:
+        os.kill(process.pid, signal.SIGTERM)
+    _, alive = psutil.wait_procs(family, timeout=10)
+    for left in alive:
+        left.kill()
+    psutil.wait_procs(alive, timeout=10)

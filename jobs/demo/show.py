@@ -1,0 +1,100 @@
+"""The demo's tables on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from jobs.demo.group import PartitionState
+from jobs.demo.hard_topic import Written
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_ROWS = 8
+_WIDTHS = {"timestamp": 23, "key": 14, "value": 34, "headers": 28}
+
+
+def written(number: int, total: Written) -> str:
+    """One line on what stands in the topic after a round."""
+    return (
+        f"Round {number}: {total.records:,} records stand in the topic: {total.committed:,} committed, "
+        f"{total.aborted:,} aborted, {total.open:,} in a transaction left open, {total.behind_open:,} behind it"
+    )
+
+
+def run(console: Console, number: int, report: Mapping[str, Any]) -> None:
+    """Ranges and counts of one run."""
+    seconds = report["seconds"].get("total", 0.0)
+    table = Table(title=f"Run {number}: {report['status']} in {seconds:.1f} s", title_justify="left")
+    for column in ("partition", "start", "end", "records", "control", "aborted", "absent"):
+        table.add_column(column, justify="right")
+    for found in sorted(report["ranges"], key=lambda found: (found["partition"], found["start"])):
+        table.add_row(*(_number(found[column.header]) for column in table.columns))
+    counts = report["counts"]
+    table.add_section()
+    table.add_row("all", "", "", *(_number(counts[kind]) for kind in ("records", "control", "aborted", "absent")))
+    console.print(table)
+    for landed in report["tables"]:
+        console.print(f"  {landed['rows']:,} rows in {landed['path']}, Delta version {landed['version']}", markup=False)
+
+
+def first_rows(console: Console, table: pa.Table) -> None:
+    """The Delta table's first rows."""
+    shown = Table(title=f"First of {table.num_rows:,} rows of the Delta table", title_justify="left")
+    columns = ["partition", "offset", "timestamp", "key", "value", "headers"]
+    for column in columns:
+        shown.add_column(column, no_wrap=True, justify="left" if column in _WIDTHS else "right")
+    rows = table.select(columns).sort_by([("offset", "ascending"), ("partition", "ascending")]).slice(0, _ROWS)
+    for row in rows.to_pylist():
+        shown.add_row(*(_short(_cell(row[column]), _WIDTHS.get(column, 20)) for column in columns))
+    console.print(shown)
+
+
+def group(console: Console, name: str, states: Sequence[PartitionState]) -> None:
+    """The group's offsets beside the topic's, as the broker tells them."""
+    table = Table(title=f"Group {name}, as the broker tells it", title_justify="left")
+    for column in ("partition", "committed", "last stable offset", "high watermark"):
+        table.add_column(column, justify="right")
+    table.add_column("with the commit")
+    for state in states:
+        numbers = (state.partition, state.committed, state.last_stable_offset, state.high_watermark)
+        table.add_row(*map(_number, numbers), _short(state.metadata, 18))
+    console.print(table)
+
+
+def held_back(console: Console, report: Mapping[str, Any]) -> None:
+    """How far, and for how long, the high watermark is ahead of the last stable offset."""
+    for held in report["held_back"]:
+        seconds = held["seconds"]
+        since = "for an unknown time" if seconds is None else f"for {seconds:.0f} s"
+        console.print(
+            f"Held back in {held['topic']}-{held['partition']}: the high watermark {held['high_watermark']:,} is "
+            f"{held['records']:,} ahead of the last stable offset {held['last_stable_offset']:,}, {since}: "
+            "a transaction is open there",
+            markup=False,
+        )
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bytes):
+        return repr(value.decode("utf-8", "replace"))
+    if isinstance(value, list):
+        return ", ".join(f"{header['key']}={_cell(header['value'])}" for header in value) or "[]"
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M:%S.") + f"{value.microsecond // 1000:03}"
+    return str(value)
+
+
+def _short(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
