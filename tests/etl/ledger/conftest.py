@@ -136,4 +136,6 @@ def worker():
     for process in running:
         if process.poll() is None:
             process.kill()
-        process.communicate()
+        process.wait()
+        process.stdin.close()
+        process.stdout.close()
