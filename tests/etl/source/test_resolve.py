@@ -31,7 +31,7 @@ SECOND = 1_767_225_600_000
 @pytest.fixture(scope="module")
 def topic(kafka: Any, produce: Callable[..., None]) -> str:
     """Three partitions: ten records a second apart, one record, none."""
-    name: str = kafka.topic(partitions=3, prefix="resolve")
+    name: str = kafka.topic(partitions=3, prefix="resolve", config={"retention.ms": "-1"})
     produce(name, [(0, b"k", b"v", None, SECOND + 1000 * number) for number in range(10)])
     produce(name, [(1, b"k", b"v", None, SECOND)])
     return name
