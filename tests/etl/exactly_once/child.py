@@ -1,0 +1,95 @@
+"""A process that runs jobs for the tests, and that a test can have killed or suspended at any step.
+
+    python child.py        one JSON command a line on stdin, one JSON answer a line on stdout, the end of stdin ends it
+
+A command: `job` (path of a job file), `do` (`ingest` or `backfill`), `request` (of a backfill), `take_over`,
+`accept_group_offsets`, and `at` with `signal`: at that step the process sends this signal to itself. SIGKILL and
+SIGSTOP cannot be caught, so nothing is cleaned up: that is the point. `go` names a file to wait for before the work
+begins.
+
+An answer: `exit` (the exit code that `kseg` would end with), `report` or `error`, and `steps` (all that were observed).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from etl.backfill import run_backfill
+from etl.backfill_request import BackfillRequest
+from etl.config import load_job
+from etl.run import run_ingest
+from jobs.broker.java import use_java
+from jobs.commands.failures import failure_of
+
+PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent() -> None:
+    """A suspended process does not notice that its test is gone."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def adopt_session() -> None:
+    """Work in the Spark application of the JVM that the test has, which outlives this process."""
+    from pyspark import SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    gateway = launch_gateway()
+    SparkContext._ensure_initialized(gateway=gateway)
+    application = gateway.jvm.org.apache.spark.SparkContext.getOrCreate()
+    SparkContext(gateway=gateway, jsc=gateway.jvm.JavaSparkContext.fromSparkContext(application))
+
+
+def short(step: str) -> str:
+    """`land:/somewhere/lake/orders:before` as `land:orders:before`: the same wherever the table lies."""
+    first, *middle, last = step.split(":")
+    return ":".join([first, *(Path(part).name for part in middle), last])
+
+
+def carry_out(command: dict[str, Any]) -> dict[str, Any]:
+    steps: list[str] = []
+
+    def observe(step: str) -> None:
+        steps.append(short(step))
+        if steps[-1] == command.get("at"):
+            os.kill(os.getpid(), signal.Signals[command["signal"]])
+
+    job = load_job(command["job"])
+    take_over = command.get("take_over", False)
+    try:
+        if command.get("do", "ingest") == "backfill":
+            request = BackfillRequest.parse(**command["request"])
+            report = run_backfill(job, request, take_over=take_over, observe=observe)
+        else:
+            accept = command.get("accept_group_offsets", False)
+            report = run_ingest(job, take_over=take_over, accept_group_offsets=accept, observe=observe)
+    except Exception as error:
+        failure = failure_of(error)
+        return {"exit": failure.exit_code, "error": failure.to_json(), "trace": failure.trace, "steps": steps}
+    return {"exit": 0, "report": report.to_json(), "steps": steps}
+
+
+def main() -> None:
+    die_with_parent()
+    use_java()
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what Spark, the JVM and its workers print
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        adopt_session()
+    for line in sys.stdin:
+        command = json.loads(line)
+        print(json.dumps("ready"), file=answers, flush=True)
+        while command.get("go") and not Path(command["go"]).exists():
+            time.sleep(0.001)
+        print(json.dumps(carry_out(command)), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

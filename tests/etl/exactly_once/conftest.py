@@ -1,0 +1,446 @@
+"""What the proofs of exactly once are made with: topics whose records are known, jobs in homes of their own, and child
+processes that can be killed or suspended at any step.
+
+What should have landed is known from the producer's delivery reports, and what the group holds is asked of librdkafka:
+neither comes from the code under test.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+from deltalake import DeltaTable
+
+from etl import repair
+from etl.backfill import run_backfill
+from etl.backfill_request import BackfillRequest
+from etl.config import Job, load_job
+from etl.ledger.state import JobState
+from etl.ledger.store import Ledger
+from etl.report import RunReport
+from etl.run import plan_only, run_ingest
+
+CHILD = Path(__file__).with_name("child.py")
+ROOT = Path(__file__).parents[3]
+ANSWER_SECONDS = 300
+
+Row = tuple[str, int, int, bytes | None, bytes | None, int, tuple[tuple[str, bytes | None], ...]]
+"""topic, partition, offset, key, value, timestamp (ms), headers"""
+
+
+# --- Kafka, through librdkafka alone
+
+
+class Records:
+    """Writes topics, and knows which records of theirs count."""
+
+    def __init__(self, kafka: Any) -> None:
+        self.kafka = kafka
+        self.settings = {"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0}
+        self.admin = AdminClient(self.settings)
+        self._plain = Producer(self.settings | {"linger.ms": 5})
+        self._transactional: Producer | None = None
+        self._rows: dict[str, list[Row]] = {}
+        self._numbers = itertools.count()
+
+    def topic(self, partitions: int = 2, config: dict[str, str] | None = None) -> str:
+        name: str = self.kafka.topic(partitions, config, prefix="orders")
+        self._rows[name] = []
+        return name
+
+    def write(
+        self, topic: str, partition: int, count: int, *, transaction: str | None = None, timestamp: int = 0
+    ) -> list[Row]:
+        """Records with new values. transaction: `commit` or `abort`; None is without one. timestamp: ms, 0 is now."""
+        producer = self._plain if transaction is None else self._in_transaction()
+        written: list[Row] = []
+        for _ in range(count):
+            number = next(self._numbers)
+            key, value = (None if number % 7 == 0 else b"k%d" % number), b"value %d" % number
+            headers = (("a", b"%d" % number), ("a", None)) if number % 3 == 0 else ()
+
+            def delivered(error: Any, message: Any, key: Any = key, value: Any = value, headers: Any = headers) -> None:
+                assert error is None, error
+                place = (message.topic(), message.partition(), message.offset())
+                written.append((*place, key, value, message.timestamp()[1], headers))
+
+            producer.produce(
+                topic,
+                key=key,
+                value=value,
+                headers=list(headers) or None,
+                partition=partition,
+                timestamp=timestamp,
+                on_delivery=delivered,
+            )
+        assert producer.flush(60) == 0
+        if transaction == "commit":
+            producer.commit_transaction(60)
+        if transaction == "abort":
+            producer.abort_transaction(60)
+        if transaction != "abort":
+            self._rows[topic] += written
+        return written
+
+    def write_mixed(self, topic: str, partitions: int = 2, rounds: int = 2, count: int = 15) -> None:
+        """Committed, aborted and plain records in turn, in every partition; the last thing in each log is an abort."""
+        for _ in range(rounds):
+            for partition in range(partitions):
+                self.write(topic, partition, count, transaction="commit")
+                self.write(topic, partition, count)
+                self.write(topic, partition, count // 3, transaction="abort")
+
+    def _in_transaction(self) -> Producer:
+        if self._transactional is None:
+            self._transactional = Producer(self.settings | {"transactional.id": f"t-{os.getpid()}"})
+            self._transactional.init_transactions(60)
+        self._transactional.begin_transaction()
+        return self._transactional
+
+    def rows(self, *topics: str) -> list[Row]:
+        """What of these topics counts: all but the aborted."""
+        return sorted(row for topic in topics for row in self._rows[topic])
+
+    def ends(self, *topics: str, stable: bool = True) -> dict[tuple[str, int], int]:
+        """Each partition's last stable offset (or its high watermark)."""
+        level = IsolationLevel.READ_COMMITTED if stable else IsolationLevel.READ_UNCOMMITTED
+        partitions = [
+            TopicPartition(topic, partition)
+            for topic in topics
+            for partition in self.admin.list_topics(topic, timeout=60).topics[topic].partitions
+        ]
+        asked = dict.fromkeys(partitions, OffsetSpec.latest())
+        listed = self.admin.list_offsets(asked, isolation_level=level, request_timeout=60)
+        return {(tp.topic, tp.partition): found.result(60).offset for tp, found in listed.items()}
+
+    def group_offsets(self, group: str) -> dict[tuple[str, int], int]:
+        asked = [ConsumerGroupTopicPartitions(group)]
+        listed = self.admin.list_consumer_group_offsets(asked, require_stable=True, request_timeout=60)
+        partitions = listed[group].result(60).topic_partitions
+        assert not any(tp.error for tp in partitions)
+        return {(tp.topic, tp.partition): tp.offset for tp in partitions}
+
+    def set_group_offsets(self, group: str, offsets: dict[tuple[str, int], int]) -> None:
+        asked = [ConsumerGroupTopicPartitions(group, [TopicPartition(*tp, offset) for tp, offset in offsets.items()])]
+        altered = self.admin.alter_consumer_group_offsets(asked, request_timeout=60)[group].result(60)
+        assert not any(tp.error for tp in altered.topic_partitions)
+
+    def delete_group(self, group: str) -> None:
+        self.admin.delete_consumer_groups([group], request_timeout=60)[group].result(60)
+
+    def delete_records(self, topic: str, partition: int, before: int) -> None:
+        tp = TopicPartition(topic, partition, before)
+        for deleted in self.admin.delete_records([tp], request_timeout=60).values():
+            deleted.result(60)
+
+
+@pytest.fixture(scope="session")
+def records(kafka: Any) -> Records:
+    return Records(kafka)
+
+
+# --- a job and all that belongs to it
+
+
+@dataclass
+class Home:
+    """A job's folder: its file, its ledger, its tables; and its group."""
+
+    folder: Path
+    records: Records
+    topics: tuple[str, ...]
+    document: dict[str, Any]
+    servers: str = ""
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "job.yaml"
+
+    @property
+    def job(self) -> Job:
+        return load_job(self.file)
+
+    @property
+    def group(self) -> str:
+        return str(self.document["group"])
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger.open(self.folder / "ledger", create=False)
+
+    @property
+    def state(self) -> JobState:
+        return self.ledger.read(self.document["name"])
+
+    def change(self, **changes: Any) -> Home:
+        """Change the job file; sections are merged, a None takes a key away."""
+        _merge(self.document, changes)
+        self.file.write_text(json.dumps(self.document, indent=1))  # JSON is YAML
+        return self
+
+    # --- running it here
+
+    def ingest(self, **options: Any) -> RunReport:
+        return run_ingest(self.job, **options)
+
+    def plan(self, **options: Any) -> RunReport:
+        return plan_only(self.job, **options)
+
+    def backfill(self, *, take_over: bool = False, observe: Any = None, **request: Any) -> RunReport:
+        return run_backfill(self.job, BackfillRequest.parse(**request), take_over=take_over, observe=observe)
+
+    def finish(self, run_id: str, **options: Any) -> RunReport:
+        return repair.finish(self.job, run_id, **options)
+
+    def abandon(self, run_id: str, **options: Any) -> RunReport:
+        return repair.abandon(self.job, run_id, **options)
+
+    # --- looking at what came of it
+
+    @property
+    def tables(self) -> list[str]:
+        return sorted(path.name for path in (self.folder / "lake").iterdir() if (path / "_delta_log").is_dir())
+
+    def table(self, name: str) -> DeltaTable:
+        return DeltaTable(self.folder / "lake" / name)
+
+    def rows(self, *tables: str) -> list[Row]:
+        """All rows of these tables, or of all there are."""
+        found: list[Row] = []
+        for table in tables or self.tables:
+            read = self.table(table).to_pyarrow_table()
+            read = read.set_column(
+                read.schema.get_field_index("timestamp"), "timestamp", read["timestamp"].cast(pa.timestamp("ms", "UTC"))
+            )
+            for row in read.to_pylist():
+                headers = tuple((header["key"], header["value"]) for header in row["headers"] or ())
+                millis = int(row["timestamp"].timestamp() * 1000 + 0.5)
+                place = (row["topic"], row["partition"], row["offset"])
+                found.append((*place, row["key"], row["value"], millis, headers))
+        return sorted(found)
+
+    def addresses(self, *tables: str) -> list[tuple[str, int, int]]:
+        return [row[:3] for row in self.rows(*tables)]
+
+    def orphans(self) -> set[str]:
+        """Data files that no table's newest version has."""
+        on_disk = {str(path.relative_to(self.folder / "lake")) for path in (self.folder / "lake").rglob("*.parquet")}
+        on_disk = {path for path in on_disk if "/_delta_log/" not in path}
+        return on_disk - {f"{name}/{path}" for name in self.tables for path in _paths(self.table(name))}
+
+    def frontiers(self) -> dict[tuple[str, int], int | None]:
+        state = self.state
+        return {(tp.topic, tp.partition): state.frontier(tp) for tp in state.bases}
+
+    def group_offsets(self) -> dict[tuple[str, int], int]:
+        return self.records.group_offsets(self.group)
+
+    def assert_complete(self, *, runs: int, rows: list[Row] | None = None, committed: bool = True) -> None:
+        """Tables, ledger and group hold exactly what the topics hold up to their last stable offsets.
+
+        runs: finished ones that the ledger must know.
+        """
+        assert self.rows() == (self.records.rows(*self.topics) if rows is None else rows)
+        state, ends = self.state, self.records.ends(*self.topics)
+        assert [run.phase for run in state.runs.values() if not run.abandoned] == ["finished"] * runs
+        assert self.frontiers() == ends
+        for tp, offsets in state.landed_offsets.items():
+            assert list(offsets) == [(state.bases[tp], ends[tp])], tp
+        lease = state.lease()
+        assert lease is not None
+        assert lease.released
+        for path, known in state.tables.items():
+            now = DeltaTable(path)
+            assert (str(now.metadata().id), now.version()) == (known.id, known.version)
+            assert known.rows == len(self.rows(Path(path).name))
+        if committed:
+            assert self.group_offsets() == ends
+        assert self.orphans() == set()
+
+
+def _paths(table: DeltaTable) -> list[str]:
+    found: list[str] = pa.chunked_array(table.get_add_actions().column("path")).to_pylist()
+    return found
+
+
+def _merge(document: dict[str, Any], changes: dict[str, Any]) -> None:
+    for key, value in changes.items():
+        if value is None:
+            document.pop(key, None)
+        elif isinstance(value, dict) and isinstance(document.get(key), dict):
+            _merge(document[key], value)
+        else:
+            document[key] = value
+
+
+@pytest.fixture
+def home(records: Records, spark: Any, tmp_path: Path) -> Callable[..., Home]:
+    """home(*topics, **changes): a job of its own over these topics. One topic lands in the table `first`; of several
+    the first one does and all others in `rest`. Runs here land in the tests' Spark session."""
+    numbers = itertools.count(1)
+
+    def make(*topics: str, **changes: Any) -> Home:
+        folder = tmp_path / f"home-{next(numbers)}"
+        folder.mkdir()
+        name = f"job-{uuid.uuid4().hex[:8]}"
+        document: dict[str, Any] = {
+            "version": 1,
+            "name": name,
+            "kafka": {"bootstrap.servers": records.kafka.bootstrap_servers},
+            "source": {"topics": list(topics)},
+            "sink": {"path": "./lake/first"}
+            if len(topics) == 1
+            else {"routes": {topics[0]: {"path": "./lake/first"}, "*": {"path": "./lake/rest"}}},
+            "group": f"group-of-{name}",
+            "ledger": "./ledger",
+            "run": {"lease": "2m", "deadline": "2m"},
+            "spark": {"master": "local[1]", "conf": {"spark.driver.memory": "512m"}},
+        }
+        return Home(folder, records, topics, document).change(**changes)
+
+    return make
+
+
+# --- processes
+
+
+@dataclass
+class Child:
+    """A process that takes one command, or one after the other. `answer()` gives what came of it."""
+
+    process: subprocess.Popen[str]
+    log: Path
+    answers: list[Any] = field(default_factory=list)
+
+    def send(self, command: dict[str, Any], *, last: bool = True) -> Child:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(command) + "\n")
+        self.process.stdin.flush()
+        if last:
+            self.process.stdin.close()
+        return self
+
+    def ready(self) -> None:
+        """Wait until it has everything imported and has read its command."""
+        assert self._read() == "ready"
+
+    def answer(self) -> dict[str, Any]:
+        answer = self._read()
+        while answer == "ready":
+            answer = self._read()
+        assert isinstance(answer, dict)
+        return answer
+
+    def _read(self) -> Any:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, f"the child ended without an answer:\n{self.tail()}"
+        return json.loads(line)
+
+    def tail(self) -> str:
+        return self.log.read_text()[-3000:]
+
+    def killed(self) -> None:
+        """Wait for its death by SIGKILL."""
+        code = self.process.wait(ANSWER_SECONDS)
+        assert code == -signal.SIGKILL, f"exit {code}, not killed: {self._rest()}"
+
+    def suspended(self) -> None:
+        """Wait until it is stopped."""
+        # Blocks; a child that ends instead is seen too, and stays to be waited for.
+        ended = os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        assert ended is not None
+        assert ended.si_code == os.CLD_STOPPED, f"ended, not stopped: {self._rest()}"
+
+    def wake(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(60)
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                stream.close()
+
+    def _rest(self) -> str:
+        assert self.process.stdout is not None
+        return f"{self.process.stdout.read()}\n{self.tail()}"
+
+
+class Children:
+    """Starts child processes: on the tests' own JVM, or each on one of its own.
+
+    On the tests' JVM a child takes a second instead of ten: it is a driver process of its own in everything but the
+    JVM's memory. One is always kept ready.
+    """
+
+    def __init__(self, folder: Path, gateway: dict[str, str]) -> None:
+        self.folder = folder
+        self.gateway = gateway
+        self.all: list[Child] = []
+        self._spare: Child | None = None
+
+    def start(self, *, own_jvm: bool = False) -> Child:
+        if own_jvm:
+            return self._start({})
+        child, self._spare = self._spare or self._start(self.gateway), None
+        return child
+
+    def run(self, home: Home, *, own_jvm: bool = False, **command: Any) -> Child:
+        """One command for one child. own_jvm: it starts a JVM that dies with it."""
+        child = self.start(own_jvm=own_jvm).send({"job": str(home.file), **command})
+        if not own_jvm:
+            self._spare = self._start(self.gateway)  # imports while the other one works
+        return child
+
+    def _start(self, gateway: dict[str, str]) -> Child:
+        log = self.folder / f"child-{len(self.all)}.log"
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("PYSPARK_GATEWAY")} | gateway
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        with log.open("w") as errors:
+            process = subprocess.Popen(
+                [sys.executable, str(CHILD)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                env=environment,
+                cwd=self.folder,
+            )
+        self.all.append(Child(process, log))
+        return self.all[-1]
+
+
+@pytest.fixture(scope="session")
+def all_children(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Children]:
+    java = spark.sparkContext._gateway.java_parameters
+    gateway = {"PYSPARK_GATEWAY_PORT": str(java.port), "PYSPARK_GATEWAY_SECRET": java.auth_token}
+    children = Children(tmp_path_factory.mktemp("children"), gateway)
+    yield children
+    for child in children.all:
+        child.end()
+
+
+@pytest.fixture
+def children(all_children: Children) -> Iterator[Children]:
+    """children.run(home, at=step, signal=name): a process that runs the home's job."""
+    before = len(all_children.all)
+    yield all_children
+    for child in all_children.all[before:]:
+        if child is not all_children._spare:
+            child.end()

@@ -1,0 +1,134 @@
+"""The process is killed before and after every step of a run; whoever runs the job next leaves everything as if nothing
+had happened: tables, ledger and group offsets, exactly.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from etl.errors import AnotherRunActive
+from etl.ledger.lease import grace
+
+TABLES = ("first", "rest")
+
+STEPS = (
+    "lease:before",
+    "lease:after",
+    "plan:before",
+    "plan:after",
+    "land:first:before",
+    "land:first:committed",
+    "land:first:after",
+    "land:rest:before",
+    "land:rest:committed",
+    "land:rest:after",
+    "account:before",
+    "account:after",
+    "commit:before",
+    "commit:after",
+    "finish:before",
+    "finish:after",
+)
+"""All steps of a run, in their order. `committed`: the table has the commit, and the ledger does not know of it;
+`commit:after`: the group has its offsets, and the ledger does not know of it."""
+
+
+@pytest.fixture(scope="module")
+def topics(records: Any) -> tuple[str, str]:
+    first, rest = records.topic(2), records.topic(1)
+    records.write_mixed(first, 2)
+    records.write_mixed(rest, 1)
+    return first, rest
+
+
+def test_the_matrix_has_every_step(topics, home, children):
+    """A step that is added to a run has to be added here."""
+    answer = children.run(home(*topics)).answer()
+    assert answer["exit"] == 0, answer
+    assert tuple(answer["steps"]) == STEPS
+
+
+def kill_at(step: str, job: Any, children: Any, **options: Any) -> None:
+    children.run(job, at=step, signal="SIGKILL", **options).killed()
+
+
+def versions(job: Any, *tables: str) -> dict[str, int]:
+    return {table: job.table(table).version() for table in tables}
+
+
+def landed_before(step: str) -> tuple[str, ...]:
+    """Tables whose commit is durable when a run dies at this step."""
+    return tuple(table for table in TABLES if STEPS.index(step) >= STEPS.index(f"land:{table}:committed"))
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_job_killed_in_its_first_run_is_taken_up(step, topics, home, children, scale):
+    job = home(*topics)
+    kill_at(step, job, children, own_jvm=scale(False, True))
+    had_landed = versions(job, *landed_before(step))
+    report = job.ingest(take_over=True)
+    assert report.status == ("nothing-to-do" if step == "finish:after" else "done")
+    job.assert_complete(runs=1)
+    assert versions(job, *had_landed) == had_landed, "a table that had landed was written again"
+    assert job.ingest().status == "nothing-to-do"
+    job.assert_complete(runs=1)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_job_killed_in_its_second_run_is_taken_up(step, topics, home, children, scale):
+    """Tables, bases and group offsets are there already, and there is an earlier app transaction."""
+    if step not in scale(("land:rest:before", "commit:after"), STEPS):
+        pytest.skip("in the full scale")
+    middle = {topic: dict.fromkeys(range(2 - number), 20) for number, topic in enumerate(topics)}
+    job = home(*topics, source={"ending_offsets": middle})
+    assert job.ingest().counts["offsets"] == 60
+    job.change(source={"ending_offsets": "latest"})
+    kill_at(step, job, children, own_jvm=scale(False, True))
+    job.ingest(take_over=True)
+    job.assert_complete(runs=2)
+
+
+def test_the_jvm_dies_with_its_run(topics, home, children):
+    """As deployed: the driver's JVM is a child of the killed process and ends by itself."""
+    job = home(*topics)
+    kill_at("land:first:committed", job, children, own_jvm=True)
+    job.ingest(take_over=True)
+    job.assert_complete(runs=1)
+
+
+def test_two_deaths_in_a_row(topics, home, children, scale):
+    """The one who takes over dies as well, further on, before, or at the same place."""
+    few = [("land:first:committed", "land:rest:before"), ("account:after", "commit:after")]
+    for first, second in scale(
+        few, [*few, ("land:rest:before", "land:rest:before"), ("commit:after", "finish:before")]
+    ):
+        job = home(*topics)
+        kill_at(first, job, children)
+        kill_at(second, job, children, take_over=True)
+        job.ingest(take_over=True)
+        job.assert_complete(runs=1)
+
+
+def test_without_take_over_the_lease_is_waited_out(topics, home, children):
+    job = home(*topics, run={"lease": "5s"})
+    kill_at("land:rest:committed", job, children)
+    lease = job.state.lease()
+    refusals = []
+    while True:
+        began = datetime.now(UTC)
+        try:
+            job.ingest()
+        except AnotherRunActive as active:
+            refusals.append((began, active.owner))
+            time.sleep(0.2)  # what a scheduler does with exit code 5
+        else:
+            break
+    assert began >= lease.until
+    assert all(owner == lease.owner and when < lease.until + grace(5) for when, owner in refusals)
+    job.assert_complete(runs=1)
+    assert [run.phase for run in job.state.runs.values()] == ["finished"]
+    assert job.state.lease().attempt == 2, "one who is refused takes no lease"
