@@ -12,8 +12,8 @@ PYTHON ?=
 JRE ?=
 # More arguments for pytest: make test ARGS="tests/client -x"
 ARGS ?=
-EXTRAS := dev$(if $(JRE),$(comma)jre)
 comma := ,
+EXTRAS := dev$(if $(JRE),$(comma)jre)
 STAMP := $(VENV)/.installed$(if $(JRE),-with-jre)
 
 .PHONY: help setup check format test test-full demo bench clean
@@ -38,7 +38,7 @@ $(STAMP): pyproject.toml setup.py constraints.txt $(wildcard etl/source/pyspark_
 	  test -x $(BIN)/python || { echo "No Python 3.11 or newer found; name one with PYTHON=…" >&2; exit 1; }; }
 	@echo "Installing the packages (about 1 GB, half a minute) …"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(EXTRAS)]'
-	@touch $@
+	@touch $(VENV)/.installed $@
 
 check: setup ## Check formatting, lint, types and the layers' imports; changes nothing
 	$(BIN)/ruff format --check .
