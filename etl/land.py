@@ -49,15 +49,15 @@ class _Landing:
         context = self.context
         context.progress.phase("land")
         context.progress.total(sum(r.length for r in self.plan.ranges))
+        self._find_earlier_commits()
+        todo = [table for table in self.plan.tables if table not in self.commits]
+        by_spark = [table for table in todo if context.targets.by_spark(table)]
+        spark = context.spark(delta=bool(by_spark))
         with context.stopwatch.phase("land"):
-            self._find_earlier_commits()
-            todo = [table for table in self.plan.tables if table not in self.commits]
             passes = Passes(context, self.plan)
-            by_spark = [table for table in todo if context.targets.by_spark(table)]
-            context.spark(delta=bool(by_spark))
             # Spark's writer commits what it has just read, so its tables' account is checked on a pass of its own.
             counted = passes.count([*self.commits, *by_spark])
-            sink = passes.sink_schema(context.spark()) if todo else None
+            sink = passes.sink_schema(spark) if todo else None
             ready = self._prepare(sink, [table for table in todo if table not in by_spark])
             written = passes.write(sink, ready) if sink else Written()
             reading = account_for(self.plan, [*counted.outcomes, *written.outcomes], context.cluster)
