@@ -4,7 +4,7 @@
     seq         long        number of the transition, 1 for the job's first; no number is missing
     part, parts int         the event's place in its transition, 0 …, and how many events that has
     transition  string      random name of the transition: tells a writer whose answer was lost that it did commit
-    at          timestamp   writer's clock, UTC
+    written_at  timestamp   writer's clock, UTC
     chain, run_id, kind, owner, attempt         as in `etl.ledger.events.Event`
     payload     string      the event's other fields as JSON
 
@@ -36,7 +36,7 @@ SCHEMA = pa.schema(
         pa.field("part", pa.int32(), nullable=False),
         pa.field("parts", pa.int32(), nullable=False),
         pa.field("transition", pa.string(), nullable=False),
-        pa.field("at", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field("written_at", pa.timestamp("us", tz="UTC"), nullable=False),
         pa.field("chain", pa.string(), nullable=False),
         pa.field("run_id", pa.string(), nullable=False),
         pa.field("kind", pa.string(), nullable=False),
@@ -109,7 +109,7 @@ def encode(job: str, rows: Iterable[Row]) -> pa.Table:
             "part": row.part,
             "parts": row.parts,
             "transition": row.transition,
-            "at": row.entry.at,
+            "written_at": row.entry.at,
             "chain": event.chain,
             "run_id": event.run_id,
             "kind": event.KIND,
@@ -164,4 +164,4 @@ def _row(job: str, values: dict[str, Any]) -> Row:
             sequence=sequence,
         ) from error
     event = replace(event, **{name: values[name] for name in IN_COLUMNS})
-    return Row(Entry(event, values["at"], sequence), values["part"], values["parts"], values["transition"])
+    return Row(Entry(event, values["written_at"], sequence), values["part"], values["parts"], values["transition"])

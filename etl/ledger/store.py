@@ -52,7 +52,7 @@ CONFIGURATION = {
     # Every table is opened anew by every run: a checkpoint keeps that to one file and a few commits.
     "delta.checkpointInterval": "50",
     # Payloads are long and nothing is pruned by them.
-    "delta.dataSkippingStatsColumns": "seq,at,chain,run_id,kind",
+    "delta.dataSkippingStatsColumns": "seq,written_at,chain,run_id,kind",
     # How far back the log itself can be read. A writer suspended between read and commit for longer than this could
     # commit under a version number that was cleaned up; everything else is decided by the events, not by the log.
     "delta.logRetentionDuration": "interval 7 days",

@@ -1,0 +1,163 @@
+"""Every kind of event survives the table, and nothing unknown is guessed at."""
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+
+from client.partition import TopicPartition
+from etl.errors import Refused
+from etl.ledger import codec
+from etl.ledger import events as ev
+from etl.ledger.fold import Entry
+from etl.ledger.state import Archive, JobState, LeaseState, RunState, Summary
+from etl.ranges import OffsetRange, OffsetSet
+
+AT = datetime(2026, 2, 3, 4, 5, 6, 789, tzinfo=UTC)
+TP = TopicPartition("a.b-c_d", 12)
+RANGES = (OffsetRange("orders", 0, 5, 2**62), OffsetRange("orders", 1, 0, 0))
+PLANNED = (ev.PlannedRange("orders", 0, 5, 9, 3, "s3://bucket/t"), ev.PlannedRange("orders", 1, 0, 0))
+COUNTS = ev.RangeCounts(1, 2, 3, 4, 5)
+ACCOUNTS = (ev.RangeAccount("orders", 0, 5, 20, COUNTS),)
+TABLES = {"s3://bucket/t": ev.TableState("id", 7, None), "./lake/ü 'x'": None}
+TOPICS = {
+    "orders": ev.TopicIdentity(UUID(int=5), "cluster", {0: ev.PartitionIdentity(3, 99)}),
+    "old": ev.TopicIdentity(),
+}
+OFFSETS = {TP: ev.GroupOffset(2**60, "kseg:l:r", 4)}
+PLAN = ev.RunPlan(
+    run_id="r1",
+    mode="interval",
+    chain="r1",
+    app_id="kseg/l/j/r1",
+    app_version=1,
+    config_hash="sha256:0",
+    pinned_config='{"name": "öä", "sql": "SELECT \'x\'"}',
+    cluster_id=None,
+    topics=TOPICS,
+    ranges=PLANNED,
+    tables=TABLES,
+    held_back={TP: ev.HeldBack(5, 9)},
+    asked='{"from": 1}',
+    group="g",
+    commit_offsets=False,
+)
+COMMIT = ev.TableCommit(4, 10, ev.TableState("id", 4, 110), removed=3, files=2, bytes=999, found=True)
+SIGNED = {"chain": "r1", "run_id": "r1", "owner": "host:1:ab", "attempt": 3}
+
+EVENTS = [
+    ev.Leased(**SIGNED, duration=120.0, taken_from="other", forced=True),
+    ev.Renewed(**SIGNED),
+    ev.Released(**SIGNED),
+    ev.Planned(**SIGNED, plan=PLAN),
+    ev.Reconfigured(**SIGNED, config_hash="h", pinned_config="{}", ranges=PLANNED, tables=TABLES),
+    ev.Landed(**SIGNED, table="./t", commit=COMMIT),
+    ev.Accounted(**SIGNED, ranges=ACCOUNTS, rows_in=1, rows_out=2, gaps=RANGES),
+    ev.AccountFailed(
+        **SIGNED, equation="rows", reason="3 of 4", ranges=ACCOUNTS, rows_in=4, rows_out=None, gaps=RANGES
+    ),
+    ev.AccountCleared(**SIGNED, reason="x"),
+    ev.OffsetsCommitted(**SIGNED, group="g", how="transactional", offsets=OFFSETS),
+    ev.Finished(**SIGNED, seconds={"land": 1.5}),
+    ev.RunRefused(**SIGNED, code="table-restored", message="…"),
+    ev.Abandoning(**SIGNED, reason="x"),
+    ev.Abandoned(**SIGNED, tables={"t": ev.TableState("id", 9, 0)}, reason="x"),
+    ev.BasePinned(**SIGNED, bases={TP: 7}, reason="accepted"),
+    ev.BoundaryPinned(**SIGNED, time_ms=-1, offsets={TP: 0}),
+    ev.OffsetsGivenUp(**SIGNED, ranges=RANGES, reason="gap"),
+    ev.OffsetsReclaimed(**SIGNED, ranges=RANGES, reason="x"),
+    ev.GroupOffsetsAccepted(**SIGNED, group="g", offsets=OFFSETS),
+    ev.TopicSeen(**SIGNED, topics=TOPICS),
+    Summary(
+        **SIGNED,
+        state=JobState(
+            job="orders",
+            ledger_id="l",
+            version=9,
+            sequence=44,
+            updated_at=AT,
+            runs={
+                "r1": RunState(
+                    plan=PLAN,
+                    planned_at=AT,
+                    landed={"./t": COMMIT},
+                    accounted=ev.Accounted(**SIGNED, ranges=ACCOUNTS, rows_in=1, rows_out=2),
+                    added={TP: OffsetSet.of([(0, 3), (5, 9)])},
+                    refused=ev.RunRefused(code="c", message="m"),
+                    ended_at=AT,
+                    finished=True,
+                )
+            },
+            leases={"r1": LeaseState("r1", "o", 3, AT, AT, 60.0)},
+            bases={TP: 0},
+            landed_offsets={TP: OffsetSet.single(0, 3)},
+            given_up_offsets={TP: OffsetSet.single(3, 5)},
+            boundaries={(TP, 1000): 3, (TP, 2000): 4, (TopicPartition("x", 0), 1000): 5},
+            topics=TOPICS,
+            tables={"t": ev.TableState("id", 1, 1)},
+            committed={"g": OFFSETS},
+            incremental_sequence=17,
+            last_refused=ev.RunRefused(code="c", message="m"),
+            archive=Archive(3, 30, 20, COUNTS),
+        ),
+    ),
+]
+
+
+def test_the_examples_are_all_there_is():
+    assert [type(event).KIND for event in EVENTS] == list(codec.KINDS)
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.KIND)
+def test_round_trip(event):
+    rows = codec.transition_rows([event, event], AT, 44, "name")
+    table = codec.encode("orders", rows)
+    assert table.schema.equals(codec.SCHEMA)
+    assert codec.decode("orders", table) == rows
+
+
+def test_rows_come_back_in_the_ledgers_order():
+    rows = [
+        codec.Row(Entry(ev.Renewed(attempt=number), AT, sequence), part, 2, "n")
+        for number, (sequence, part) in enumerate([(1, 0), (1, 1), (2, 0), (2, 1), (10, 0), (10, 1)])
+    ]
+    shuffled = codec.encode("orders", [rows[i] for i in (4, 1, 5, 0, 3, 2)])
+    assert codec.decode("orders", shuffled) == rows
+
+
+def test_offsets_are_nested_by_topic_and_partition_in_json():
+    table = codec.encode("orders", codec.transition_rows([EVENTS[9]], AT, 1, "n"))
+    assert table["payload"][0].as_py() == (
+        '{"group":"g","how":"transactional","offsets":'
+        '{"a.b-c_d":{"12":{"offset":1152921504606846976,"metadata":"kseg:l:r","leader_epoch":4}}}}'
+    )
+
+
+def change(event, column, value):
+    table = codec.encode("orders", codec.transition_rows([event], AT, 1, "n"))
+    return table.set_column(table.schema.get_field_index(column), table.schema.field(column), [[value]])
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "code"),
+    [
+        ("kind", "dreamt", "ledger-newer"),
+        ("payload", '{"time_ms":1,"offsets":{},"zone":"UTC"}', "ledger-newer"),
+        ("payload", '{"offsets":{}}', "ledger-damaged"),
+        ("payload", '{"time_ms":"soon","offsets":{}}', "ledger-damaged"),
+        ("payload", '{"time_ms":1,"offsets":{"orders":{"x":1}}}', "ledger-damaged"),
+        ("payload", "", "ledger-damaged"),
+    ],
+)
+def test_what_cannot_be_understood_is_refused(column, value, code):
+    with pytest.raises(Refused) as refused:
+        codec.decode("orders", change(EVENTS[15], column, value))
+    assert refused.value.code == code
+    assert refused.value.address == {"job": "orders", "sequence": 1}
+
+
+def test_a_mode_of_a_later_release_is_newer_not_damage():
+    payload = codec.encode("orders", codec.transition_rows([EVENTS[3]], AT, 1, "n"))["payload"][0].as_py()
+    with pytest.raises(Refused) as refused:
+        codec.decode("orders", change(EVENTS[3], "payload", payload.replace('"interval"', '"continuous"')))
+    assert refused.value.code == "ledger-newer"

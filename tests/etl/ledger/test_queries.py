@@ -1,0 +1,71 @@
+"""Others can read the ledger: the queries of docs/ledger.md, as they stand there."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from etl.ledger import events as ev
+from etl.ledger.maintenance import compact
+
+DOCS = Path(__file__).parents[3] / "docs" / "ledger.md"
+
+
+def queries(dialect):
+    return re.findall(rf"```{dialect}\n(.*?)```", DOCS.read_text(), re.DOTALL)
+
+
+@pytest.fixture
+def history(ledger, words):
+    base = words.step(ev.BasePinned, "", bases={words.tp: 0}, reason="group")
+    ledger.transition("orders", lambda state: [words.lease(), base])
+    for event in words.whole_run(ledger.read("orders"), "r1", (0, 10)):
+        ledger.transition("orders", lambda state, event=event: [event])
+    compact(ledger, "orders", small_files=1)
+    ledger.transition("orders", lambda state: [words.plan(state, "r2", (10, 15))])
+    refusal = words.step(ev.RunRefused, "r2", code="table-restored", message="it's older")
+    ledger.transition("orders", lambda state: [refusal])
+    return ledger
+
+
+@pytest.fixture
+def duck():
+    import duckdb
+    import duckdb_ext
+
+    (extension,) = (e for root in duckdb_ext.__path__ for e in Path(root).rglob("delta.duckdb_extension"))
+    connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
+    connection.execute(f"LOAD '{extension}'")
+    yield connection
+    connection.close()
+
+
+def test_duckdb_reads_it(history, duck):
+    last, unfinished, ranges = (
+        duck.execute(query.replace("LEDGER", history.path)).fetchall() for query in queries("sql duckdb")
+    )
+    assert [row[:3] for row in last] == [("orders", "r2", "refused"), ("orders", "r1", "finished")]
+    assert [row[:2] for row in unfinished] == [("orders", "r2")]
+    assert ranges == [("orders", "r1", "orders", 0, 0, 10, 10, 0, 0, 0)]
+
+
+@pytest.mark.spark
+def test_spark_reads_it(history, spark):
+    rows, refusals = (spark.sql(query.replace("LEDGER", history.path)).collect() for query in queries("sql spark"))
+    assert [tuple(row)[:2] + tuple(row)[3:] for row in rows] == [("orders", "r1", 10, 10, "t", 1)]
+    assert [(row.code, row.message) for row in refusals] == [("table-restored", "it's older")]
+    table = spark.read.format("delta").load(history.path)
+    count, last = table.selectExpr("count(*)", "unix_micros(max(written_at))").first()
+    assert count == 9
+    assert datetime.fromtimestamp(0, UTC) + timedelta(microseconds=last) == history.read("orders").updated_at
+
+
+def test_python_reads_it(history, capsys):
+    (example,) = queries("python")
+    exec(example.replace("LEDGER", history.path), {})
+    assert capsys.readouterr().out.splitlines() == [
+        "10 {[0, 10)}",
+        "r1 incremental finished RangeCounts(data=10, control=0, aborted=0, dead_lettered=0, absent=0)",
+        "r2 incremental planned None",
+    ]
