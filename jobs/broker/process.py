@@ -38,8 +38,16 @@ VERSION = jars.KAFKA.removeprefix("kafka-")
 _START_TIMEOUT = 60.0
 _STOP_TIMEOUT = 30.0
 _PORT_TRIES = 3
-# Reads one line or the pipe's end. Only the end, its parent's death, makes it stop the node.
-_WATCHER = 'read -r line || { kill -TERM "$1"; sleep 20; kill -KILL "$1"; } 2>/dev/null'
+# Reads one line or the pipe's end. Only the end, its parent's death, makes it stop the node ($1), and remove a
+# temporary directory of its own ($2) and, when that was the last one, of the cluster.
+_WATCHER = """
+read -r line && exit
+exec 2>/dev/null
+kill -TERM "$1"
+for second in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do kill -0 "$1" && sleep 1; done
+kill -KILL "$1"
+[ -z "$2" ] || { rm -rf "$2"; rmdir "${2%/*}"; }
+"""
 _PORT_TAKEN = ("Address already in use", "java.net.BindException")
 
 
@@ -236,7 +244,7 @@ class EmbeddedKafka:
             )
         self._processes[node.id] = process
         self._watchers[node.id] = subprocess.Popen(
-            ["/bin/sh", "-c", _WATCHER, "sh", str(process.pid)],
+            ["/bin/sh", "-c", _WATCHER, "sh", str(process.pid), str(node.directory) if self._own_directory else ""],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
