@@ -33,7 +33,9 @@ def produce(kafka: Any) -> Callable[..., None]:
     """produce(topic, [(partition, key, value, headers, timestamp)], **librdkafka settings), flushed."""
 
     def produce(topic: str, records: list[tuple[Any, ...]], **settings: Any) -> None:
-        producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "linger.ms": 50, **settings})
+        # Idempotent, so that a batch that is sent again does not land behind its successors.
+        ordered = {"bootstrap.servers": kafka.bootstrap_servers, "linger.ms": 50, "enable.idempotence": True}
+        producer = Producer({**ordered, **settings})
         for partition, key, value, *rest in records:
             headers, timestamp = (*rest, *(None, 0)[len(rest) :])
             producer.produce(topic, partition=partition, key=key, value=value, headers=headers, timestamp=timestamp)
