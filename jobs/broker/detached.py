@@ -17,7 +17,7 @@ import psutil
 
 from etl.cache import cache_root
 from jobs.broker.errors import BrokerError
-from jobs.broker.paths import write_atomically
+from jobs.broker.files import write_atomically
 from jobs.broker.probe import live_brokers
 from jobs.broker.process import VERSION, EmbeddedKafka
 
