@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _ROWS = 8
-_WIDTHS = {"timestamp": 23, "key": 14, "value": 34, "headers": 28}
+_FIXED = {"partition": 9, "offset": 6, "timestamp": 12, "key": 12}
 
 
 def written(number: int, total: Written) -> str:
@@ -45,13 +46,15 @@ def run(console: Console, number: int, report: Mapping[str, Any]) -> None:
 
 def first_rows(console: Console, table: pa.Table) -> None:
     """The Delta table's first rows."""
-    shown = Table(title=f"First of {table.num_rows:,} rows of the Delta table", title_justify="left")
-    columns = ["partition", "offset", "timestamp", "key", "value", "headers"]
-    for column in columns:
-        shown.add_column(column, no_wrap=True, justify="left" if column in _WIDTHS else "right")
-    rows = table.select(columns).sort_by([("offset", "ascending"), ("partition", "ascending")]).slice(0, _ROWS)
-    for row in rows.to_pylist():
-        shown.add_row(*(_short(_cell(row[column]), _WIDTHS.get(column, 20)) for column in columns))
+    free = max(20, console.width - sum(_FIXED.values()) - 3 * (len(_FIXED) + 2) - 1)
+    widths = _FIXED | {"value": free * 3 // 5, "headers": free * 2 // 5}
+    title = f"First of {table.num_rows:,} rows of the Delta table"
+    shown = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for column, width in widths.items():
+        shown.add_column(column, no_wrap=True, width=width, justify="right" if column == "offset" else "left")
+    order = [("offset", "ascending"), ("partition", "ascending")]
+    for row in table.select(list(widths)).sort_by(order).slice(0, _ROWS).to_pylist():
+        shown.add_row(*(_short(_cell(row[column]), width) for column, width in widths.items()))
     console.print(shown)
 
 
@@ -92,7 +95,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(f"{header['key']}={_cell(header['value'])}" for header in value) or "[]"
     if isinstance(value, datetime):
-        return value.strftime("%Y-%m-%d %H:%M:%S.") + f"{value.microsecond // 1000:03}"
+        return value.strftime("%H:%M:%S.") + f"{value.microsecond // 1000:03}"
     return str(value)
 
 
