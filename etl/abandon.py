@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from etl.context import JobContext
+from etl.landing.cleanup import sweep
 from etl.landing.delta import RunCommit
 from etl.ledger import events as ev
 from etl.ledger.lease import Lease
@@ -25,10 +26,12 @@ def abandon_run(context: JobContext, lease: Lease, run: RunState, reason: str) -
         lease.check()
         access = context.targets.access(table)
         if run.plan.tables[table] is None and (access is None or access.state() is None):
-            continue  # nobody came as far as making it; an attempt that still does is stopped by its lease's number
+            continue  # nobody came as far as making it; who makes it later has to confirm a lease that is gone
         after = context.targets.remove_run(table, RunCommit(run.run_id, run.plan.app_id, run.plan.app_version))
         tables[table] = after.after
         removed.append(TableReport(table, after.version, after.removed))
+        if access is not None:
+            sweep(access, run.run_id)
     lease.transition(lambda _: [ev.Abandoned(run_id=run.run_id, tables=tables, reason=reason)])
     report = report_of(context.job.name, run, status="done")
     report.tables = removed

@@ -93,7 +93,15 @@ class _Landing:
                 merge_schema=job.sink.merge_schema,
                 run_id=self.plan.run_id,
             )
+        if any(self.plan.tables[table] is None for table in ready):
+            self._confirm_lease()
         return ready
+
+    def _confirm_lease(self) -> None:
+        """Between making a table and committing rows to it. Whoever abandons this run takes its app transaction in the
+        tables that are there, so that no attempt of it lands any more; in one that is made only afterwards nothing
+        would stop this attempt. Its lease is gone by then, and the ledger says so here."""
+        self.lease.transition(lambda _: [ev.Renewed()])
 
     def _check_offsets(self, reading: Reading) -> None:
         fault = offsets_fault(reading, self.context.job.source.on_gap)
@@ -125,6 +133,8 @@ class _Landing:
         frame, outcomes = passes.frame(context.spark(delta=True), [table])
         context.targets.check(table, self.plan.tables[table])
         made = target.ensure(frame, sink, partition_by=job.sink.partition_by, cluster_by=job.sink.cluster_by)
+        if self.plan.tables[table] is None:
+            self._confirm_lease()
         self.lease.check()
         context.observe(f"land:{table}:before")
         with outcomes.typed_errors():
