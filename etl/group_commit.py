@@ -36,6 +36,18 @@ def transactional_id(job: Job, ledger_id: str) -> str:
     return job.transactional_id or f"kseg-{ledger_id}-{job.name}"
 
 
+def fence(cluster: Cluster, job: Job, ledger_id: str) -> None:
+    """Abort what a run of this job left open when it died inside its transaction; without effect where there is none.
+
+    Offsets in an open transaction cannot be read by anybody until it is decided, which else the coordinator alone would
+    do, a minute later. A sibling that is about to commit begins again.
+
+    Raises:
+        KafkaError: the coordinator refused or is away.
+    """
+    Transaction(cluster, transactional_id(job, ledger_id), timeout_ms=TRANSACTION_TIMEOUT_MS).begin()
+
+
 def refuse_live_group(cluster: Cluster, group: str) -> None:
     """Raises Refused (`group-has-members`) where consumers are in the group: their commits and ours would race."""
     described = describe_group(cluster, group)

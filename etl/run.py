@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Literal
 
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
@@ -18,15 +17,16 @@ from etl.abandon import abandon_run
 from etl.config import Job
 from etl.context import JobContext, Observer
 from etl.errors import AnotherRunActive, KsegError, Refused
-from etl.group_commit import as_events, commit_frontier
+from etl.group_commit import as_events, commit_frontier, fence
 from etl.held_back import held_back
 from etl.identity import check_epochs, check_source
 from etl.land import land_and_account
 from etl.ledger import events as ev
+from etl.ledger.errors import LeaseLost
 from etl.ledger.lease import Lease
 from etl.ledger.maintenance import maintain
 from etl.ledger.state import JobState, RunState
-from etl.plan import Draft, plan_incremental
+from etl.plan import Draft, Seen, plan_incremental
 from etl.progress import Progress
 from etl.report import GroupReport, RunReport
 from etl.run_report import report_of
@@ -77,8 +77,7 @@ def plan_only(job: Job, *, accept_group_offsets: bool = False, progress: Progres
             report = report_of(job.name, unfinished, status="dry-run")
             report.notes.append(f"run {unfinished.run_id} is unfinished ({unfinished.phase}) and would be taken up")
             return report
-        seen = context.see(state, accept_group_offsets=accept_group_offsets)
-        draft = Draft.unwritten(seen, state)
+        draft = Draft.unwritten(_look(context, state, ev.INCREMENTAL, accept_group_offsets), state)
         plan = plan_incremental(draft, "dry-run")
         if plan is None:
             return RunReport(job.name, None, "incremental", "nothing-to-do", seconds=context.stopwatch.seconds())
@@ -102,14 +101,21 @@ def pursue(
         try:
             context.progress.phase("plan")
             with context.stopwatch.phase("plan"):
+                if context.commits_offsets and context.job.group_commit == "transactional":
+                    fence(context.cluster, context.job, context.ledger.id)
                 run = _take_up(context, lease) or _plan(context, lease, planner, accept_group_offsets)
             if run is not None:
                 return execute(context, lease, run.run_id)
             return _nothing_to_do(context, lease)
         except Refused as refused:
-            with suppress(KsegError):  # the refusal itself is what has to be told
+            try:
                 note = ev.RunRefused(run_id=_run_id(context, chain), code=refused.code, message=str(refused))
-                context.ledger.transition(context.job.name, lambda _: [lease.sign(note)])
+                lease.transition(lambda _: [note])
+            except LeaseLost as lost:
+                # What was found may be the other's work: its rows in a table make this run's ledger look old.
+                raise lost from refused
+            except KsegError:
+                pass  # the refusal itself is what has to be told
             raise
 
 
@@ -178,10 +184,14 @@ def _plan(context: JobContext, lease: Lease, planner: Planner, accept_group_offs
     if done is not None and done.finished:
         return None  # this very backfill or interval was met before
     context.observe("plan:before")
-    seen = context.see(state, accept_group_offsets=accept_group_offsets)
-    check_epochs(context.cluster, seen.snapshot, state)
+    seen, seen_at = _look(context, state, lease.chain, accept_group_offsets), state.sequence
 
     def decide(state: JobState) -> Sequence[ev.Event]:
+        nonlocal seen, seen_at
+        if state.sequence != seen_at:
+            # Runs of other chains go on meanwhile. What they land may lie beyond what the brokers told before, and
+            # would look like records that were lost since.
+            seen, seen_at = _look(context, state, lease.chain, accept_group_offsets), state.sequence
         draft = context.draft(seen, state, lease)
         planner(draft)
         return draft.events
@@ -189,6 +199,31 @@ def _plan(context: JobContext, lease: Lease, planner: Planner, accept_group_offs
     after = lease.transition(decide)
     context.observe("plan:after")
     return after.unfinished(lease.chain)
+
+
+def _look(context: JobContext, state: JobState, chain: str, accept_group_offsets: bool) -> Seen:
+    """All that a plan is made from, checked against a state that was read before."""
+    seen = context.see(state, accept_group_offsets=accept_group_offsets)
+    check_epochs(context.cluster, seen.snapshot, state)
+    tables = [table for table, there in seen.tables.items() if there is not None]
+    landed = {(table, of): _landed_run(context, table, state, of) for table in tables for of in (ev.INCREMENTAL, chain)}
+    # Read after the tables: every run is planned in the ledger before it can land.
+    now = context.read_state()
+    for (table, of), version in landed.items():
+        app_id, following = now.next_app_transaction(of)
+        if version >= following:
+            raise Refused(
+                "ledger-older-than-table",
+                f"the table has landed transaction {version} of {app_id}, and the ledger knows of {following - 1}",
+                remedy="use the ledger that this table was landed with: this one was restored from a copy",
+                table=table,
+            )
+    return seen
+
+
+def _landed_run(context: JobContext, table: str, state: JobState, chain: str) -> int:
+    """The number of the last run of a chain that landed in a table."""
+    return context.targets.transaction_version(table, state.next_app_transaction(chain)[0])
 
 
 def execute(context: JobContext, lease: Lease, run_id: str) -> RunReport:
