@@ -67,7 +67,7 @@ class ColumnBuilder:
         self._sizes = {"keys": _SMALLEST, "values": 1 << 16, "header_keys": _SMALLEST, "header_values": _SMALLEST}
         self._headers = 256
         self._topic = _repeated(options.topic, self.max_rows)
-        self._partition = pa.array(np.full(self.max_rows, options.partition, np.int32))
+        self._partition = _fixed(pa.int32(), self.max_rows, np.full(self.max_rows, options.partition, np.int32))
         self.columns = self._make()
 
     def _make(self) -> Columns:

@@ -3,13 +3,14 @@
 Nothing here checks bounds: callers do.
 
 All of it is compiled once and cached beside the source, or in the user's cache directory where that is read-only
-(NUMBA_CACHE_DIR moves it). A cache entry is tied to the CPU and to the source file of the *calling* function: after an
-edit here, touch kernel.py too.
+(NUMBA_CACHE_DIR moves it). An entry is tied to the CPU and to the source of all that is compiled into it.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import llvmlite.binding as llvm
@@ -26,8 +27,26 @@ F = TypeVar("F", bound=Callable[..., Any])
 _FLAGS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
 
+#: The modules whose functions and constants end up in compiled code.
+_SOURCES = ("batch", "errors", "kernel", "primitives", "rows", "scan", "schema", "table")
+
+
+def _fingerprint() -> str:
+    """A hash of those sources. Numba itself ties a cache entry to the function's own file alone: an edit of a constant
+    elsewhere would go on running the old one, over buffers of the new layout."""
+    folder = Path(__file__).parent
+    try:
+        return hashlib.sha256(b"".join((folder / f"{name}.py").read_bytes() for name in _SOURCES)).hexdigest()[:12]
+    except OSError:  # imported from a zip file, whose own time stamp counts
+        return "zip"
+
+
+_FINGERPRINT = _fingerprint()
+
+
 def compiled(function: F) -> F:
     """njit with a cache, or without one where no directory is writable (a container without a home)."""
+    function.__qualname__ += f"-{_FINGERPRINT}"  # part of the cache entry's file name
     try:
         return cast(F, nb.njit(cache=True, **_FLAGS)(function))
     except RuntimeError:  # "cannot cache function: no locator available"

@@ -125,7 +125,12 @@ def test_transactions_of_several_producers(
             else:
                 producer.commit_transaction(30)
     path = segment(kafka, topic)
+    deadline = time.monotonic() + 60
     data = path.read_bytes()
+    while sum(frame.control for frame in frames(data)) < 18:  # the last markers come after EndTxn's answer
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+        data = path.read_bytes()
     entries = TXN_INDEX_ENTRY.iter_unpack(path.with_suffix(".txnindex").read_bytes())
     aborted = [(producer, first) for _, producer, first, _, _ in entries]
     assert len(aborted) == 6

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 import zlib
+from pathlib import Path
 
 import crc32c
 import numpy as np
@@ -67,6 +69,16 @@ def test_a_new_process_loads_what_another_one_compiled() -> None:
     for _ in range(2):  # the first may be the one that compiles
         done = subprocess.run([sys.executable, "-c", FRESH], capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout.split() == ["0", "1"] * 3
+
+
+def test_an_edit_of_any_source_of_compiled_code_is_seen() -> None:
+    """The cache entries' names carry a hash of these files; whatever they import of this package is among them."""
+    folder = Path(primitives.__file__).parent
+    for name in primitives._SOURCES:
+        for node in ast.walk(ast.parse((folder / f"{name}.py").read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("segment_reader"):
+                assert (node.module or "").split(".")[1] in primitives._SOURCES
+    assert primitives.crc32.__qualname__.endswith(primitives._FINGERPRINT)
 
 
 def test_without_a_directory_for_the_cache_code_runs_uncached(monkeypatch: pytest.MonkeyPatch) -> None:

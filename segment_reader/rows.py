@@ -1,0 +1,282 @@
+"""Compiled: one record's fields into the Arrow buffers (table.Columns), at the row that the state stands at.
+
+Nothing counts until `commit`: a function that returns a status before has changed nothing that matters, so the same
+record can be begun again, in new buffers or larger ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from segment_reader.batch import (
+    TRANSACTIONAL_BIT,
+)
+from segment_reader.errors import Fault
+from segment_reader.primitives import (
+    copy,
+    inlined,
+)
+from segment_reader.scan import varint32
+from segment_reader.schema import HEADER_COST
+from segment_reader.table import (
+    ATTRIBUTES,
+    BASE,
+    EPOCH,
+    FAULT,
+    FULL,
+    GROW_HEADER_KEYS,
+    GROW_HEADER_VALUES,
+    GROW_HEADERS,
+    GROW_KEYS,
+    GROW_VALUES,
+    LEADER,
+    PRODUCER,
+    S_BYTES,
+    S_DATA,
+    S_HEADER_KEYS,
+    S_HEADER_VALUES,
+    S_HEADERS,
+    S_KEYS,
+    S_NEED,
+    S_NULL_HEADER_VALUES,
+    S_NULL_HEADERS,
+    S_NULL_KEYS,
+    S_NULL_TIMES,
+    S_NULL_VALUES,
+    S_OFFSET,
+    S_ROWS,
+    S_VALUES,
+    SEQUENCE,
+)
+
+BAD_VARINT = FAULT + Fault.VARINT
+BAD_LENGTH = FAULT + Fault.RECORD_LENGTH
+BAD_FIELD = FAULT + Fault.FIELD_LENGTH
+BAD_HEADER_COUNT = FAULT + Fault.HEADER_COUNT
+BAD_HEADER_KEY = FAULT + Fault.HEADER_KEY
+BAD_UTF8 = FAULT + Fault.HEADER_UTF8
+
+
+@inlined
+def _set(bits: Any, at: Any) -> None:
+    bits[at >> 3] |= 1 << (at & 7)
+
+
+@inlined
+def _valid_utf8(data: Any, at: Any, end: Any) -> Any:
+    """Well-formed UTF-8 (Unicode, table 3-7): no overlong forms, no surrogates, nothing above U+10FFFF."""
+    while at < end:
+        lead = data[at]
+        at += 1
+        if lead < 0x80:
+            continue
+        if lead < 0xC2 or lead > 0xF4:
+            return False
+        more = 1 if lead < 0xE0 else (2 if lead < 0xF0 else 3)
+        if more > end - at:
+            return False
+        low = 0xA0 if lead == 0xE0 else (0x90 if lead == 0xF0 else 0x80)
+        high = 0x9F if lead == 0xED else (0x8F if lead == 0xF4 else 0xBF)
+        for _ in range(more):
+            if data[at] < low or data[at] > high:
+                return False
+            low = 0x80
+            high = 0xBF
+            at += 1
+    return True
+
+
+@inlined
+def _room(s: Any, have: Any, used: Any, size: Any, status: Any) -> Any:
+    """0 where `size` more fit, else `status`, with the size that is needed in the state."""
+    if size > have - used:
+        s[S_NEED] = used + size
+        return status
+    return 0
+
+
+@inlined
+def _headers(source: Any, at: Any, end: Any, offset: Any, cost: Any, c: Any, s: Any, rules: Any) -> Any:
+    """Writes the headers of the record that source[at:end] ends with: (0 or status, bytes it now costs)."""
+    row = s[S_ROWS]
+    status = 0
+    count, at = varint32(source, at, end)
+    if at < 0:
+        return BAD_VARINT, cost
+    if count < 0 or count > (end - at) // 2:
+        return BAD_HEADER_COUNT, cost
+    n = s[S_HEADERS]
+    keys = s[S_HEADER_KEYS]
+    values = s[S_HEADER_VALUES]
+    nulls = 0
+    status = _room(s, c.header_key_offsets.size - 1, n, count, GROW_HEADERS)
+    if status:
+        return status, cost
+    for _ in range(count):
+        size, at = varint32(source, at, end)
+        if at < 0:
+            return BAD_VARINT, cost
+        if size < 0:
+            return BAD_HEADER_KEY, cost
+        if size > end - at:
+            return BAD_FIELD, cost
+        if not _valid_utf8(source, at, at + size):
+            s[S_OFFSET] = offset
+            return BAD_UTF8, cost
+        cost += HEADER_COST + size
+        if row > 0 and s[S_BYTES] + cost > rules.max_bytes:
+            return FULL, cost
+        status = _room(s, c.header_keys.size, keys, size, GROW_HEADER_KEYS)
+        if status:
+            return status, cost
+        copy(c.header_keys, keys, source, at, size)
+        at += size
+        keys += size
+        size, at = varint32(source, at, end)
+        if at < 0:
+            return BAD_VARINT, cost
+        if size > end - at:
+            return BAD_FIELD, cost
+        if size >= 0:
+            cost += size
+            if row > 0 and s[S_BYTES] + cost > rules.max_bytes:
+                return FULL, cost
+            status = _room(s, c.header_values.size, values, size, GROW_HEADER_VALUES)
+            if status:
+                return status, cost
+            copy(c.header_values, values, source, at, size)
+            at += size
+            values += size
+            _set(c.header_value_ok, n)
+        else:
+            nulls += 1
+        n += 1
+        c.header_key_offsets[n] = keys
+        c.header_value_offsets[n] = values
+    if at != end:
+        return BAD_LENGTH, cost
+    if count > 0:
+        _set(c.header_ok, row)
+    else:
+        s[S_NULL_HEADERS] += 1
+    c.header_offsets[row + 1] = n
+    s[S_HEADERS] = n
+    s[S_HEADER_KEYS] = keys
+    s[S_HEADER_VALUES] = values
+    s[S_NULL_HEADER_VALUES] += nulls
+    return 0, cost
+
+
+@inlined
+def put_field(
+    source: Any,
+    at: Any,
+    size: Any,
+    used: Any,
+    cost: Any,
+    data: Any,
+    offsets: Any,
+    ok: Any,
+    grow: Any,
+    s: Any,
+    rules: Any,
+) -> Any:
+    """Writes one key or value of `size` bytes (negative: null) behind `used`: 0, FULL or `grow`."""
+    row = s[S_ROWS]
+    if size >= 0:
+        if row > 0 and s[S_BYTES] + cost > rules.max_bytes:
+            return FULL
+        status = _room(s, data.size, used, size, grow)
+        if status:
+            return status
+        copy(data, used, source, at, size)
+        _set(ok, row)
+        offsets[row + 1] = used + size
+    else:
+        offsets[row + 1] = used
+    return 0
+
+
+@inlined
+def commit(offset: Any, millis: Any, kind: Any, key: Any, value: Any, cost: Any, c: Any, s: Any, rules: Any) -> None:
+    """The row is whole: its remaining columns, and the state moves past it."""
+    row = s[S_ROWS]
+    c.offset[row] = offset
+    c.time[row] = millis * 1000
+    if millis == -1 and rules.null_times:
+        kind = -1
+        s[S_NULL_TIMES] += 1
+    else:
+        _set(c.time_ok, row)
+    c.time_type[row] = kind
+    if key >= 0:
+        s[S_KEYS] += key
+    else:
+        s[S_NULL_KEYS] += 1
+    if value >= 0:
+        s[S_VALUES] += value
+    else:
+        s[S_NULL_VALUES] += 1
+    s[S_BYTES] += cost
+    s[S_DATA] += 1
+    s[S_ROWS] = row + 1
+
+
+@inlined
+def put_provenance(frame: Any, delta: Any, c: Any, row: Any) -> None:
+    if frame[LEADER] >= 0:
+        c.leader[row] = frame[LEADER]
+        _set(c.leader_ok, row)
+    if frame[PRODUCER] >= 0:
+        c.producer[row] = frame[PRODUCER]
+        c.epoch[row] = frame[EPOCH]
+        _set(c.producer_ok, row)
+    if frame[SEQUENCE] >= 0:
+        c.sequence[row] = (frame[SEQUENCE] + delta) & 0x7FFFFFFF
+        _set(c.sequence_ok, row)
+    if frame[ATTRIBUTES] & TRANSACTIONAL_BIT:
+        _set(c.transactional, row)
+    c.base[row] = frame[BASE]
+    _set(c.batch_ok, row)
+
+
+@inlined
+def put_record(source: Any, at: Any, end: Any, offset: Any, millis: Any, kind: Any, c: Any, s: Any, rules: Any) -> Any:
+    """Lands key, value and headers of a magic 2 record, source[at:end]: 0 or a status, and then nothing has changed."""
+    if s[S_ROWS] >= rules.max_rows:
+        return FULL
+    cost = rules.row_cost
+    key, at = varint32(source, at, end)
+    if at < 0:
+        return BAD_VARINT
+    if key > end - at:
+        return BAD_FIELD
+    cost += max(key, 0)
+    status = put_field(source, at, key, s[S_KEYS], cost, c.keys, c.key_offsets, c.key_ok, GROW_KEYS, s, rules)
+    if status:
+        return status
+    at += max(key, 0)
+    value, at = varint32(source, at, end)
+    if at < 0:
+        return BAD_VARINT
+    if value > end - at:
+        return BAD_FIELD
+    cost += max(value, 0)
+    status = put_field(
+        source, at, value, s[S_VALUES], cost, c.values, c.value_offsets, c.value_ok, GROW_VALUES, s, rules
+    )
+    if status:
+        return status
+    at += max(value, 0)
+    if rules.headers:
+        if at == end - 1 and source[at] == 0:  # none, as nearly always
+            if s[S_ROWS] > 0 and s[S_BYTES] + cost > rules.max_bytes:
+                return FULL
+            c.header_offsets[s[S_ROWS] + 1] = s[S_HEADERS]
+            s[S_NULL_HEADERS] += 1
+        else:
+            status, cost = _headers(source, at, end, offset, cost, c, s, rules)
+            if status:
+                return status
+    commit(offset, millis, kind, key, value, cost, c, s, rules)
+    return 0
