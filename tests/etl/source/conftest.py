@@ -37,7 +37,8 @@ def produce(kafka: Any) -> Callable[..., None]:
         ordered = {"bootstrap.servers": kafka.bootstrap_servers, "linger.ms": 50, "enable.idempotence": True}
         producer = Producer({**ordered, **settings})
         for partition, key, value, *rest in records:
-            headers, timestamp = (*rest, *(None, 0)[len(rest) :])
+            headers = rest[0] if rest else None
+            timestamp = rest[1] if len(rest) > 1 else 0
             producer.produce(topic, partition=partition, key=key, value=value, headers=headers, timestamp=timestamp)
             producer.poll(0)
         assert producer.flush(30) == 0
@@ -61,7 +62,7 @@ def read_back(kafka: Any) -> Callable[[str, int], list[Row]]:
         )
         consumer.assign([Place(topic, number, 0) for number in range(partitions)])
         rows: list[Row] = []
-        ended = set()
+        ended: set[int] = set()
         while len(ended) < partitions:
             message = consumer.poll(30)
             assert message is not None, "librdkafka reads nothing"

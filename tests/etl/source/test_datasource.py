@@ -11,10 +11,12 @@ import pytest
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from client import Cluster, TopicPartition
+from client import ClientConfig, Cluster, TopicPartition
 from client.offsets import CommittedOffset, commit_offsets
 from etl.source.datasource import KsegDataSource
 from etl.source.pyspark_kseg import DefaultSource
+from etl.source.reader import DecodeOptions, read_range
+from etl.source.tasks import RangeTask
 from jobs.broker import EmbeddedKafka, jars
 from segment_reader.encode import Record, encode_batch, encode_message_set
 
@@ -23,6 +25,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark]
 PEER = "spark-kafka-4.2.0"
 # In 2026; topics with such records keep them, or the broker would remove them as too old.
 SECOND = 1_767_225_600_000
+EMPTIED = "emptied"
 # Spark's source waits so long for offsets that do not come, two minutes if nothing is said.
 HASTY = {"kafkaConsumer.pollTimeoutMs": "1000"}
 
@@ -253,7 +256,8 @@ def old_logs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, li
     config = {"log.retention.ms": "-1"}
     with EmbeddedKafka(tmp_path_factory.mktemp("old"), config=config, light=True) as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-        for created in admin.create_topics([NewTopic(name, 1, 1) for name in logs], operation_timeout=30).values():
+        new = [NewTopic(name, 1, 1) for name in (*logs, EMPTIED)]
+        for created in admin.create_topics(new, operation_timeout=30).values():
             created.result(30)
         del admin
         node = broker.nodes[0].id
@@ -261,6 +265,8 @@ def old_logs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, li
         (folder,) = broker.log_dirs
         for name, log in logs.items():
             _replace_log(folder / f"{name}-0", log)
+        _replace_log(folder / f"{EMPTIED}-0", encode_batch(rows, compression="lz4"))
+        (folder / f"{EMPTIED}-0" / f"{50:020}.log").touch()
         for checkpoint in folder.glob("*-checkpoint"):
             checkpoint.unlink()
         (folder / ".kafka_cleanshutdown").unlink(missing_ok=True)
@@ -273,6 +279,16 @@ def _replace_log(folder: Path, log: bytes) -> None:
         if file.name != "partition.metadata":
             file.unlink()
     (folder / f"{0:020}.log").write_bytes(log)
+
+
+def test_a_log_whose_end_compaction_has_emptied(old_logs: tuple[str, list[str]]) -> None:
+    """The last segment has no batch yet, the one before keeps three records of fifty: all is accounted for."""
+    config = ClientConfig.from_properties({"bootstrap.servers": old_logs[0], "fetch.max.wait.ms": "50"}, client_id="x")
+    reader = read_range(RangeTask(EMPTIED, 0, 1, 50), config, DecodeOptions())
+    assert [offset for batch in reader for offset in batch.column("offset").to_pylist()] == [1, 2]
+    assert reader.outcome.accounted
+    assert (reader.outcome.data, reader.outcome.absent, reader.outcome.gaps) == (2, 47, ((3, 50),))
+    assert reader.outcome.high_watermark == 50
 
 
 def test_logs_of_every_magic(same: Callable[..., list[Any]], old_logs: tuple[str, list[str]]) -> None:

@@ -101,7 +101,7 @@ def test_edges_of_the_log(cluster: Cluster, topic: str) -> None:
 def test_no_partitions_no_questions(cluster: Cluster) -> None:
     assert log_bounds(cluster, []) == {}
     for spec in ("latest", AtTime(5), AtOffsets({})):
-        assert resolve_offsets(cluster, spec, [], isolation_level="read_committed") == {}  # type: ignore[arg-type]
+        assert resolve_offsets(cluster, spec, [], isolation_level="read_committed") == {}
 
 
 def test_named_offsets_are_taken_as_they_are(cluster: Cluster, topic: str) -> None:
