@@ -138,7 +138,8 @@ def decode(job: str, table: pa.Table) -> list[Row]:
             be read at all.
     """
     rows = [_row(job, values) for values in table.to_pylist()]
-    return sorted(rows, key=lambda row: (row.entry.sequence, row.part))
+    # A summary has the number of the last transition that it stands for, and comes after it.
+    return sorted(rows, key=lambda row: (row.entry.sequence, row.entry.event.KIND == state.Summary.KIND, row.part))
 
 
 def _row(job: str, values: dict[str, Any]) -> Row:

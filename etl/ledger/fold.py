@@ -153,7 +153,8 @@ class _Building:
                 self.committed.setdefault(event.group, {}).update(event.offsets)
             case ev.TopicSeen():
                 self._seen(event.topics)
-            case ev.OffsetsCommitted() if not event.run_id:
+            case ev.OffsetsCommitted() if event.run_id not in self.runs:
+                # Of no run, or committed again for one that a summary has dropped.
                 self.committed.setdefault(event.group, {}).update(event.offsets)
             case _:
                 self._run_step(event, at)

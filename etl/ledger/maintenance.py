@@ -1,54 +1,92 @@
-"""Keeping a ledger small: compaction of its files, and retention of old events.
+"""Keeping a ledger small and quick to read: summaries, compaction of its files, and retention of old events.
+
+A *summary* is the state that all events up to a number add up to, appended beside them in a commit of its own. A reader
+starts from the newest one (an app transaction tells its number), so that the time to read a job does not grow with its
+history. In it all stays as it was that a plan, a commit or a legal next step depends on; only runs that ended long ago
+become sums. A process that knew the state before goes on from there and must come to the same: nothing may be dropped
+that a later event could be legal or illegal by.
+
+*Compaction* rewrites small files as one and changes no row. *Retention* deletes old events that a summary stands for;
+nothing but people's queries reads them.
 
 Checkpoints and the clean-up of the Delta log need nothing from here: delta-rs writes a checkpoint every 50 commits and
-drops log entries that are older than a week when it does.
-
-Retention folds all events up to a transition S into one `summary`, whose payload is the very state that they add up to,
-and rewrites the job's rows in one commit: the summary under the number S, and the events after S as they are. It
-carries the ledger's app transaction at the number where it stands, so that it and a transition on the same state
-exclude each other. Finished runs older than the retention become sums, but everything a planner asks stays as it was:
-landed and given up offsets, bases, boundaries, identities of topics and tables, group offsets, the numbers of chains,
-leases, unfinished runs, and which backfills have run.
+drops log entries older than a week when it does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from deltalake import write_deltalake
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
+from etl.errors import KsegError
 from etl.ledger import codec
-from etl.ledger.events import INCREMENTAL, RangeCounts
-from etl.ledger.fold import Entry, fold
+from etl.ledger.events import INCREMENTAL
+from etl.ledger.fold import Entry
 from etl.ledger.state import Archive, JobState, RunState, Summary
 from etl.ledger.store import Ledger, job_predicate
 
 KEEP = timedelta(days=90)
-"""How long events stay as they are: what queries over the ledger can look back on."""
+"""How long events stay for queries, once a summary stands for them."""
 
 SLACK = timedelta(days=1)
-"""Retention rewrites a job's rows at most this often."""
+"""Retention deletes once the oldest event is this much older than it has to be: once a day at most."""
+
+SUMMARISE_AFTER = 500
+"""Transitions since the last summary that make a new one; some 50 runs."""
+
+RUNS_KEPT = 200
+"""Ended runs that a summary keeps in full."""
 
 SMALL_FILES = 40
 """Files of one job that are compacted into one; a read opens each of them (about half a millisecond)."""
 
+COMPACTED_BYTES = 512 * 1024
+"""Files of this size are left alone, so that old events are not read with new ones; some 10,000 events."""
+
 
 def maintain(ledger: Ledger, job: str, *, keep: timedelta = KEEP, now: datetime | None = None) -> None:
-    """What a run does for the ledger when it ends: cheap where there is nothing to do, and never in the way of others.
+    """What a run does for the ledger when it ends: cheap where there is nothing to do, and never in anybody's way.
 
-    Raises:
-        RetriableFailure, Refused: as `Ledger.read`.
+    Raises nothing of ours: what is wrong with a ledger the next run finds, and this one has finished.
     """
-    if not retain(ledger, job, keep=keep, now=now):
+    with suppress(KsegError):
+        summarise(ledger, job)
+        retain(ledger, job, keep=keep, now=now)
         compact(ledger, job)
 
 
+def summarise(ledger: Ledger, job: str, *, after: int = SUMMARISE_AFTER) -> bool:
+    """Append a summary if there have been more than `after` transitions since the last one.
+
+    It carries the ledger's app transaction at the number where it stands, so that it and a transition that were
+    decided on the same state exclude each other.
+
+    Returns:
+        Whether it did; False also where another process has written meanwhile (the next run will do it).
+    """
+    table, state = ledger.snapshot(job)
+    summed = table.transaction_version(ledger.summary_app_id(job)) or 0
+    if state.sequence - summed <= after or state.updated_at is None:
+        return False
+    entry = Entry(Summary(state=summary_of(state)), state.updated_at, state.sequence)
+    rows = codec.encode(job, [codec.Row(entry, 0, 1, f"summary-{state.sequence}")])
+    properties = ledger.commit_properties(job, state.sequence, [Summary.KIND], summed=state.sequence)
+    with ledger.errors(f"summarise the job {job}"):
+        try:
+            write_deltalake(table, rows, mode="append", commit_properties=properties)
+        except CommitFailedError:
+            return False
+    return True
+
+
 def compact(ledger: Ledger, job: str, *, small_files: int = SMALL_FILES) -> bool:
-    """Rewrite the job's files as one if there are more than `small_files`. Changes no row; excludes no transition.
+    """Rewrite the job's small files as one if there are more than `small_files`; no row changes, no writer is hindered.
 
     Returns:
         Whether it did; False also where another process was at it.
@@ -58,42 +96,39 @@ def compact(ledger: Ledger, job: str, *, small_files: int = SMALL_FILES) -> bool
         if len(table.file_uris(file_pruning_predicate=[("job", "=", job)])) <= small_files:
             return False
         try:
-            table.optimize.compact(partition_filters=[("job", "=", job)])
+            table.optimize.compact(partition_filters=[("job", "=", job)], target_size=COMPACTED_BYTES)
         except CommitFailedError:
             return False
     return True
 
 
 def retain(ledger: Ledger, job: str, *, keep: timedelta = KEEP, now: datetime | None = None) -> bool:
-    """Fold the job's events older than `keep` into a summary, once they are a day older than that.
+    """Delete the job's events that are older than `keep` and that a summary stands for, and summaries before that one.
 
     Returns:
         Whether it did; False also where another process has written meanwhile (the next run will do it).
     """
     before = (now or datetime.now(UTC)) - keep
-    with ledger.errors(f"fold old events of the job {job}"):
+    with ledger.errors(f"drop old events of the job {job}"):
         table = ledger.table()
-        state, rows = ledger.state_and_rows(table, job)
-        old = [row for row in rows if not isinstance(row.entry.event, Summary)]
-        if not old or old[0].entry.at >= before - SLACK:
+        summed = table.transaction_version(ledger.summary_app_id(job)) or 0
+        oldest = _oldest(table, job)
+        if not summed or oldest is None or oldest >= before - SLACK:
             return False
-        # Clocks of several machines may cross: the cut lies before the first transition that is young.
-        cut = next((row.entry.sequence for row in rows if row.entry.at >= before), state.sequence + 1) - 1
-        if cut < old[0].entry.sequence:
+        rows = pa.table(table.scan(["seq", "kind", "written_at"], f"{job_predicate(job)} AND seq <= {summed}"))
+        young = pc.min(rows["seq"].filter(pc.greater_equal(rows["written_at"], before))).as_py()
+        # Clocks of several machines may cross: what goes is everything before the first young one.
+        last = summed if young is None else young - 1
+        is_summary = pc.equal(rows["kind"].cast(pa.string()), Summary.KIND)
+        going = pc.if_else(is_summary, pc.less(rows["seq"], summed), pc.less_equal(rows["seq"], last))
+        if not pc.any(going).as_py():
             return False
-        folded = [row.entry for row in rows if row.entry.sequence <= cut]
-        kept = [row for row in rows if row.entry.sequence > cut]
-        later = {row.entry.event.chain for row in kept}
-        summary = summarise(JobState(job=job, ledger_id=ledger.id), folded, before, later=later)
-        first = codec.Row(Entry(Summary(state=summary), summary.updated_at or before, cut), 0, 1, f"summary-{cut}")
+        old = (
+            f"{job_predicate(job)} AND ((kind <> '{Summary.KIND}' AND seq <= {last})"
+            f" OR (kind = '{Summary.KIND}' AND seq < {summed}))"
+        )
         try:
-            write_deltalake(
-                table,
-                codec.encode(job, [first, *kept]),
-                mode="overwrite",
-                predicate=job_predicate(job),
-                commit_properties=ledger.commit_properties(job, state.sequence, ["summary"]),
-            )
+            table.delete(old)
         except CommitFailedError:
             return False
         # Data files that no version of the last week refers to. Another process may be at the same.
@@ -102,47 +137,59 @@ def retain(ledger: Ledger, job: str, *, keep: timedelta = KEEP, now: datetime | 
     return True
 
 
-def summarise(initial: JobState, entries: Sequence[Entry], before: datetime, *, later: Collection[str]) -> JobState:
-    """The state that these events add up to, with runs that ended before that time reduced to what a planner asks.
+def _oldest(table: DeltaTable, job: str) -> datetime | None:
+    """When the job's oldest event was written, by the files' statistics; None where it has no events."""
+    files = pa.table(table.get_add_actions(flatten=True))
+    if "min.written_at" not in files.column_names:
+        return None
+    mine = files.filter(pc.equal(files["partition.job"], job))
+    oldest = pc.min(mine["min.written_at"]).as_py()
+    return None if oldest is None else oldest.replace(tzinfo=oldest.tzinfo or UTC)
 
-    later: chains of the events that will follow. Their leases have to stay, for those events stand under them.
+
+def summary_of(state: JobState, *, runs_kept: int | None = None) -> JobState:
+    """The state with runs that ended long ago reduced: everything that later events or plans depend on stays.
+
+    Leases stay too, of all chains: attempts go on counting from them.
     """
-    state = fold(initial, entries)
+    ended = [run.run_id for run in state.runs.values() if run.ended]
+    old = set(ended[: max(0, len(ended) - (RUNS_KEPT if runs_kept is None else runs_kept))])
     runs: dict[str, RunState] = {}
     archive = state.archive
-    last = next((run.run_id for run in reversed(state.runs.values()) if run.chain == INCREMENTAL), None)
     for run in state.runs.values():
-        if not run.ended or (run.ended_at is not None and run.ended_at >= before) or run.run_id == last:
+        if run.run_id not in old:
             runs[run.run_id] = run
         elif run.chain == INCREMENTAL:
             archive = _add(archive, run)
         else:
             # Its name may be asked for again, however late: a backfill that has finished does nothing the second time.
-            runs[run.run_id] = _reduced(run)
-    leases = {
-        chain: lease
-        for chain, lease in state.leases.items()
-        if chain in later or not (chain in runs and runs[chain].archived and lease.until < before)
-    }
-    return replace(state, runs=runs, leases=leases, archive=archive)
+            runs[run.run_id] = run if run.archived else _reduced(run)
+    return replace(state, runs=runs, archive=archive)
 
 
 def _add(archive: Archive, run: RunState) -> Archive:
-    account = run.accounted if run.finished else None
+    if not run.finished or run.accounted is None:
+        return replace(archive, runs=archive.runs + 1)
+    landed = dict(archive.landed)
+    for table, commit in run.landed.items():
+        landed[table] = landed.get(table, 0) + commit.rows
     return Archive(
         runs=archive.runs + 1,
-        rows_in=archive.rows_in + (account.rows_in if account else 0),
-        rows_out=archive.rows_out + (account.rows_out if account else 0),
-        counts=archive.counts + (account.counts if account else RangeCounts()),
+        rows_in=archive.rows_in + run.accounted.rows_in,
+        rows_out=archive.rows_out + run.accounted.rows_out,
+        counts=archive.counts + run.accounted.counts,
+        landed=landed,
     )
 
 
 def _reduced(run: RunState) -> RunState:
+    """What is left names the run and sums up its rows."""
     plan = replace(run.plan, pinned_config="", topics={}, ranges=(), tables={}, held_back={})
     account = replace(run.accounted, ranges=(), gaps=()) if run.accounted else None
     return RunState(
         plan=plan,
         planned_at=run.planned_at,
+        landed=run.landed,
         accounted=account,
         abandoned=run.abandoned,
         finished=run.finished,
@@ -151,4 +198,4 @@ def _reduced(run: RunState) -> RunState:
     )
 
 
-__all__ = ["KEEP", "compact", "maintain", "retain", "summarise"]
+__all__ = ["KEEP", "compact", "maintain", "retain", "summarise", "summary_of"]

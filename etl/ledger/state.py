@@ -103,7 +103,7 @@ class RunState(Strict):
     """One run, from its plan to its end.
 
     plan: as pinned, with what `reconfigured` changed. added: offsets that it was the first to land, once accounted.
-    archived: its details have been folded away by retention; plan and account keep what identifies and sums it up.
+    archived: a summary has dropped its details; plan, commits and account keep what identifies it and sums it up.
     """
 
     plan: RunPlan
@@ -165,12 +165,16 @@ class RunState(Strict):
 
 @dataclass(frozen=True, slots=True)
 class Archive(Strict):
-    """Sums over the finished incremental runs that retention has dropped from the list of runs."""
+    """Sums over the ended incremental runs that a summary has dropped from the list of runs.
+
+    runs: how many, abandoned ones included; the sums are of those that finished. landed: rows by table.
+    """
 
     runs: int = 0
     rows_in: int = 0
     rows_out: int = 0
     counts: RangeCounts = field(default_factory=RangeCounts)
+    landed: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,9 +280,9 @@ class JobState(Strict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary(Event):
-    """All transitions up to this one's number, folded into the state they add up to; they are no longer in the table.
+    """The state that all events up to this number add up to, so that a reader need not fold them again.
 
-    Finished runs older than the retention are in it as sums alone.
+    Runs that ended long ago are in it as sums alone. Its number is that of the last event it stands for.
     """
 
     KIND = "summary"

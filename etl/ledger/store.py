@@ -107,8 +107,12 @@ class Ledger:
         return cls(location, options, table)
 
     def app_id(self, job: str) -> str:
-        """Of the ledger's own app transactions for this job."""
+        """Of the ledger's own app transactions for this job; their version is the number of the last transition."""
         return f"kseg-ledger/{self.id}/{job}"
+
+    def summary_app_id(self, job: str) -> str:
+        """Its version is the number of the transition up to which the newest summary stands for all events."""
+        return f"kseg-ledger-summary/{self.id}/{job}"
 
     def read(self, job: str) -> JobState:
         """The job's state now; the empty state (sequence 0) for a job that the ledger has not seen.
@@ -117,9 +121,14 @@ class Ledger:
             Refused: events are missing or contradict each other, or a later release wrote them.
             RetriableFailure: the store does not answer.
         """
+        return self.snapshot(job)[1]
+
+    def snapshot(self, job: str) -> tuple[DeltaTable, JobState]:
+        """The job's state, and the table object that it was read from. Raises as `read`."""
         known = self._last_known(job)
         with self.errors(f"read the state of {job}"):
-            return self._state(self.table(), known)
+            table = self.table()
+            return table, self._state(table, known)
 
     def transition(self, job: str, decide: Decide, *, deadline: float = DEADLINE) -> JobState:
         """Read, decide, and write what was decided as one commit; again from the start where somebody was faster.
@@ -182,7 +191,8 @@ class Ledger:
             time.sleep(pause)
 
     def events(self, job: str) -> list[Entry]:
-        """All events of a job that are in the table, in their order; what retention folded stands in a summary."""
+        """All events of a job that are in the table, in their order, and its summaries, each after the last event that
+        it stands for. Those before the first summary may be incomplete: retention drops the oldest."""
         with self.errors(f"read the events of {job}"):
             return [row.entry for row in self._rows(self.table(), job)]
 
@@ -236,29 +246,26 @@ class Ledger:
         """
         job = known.job
         last = table.transaction_version(self.app_id(job)) or 0
+        summed = table.transaction_version(self.summary_app_id(job)) or 0
         if known.sequence > last:
             raise self._damaged(job, f"it stood at transition {known.sequence} before and stands at {last} now")
         state = replace(known, version=table.version())
         if known.sequence == last and last:
             return self._remember(state)
-        rows = self._rows(table, job, after=known.sequence)
-        if any(isinstance(row.entry.event, Summary) for row in rows):
-            # Retention ran past what was known; the summary stands for all that was before it.
+        if known.sequence >= summed:
+            rows = self._rows(table, job, after=known.sequence)
+        else:
             state = JobState(job=job, ledger_id=self.id, version=table.version())
-        return self._remember(self._add(state, rows, last))
-
-    def state_and_rows(self, table: DeltaTable, job: str) -> tuple[JobState, list[codec.Row]]:
-        """The job's state at the table object's version, and every row that it was made from."""
-        rows = self._rows(table, job)
-        last = table.transaction_version(self.app_id(job)) or 0
-        return self._add(JobState(job=job, ledger_id=self.id, version=table.version()), rows, last), rows
-
-    def _add(self, state: JobState, rows: Sequence[codec.Row], last: int) -> JobState:
-        _check_complete(rows, state.sequence, last, lambda what: self._damaged(state.job, what))
+            rows = [
+                row
+                for row in self._rows(table, job, after=summed - 1)
+                if row.entry.sequence > summed or isinstance(row.entry.event, Summary)
+            ]
+        _check_complete(rows, state.sequence, last, lambda what: self._damaged(job, what))
         try:
-            return fold(state, [row.entry for row in rows])
+            return self._remember(fold(state, [row.entry for row in rows]))
         except (IllegalStep, LeaseLost) as error:
-            raise self._damaged(state.job, f"its events contradict each other: {error}") from error
+            raise self._damaged(job, f"its events contradict each other: {error}") from error
 
     def _rows(self, table: DeltaTable, job: str, *, after: int = 0) -> list[codec.Row]:
         predicate = f"{job_predicate(job)} AND seq > {after}"
@@ -289,17 +296,19 @@ class Ledger:
     # --- writing
 
     def _commit(self, table: DeltaTable, job: str, sequence: int, rows: pa.Table) -> None:
-        write_deltalake(
-            table,
-            rows,
-            mode="append",
-            commit_properties=self.commit_properties(job, sequence, sorted(set(rows["kind"].to_pylist()))),
-        )
+        properties = self.commit_properties(job, sequence, sorted(set(rows["kind"].to_pylist())))
+        write_deltalake(table, rows, mode="append", commit_properties=properties)
 
-    def commit_properties(self, job: str, sequence: int, kinds: Sequence[str]) -> CommitProperties:
-        """The ledger's own app transaction, and for people who read the table's history what the commit was."""
+    def commit_properties(self, job: str, sequence: int, kinds: Sequence[str], *, summed: int = 0) -> CommitProperties:
+        """The ledger's own app transactions, and for people who read the table's history what the commit was.
+
+        summed: number of a summary that is in the commit.
+        """
+        transactions = [Transaction(self.app_id(job), sequence)]
+        if summed:
+            transactions.append(Transaction(self.summary_app_id(job), summed))
         return CommitProperties(
-            app_transactions=[Transaction(self.app_id(job), sequence)],
+            app_transactions=transactions,
             max_commit_retries=REBASES,
             custom_metadata={"kseg.job": job, "kseg.sequence": str(sequence), "kseg.kinds": ",".join(kinds)},
         )
@@ -328,6 +337,8 @@ def _create(location: str, options: dict[str, str]) -> DeltaTable:
             description="Append-only events of kafka-segment-etl jobs; written by kseg alone.",
             configuration=CONFIGURATION,
             storage_options=options or None,
+            # With retries, who loses the race for version 0 commits version 1: the same table with another id.
+            commit_properties=CommitProperties(max_commit_retries=0),
             raise_if_key_not_exists=False,
         )
     except DeltaError:

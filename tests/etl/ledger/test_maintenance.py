@@ -1,5 +1,6 @@
 """A ledger kept small says what it said before."""
 
+import shutil
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -8,8 +9,10 @@ import pytest
 from deltalake import DeltaTable
 
 from client.partition import TopicPartition
+from etl.errors import Refused
 from etl.ledger import events as ev
-from etl.ledger.maintenance import KEEP, compact, maintain, retain
+from etl.ledger import maintenance, store
+from etl.ledger.maintenance import KEEP, compact, maintain, retain, summarise
 from etl.ledger.state import Archive, Summary
 from etl.ledger.store import Ledger
 from etl.ranges import OffsetRange, OffsetSet
@@ -46,122 +49,172 @@ def history(ledger, words):
 
 
 def planner_view(state):
-    """The state, less what a retention may forget."""
-    return replace(
-        state,
-        version=0,
-        updated_at=None,
-        runs={r.run_id: r for r in state.unfinished_runs()},
-        archive=Archive(),
-        leases={},
-    )
+    """The state, less what a summary may forget."""
+    unfinished = {run.run_id: run for run in state.unfinished_runs()}
+    return replace(state, version=0, runs=unfinished, archive=Archive())
 
 
-def test_retention_changes_nothing_that_a_planner_asks(history, words):
-    before = history.read("orders")
-    assert retain(history, "orders", now=before.updated_at + KEEP + timedelta(days=2))
-    after = Ledger.open(history.path).read("orders")
-    assert planner_view(after) == planner_view(before)
-    assert history.read("orders") == replace(before, version=after.version)  # a process that knew it goes on
-
-    assert after.unfinished() == before.unfinished()
-    assert after.next_app_transaction() == (f"kseg/{history.id}/orders", 5)
-    assert after.frontier(words.tp) == 12
-    assert after.landed(words.tp) == OffsetSet.of([(0, 12), (30, 40)])
-    assert after.given_up(TopicPartition("orders", 1)) == OffsetSet.single(5, 9)
-    assert after.lease() == before.lease()
-
-    # Old runs are sums; a backfill's name stays taken.
-    assert list(after.runs) == [BACKFILL, "r4"]
-    assert (after.runs[BACKFILL].phase, after.runs[BACKFILL].archived) == ("finished", True)
-    assert after.next_app_transaction(BACKFILL)[1] == 2
-    assert after.archive == Archive(runs=3, rows_in=12, rows_out=12, counts=ev.RangeCounts(data=12))
+def cold(ledger):
+    """As a new process reads it."""
+    return Ledger.open(ledger.path).read("orders")
 
 
-def test_the_job_goes_on_after_retention(history, words):
-    now = history.read("orders").updated_at + timedelta(days=200)
-    assert retain(history, "orders", now=now)
-    for ledger in (history, Ledger.open(history.path)):
-        state = ledger.read("orders")
-        account = words.accounted(state.unfinished().plan) if state.unfinished().accounted is None else None
-        if account:
-            ledger.transition("orders", lambda state, account=account: [account])
-    state = history.transition("orders", lambda state: [words.step(ev.Finished, "r4")])
-    assert state.frontier(words.tp) == 20
-    state = history.transition("orders", lambda state: [words.plan(state, "r5", (20, 30))])
-    assert state.runs["r5"].sequence == 5
-    # And again, over the summary of before.
-    assert retain(history, "orders", now=now + timedelta(days=200))
-    again = Ledger.open(history.path).read("orders")
-    assert planner_view(again) == planner_view(state)
-    assert [type(entry.event) for entry in history.events("orders")] == [Summary]
-
-
-def test_young_events_stay_as_they_are(history):
-    before = history.events("orders")
-    assert not retain(history, "orders")
-    assert history.events("orders") == before
-
-    # Old enough, but not a day over it: a run that ends each minute does not rewrite each minute.
-    assert not retain(history, "orders", now=before[-1].at + KEEP)
-    assert retain(history, "orders", now=before[-1].at + KEEP + timedelta(days=1, seconds=1))
-
-
-def test_retention_keeps_what_is_younger_than_it(ledger, words, monkeypatch):
-    """Half of the events are made to be old."""
-    import etl.ledger.store as store
-
+def move_clock(monkeypatch, days):
+    """Let transitions be written at another time."""
     real = store.datetime
 
-    class Past(real):
+    class Moved(real):
         @classmethod
         def now(cls, tz=None):
-            return real.now(tz) - timedelta(days=100)
+            return real.now(tz) + timedelta(days=days)
 
-    def run(run_id, span):
-        for event in words.whole_run(ledger.read("orders"), run_id, span):
-            ledger.transition("orders", lambda state, event=event: [event])
-
-    monkeypatch.setattr(store, "datetime", Past)
-    ledger.transition("orders", lambda state: [words.lease()])
-    ledger.transition("orders", lambda state: [words.step(ev.BasePinned, "", bases={words.tp: 0}, reason="group")])
-    run("older", (0, 5))
-    run("old", (5, 10))
-    monkeypatch.undo()
-    run("young", (10, 20))
-    before = ledger.read("orders")
-    young = ledger.events("orders")[-5:]
-
-    maintain(ledger, "orders")
-    after = Ledger.open(ledger.path).read("orders")
-    assert planner_view(after) == planner_view(before)
-    assert after.runs["young"] == before.runs["young"]
-    assert list(after.runs) == ["old", "young"]
-    assert after.archive.runs == 1
-    events = ledger.events("orders")
-    assert isinstance(events[0].event, Summary)
-    assert (events[0].sequence, events[1:]) == (12, young)
-    assert not retain(ledger, "orders")
+    monkeypatch.setattr(store, "datetime", Moved)
 
 
-def test_the_last_incremental_run_is_never_folded_away(ledger, words):
-    ledger.transition("orders", lambda state: [words.lease()])
-    for number in range(3):
-        for event in words.whole_run(ledger.read("orders"), f"r{number}", (number, number + 1)):
-            ledger.transition("orders", lambda state, event=event: [event])
-    now = ledger.read("orders").updated_at + timedelta(days=1000)
-    assert retain(ledger, "orders", now=now)
-    state = Ledger.open(ledger.path).read("orders")
-    assert list(state.runs) == ["r2"]
-    assert state.runs["r2"].plan.pinned_config == "{}"
+class TestSummaries:
+    def test_a_reader_that_starts_from_one_comes_to_the_same(self, history, words, monkeypatch):
+        monkeypatch.setattr(maintenance, "RUNS_KEPT", 0)
+        before = history.read("orders")
+        assert summarise(history, "orders", after=5)
+        after = cold(history)
+        assert planner_view(after) == planner_view(before)
+        assert history.read("orders") == replace(before, version=after.version)  # who knew it before goes on from there
+
+        assert after.unfinished() == before.unfinished()
+        assert after.next_app_transaction() == (f"kseg/{history.id}/orders", 5)
+        assert after.frontier(words.tp) == 12
+        assert after.landed(words.tp) == OffsetSet.of([(0, 12), (30, 40)])
+        assert after.given_up(TopicPartition("orders", 1)) == OffsetSet.single(5, 9)
+
+        # Old runs are sums; a backfill's name stays taken.
+        assert list(after.runs) == [BACKFILL, "r4"]
+        assert (after.runs[BACKFILL].phase, after.runs[BACKFILL].archived) == ("finished", True)
+        assert after.runs[BACKFILL].landed["t"].rows == 10
+        assert after.archive == Archive(3, 12, 12, ev.RangeCounts(data=12), {"t": 20})
+
+    def test_the_last_runs_stay_in_full(self, history):
+        before = history.read("orders")
+        assert summarise(history, "orders", after=5)
+        assert cold(history) == replace(before, version=before.version + 1)
+
+    def test_it_is_made_after_so_many_transitions_and_not_before(self, history, words):
+        sequence = history.read("orders").sequence
+        assert not summarise(history, "orders")
+        assert not summarise(history, "orders", after=sequence)
+        assert summarise(history, "orders", after=sequence - 1)
+        assert not summarise(history, "orders", after=0)
+        history.transition("orders", lambda state: [ev.Renewed(owner="me", attempt=1)])
+        assert summarise(history, "orders", after=0)
+
+    def test_the_job_goes_on_the_same_for_who_knew_it_and_who_did_not(self, history, words, monkeypatch):
+        monkeypatch.setattr(maintenance, "RUNS_KEPT", 0)
+        knew = history
+        assert summarise(knew, "orders", after=5)
+        knew.transition("orders", lambda state: [words.accounted(state.unfinished().plan)])
+        did_not = Ledger.open(history.path)
+        did_not.transition("orders", lambda state: [words.step(ev.Finished, "r4")])
+        assert summarise(did_not, "orders", after=0)
+        did_not.transition("orders", lambda state: [words.lease(chain=BACKFILL, attempt=2)])
+        knew.transition("orders", lambda state: [words.plan(state, "r5", (20, 30))])
+        for ledger in (knew, did_not, Ledger.open(history.path)):
+            state = ledger.read("orders")
+            assert state.frontier(words.tp) == 20
+            assert state.runs["r5"].sequence == 5
+            assert planner_view(state) == planner_view(cold(history))
+
+    def test_a_late_reader_skips_what_the_summary_stands_for(self, history, words):
+        late = Ledger.open(history.path)
+        late.read("orders")
+        for number in range(5):
+            history.transition(
+                "orders", lambda state, n=number: [words.step(ev.BoundaryPinned, "", time_ms=n, offsets={words.tp: n})]
+            )
+        assert summarise(history, "orders", after=0)
+        DeltaTable(history.path).delete("kind = 'boundary_pinned' AND payload LIKE '%\"time_ms\":3%'")
+        assert late.read("orders").boundary(words.tp, 3) == 3
+
+    def test_a_lost_summary_is_damage(self, history):
+        assert summarise(history, "orders", after=0)
+        DeltaTable(history.path).delete("kind = 'summary'")
+        with pytest.raises(Refused) as refused:
+            cold(history)
+        assert refused.value.code == "ledger-damaged"
+
+    def test_it_and_a_transition_exclude_each_other(self, history, words, monkeypatch):
+        snapshot = Ledger.snapshot
+
+        def slow(self, job):
+            taken = snapshot(self, job)
+            monkeypatch.undo()
+            history.transition("orders", lambda state: [ev.Renewed(owner="me", attempt=1)])
+            return taken
+
+        monkeypatch.setattr(Ledger, "snapshot", slow)
+        assert not summarise(history, "orders", after=0)
+        assert summarise(history, "orders", after=0)
 
 
-def test_other_jobs_keep_their_events(history, words):
-    history.transition("other", lambda state: [words.lease()])
-    before = history.events("other")
-    assert retain(history, "orders", now=history.read("orders").updated_at + timedelta(days=200))
-    assert history.events("other") == before
-    assert Ledger.open(history.path).read("other").lease().owner == "me"
+class TestRetention:
+    def test_only_what_a_summary_stands_for_is_dropped(self, history):
+        events = history.events("orders")
+        late = events[-1].at + KEEP + timedelta(days=2)
+        assert not retain(history, "orders", now=late)
+        assert history.events("orders") == events
+        before = history.read("orders")
+        assert summarise(history, "orders", after=0)
+        history.transition("orders", lambda state: [ev.Renewed(owner="me", attempt=1)])
+        assert retain(history, "orders", now=late)
+        assert [entry.event.KIND for entry in history.events("orders")] == ["summary", "renewed"]
+        assert planner_view(cold(history)).landed_offsets == before.landed_offsets
+        assert cold(history) == history.read("orders")
+        version = cold(history).version
+        assert not retain(history, "orders", now=late + timedelta(days=500))  # the summary itself, however old
+        assert cold(history).version == version
+
+    def test_young_events_stay(self, ledger, words, monkeypatch):
+        def run(run_id, span):
+            for event in words.whole_run(ledger.read("orders"), run_id, span):
+                ledger.transition("orders", lambda state, event=event: [event])
+
+        move_clock(monkeypatch, days=-100)
+        ledger.transition("orders", lambda state: [words.lease()])
+        run("old", (0, 10))
+        monkeypatch.undo()
+        run("young", (10, 20))
+        before = ledger.read("orders")
+        young = ledger.events("orders")[-5:]
+
+        assert summarise(ledger, "orders", after=0)
+        assert retain(ledger, "orders")
+        events = ledger.events("orders")
+        assert events[:5] == young
+        assert [type(entry.event) for entry in events[5:]] == [Summary]
+        assert cold(ledger) == replace(before, version=cold(ledger).version)
+        assert set(cold(ledger).runs) == {"old", "young"}
+
+    def test_it_waits_until_there_is_a_day_to_drop(self, history):
+        assert summarise(history, "orders", after=0)
+        oldest = history.events("orders")[0].at
+        assert not retain(history, "orders", now=oldest + KEEP + timedelta(hours=23))
+        assert retain(history, "orders", now=oldest + KEEP + timedelta(hours=25))
+
+    def test_a_process_that_slept_through_it_goes_on(self, history, words):
+        late = Ledger.open(history.path)
+        late.read("orders")
+        history.transition("orders", lambda state: [ev.Renewed(owner="me", attempt=1)])
+        assert summarise(history, "orders", after=0)
+        assert retain(history, "orders", now=history.events("orders")[-1].at + timedelta(days=100))
+        state = late.transition("orders", lambda state: [words.accounted(state.unfinished().plan)])
+        assert state.frontier(words.tp) == 20
+        assert cold(history) == state
+
+    def test_other_jobs_keep_their_events(self, history, words):
+        history.transition("other", lambda state: [words.lease()])
+        before = history.events("other")
+        assert summarise(history, "orders", after=0)
+        assert retain(history, "orders", now=before[-1].at + timedelta(days=200))
+        assert history.events("other") == before
+        assert Ledger.open(history.path).read("other").lease().owner == "me"
 
 
 def test_compaction_leaves_one_file_and_every_event(history):
@@ -190,5 +243,14 @@ def test_a_run_that_ends_keeps_its_ledger_small(ledger, words):
 
 
 def test_maintenance_of_a_job_that_is_not_there(ledger):
-    maintain(ledger, "nothing")
+    assert not summarise(ledger, "nothing", after=0)
+    assert not retain(ledger, "nothing")
+    assert not compact(ledger, "nothing", small_files=0)
     assert ledger.jobs() == []
+
+
+def test_a_run_that_has_finished_does_not_fail_over_maintenance(history):
+    shutil.rmtree(history.path)
+    maintain(history, "orders")
+    with pytest.raises(Refused):
+        compact(history, "orders")

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -14,7 +15,7 @@ from deltalake.exceptions import CommitFailedError
 from etl.errors import KsegError, Refused, RetriableFailure
 from etl.ledger import events as ev
 from etl.ledger.errors import IllegalStep, LeaseLost
-from etl.ledger.maintenance import compact, retain
+from etl.ledger.maintenance import compact, retain, summarise
 from etl.ledger.store import Ledger
 
 
@@ -48,16 +49,18 @@ class TestOpening:
         assert ledger.read("orders").ledger_id == ledger.id
 
     def test_processes_that_make_it_at_once_agree_on_one(self, tmp_path, worker, scale):
-        for attempt in range(scale(1, 10)):
+        started = [worker("create", "-") for _ in range(3)]
+        for process in started:
+            assert process.stdout.readline() == "ready\n"
+        for attempt in range(scale(8, 100)):
             path = tmp_path / f"ledger{attempt}"
-            started = [worker("create", path) for _ in range(3)]
+            together = time.time() + 0.05
             for process in started:
-                assert process.stdout.readline() == "ready\n"
-            for process in started:
-                process.stdin.write("go\n")
+                process.stdin.write(f"{together} {path}\n")
                 process.stdin.flush()
-            ids = {process.communicate(timeout=60)[0].strip() for process in started}
+            ids = {process.stdout.readline().strip() for process in started}
             assert ids == {Ledger.open(path, create=False).id}
+            assert DeltaTable(path).version() == 0
 
     def test_no_ledger_and_none_wanted(self, tmp_path):
         with pytest.raises(Refused, match="no ledger") as refused:
@@ -195,16 +198,16 @@ class TestTransitions:
         assert leased.transition("orders", decide).sequence == 7
         assert seen == [6]
 
-    def test_a_retention_in_between_makes_a_loser_of_either(self, leased, words):
+    def test_upkeep_in_between_makes_it_decide_again(self, leased, words):
         for number in range(5):
             pin(leased, words, number)
-        state = leased.read("orders")
-        later = state.updated_at + timedelta(days=100)
+        later = leased.read("orders").updated_at + timedelta(days=100)
         seen = []
 
         def decide(state):
             seen.append(state.sequence)
             if len(seen) == 1:
+                assert summarise(leased, "orders", after=0)
                 assert retain(leased, "orders", now=later)
             return [boundary(words, 10)]
 
@@ -277,7 +280,9 @@ class TestTransitions:
         assert compact(ledger, job, small_files=1)
         read = Ledger.open(ledger.path).read(job)
         assert (read.job, read.sequence) == (job, 4)
+        assert summarise(ledger, job, after=0)
         assert retain(ledger, job, now=read.updated_at + timedelta(days=100))
+        assert len(ledger.events(job)) == 1
         assert Ledger.open(ledger.path).read(job).boundaries == read.boundaries
         assert ledger.jobs() == [job]
 
@@ -390,8 +395,6 @@ class TestDamage:
 
 
 def test_a_usual_ledger_is_read_in_a_tenth_of_a_second(ledger, words):
-    import time
-
     ledger.transition("orders", lambda state: [words.lease(), words.step(ev.BasePinned, "", bases={}, reason="group")])
     for number in range(8):
         for event in words.whole_run(ledger.read("orders"), f"r{number}", (number * 10, number * 10 + 10)):

@@ -17,11 +17,14 @@ def say(*words):
     print(*words, flush=True)
 
 
-def create(path):
-    """Open the ledger when a line arrives, together with others; say its id."""
+def create(_path):
+    """For each line `TIME PATH` open the ledger at that very time, together with others; say its id."""
     say("ready")
-    sys.stdin.readline()
-    say(Ledger.open(path).id)
+    for line in sys.stdin:
+        at, path = line.split(maxsplit=1)
+        while time.time() < float(at):
+            pass
+        say(Ledger.open(path.strip()).id)
 
 
 def race(path, chain, count):
