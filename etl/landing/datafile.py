@@ -102,9 +102,10 @@ class DataFile:
         self._batches = []
         if self._sink is None:
             return
-        for opened in (self._writer, self._sink):
-            with contextlib.suppress(Exception):
-                opened.close()
+        with contextlib.suppress(Exception):
+            self._begin().close()
+        with contextlib.suppress(Exception):
+            self._sink.close()
         with contextlib.suppress(Exception):
             self._store.fs.delete_file(self._store.path(self.path))
 

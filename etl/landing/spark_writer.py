@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from etl.errors import ConfigurationError, Refused, RetriableFailure
-from etl.landing.delta import AlreadyLanded, Landed, RunCommit
+from etl.landing.delta import UNKNOWN_VERSION, AlreadyLanded, Landed, RunCommit
 from etl.landing.features import refuse_retention
 from etl.landing.log import Commit, find_transaction, incidents_since
 from etl.landing.removal import OfRun, Removal, quoted
@@ -94,6 +94,10 @@ class SparkTarget:
         access = self.access()
         return None if access is None else access.transaction_version(app_id)
 
+    def rows_of_run(self, run_id: str) -> int:
+        """How many rows of the table a run has landed, by `_kseg_run`."""
+        return int(self._spark.table(self._sql_name).where(OfRun(run_id).sql()).count())
+
     def _detail(self) -> dict[str, Any]:
         return self._spark.sql(f"DESCRIBE DETAIL {self._sql_name}").collect()[0].asDict()
 
@@ -112,20 +116,19 @@ class SparkTarget:
             ConfigurationError: the columns cannot make a table, or the store is not safe for Spark (`check_store`).
             Refused: the table forgets app transactions.
         """
-        from delta.tables import DeltaTable
         from pyspark.errors import PySparkException
+        from pyspark.sql.types import StructField, StructType
 
         if not self.exists():
             self.check_store()
-            builder = DeltaTable.createIfNotExists(self._spark)
-            builder = builder.tableName(self._table) if self._table is not None else builder.location(str(self._path))
-            builder = builder.addColumns(project(rows, sink, "").schema)
-            if cluster_by:
-                builder = builder.clusterBy(*cluster_by)
-            if partition_by:
-                builder = builder.partitionedBy(*partition_by)
+            # A literal is never null, and the table must not be told that its columns are not: later rows may differ.
+            fields = [StructField(field.name, field.dataType) for field in project(rows, sink, "").schema]
+            ddl = f"CREATE TABLE IF NOT EXISTS {self._sql_name} ({StructType(fields).toDDL()}) USING delta"
+            for clause, names in (("PARTITIONED BY", partition_by), ("CLUSTER BY", cluster_by)):
+                if names:
+                    ddl += f" {clause} ({', '.join(quoted(name) for name in names)})"
             try:
-                builder.execute()
+                self._spark.sql(ddl)
             except PySparkException as error:
                 raise ConfigurationError.of("sink", f"cannot create {self.name}: {_first_line(error)}") from error
         return table_state(self._load()[1])
@@ -258,14 +261,17 @@ class SparkTarget:
         oldest = 0 if expected is None else expected.version + 1
         there = find_transaction(access.location.open(), run.app_id, run.app_version, table.version(), oldest)
         if there is None:
-            rows = self._spark.table(self._sql_name).where(OfRun(run.run_id).sql()).count()
-            return AlreadyLanded(TableCommit(-1, rows, after=table_state(table), found=True))
+            return AlreadyLanded(
+                TableCommit(UNKNOWN_VERSION, self.rows_of_run(run.run_id), after=table_state(table), found=True)
+            )
+        written = _metric(there, "numOutputRows")
         mine = bool(attempt_id) and there.told.get("attempt") == attempt_id
         commit = TableCommit(
             version=there.version,
-            rows=_metric(there, "numOutputRows", there.rows or 0),
+            # A replace also counts the rows that it copied out of files that went.
+            rows=self.rows_of_run(run.run_id) if written is None else written - (_metric(there, "numCopiedRows") or 0),
             after=access.state_at(there.version) or TableState(str(table.metadata().id), there.version),
-            removed=_metric(there, "numDeletedRows", 0),
+            removed=_metric(there, "numDeletedRows") or 0,
             files=len(there.added),
             bytes=there.size,
             found=not mine,
@@ -305,9 +311,9 @@ class SparkTarget:
                 conf.unset(key) if value is None else conf.set(key, value)
 
 
-def _metric(commit: Commit, name: str, default: int) -> int:
-    metrics = commit.info.get("operationMetrics") or {}
-    return int(metrics.get(name, default))
+def _metric(commit: Commit, name: str) -> int | None:
+    value = (commit.info.get("operationMetrics") or {}).get(name)
+    return None if value is None else int(value)
 
 
 def _first_line(error: Exception) -> str:
