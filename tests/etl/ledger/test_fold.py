@@ -1,5 +1,6 @@
 """What may follow what in a ledger, and what it means."""
 
+import pickle
 from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
@@ -400,3 +401,17 @@ class TestPartitions:
 def test_a_sequence_number_is_the_last_transitions(folding):
     assert folding.state.sequence == 1
     assert fold(JobState(job="j", ledger_id="L"), []).sequence == 0
+
+
+@pytest.mark.parametrize(
+    "error",
+    [LeaseLost("taken", owner="you", job="orders", chain="incremental"), IllegalStep("no", job="orders", run="r1")],
+)
+def test_errors_cross_processes_whole(error):
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), again.address, again.exit_code) == (
+        type(error),
+        str(error),
+        error.address,
+        error.exit_code,
+    )
