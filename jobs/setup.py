@@ -1,4 +1,4 @@
-"""The second half of ``make setup``: is there a Java, and are the jars there? ``python -m jobs.setup``."""
+"""The second half of ``make setup``: a Java, the jars, and the decoder compiled. ``python -m jobs.setup``."""
 
 from __future__ import annotations
 
@@ -27,10 +27,25 @@ def fetch_jars(*names: str) -> None:
             jars.ensure(name, progress=lambda name, done, _: bars.update(tasks[name], completed=done))
 
 
+def compile_decoder() -> None:
+    """Decode one record of each kind, so that the compiled code is in its cache before a job's workers need it."""
+    from segment_reader.decode import RangeDecoder
+    from segment_reader.encode import Record, encode_batch, encode_message_set
+
+    batch = encode_batch([Record(b"key", b"value", (("header", b"value"),), 0)])
+    message = encode_message_set([Record(b"key", b"value", (), 0)], magic=1)
+    for records in (batch, message):
+        for provenance in (False, True):
+            decoder = RangeDecoder("topic", 0, 0, 1, isolation_level="read_committed", provenance=provenance)
+            rows = [*decoder.feed(records), *decoder.finish()]
+            assert sum(batch.num_rows for batch in rows) == 1
+
+
 def main() -> int:
     try:
         find_java()
         fetch_jars(jars.KAFKA, jars.DELTA)
+        compile_decoder()
     except BrokerError as error:
         print(f"{error} {error.remedy or ''}".strip(), file=sys.stderr)
         return int(error.exit_code)

@@ -72,7 +72,7 @@ def _load_both(job_file: str, words: dict[str, Any]) -> tuple[Job, BackfillReque
     except ConfigurationError as caught:
         error = caught
     try:
-        job = load(job_file)
+        job = load(job_file, starts_spark=True)
     except ConfigurationError as caught:
         before = error.faults if error else ()
         raise ConfigurationError([*before, *caught.faults], file=caught.file) from None

@@ -33,7 +33,7 @@ def ingest(
     """
 
     def work(progress: Progress) -> Result:
-        job = load(job_file)
+        job = load(job_file, starts_spark=True)
         from etl.run import run_ingest
 
         report = run_ingest(

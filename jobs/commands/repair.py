@@ -46,7 +46,7 @@ def repair(
         raise click.UsageError("give one of --finish RUN and --abandon RUN")
 
     def work(progress: Progress) -> Result:
-        job = load(job_file)
+        job = load(job_file, starts_spark=True)
         from etl.repair import abandon as abandon_run
         from etl.repair import finish as finish_run
 

@@ -50,9 +50,20 @@ class Result:
     exit_code: int = 0
 
 
-def load(job_file: str) -> Job:
-    """The validated job; its secrets are kept out of every message from here on. Raises ConfigurationError."""
+def load(job_file: str, *, starts_spark: bool = False) -> Job:
+    """The validated job; its secrets are kept out of every message from here on.
+
+    starts_spark: the command opens a session of its own, so a Java has to be there; under spark-submit one is.
+
+    Raises:
+        ConfigurationError, JavaMissing.
+    """
     from etl.config import load_job
+
+    if starts_spark and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        from jobs.broker.java import use_java
+
+        use_java()
 
     job = load_job(job_file)
     for properties in (job.kafka_properties(), job.spark_conf()):

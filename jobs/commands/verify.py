@@ -24,7 +24,7 @@ def verify(job_file: str, as_json: bool, debug: bool) -> None:
     """
 
     def work(progress: Progress) -> Result:
-        job = load(job_file)
+        job = load(job_file, starts_spark=True)
         from etl.verify import verify as verify_job
 
         report = verify_job(job, progress=progress)
