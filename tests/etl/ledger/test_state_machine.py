@@ -161,7 +161,7 @@ class JobLife(RuleBasedStateMachine):
             pinned_config="{}",
             cluster_id="c",
             topics={},
-            ranges=tuple(ev.PlannedRange(r.topic, r.partition, r.start, r.end) for r in ranges),
+            ranges=tuple(ev.PlannedRange(r.topic, r.partition, r.start, r.end, table="t") for r in ranges),
             tables={},
         )
         done = self.write(self.sign(ev.Planned, chain, run_id, plan=plan))
