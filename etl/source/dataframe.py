@@ -1,19 +1,24 @@
 """Tasks -> rows in Spark, in one of two ways.
 
-    rows    range(n).mapInArrow(read -> Arrow steps)            a DataFrame, for SQL and Python steps
-    fused   range(n).mapInArrow(read -> Arrow steps -> write)   no row crosses to the JVM; file facts come back
+    rows    range(n).mapInArrow(read -> Arrow steps)              a DataFrame, for SQL and Python steps
+    fused   an RDD of n numbers: read -> Arrow steps -> write     no row crosses to the JVM; file facts come back
 
-A Spark task reads one `RangeTask`. Outcomes travel with an accumulator (`rows`), or in the result rows (`fused`), of
-which Spark takes those of the winning attempt alone. Workers import this package by name: it is installed there, or
-sent with --py-files. The decoder's compiled code is cached on disk, so a worker's first task costs 0.1 s more, not
-0.6 s; where the package lies in a folder that cannot be written (--py-files), set NUMBA_CACHE_DIR.
+A Spark task reads one `RangeTask`. Outcomes travel with an accumulator (`rows`), or as the task's result (`fused`), of
+which Spark takes that of the winning attempt alone. `fused` needs nothing of Spark SQL, whose start alone (catalog,
+analyser, generated code) takes longer than a small run: measured cold, 5 of 16 seconds of the JVM's processor time.
+
+Workers import this package by name: it is installed there, or sent with --py-files. The decoder's compiled code is
+cached on disk, so a worker's first task costs 0.1 s more, not 0.6 s; where the package lies in a folder that cannot be
+written (--py-files), set NUMBA_CACHE_DIR.
 """
 
 from __future__ import annotations
 
+import gc
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -83,16 +88,15 @@ class _Plan:
         arrow_steps = ArrowSteps.of(steps)
         return cls(tuple(tasks), config, options, arrow_steps, output_schema(options, arrow_steps))
 
-    def attempts(self, indexes: Iterator[pa.RecordBatch]) -> Iterator[TaskAttempt]:
+    def attempts(self, indexes: Iterable[int]) -> Iterator[TaskAttempt]:
         """In a worker: the tasks that Spark wants done there; one, since the range has a slice for each."""
         from pyspark import TaskContext
 
         context = TaskContext.get()
         if context is None:
             raise RuntimeError("this runs in a Spark task only")
-        for batch in indexes:
-            for index in batch.column(0).to_pylist():
-                yield TaskAttempt(self.tasks[index], context.taskAttemptId(), context.attemptNumber(), self.schema)
+        for index in indexes:
+            yield TaskAttempt(self.tasks[index], context.taskAttemptId(), context.attemptNumber(), self.schema)
 
 
 class _Reading:
@@ -167,17 +171,19 @@ def rows(
     def read(indexes: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return _read(plan, accumulator, indexes)
 
-    return _one_slice_a_task(spark, len(plan.tasks)).mapInArrow(read, schema), outcomes
+    one_slice_a_task = spark.range(0, len(plan.tasks), 1, len(plan.tasks))
+    return one_slice_a_task.mapInArrow(read, schema), outcomes
 
 
 def _read(
     plan: _Plan, accumulator: Accumulator[Attempts], indexes: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     with plan.carrier.packing():
-        for attempt in plan.attempts(indexes):
+        for attempt in plan.attempts(index for batch in indexes for index in batch.column(0).to_pylist()):
             reading = _Reading(plan, attempt.task)
             yield from reading
             accumulator.add({(attempt.task.index, attempt.attempt_id): reading.outcome})
+    _spare_the_collector()
 
 
 def fused(
@@ -205,43 +211,47 @@ def fused(
         return ()
     accumulator = new_accumulator(spark)
 
-    def land(indexes: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def land(indexes: Iterable[int]) -> Iterator[_Landed]:
         return _land(plan, write, accumulator, indexes)
 
-    frame = _one_slice_a_task(spark, len(plan.tasks)).mapInArrow(land, spark_schema(_RESULT))
+    landed = spark.sparkContext.range(len(plan.tasks), numSlices=len(plan.tasks)).mapPartitions(land)
     outcomes = Outcomes(plan.tasks, accumulator, plan.carrier)
     with watched(outcomes, on_progress), outcomes.typed_errors():
-        results = {row["task"]: row for row in frame.collect()}
+        results = {index: (attempt, outcome, facts) for index, attempt, outcome, facts in landed.collect()}
     missing = [task for task in plan.tasks if task.index not in results]
     if missing:
         raise OutcomesIncomplete(f"Spark gave no result for {len(missing)} tasks, the first of which is {missing[0]}")
-    return tuple(
-        TaskResult(
-            task,
-            results[task.index]["attempt"],
-            RangeOutcome.from_json(json.loads(results[task.index]["outcome"])),
-            tuple(pa.ipc.open_stream(results[task.index]["facts"])) if results[task.index]["facts"] else (),
-        )
-        for task in plan.tasks
-    )
+    return tuple(_result(task, *results[task.index]) for task in plan.tasks)
 
 
-_RESULT = pa.schema([("task", pa.int32()), ("attempt", pa.int64()), ("outcome", pa.string()), ("facts", pa.binary())])
+_Landed = tuple[int, int, str, bytes | None]
+"""Task index, attempt id, outcome as JSON, facts as an Arrow stream: nothing in it depends on our classes' layout."""
 
 
-def _land(
-    plan: _Plan, write: Write, accumulator: Accumulator[Attempts], indexes: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def _result(task: RangeTask, attempt: int, outcome: str, facts: bytes | None) -> TaskResult:
+    batches = () if facts is None else tuple(pa.ipc.open_stream(facts))
+    return TaskResult(task, attempt, RangeOutcome.from_json(json.loads(outcome)), batches)
+
+
+def _land(plan: _Plan, write: Write, accumulator: Accumulator[Attempts], indexes: Iterable[int]) -> Iterator[_Landed]:
     with plan.carrier.packing():
         for attempt in plan.attempts(indexes):
             reading = _Reading(plan, attempt.task)
             facts = list(write(iter(reading), attempt))
             outcome = reading.outcome
             accumulator.add({(attempt.task.index, attempt.attempt_id): outcome})
-            values = [attempt.task.index, attempt.attempt_id, json.dumps(outcome.to_json()), _stream(facts)]
-            yield pa.RecordBatch.from_arrays(
-                [pa.array([value], column.type) for value, column in zip(values, _RESULT, strict=True)], schema=_RESULT
-            )
+            yield attempt.task.index, attempt.attempt_id, json.dumps(outcome.to_json()), _stream(facts)
+    _spare_the_collector()
+
+
+@cache
+def _spare_the_collector() -> None:
+    """At the end of a worker's first task: what is loaded by then stays, and the collector need not look at it again.
+
+    Spark's daemon collects garbage after every task, and walking the 150,000 objects of the compiler's library takes
+    50 ms, a third of what a small task costs.
+    """
+    gc.freeze()
 
 
 def _stream(batches: list[pa.RecordBatch]) -> bytes | None:
@@ -252,7 +262,3 @@ def _stream(batches: list[pa.RecordBatch]) -> bytes | None:
         for batch in batches:
             stream.write_batch(batch)
     return bytes(sink.getvalue())
-
-
-def _one_slice_a_task(spark: SparkSession, tasks: int) -> DataFrame:
-    return spark.range(0, tasks, 1, tasks)
