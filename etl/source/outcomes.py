@@ -36,8 +36,8 @@ class MergedAttempts(AccumulatorParam[Attempts]):
         return {}
 
     def addInPlace(self, value1: Attempts, value2: Attempts) -> Attempts:  # noqa: N802
-        # A new map: whoever watches the progress reads the old one in another thread.
-        return value1 | value2
+        value1.update(value2)
+        return value1
 
 
 def new_accumulator(spark: SparkSession) -> Accumulator[Attempts]:
@@ -69,7 +69,8 @@ class Outcomes:
 
     def progress(self) -> ReadProgress:
         """As of the tasks that have ended."""
-        done = {index: outcome for (index, _), outcome in self._accumulator.value.items()}
+        # Copied in one step of the interpreter, since results go on coming in while this is called from a thread.
+        done = {index: outcome for (index, _), outcome in self._accumulator.value.copy().items()}
         return ReadProgress(
             len(self.tasks), len(done), sum(o.data for o in done.values()), sum(o.bytes for o in done.values())
         )
