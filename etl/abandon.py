@@ -5,6 +5,8 @@ from __future__ import annotations
 from etl.context import JobContext
 from etl.landing.cleanup import sweep
 from etl.landing.delta import RunCommit
+from etl.landing.log import commits_back
+from etl.landing.table import TableAccess
 from etl.ledger import events as ev
 from etl.ledger.lease import Lease
 from etl.ledger.state import RunState
@@ -21,6 +23,7 @@ def abandon_run(context: JobContext, lease: Lease, run: RunState, reason: str) -
     if not run.abandoning:
         lease.transition(lambda _: [ev.Abandoning(run_id=run.run_id, reason=reason)])
     tables: dict[str, ev.TableState] = {}
+    landed_in: list[str] = []
     removed: list[TableReport] = []
     for table in run.plan.tables:
         lease.check()
@@ -32,8 +35,24 @@ def abandon_run(context: JobContext, lease: Lease, run: RunState, reason: str) -
         removed.append(TableReport(table, after.version, after.removed))
         if access is not None:
             sweep(access, run.run_id)
-    lease.transition(lambda _: [ev.Abandoned(run_id=run.run_id, tables=tables, reason=reason)])
+            if table in run.landed or _had_landed(access, run.plan, run.plan.tables[table]):
+                landed_in.append(table)
+    ended = ev.Abandoned(run_id=run.run_id, tables=tables, landed_in=tuple(landed_in), reason=reason)
+    lease.transition(lambda _: [ended])
     report = report_of(context.job.name, run, status="done")
     report.tables = removed
     report.notes.append(f"run {run.run_id} was abandoned, and its rows were removed: {reason}")
     return report
+
+
+def _had_landed(access: TableAccess, plan: ev.RunPlan, planned: ev.TableState | None) -> bool:
+    """Whether the table's log has a commit of the run's rows. Asked when its app transaction is taken: none can follow,
+    and an abandonment that is taken up finds the same."""
+    now = access.state()
+    if now is None:
+        return False
+    since = planned.version + 1 if planned is not None else 0
+    return any(
+        commit.transactions.get(plan.app_id) == plan.app_version and commit.told.get("mode") == plan.mode
+        for commit in commits_back(access.location.open(), now.version, since)
+    )

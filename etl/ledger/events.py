@@ -213,12 +213,14 @@ class Abandoning(Event):
 class Abandoned(Event):
     """The run's rows are gone from all tables; its ranges are open again and its number stays used.
 
-    tables: the tables as the removal left them.
+    tables: the tables as the removal left them. landed_in: those that had a commit of the run, also of an attempt that
+    did not live to write it down.
     """
 
     KIND = "abandoned"
 
     tables: dict[str, TableState] = field(default_factory=dict)
+    landed_in: tuple[str, ...] = ()
     reason: str = ""
 
 

@@ -309,8 +309,12 @@ class _Building:
     def _abandoned(self, event: ev.Abandoned, run: RunState, at: datetime) -> RunState:
         # What others had landed before stays landed, unless this run had replaced it: then those rows are gone as well.
         # Nobody can have landed any of it since, because the run reserved its offsets.
-        replaced = run.mode == "backfill-replace" and run.landed
-        gone = run.plan.offsets() if replaced else run.added
+        gone = dict(run.added)
+        if run.mode == "backfill-replace":
+            replaced = {*run.landed, *event.landed_in}
+            for planned in run.plan.ranges:
+                if planned.table in replaced:
+                    gone[planned.tp] = gone.get(planned.tp, EMPTY).add(planned.start, planned.end)
         for tp, offsets in gone.items():
             self.landed[tp] = self.landed.get(tp, EMPTY).subtract(offsets)
         for path, table in event.tables.items():
