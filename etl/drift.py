@@ -5,7 +5,9 @@
     -1                                         expired, or never committed                  go on
     the frontier, or what we last committed    as left                                      go on
     other, `kseg:<this ledger>:…`, below       a run landed and died before its commit      go on
-    other, `kseg:<this ledger>:…`, above       the ledger is older than the group           refused
+    other, `kseg:<this ledger>:…`, above       by a run that the ledger knows: rows of it,  go on
+                                               or of a backfill, were abandoned since
+                                               else the ledger is older than the group      refused
     no base yet, `kseg:<another ledger>:…`     the ledger was lost                          refused until accepted
     anything else                              somebody's hand                              refused until accepted
 
@@ -71,7 +73,7 @@ def reconcile(view: GroupView, state: JobState, *, moves_offsets: bool) -> list[
             continue
         frontier = state.frontier(tp)
         ours = ledger_of(found.metadata) == state.ledger_id
-        if ours and (frontier is None or found.offset > frontier):
+        if ours and (frontier is None or found.offset > frontier) and not _known(view.group, tp, found, state):
             raise _ledger_is_older(view.group, tp, found.offset, frontier)
         if ours or found.offset == frontier:
             continue
@@ -88,6 +90,14 @@ def reconcile(view: GroupView, state: JobState, *, moves_offsets: bool) -> list[
     if not view.accept:
         raise _differs(view.group, differing, state)
     return _accepted(view.group, differing, state)
+
+
+def _known(group: str, tp: TopicPartition, found: CommittedOffset, state: JobState) -> bool:
+    """Whether the ledger knows of a commit that it is behind of, because the frontier went back since."""
+    known = state.group_offsets(group).get(tp)
+    if known is not None and (known.offset, known.metadata) == (found.offset, found.metadata):
+        return True
+    return (found.metadata or "").rpartition(":")[2] in state.runs
 
 
 def _accepted(group: str, differing: Mapping[TopicPartition, CommittedOffset], state: JobState) -> list[ev.Event]:
