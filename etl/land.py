@@ -71,14 +71,19 @@ class _Landing:
     # --- before the first commit
 
     def _find_earlier_commits(self) -> None:
-        """Commits of attempts that did not live to write them down."""
+        """Commits of attempts that did not live to write them down. An app transaction outlives the rows that it came
+        with: what an attempt has landed must not have been undone since."""
         targets = self.context.targets
         for table in self.plan.tables:
-            if table in self.commits or targets.by_spark(table):
+            if table in self.commits:
+                targets.check(table, self.commits[table].after)
+            elif targets.by_spark(table):
                 continue  # Spark's own write looks for them itself
-            if targets.transaction_version(table, self.plan.app_id) >= self.plan.app_version:
+            elif targets.transaction_version(table, self.plan.app_id) >= self.plan.app_version:
                 # Found by its app transaction, or refused as a later one: this call commits nothing.
-                self._landed(table, targets.delta(table).commit((), self._run_commit(table)).commit)
+                found = targets.delta(table).commit((), self._run_commit(table)).commit
+                targets.check(table, found.after)
+                self._landed(table, found)
 
     def _prepare(self, sink: SinkSchema | None, tables: Sequence[str]) -> dict[str, ReadyTable]:
         if sink is None:
