@@ -129,7 +129,8 @@ class Rewriter:
         target: DataFile | None = None
         try:
             for rows, mask in self._read(file, only=False):
-                kept = _conformed(rows.filter(pc.invert(mask)), schema)
+                # Conformed first: files that delta-rs itself wrote come as view types, which have no filter.
+                kept = _conformed(rows, schema).filter(pc.invert(mask))
                 if not kept.num_rows:
                     continue
                 if target is None:
