@@ -4,7 +4,7 @@
 
 Row groups hold about a million rows or 128 MB of Arrow data. They are collected first and written column by column, so
 a task holds `buffered_bytes` of rows and one encoded column. snappy is the default: measured on 170-byte rows a core
-writes 3.3 M rows/s of it against 2.3 M of zstd level 1, whose files are half as large; `compression` is for those who
+writes 3.2 M rows/s of it against 2.3 M of zstd level 1, whose files are half as large; `compression` is for those who
 pay for storage.
 
 This module runs in Spark's workers and imports neither Spark nor delta-rs.

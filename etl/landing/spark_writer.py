@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -56,16 +56,24 @@ class SparkTarget:
     """A Delta table that Spark writes to: by path (or URI), or by name (`catalog.schema.name`).
 
     single_driver: the user's word that no other driver writes to the table while a run does.
+    storage_options: for reading the table's log without Spark, as delta-rs takes them.
     """
 
     def __init__(
-        self, spark: SparkSession, *, path: str | None = None, table: str | None = None, single_driver: bool = False
+        self,
+        spark: SparkSession,
+        *,
+        path: str | None = None,
+        table: str | None = None,
+        single_driver: bool = False,
+        storage_options: Mapping[str, str] | None = None,
     ) -> None:
         if (path is None) == (table is None):
             raise ValueError("a table has a path or a name")
         self._spark = spark
         self._path, self._table = path, table
         self._single_driver = single_driver
+        self._storage_options = storage_options
         self.name = table if table is not None else str(path)
 
     # --- looking -----------------------------------------------------------------------------------------------------
@@ -82,7 +90,7 @@ class SparkTarget:
         """The table's log, read without Spark; None where there is no table."""
         if not self.exists():
             return None
-        return TableAccess(self._detail()["location"])
+        return TableAccess(self._detail()["location"], self._storage_options)
 
     def state(self) -> TableState | None:
         """Id, version and number of rows; None where there is no table."""
@@ -223,7 +231,7 @@ class SparkTarget:
         done = table.transaction_version(run.app_id)
         if done is None or done < run.app_version:
             columns = self._spark.table(self._sql_name).limit(0)
-            self.land(columns, RunCommit(run.run_id, run.app_id, run.app_version, {**run.facts, "removed": True}))
+            self.land(columns, RunCommit(run.run_id, run.app_id, run.app_version, {**run.facts, "fence": True}))
         else:
             # No app transaction here: Spark would skip a DELETE that carries the run's own, as already done.
             with self._errors(run), self._setting(**{_APP_ID: None, _APP_VERSION: None}):

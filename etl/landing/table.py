@@ -21,7 +21,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from etl.errors import KsegError, RetriableFailure
 from etl.landing.align import TableColumns, align, new_table
 from etl.landing.errors import TableBusy
-from etl.landing.features import refuse_retention, spark_reasons
+from etl.landing.features import refuse_retention, removal_reasons, spark_reasons
 from etl.landing.log import Incident, incidents_since
 from etl.landing.schema import SinkSchema
 from etl.landing.stats import StatsSpec, properties_for
@@ -66,11 +66,14 @@ class TableAccess:
 
         Raises:
             RetriableFailure: the store does not answer.
+            KsegError: there is a table that delta-rs cannot read.
         """
         try:
             return DeltaTable(self.location.uri, storage_options=self.location.storage_options)
         except TableNotFoundError:
             return None
+        except DeltaError as error:
+            raise KsegError(f"cannot read the table: {error}", table=self.name) from error
         except OSError as error:
             raise RetriableFailure(f"cannot read the table: {error}", table=self.name) from error
 
@@ -96,10 +99,18 @@ class TableAccess:
         """The snapshot's data files: paths relative to the table (absolute ones of shallow clones), decoded."""
         return {unquote(path) for path in pa.chunked_array(table.get_add_actions().column("path")).to_pylist()}
 
-    def spark_reasons(self) -> tuple[str, ...]:
-        """Why only Spark's writer may append to the table; empty where delta-rs may, or there is no table yet."""
+    def spark_reasons(self, *, removing: bool = False) -> tuple[str, ...]:
+        """Why only Spark's writer may append to the table; empty where delta-rs may, or there is no table yet.
+
+        removing: also why it alone may remove rows (replace).
+
+        Raises:
+            Refused: rows are to be removed and the table is append-only.
+        """
         table = self.load()
-        return () if table is None else spark_reasons(table)
+        if table is None:
+            return ()
+        return removal_reasons(table, self.name) if removing else spark_reasons(table)
 
     def incidents_since(self, recorded: TableState) -> tuple[Incident, ...]:
         """What happened to the table since a recorded state that a ledger must not go on over (`etl.landing.log`)."""

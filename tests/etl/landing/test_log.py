@@ -63,20 +63,20 @@ def test_what_delta_rs_does_to_a_table_is_told_apart(plain, change, code):
 
 
 SPARKS = {
-    "DELETE FROM $T WHERE a = 1": None,
     "OPTIMIZE $T": None,
     "INSERT OVERWRITE $T VALUES (4, 4)": "table-overwritten",
     "RESTORE $T TO VERSION AS OF 1": "table-restored",
-    "TRUNCATE TABLE $T": "table-truncated",
     "CREATE OR REPLACE TABLE $T USING delta AS SELECT 1L a, 2L b": "table-replaced",
 }
 MORE_OF_SPARKS = {
     "INSERT INTO $T VALUES (9, 9)": None,
-    "UPDATE $T SET b = 9 WHERE a = 9": None,
+    "UPDATE $T SET b = 8 WHERE a = 9": None,
+    "DELETE FROM $T WHERE a = 1": None,
     "MERGE INTO $T t USING (SELECT 7L a, 7L b) s ON t.a = s.a WHEN NOT MATCHED THEN INSERT *": None,
     "VACUUM $T": None,
     "ALTER TABLE $T SET TBLPROPERTIES ('x' = 'y')": None,
     "INSERT INTO $T REPLACE WHERE a = 9 VALUES (9, 5)": "table-overwritten",
+    "TRUNCATE TABLE $T": "table-truncated",
     "REPLACE TABLE $T (a BIGINT, b BIGINT) USING delta": "table-replaced",
     "CREATE OR REPLACE TABLE $T SHALLOW CLONE $O": "table-replaced",
     "ALTER TABLE $T ADD COLUMNS (c INT)": None,
