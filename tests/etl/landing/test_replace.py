@@ -151,6 +151,16 @@ def test_partitioned_tables_are_replaced_in_their_partitions(lander, rows):
     assert table.offsets() == left
 
 
+def test_rows_are_replaced_after_delta_rs_rewrote_the_files(landed, rows):
+    # Its files come back with Arrow's view types.
+    landed.target.load().optimize.compact()
+    landed.target.load().update(updates={"key": "'k'"}, predicate='"offset" = 399')
+    outcome = landed.commit([], "backfill", app=BACKFILL, remove=addresses((150, 250)))
+    assert outcome.commit.removed == 100
+    assert landed.target.remove_run(RunCommit("run-3", APP, 4)).removed == 100
+    assert set(runs_by_offset(landed)) == {*range(150), *range(250, 300)}
+
+
 def test_rows_are_replaced_after_spark_rewrote_the_files(landed, rows, spark):
     spark.sql(f"OPTIMIZE delta.`{landed.path}`")
     assert len(landed.target.load().file_uris()) == 1
