@@ -51,7 +51,8 @@ class _Landing:
         context.progress.total(sum(r.length for r in self.plan.ranges))
         self._find_earlier_commits()
         todo = [table for table in self.plan.tables if table not in self.commits]
-        by_spark = [table for table in todo if context.targets.by_spark(table)]
+        removing = self.plan.mode == "backfill-replace"
+        by_spark = [table for table in todo if context.targets.by_spark(table, removing=removing)]
         spark = context.spark(delta=bool(by_spark))
         with context.stopwatch.phase("land"):
             passes = Passes(context, self.plan)
@@ -178,7 +179,7 @@ class _Landing:
         if commit.found or self.lease.attempt > 1:
             access = self.context.targets.access(table)
             if access is not None:
-                sweep(access, self.plan.run_id)
+                sweep(access, self.plan.run_id, [commit.version] if commit.version >= 0 else None)
 
     def _run_commit(self, table: str) -> RunCommit:
         ranges = [[r.topic, r.partition, r.start, r.end] for r in self.plan.ranges if r.table == table]

@@ -27,11 +27,15 @@ class Targets:
     def __init__(self, job: Job, spark: Callable[[], SparkSession]) -> None:
         self._job, self._spark = job, spark
 
-    def by_spark(self, table: str) -> bool:
-        """Whether Spark has to make the commits of this table."""
+    def by_spark(self, table: str, *, removing: bool = False) -> bool:
+        """Whether Spark has to make the commits of this table; removing: such as take rows away.
+
+        Raises:
+            Refused: rows are to be taken from an append-only table.
+        """
         if is_name(table):
             return True
-        reasons = self.delta(table).spark_reasons()
+        reasons = self.delta(table).spark_reasons(removing=removing)
         return bool(reasons) or (bool(self._job.sink.cluster_by) and self.delta(table).state() is None)
 
     def delta(self, table: str) -> DeltaTarget:
@@ -98,7 +102,7 @@ class Targets:
 
     def remove_run(self, table: str, run: RunCommit) -> ev.TableCommit:
         """Remove a run's rows and take its app transaction (`DeltaTarget.remove_run`)."""
-        if self.by_spark(table):
+        if self.by_spark(table, removing=True):
             return self.spark(table).remove_run(run)
         return self.delta(table).remove_run(run)
 
