@@ -90,17 +90,24 @@ class Draft:
     def _bases(self) -> list[ev.Event]:
         snapshot, group = self.seen.snapshot, self.seen.group
         pinned: dict[ev.BaseReason, dict[TopicPartition, int]] = {}
+        taken: dict[TopicPartition, ev.GroupOffset] = {}
         began = bool(self.state.bases)
         for tp in snapshot.partitions:
             if tp in self.state.bases:
                 continue
             if group is not None and group.has(tp):
-                pinned.setdefault("group", {})[tp] = group.offsets[tp].offset
+                found = group.offsets[tp]
+                pinned.setdefault("group", {})[tp] = found.offset
+                taken[tp] = ev.GroupOffset(found.offset, found.metadata or "", found.leader_epoch)
             elif began:
                 pinned.setdefault("earliest", {})[tp] = snapshot.bounds[tp].start
             else:
                 pinned.setdefault("configured", {})[tp] = snapshot.starts[tp]
-        return [ev.BasePinned(bases=bases, reason=reason) for reason, bases in pinned.items()]
+        events: list[ev.Event] = [ev.BasePinned(bases=bases, reason=reason) for reason, bases in pinned.items()]
+        if group is not None and group.watched and taken:
+            # Until the first commit the group stays where others left it, and that is nobody's hand.
+            events.append(ev.GroupOffsetsAccepted(group=group.group, offsets=taken))
+        return events
 
     def drop_lost(self, wanted: Mapping[TopicPartition, OffsetSet]) -> dict[TopicPartition, OffsetSet]:
         """What of these offsets the log still holds; what retention took is recorded, or refused.

@@ -16,6 +16,7 @@ from client.errors import KafkaError
 from etl.abandon import abandon_run
 from etl.config import Job
 from etl.context import JobContext, Observer
+from etl.drift import reconcile
 from etl.errors import AnotherRunActive, KsegError, Refused
 from etl.group_commit import as_events, commit_frontier, fence
 from etl.held_back import held_back
@@ -105,7 +106,7 @@ def pursue(
                     fence(context.cluster, context.job, context.ledger.id)
                 run = _take_up(context, lease) or _plan(context, lease, planner, accept_group_offsets)
             if run is not None:
-                return execute(context, lease, run.run_id)
+                return execute(context, lease, run.run_id, accept_group_offsets=accept_group_offsets)
             return _nothing_to_do(context, lease)
         except Refused as refused:
             try:
@@ -226,14 +227,14 @@ def _landed_run(context: JobContext, table: str, state: JobState, chain: str) ->
     return context.targets.transaction_version(table, state.next_app_transaction(chain)[0])
 
 
-def execute(context: JobContext, lease: Lease, run_id: str) -> RunReport:
+def execute(context: JobContext, lease: Lease, run_id: str, *, accept_group_offsets: bool = False) -> RunReport:
     """Carry a planned run out from wherever it stands, to its end."""
     run = context.read_state().runs[run_id]
     if run.accounted is None:
         _persist(context, lambda: land_and_account(context, lease, context.read_state().runs[run_id]))
         run = context.read_state().runs[run_id]
     if run.plan.commit_offsets and run.offsets_committed is None:
-        _persist(context, lambda: _commit(context, lease, run))
+        _persist(context, lambda: _commit(context, lease, run, accept_group_offsets))
     context.observe("finish:before")
     state = lease.transition(lambda _: [ev.Finished(run_id=run_id, seconds=context.stopwatch.seconds())])
     context.observe("finish:after")
@@ -273,14 +274,17 @@ def _may_pass(failure: BaseException) -> bool:
     return failure.retriable
 
 
-def _commit(context: JobContext, lease: Lease, run: RunState) -> None:
+def _commit(context: JobContext, lease: Lease, run: RunState, accept_group_offsets: bool) -> None:
     context.progress.phase("commit")
     with context.stopwatch.phase("commit"):
+        partitions = context.snapshot().partitions
+        # Since the plan somebody may have moved them by hand: a run that was taken up may be days old.
+        view = context.group_view(partitions, accept=accept_group_offsets)
+        if view is not None:
+            lease.transition(lambda state: reconcile(view, state, moves_offsets=True))
         lease.check()
         context.observe("commit:before")
-        offsets = commit_frontier(
-            context.cluster, context.ledger, context.job, run.run_id, context.snapshot().partitions
-        )
+        offsets = commit_frontier(context.cluster, context.ledger, context.job, run.run_id, partitions)
         context.observe("commit:after")
         event = ev.OffsetsCommitted(
             run_id=run.run_id, group=context.group, how=_how(context), offsets=as_events(offsets)
