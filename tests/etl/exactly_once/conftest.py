@@ -52,15 +52,20 @@ class Records:
         self.kafka = kafka
         self.settings = {"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0}
         self.admin = AdminClient(self.settings)
-        self._plain = Producer(self.settings | {"linger.ms": 5})
-        self._transactional: Producer | None = None
+        self.forget_metadata()
         self._rows: dict[str, list[Row]] = {}
+        self._aborted: dict[str, list[Row]] = {}
         self._numbers = itertools.count()
 
     def topic(self, partitions: int = 2, config: dict[str, str] | None = None) -> str:
         name: str = self.kafka.topic(partitions, config, prefix="orders")
-        self._rows[name] = []
+        self._rows[name], self._aborted[name] = [], []
         return name
+
+    def forget_metadata(self) -> None:
+        """Producers learn of new partitions in minutes, else."""
+        self._plain = Producer(self.settings | {"linger.ms": 5})
+        self._transactional: Producer | None = None
 
     def write(
         self, topic: str, partition: int, count: int, *, transaction: str | None = None, timestamp: int = 0
@@ -92,9 +97,14 @@ class Records:
             producer.commit_transaction(60)
         if transaction == "abort":
             producer.abort_transaction(60)
-        if transaction != "abort":
-            self._rows[topic] += written
+        (self._aborted if transaction == "abort" else self._rows)[topic] += written
         return written
+
+    def write_keys(self, topic: str, keys: list[bytes], *, timestamp: int) -> None:
+        """One record a key; not kept in mind, since compaction will have its say."""
+        for key in keys:
+            self._plain.produce(topic, key=key, value=b"v", partition=0, timestamp=timestamp)
+        assert self._plain.flush(60) == 0
 
     def write_mixed(self, topic: str, partitions: int = 2, rounds: int = 2, count: int = 15) -> None:
         """Committed, aborted and plain records in turn, in every partition; the last thing in each log is an abort."""
@@ -111,9 +121,10 @@ class Records:
         self._transactional.begin_transaction()
         return self._transactional
 
-    def rows(self, *topics: str) -> list[Row]:
-        """What of these topics counts: all but the aborted."""
-        return sorted(row for topic in topics for row in self._rows[topic])
+    def rows(self, *topics: str, aborted: bool = False) -> list[Row]:
+        """What of these topics counts: all but the aborted, or those as well."""
+        stores = (self._rows, self._aborted) if aborted else (self._rows,)
+        return sorted(row for store in stores for topic in topics for row in store[topic])
 
     def ends(self, *topics: str, stable: bool = True) -> dict[tuple[str, int], int]:
         """Each partition's last stable offset (or its high watermark)."""
@@ -146,6 +157,21 @@ class Records:
         tp = TopicPartition(topic, partition, before)
         for deleted in self.admin.delete_records([tp], request_timeout=60).values():
             deleted.result(60)
+
+
+class Died(Exception):
+    """What an observer raises to end a run at a step, where a death of the whole process is not the point."""
+
+
+def die_at(step: str) -> Callable[[str], None]:
+    """An observer: `ingest(observe=die_at("land:first:after"))` raises Died there."""
+
+    def observe(seen: str) -> None:
+        first, *middle, last = seen.split(":")
+        if ":".join([first, *(Path(part).name for part in middle), last]) == step:
+            raise Died(step)
+
+    return observe
 
 
 @pytest.fixture(scope="session")
@@ -200,6 +226,12 @@ class Home:
     def plan(self, **options: Any) -> RunReport:
         return plan_only(self.job, **options)
 
+    def die(self, step: str, **request: Any) -> None:
+        """A run, or a backfill where one is asked for, that ends at this step."""
+        run = self.backfill if request else self.ingest
+        with pytest.raises(Died):
+            run(observe=die_at(step), **request)
+
     def backfill(self, *, take_over: bool = False, observe: Any = None, **request: Any) -> RunReport:
         return run_backfill(self.job, BackfillRequest.parse(**request), take_over=take_over, observe=observe)
 
@@ -237,10 +269,14 @@ class Home:
         return [row[:3] for row in self.rows(*tables)]
 
     def orphans(self) -> set[str]:
-        """Data files that no table's newest version has."""
-        on_disk = {str(path.relative_to(self.folder / "lake")) for path in (self.folder / "lake").rglob("*.parquet")}
-        on_disk = {path for path in on_disk if "/_delta_log/" not in path}
-        return on_disk - {f"{name}/{path}" for name in self.tables for path in _paths(self.table(name))}
+        """Data files that no version of any table has."""
+        found = set()
+        for name in self.tables:
+            folder = self.folder / "lake" / name
+            on_disk = {str(path.relative_to(folder)) for path in folder.rglob("*.parquet")}
+            log = "".join(entry.read_text() for entry in (folder / "_delta_log").glob("*.json"))
+            found |= {f"{name}/{path}" for path in on_disk if path not in log and "_delta_log" not in path}
+        return found
 
     def frontiers(self) -> dict[tuple[str, int], int | None]:
         state = self.state
@@ -270,11 +306,6 @@ class Home:
         if committed:
             assert self.group_offsets() == ends
         assert self.orphans() == set()
-
-
-def _paths(table: DeltaTable) -> list[str]:
-    found: list[str] = pa.chunked_array(table.get_add_actions().column("path")).to_pylist()
-    return found
 
 
 def _merge(document: dict[str, Any], changes: dict[str, Any]) -> None:

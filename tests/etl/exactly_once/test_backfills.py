@@ -1,0 +1,400 @@
+"""Backfills and intervals beside the incremental chain: whatever was asked, in whatever order, rows land once unless
+somebody asked for them again by name; and the group's offsets move by the contiguous frontier alone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from etl.errors import ExitCode, Refused, RetriableFailure
+
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+HOURS, A_HOUR = 4, 6
+
+
+def hour(number: int) -> str:
+    return (BEGIN + timedelta(hours=number)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def hours(first: int, end: int) -> dict[str, str]:
+    return {"interval": f"{hour(first)}/{hour(end)}"}
+
+
+@pytest.fixture
+def hourly(records: Any) -> str:
+    """Two partitions with some records each hour; partition 0 has one more each hour, and all have a later one."""
+    topic: str = records.topic(2, {"retention.ms": "-1"})
+    for number in range(HOURS):
+        for partition in range(2):
+            at = int((BEGIN + timedelta(hours=number, minutes=30)).timestamp() * 1000)
+            records.write(topic, partition, A_HOUR + 1 - partition, timestamp=at)
+    for partition in range(2):
+        records.write(topic, partition, 3)
+    return topic
+
+
+@pytest.fixture
+def topic(records: Any) -> str:
+    topic: str = records.topic(2)
+    records.write_mixed(topic, 2, rounds=1)
+    return topic
+
+
+def of_hours(rows: list[Any], first: int, end: int) -> list[Any]:
+    bounds = [int((BEGIN + timedelta(hours=number)).timestamp() * 1000) for number in (first, end)]
+    return [row for row in rows if bounds[0] <= row[5] < bounds[1]]
+
+
+def ends_of_hours(topic: str, end: int) -> dict[tuple[str, int], int]:
+    return {(topic, 0): end * (A_HOUR + 1), (topic, 1): end * A_HOUR}
+
+
+def asked(topic: str, *ranges: tuple[int, int, int]) -> dict[str, list[str]]:
+    return {
+        "from_": [f"{topic}:{partition}:{start}" for partition, start, _ in ranges],
+        "to": [f"{topic}:{partition}:{end}" for partition, _, end in ranges],
+    }
+
+
+def within(rows: list[Any], *ranges: tuple[int, int, int]) -> list[Any]:
+    return [row for row in rows if any(row[1] == p and start <= row[2] < end for p, start, end in ranges)]
+
+
+# --- intervals
+
+
+def test_intervals_in_any_order_move_the_group_by_the_contiguous_frontier(hourly, home, records):
+    job, rows = home(hourly), records.rows(hourly)
+    for (first, end), frontier in [((1, 2), 0), ((3, 4), 0), ((0, 1), 2), ((2, 3), 4)]:
+        assert job.backfill(**hours(first, end), commit_offsets=True).status == "done"
+        assert of_hours(job.rows(), first, end) == of_hours(rows, first, end)
+        assert job.group_offsets() == ends_of_hours(hourly, frontier) == job.frontiers()
+    assert job.rows() == of_hours(rows, 0, 4)
+    version = job.table("first").version()
+    assert job.backfill(**hours(1, 2)).status == "nothing-to-do"
+    assert job.table("first").version() == version
+    report = job.ingest()
+    assert report.counts["records"] == 6
+    job.assert_complete(runs=5)
+
+
+def test_the_incremental_chain_leaves_out_what_intervals_have_landed(hourly, home):
+    job = home(hourly)
+    job.backfill(**hours(1, 3))
+    assert job.group_offsets() == {}, "it was not asked to commit"
+    report = job.ingest()
+    assert [(r.partition, r.start, r.end) for r in report.ranges] == [
+        (0, 0, 7),
+        (0, 21, 31),
+        (1, 0, 6),
+        (1, 18, 27),
+    ]
+    job.assert_complete(runs=2)
+    assert job.backfill(**hours(0, 2)).status == "nothing-to-do"
+    job.assert_complete(runs=2)
+
+
+def test_two_intervals_in_parallel(hourly, home, children, records, scale):
+    """Two processes; both commit offsets, and may fence each other's transaction."""
+    pair = children.start(), children.start()
+    for turn in range(scale(2, 20)):
+        job = home(hourly)
+        go = job.folder / "go"
+        for number, child in enumerate(pair):
+            request = hours(2 * number, 2 * number + 2) | {"commit_offsets": True}
+            command = {"job": str(job.file), "do": "backfill", "request": request, "go": str(go)}
+            child.send(command, last=turn == scale(2, 20) - 1)
+        for child in pair:
+            child.ready()
+        go.touch()
+        answers = [child.answer() for child in pair]
+        assert [answer["exit"] for answer in answers] == [0, 0], answers
+        assert job.rows() == of_hours(records.rows(hourly), 0, 4)
+        assert job.group_offsets() == ends_of_hours(hourly, 4) == job.frontiers()
+        job.ingest()
+        job.assert_complete(runs=3)
+
+
+def test_an_unfinished_interval_keeps_its_boundaries(hourly, home, records):
+    """A record that comes late, with a time of long ago, belongs to whoever reads that offset: nobody reads it twice,
+    and nobody passes it over."""
+    job = home(hourly)
+    job.die("plan:after", **hours(3, 4))
+    late = records.write(hourly, 0, 1, timestamp=int((BEGIN + timedelta(hours=3, minutes=45)).timestamp() * 1000))
+    before = [row for row in records.rows(hourly) if row not in late]
+    job.backfill(**hours(3, 4))
+    assert job.rows() == of_hours(before, 3, 4)
+    job.backfill(**hours(2, 3))
+    assert job.rows() == of_hours(before, 2, 4)
+    job.ingest()
+    job.assert_complete(runs=3)
+
+
+def test_an_interval_of_records_that_are_gone_in_between_records_the_loss(hourly, home, records):
+    job = home(hourly, source={"on_data_loss": "record"})
+    job.die("plan:after", **hours(0, 2))
+    records.delete_records(hourly, 0, 4)
+    job.backfill(**hours(0, 2))
+    assert job.rows() == [row for row in of_hours(records.rows(hourly), 0, 2) if row[1] == 1 or row[2] >= 4]
+    run = next(iter(job.state.runs.values()))
+    assert [(gap.partition, gap.start, gap.end) for gap in run.accounted.gaps] == [(0, 0, 4)]
+    assert job.backfill(**hours(0, 2)).status == "nothing-to-do"
+
+
+def test_an_interval_waits_for_transactions_that_are_open_at_its_end(hourly, home, records):
+    writer = Producer(records.settings | {"transactional.id": "open-at-a-boundary"})
+    writer.init_transactions(60)
+    writer.begin_transaction()
+    writer.produce(hourly, b"undecided", partition=0)
+    assert writer.flush(60) == 0
+    job = home(hourly)
+    soon = (datetime.now(UTC) - timedelta(milliseconds=1)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    with pytest.raises(RetriableFailure, match="open transaction"):
+        job.backfill(interval=f"{hour(0)}/{soon}")
+    assert job.backfill(**hours(0, 4)).status == "done"
+    writer.commit_transaction(60)
+    assert job.backfill(interval=f"{hour(0)}/{soon}").status == "done"
+    assert of_hours(job.rows(), 0, 4) == of_hours(records.rows(hourly), 0, 4)
+
+
+# --- missing
+
+
+def test_missing_lands_what_has_not_landed(topic, home, records):
+    job, rows = home(topic), records.rows(topic)
+    job.backfill(**asked(topic, (0, 10, 20)))
+    assert job.rows() == within(rows, (0, 10, 20))
+    job.backfill(**asked(topic, (0, 5, 25), (1, 0, 10)))
+    assert job.rows() == within(rows, (0, 5, 25), (1, 0, 10))
+    for again in (asked(topic, (0, 10, 20)), asked(topic, (0, 5, 25), (1, 0, 10)), asked(topic, (0, 7, 12))):
+        assert job.backfill(**again).status == "nothing-to-do"
+    assert job.rows() == within(rows, (0, 5, 25), (1, 0, 10))
+    job.ingest()
+    job.assert_complete(runs=3)
+
+
+def test_a_backfill_that_lands_everything_leaves_the_job_its_offsets_to_commit(topic, home, records):
+    job, ends = home(topic), records.ends(topic)
+    job.backfill(**asked(topic, *((partition, 0, end) for (_, partition), end in ends.items())))
+    assert job.group_offsets() == {}
+    assert job.ingest().status == "nothing-to-do"
+    job.assert_complete(runs=1)
+
+
+def test_what_another_run_has_planned_is_refused(topic, home, records):
+    """Neither landed nor open: it may be abandoned yet."""
+    job = home(topic)
+    job.die("plan:after")
+    with pytest.raises(Refused) as caught:
+        job.backfill(**asked(topic, (0, 0, 5)))
+    assert caught.value.code == "offsets-reserved"
+    job.ingest()
+    assert job.backfill(**asked(topic, (0, 0, 5))).status == "nothing-to-do"
+    job.assert_complete(runs=1)
+
+
+def test_the_incremental_chain_plans_around_an_unfinished_backfill(topic, home, records):
+    """The group's offsets stop before it, and go on when it is done."""
+    job = home(topic)
+    job.die("plan:after", **asked(topic, (0, 10, 20)))
+    job.ingest()
+    assert job.rows() == [row for row in records.rows(topic) if row[1] == 1 or not 10 <= row[2] < 20]
+    assert job.group_offsets() == records.ends(topic) | {(topic, 0): 10} == job.frontiers()
+    job.backfill(**asked(topic, (0, 10, 20)))
+    assert job.ingest().status == "nothing-to-do"
+    job.assert_complete(runs=2)
+
+
+# --- replace and append
+
+
+def test_replace_puts_rows_in_the_place_of_those_that_are_there(topic, home, records):
+    job, rows = home(topic), records.rows(topic)
+    job.ingest()
+    job.table("first").delete("partition = 0 AND offset IN (3, 12)")
+    job.table("first").update({"value": "x'00'"}, predicate="partition = 1 AND offset = 4")
+    assert job.rows() != rows
+    request = asked(topic, (0, 0, 15), (1, 2, 8)) | {"mode": "replace"}
+    assert job.backfill(**request).status == "done"
+    assert job.rows() == rows
+    version = job.table("first").version()
+    assert job.backfill(**request).status == "nothing-to-do"
+    assert job.table("first").version() == version
+    job.assert_complete(runs=2)
+
+
+@pytest.mark.parametrize("step", ["land:first:before", "land:first:committed", "account:after"])
+def test_replace_that_died_is_taken_up(step, topic, home, records):
+    job = home(topic)
+    job.ingest()
+    request = asked(topic, (0, 0, 15), (1, 2, 8)) | {"mode": "replace"}
+    job.die(step, **request)
+    assert job.rows() == records.rows(topic), "never without rows, never with two"
+    assert job.backfill(**request).status == "done"
+    assert job.rows() == records.rows(topic)
+    job.assert_complete(runs=2)
+
+
+def test_replace_of_offsets_that_have_not_landed_lands_them(topic, home, records):
+    job = home(topic)
+    job.backfill(**asked(topic, (0, 5, 15)), mode="replace")
+    assert job.rows() == within(records.rows(topic), (0, 5, 15))
+    job.ingest()
+    job.assert_complete(runs=2)
+
+
+def test_append_lands_again_once_a_label(topic, home, records):
+    job, rows = home(topic), records.rows(topic)
+    job.ingest()
+    request = asked(topic, (0, 0, 5)) | {"mode": "append", "label": "once more"}
+    again = within(rows, (0, 0, 5))
+    job.backfill(**request)
+    assert job.rows() == sorted(rows + again)
+    assert job.backfill(**request).status == "nothing-to-do"
+    assert job.rows() == sorted(rows + again)
+    job.backfill(**request | {"label": "and again"})
+    assert job.rows() == sorted(rows + again + again)
+    assert job.ingest().status == "nothing-to-do"
+    assert job.frontiers() == records.ends(topic) == job.group_offsets()
+
+
+# --- death and abandonment
+
+
+@pytest.mark.parametrize("step", ["plan:after", "land:first:before", "land:first:committed", "account:after"])
+def test_a_backfill_abandoned_lands_when_it_is_asked_for_again(step, topic, home, records):
+    """Under its own name: its app transaction is one above that of the abandoned one."""
+    job, rows = home(topic), records.rows(topic)
+    request = asked(topic, (0, 10, 20), (1, 0, 5))
+    job.die(step, **request)
+    (run,) = job.state.unfinished_runs()
+    job.abandon(run.run_id)
+    assert (job.rows() if (job.folder / "lake").exists() else []) == []
+    assert job.backfill(**request).status == "done"
+    assert job.rows() == within(rows, (0, 10, 20), (1, 0, 5))
+    assert job.backfill(**request).status == "nothing-to-do"
+    job.ingest()
+    job.assert_complete(runs=2)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "plan:after",
+        "land:first:before",
+        "land:first:committed",
+        "land:first:after",
+        "land:rest:committed",
+        "account:after",
+    ],
+)
+def test_a_replace_abandoned_opens_the_offsets_whose_rows_it_had_removed(step, topic, home, records):
+    """In each table for itself: where it had come, the rows before are gone; where it had not, they are still there."""
+    rest = records.topic(1)
+    records.write_mixed(rest, 1, rounds=1)
+    job, rows = home(topic, rest), records.rows(topic, rest)
+    job.ingest()
+    ranges = [(topic, 0, 0, 15), (topic, 1, 2, 8), (rest, 0, 5, 10)]
+    request = {
+        "from_": [f"{name}:{partition}:{start}" for name, partition, start, _ in ranges],
+        "to": [f"{name}:{partition}:{end}" for name, partition, _, end in ranges],
+        "mode": "replace",
+    }
+    job.die(step, **request)
+    (run,) = job.state.unfinished_runs()
+    job.abandon(run.run_id)
+    gone = {"plan:after": (), "land:first:before": (), "land:first:committed": (topic,), "land:first:after": (topic,)}
+    gone = gone.get(step, (topic, rest))
+    assert job.rows() == [
+        row for row in rows if not any(r[0] in gone and r[:2] == row[:2] and r[2] <= row[2] < r[3] for r in ranges)
+    ]
+    report = job.ingest()
+    assert report.status == ("done" if gone else "nothing-to-do")
+    assert job.rows() == rows
+    assert job.group_offsets() == records.ends(topic, rest) == job.frontiers()
+
+
+def test_a_backfill_abandoned_under_committed_offsets_is_read_by_the_next_run(topic, home, records):
+    """The group's offsets stand beyond it, by a commit of this ledger's: that makes the ledger no older one."""
+    job = home(topic)
+    job.die("account:after", **asked(topic, (0, 10, 20)))
+    job.ingest()
+    assert job.group_offsets() == records.ends(topic)
+    (run,) = job.state.unfinished_runs()
+    job.abandon(run.run_id)
+    assert job.frontiers()[topic, 0] == 10
+    job.ingest()
+    job.assert_complete(runs=2)
+
+
+def test_a_run_abandoned_after_a_commit_that_was_not_written_down(topic, home, records):
+    """The group has its offsets, the ledger does not know it, and the run's rows are taken back."""
+    job = home(topic)
+    job.die("commit:after")
+    assert job.group_offsets() == records.ends(topic)
+    job.abandon(job.state.unfinished().run_id)
+    assert job.rows() == []
+    job.ingest()
+    job.assert_complete(runs=1)
+
+
+def test_an_abandoned_backfill_gives_its_offsets_back(topic, home, records):
+    job = home(topic)
+    job.die("land:first:after", **asked(topic, (0, 10, 20)))
+    (run,) = job.state.unfinished_runs()
+    job.abandon(run.run_id)
+    job.ingest()
+    job.assert_complete(runs=1)
+
+
+def test_a_killed_backfill_is_taken_up_by_the_same_request(topic, home, children, records, scale):
+    steps = ("plan:after", "land:first:before", "land:first:committed", "account:after", "commit:after")
+    for step in scale(("land:first:committed",), steps):
+        job, request = home(topic), asked(topic, (0, 10, 20)) | {"commit_offsets": True}
+        child = children.run(job, do="backfill", request=request, at=step, signal="SIGKILL", own_jvm=scale(False, True))
+        child.killed()
+        job.ingest()  # a chain of its own: it needs no lease of the dead one's
+        assert job.backfill(**request, take_over=True).status == "done"
+        assert job.group_offsets() == records.ends(topic)
+        job.assert_complete(runs=2)
+
+
+def test_two_processes_ask_for_the_same_backfill(topic, home, children, records):
+    job = home(topic)
+    command = {
+        "job": str(job.file),
+        "do": "backfill",
+        "request": asked(topic, (0, 0, 20)),
+        "go": str(job.folder / "go"),
+    }
+    pair = [children.start().send(command) for _ in range(2)]
+    for child in pair:
+        child.ready()
+    (job.folder / "go").touch()
+    answers = [child.answer() for child in pair]
+    assert sorted(answer["exit"] for answer in answers) in ([0, 0], [0, ExitCode.ANOTHER_RUN_ACTIVE]), answers
+    assert [a["report"]["status"] for a in answers if a["exit"] == 0].count("done") == 1
+    assert job.rows() == within(records.rows(topic), (0, 0, 20))
+
+
+def test_what_a_backfill_landed_while_another_run_looked_around_is_no_lost_record(topic, home, records, monkeypatch):
+    """The brokers were asked before: by then the ledger holds offsets beyond what they told."""
+    import etl.run
+
+    job = home(topic)
+    job.ingest()
+    start = job.frontiers()[topic, 0]
+    whole, meanwhile = etl.run.check_epochs, []
+
+    def backfill_meanwhile(*arguments: Any) -> None:
+        whole(*arguments)
+        if not meanwhile:
+            meanwhile.append(records.write(topic, 0, 10))
+            job.backfill(**asked(topic, (0, start, start + 10)))
+
+    monkeypatch.setattr(etl.run, "check_epochs", backfill_meanwhile)
+    assert job.ingest().status == "nothing-to-do"
+    job.assert_complete(runs=2)

@@ -1,0 +1,42 @@
+"""Two operating-system processes start the same job at the same moment: exactly one lands."""
+
+from __future__ import annotations
+
+import time
+
+from etl.errors import ExitCode
+
+
+def test_two_processes_start_the_same_job(home, children, records, scale):
+    """Again and again, in the same two processes: on a job's first run, where ledger and tables have to be made, and on
+    later ones."""
+    rounds = scale(4, 50)
+    first, rest = records.topic(2), records.topic(1)
+    records.write_mixed(first, 2, rounds=1)
+    records.write_mixed(rest, 1, rounds=1)
+    pair = children.start(), children.start()
+    outcomes = []
+    job = home(first, rest)
+    runs = 0
+    for number in range(rounds):
+        if number % 2 == 0:
+            job, runs = home(first, rest), 0
+        else:
+            records.write(first, number % 2, 5, transaction="commit")
+        go = job.folder / f"go-{number}"
+        for child in pair:
+            child.send({"job": str(job.file), "go": str(go)}, last=False)
+        for child in pair:
+            child.ready()
+        go.touch()
+        began = time.monotonic()
+        answers = [child.answer() for child in pair]
+        assert time.monotonic() - began < 240
+        exits = sorted(answer["exit"] for answer in answers)
+        assert exits in ([0, 0], [0, ExitCode.ANOTHER_RUN_ACTIVE]), answers
+        done = [answer["report"]["status"] for answer in answers if answer["exit"] == 0]
+        assert done.count("done") == 1, "both landed, or none"
+        runs += 1
+        job.assert_complete(runs=runs)
+        outcomes.append(exits)
+    assert [0, ExitCode.ANOTHER_RUN_ACTIVE] in outcomes, "they never met"
