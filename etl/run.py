@@ -207,7 +207,8 @@ def _look(context: JobContext, state: JobState, chain: str, accept_group_offsets
     seen = context.see(state, accept_group_offsets=accept_group_offsets)
     check_epochs(context.cluster, seen.snapshot, state)
     tables = [table for table, there in seen.tables.items() if there is not None]
-    landed = {(table, of): _landed_run(context, table, state, of) for table in tables for of in (ev.INCREMENTAL, chain)}
+    chains = {ev.INCREMENTAL, chain}
+    landed = {(table, of): _landed_run(context, table, state, of) for table in tables for of in chains}
     # Read after the tables: every run is planned in the ledger before it can land.
     now = context.read_state()
     for (table, of), version in landed.items():

@@ -380,6 +380,29 @@ def test_two_processes_ask_for_the_same_backfill(topic, home, children, records)
     assert job.rows() == within(records.rows(topic), (0, 0, 20))
 
 
+def test_a_backfill_and_the_chain_at_the_same_time(topic, home, children, records, scale):
+    """Over the same offsets, in two processes: whoever plans first has them."""
+    pair = children.start(), children.start()
+    for turn in range(scale(3, 30)):
+        job = home(topic)
+        request, go = asked(topic, (0, 10, 20), (1, 0, 25)), str(job.folder / "go")
+        last = turn == scale(3, 30) - 1
+        pair[0].send({"job": str(job.file), "go": go}, last=last)
+        pair[1].send({"job": str(job.file), "go": go, "do": "backfill", "request": request}, last=last)
+        for child in pair:
+            child.ready()
+        (job.folder / "go").touch()
+        chain, backfill = (child.answer() for child in pair)
+        assert chain["exit"] == 0, chain
+        if backfill["exit"] != 0:
+            assert backfill["exit"] == ExitCode.REFUSED, backfill
+            assert backfill["error"]["error"]["code"] == "offsets-reserved"
+        job.ingest()
+        assert job.backfill(**request).status == "nothing-to-do"
+        finished = [run for run in job.state.runs.values() if run.finished]
+        job.assert_complete(runs=len(finished))
+
+
 def test_what_a_backfill_landed_while_another_run_looked_around_is_no_lost_record(topic, home, records, monkeypatch):
     """The brokers were asked before: by then the ledger holds offsets beyond what they told."""
     import etl.run

@@ -4,6 +4,7 @@ had happened: tables, ledger and group offsets, exactly.
 
 from __future__ import annotations
 
+import random
 import time
 from datetime import UTC, datetime
 from typing import Any
@@ -132,3 +133,17 @@ def test_without_take_over_the_lease_is_waited_out(topics, home, children):
     job.assert_complete(runs=1)
     assert [run.phase for run in job.state.runs.values()] == ["finished"]
     assert job.state.lease().attempt == 2, "one who is refused takes no lease"
+
+
+def test_killed_at_any_moment(topics, home, children, scale):
+    """Between the steps as well: in the middle of a stage, of a commit, of the transaction."""
+    choice = random.Random(7)
+    for _ in range(scale(4, 60)):
+        job = home(*topics)
+        child = children.run(job)
+        child.ready()
+        time.sleep(choice.uniform(0, 1.5))
+        child.process.kill()
+        child.process.wait()
+        job.ingest(take_over=True)
+        job.assert_complete(runs=1, swept=False)
