@@ -1,0 +1,1 @@
+"""How fast, beside Spark's own Kafka connector: `kseg bench`."""

@@ -1,0 +1,183 @@
+"""The two sides: this project's job, and Spark's own Kafka connector as it comes and tuned.
+
+Each run starts with a sink (and, on our side, a ledger and a group) that did not exist, and is held to its row count: a
+run that loses or doubles a row is a failure of the benchmark. What is timed is what a user waits for in a session that
+is warm: on our side a whole run with lease, plan, ledger, accounting, table commit and the group's offsets committed in
+a transaction; on the connector's side the read and the write alone.
+
+noop reads the same columns on both sides. To Delta our side lands two more, `headers` and `_kseg_run`, as always.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from jobs.bench.figures import DEFAULT, OURS, TUNED, Run
+from jobs.bench.session import MASTER
+from jobs.bench.workload import BenchTopic
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TUNING = {
+    "kafka.max.partition.fetch.bytes": str(32 << 20),
+    "kafka.fetch.max.bytes": str(64 << 20),
+    "kafka.receive.buffer.bytes": str(4 << 20),
+    "kafka.check.crcs": "false",
+    "kafka.max.poll.records": "20000",
+}
+"""One guess at what suits the connector; it was not swept. Our own side runs with its defaults and checks checksums."""
+
+_JOB = """
+version: 1
+name: bench
+kafka: {{bootstrap.servers: "{servers}"}}
+source: {{topics: [{topic}]}}
+sink: {{path: {folder}/table}}
+group: {group}
+ledger: {folder}/ledger
+spark: {{master: "{master}"}}
+"""
+
+
+class WrongCount(Exception):
+    """A run landed another number of rows than the topic has."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One way to one sink. run: does it in an empty folder; gives the phases' seconds and the number of rows."""
+
+    way: str
+    sink: str
+    run: Callable[[Path], tuple[int, dict[str, float]]]
+
+    def measure(self, folder: Path, round_: int, expected: int) -> Run:
+        """One timed run. Raises WrongCount."""
+        place = folder / f"{self.way}-{self.sink}-{uuid4().hex[:8]}"
+        place.mkdir()
+        try:
+            began = time.perf_counter()
+            rows, phases = self.run(place)
+            seconds = time.perf_counter() - began
+            if self.sink == "delta":
+                rows = _rows_of_table(place / "table")
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+        if rows != expected:
+            raise WrongCount(f"{self.way} to {self.sink} gave {rows} rows, the topic has {expected}")
+        return Run(self.way, self.sink, round_, rows, seconds, phases)
+
+
+def contenders(spark: SparkSession, topic: BenchTopic) -> list[Contender]:
+    """All of them, in the order in which a round runs them."""
+    return [
+        Contender(OURS, "delta", lambda folder: _ours_to_delta(topic, folder)),
+        Contender(DEFAULT, "delta", lambda folder: _connector_to_delta(spark, topic, {}, folder)),
+        Contender(TUNED, "delta", lambda folder: _connector_to_delta(spark, topic, TUNING, folder)),
+        Contender(OURS, "noop", lambda _: _ours_to_noop(spark, topic)),
+        Contender(DEFAULT, "noop", lambda _: _connector_to_noop(spark, topic, {})),
+        Contender(TUNED, "noop", lambda _: _connector_to_noop(spark, topic, TUNING)),
+    ]
+
+
+# --- ours
+
+
+def job_file(topic: BenchTopic, folder: Path) -> Path:
+    """A job that lands the topic below `folder`, with a group of its own."""
+    file = folder / "job.yaml"
+    text = _JOB.format(
+        servers=topic.servers, topic=topic.name, folder=folder, group=f"bench-{uuid4().hex[:8]}", master=MASTER
+    )
+    file.write_text(text)
+    return file
+
+
+def _ours_to_delta(topic: BenchTopic, folder: Path) -> tuple[int, dict[str, float]]:
+    from etl.config import load_job
+    from etl.run import run_ingest
+
+    report = run_ingest(load_job(job_file(topic, folder)))
+    return report.rows_out or 0, {phase: round(seconds, 3) for phase, seconds in report.seconds.items()}
+
+
+def _ours_to_noop(spark: SparkSession, topic: BenchTopic) -> tuple[int, dict[str, float]]:
+    from etl.passes import TO_JVM
+    from etl.source.dataframe import rows
+    from etl.source.options import ReadOptions
+    from etl.source.planning import plan_tasks
+    from etl.source.reader import DecodeOptions
+
+    options = ReadOptions.parse({"kafka.bootstrap.servers": topic.servers, "subscribe": topic.name})
+    decode = DecodeOptions(isolation_level=options.isolation_level, headers=False, limits=TO_JVM)
+    frame, outcomes = rows(spark, plan_tasks(options), options.config, decode)
+    frame.write.format("noop").mode("overwrite").save()
+    return sum(outcome.data for outcome in outcomes.resolve()), {}
+
+
+# --- Spark's connector
+
+
+def _connector(spark: SparkSession, topic: BenchTopic, tuning: Mapping[str, str]) -> DataFrame:
+    reader = (
+        spark.read.format("kafka")
+        .option("kafka.bootstrap.servers", topic.servers)
+        .option("subscribe", topic.name)
+        .option("startingOffsets", "earliest")
+        .option("endingOffsets", "latest")
+    )
+    return reader.options(**tuning).load()
+
+
+def _connector_to_delta(
+    spark: SparkSession, topic: BenchTopic, tuning: Mapping[str, str], folder: Path
+) -> tuple[int, dict[str, float]]:
+    _connector(spark, topic, tuning).write.format("delta").mode("append").save(str(folder / "table"))
+    return topic.rows, {}
+
+
+def _connector_to_noop(
+    spark: SparkSession, topic: BenchTopic, tuning: Mapping[str, str]
+) -> tuple[int, dict[str, float]]:
+    known = _executions(spark)
+    _connector(spark, topic, tuning).write.format("noop").mode("overwrite").save()
+    return _rows_read_since(spark, known), {}
+
+
+def _rows_of_table(path: Path) -> int:
+    """As the table's own commit tells it."""
+    from deltalake import DeltaTable
+
+    return int(DeltaTable(str(path)).count())
+
+
+def _executions(spark: Any) -> int:
+    """How many queries this session has finished."""
+    spark._jsc.sc().listenerBus().waitUntilEmpty()
+    return int(spark._jsparkSession.sharedState().statusStore().executionsCount())
+
+
+def _rows_read_since(spark: Any, known: int) -> int:
+    """The rows that the queries since then have read, by Spark's own metric of what the source gave."""
+    count = _executions(spark) - known
+    store = spark._jsparkSession.sharedState().statusStore()
+    rows = 0
+    for number in range(count):
+        execution = store.executionsList(known + number, 1).head()
+        metrics = execution.metrics()
+        names = {metrics.apply(i).accumulatorId(): metrics.apply(i).name() for i in range(metrics.size())}
+        values = store.executionMetrics(execution.executionId()).iterator()
+        found = [0]
+        while values.hasNext():
+            entry = values.next()
+            if names.get(entry._1()) == "number of output rows":
+                found.append(int(entry._2().replace(",", "")))
+        rows += max(found)  # of the scan and of the projection over it
+    return rows

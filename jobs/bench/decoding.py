@@ -1,0 +1,65 @@
+"""How fast one core decodes: record batches in memory to Arrow batches, by codec, beside the plain Python decoder."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from statistics import median
+from typing import Any, Literal
+
+from jobs.bench.workload import records
+from segment_reader.codecs import CODECS
+from segment_reader.decode import RangeDecoder
+from segment_reader.encode import encode_batch
+
+RECORD_BYTES = 200
+RECORDS_PER_BATCH = 5000  # about 1 MB
+BATCHES = 16
+
+Engine = Literal["fast", "reference"]
+
+
+def measure(quick: bool) -> Iterator[dict[str, Any]]:
+    """One result a codec and decoder: rows and gigabytes (of unpacked records) a second on one core."""
+    bodies = [records(n * RECORDS_PER_BATCH, RECORDS_PER_BATCH, RECORD_BYTES) for n in range(BATCHES)]
+    unpacked = sum(len(encode_batch(body)) for body in bodies)
+    for codec in CODECS:
+        packed = b"".join(
+            encode_batch(body, base_offset=n * RECORDS_PER_BATCH, compression=codec) for n, body in enumerate(bodies)
+        )
+        yield _one(codec, "fast", packed, BATCHES, unpacked, times=5 if quick else 15)
+    first = encode_batch(bodies[0])
+    yield _one("none", "reference", first, 1, unpacked // BATCHES, times=1 if quick else 3)
+
+
+def _one(codec: str, engine: Engine, packed: bytes, batches: int, unpacked: int, *, times: int) -> dict[str, Any]:
+    decode(packed, batches, engine)  # compiles, or loads what was compiled, and warms the caches
+    seconds = [decode(packed, batches, engine) for _ in range(times)]
+    rows = batches * RECORDS_PER_BATCH
+
+    def rates(taken: float) -> tuple[float, float, float]:
+        return round(rows / taken / 1e6, 3), round(unpacked / taken / 1e9, 3), round(taken / rows * 1e9, 1)
+
+    middle, best = rates(median(seconds)), rates(min(seconds))
+    return {
+        "codec": codec,
+        "decoder": engine,
+        "million_rows_per_second": middle[0],
+        "gigabytes_per_second": middle[1],
+        "nanoseconds_per_row": middle[2],
+        "best_million_rows_per_second": best[0],
+        "packed_share": round(len(packed) / unpacked, 3),
+    }
+
+
+def decode(packed: bytes, batches: int, engine: Engine = "fast") -> float:
+    """Seconds for one record set, fed at once, with checksums compared and headers read."""
+    end = batches * RECORDS_PER_BATCH
+    began = time.perf_counter()
+    decoder = RangeDecoder("bench", 0, 0, end, isolation_level="read_committed", engine=engine)
+    rows = sum(batch.num_rows for batch in decoder.feed(packed))
+    rows += sum(batch.num_rows for batch in decoder.finish())
+    seconds = time.perf_counter() - began
+    if rows != end:
+        raise AssertionError(f"decoded {rows} rows of {end}")
+    return seconds

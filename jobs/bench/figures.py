@@ -1,0 +1,63 @@
+"""One measured run, and what many of them say: medians and ratios."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+OURS, DEFAULT, TUNED = "ours", "spark_default", "spark_tuned"
+SINKS = ("delta", "noop")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """way: whose. sink: where the rows went. round: from 1. phases: seconds by name, where the way tells them."""
+
+    way: str
+    sink: str
+    round: int
+    rows: int
+    seconds: float
+    phases: dict[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "round": self.round,
+            "sink": self.sink,
+            "way": self.way,
+            "rows": self.rows,
+            "seconds": round(self.seconds, 3),
+            "krows_per_second": round(self.rows / self.seconds / 1000, 1),
+            **({"phases": self.phases} if self.phases else {}),
+        }
+
+
+def medians(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
+    """Thousand rows a second by way and sink: `medians["kafka_to_delta"]["ours"]`."""
+    return {
+        f"kafka_to_{sink}": {
+            way: round(runs_of[0].rows / median(run.seconds for run in runs_of) / 1000, 1)
+            for way in (OURS, DEFAULT, TUNED)
+            if (runs_of := _select(runs, way, sink))
+        }
+        for sink in SINKS
+    }
+
+
+def ratios(runs: Sequence[Run]) -> dict[str, float]:
+    """How many times as fast as Spark's connector: median time over median time."""
+    return {
+        f"kafka_to_{sink}_vs_{peer}": round(
+            median(run.seconds for run in _select(runs, peer, sink))
+            / median(run.seconds for run in _select(runs, OURS, sink)),
+            2,
+        )
+        for sink in SINKS
+        for peer in (TUNED, DEFAULT)
+    }
+
+
+def _select(runs: Iterable[Run], way: str, sink: str) -> list[Run]:
+    return [run for run in runs if run.way == way and run.sink == sink]

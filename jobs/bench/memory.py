@@ -1,0 +1,55 @@
+"""How much memory reading a range takes, by the range's size: it must depend on the fetch size, not on the range.
+
+Each size is read in a process of its own, from the broker, the way a Spark worker reads it; its peak counts.
+
+    python -m jobs.bench.memory SERVERS TOPIC ROWS        one such process
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+from jobs.bench.workload import BenchTopic, client_config
+
+MIB = 1 << 20
+
+
+def measure(topic: BenchTopic, *, times: int) -> list[dict[str, Any]]:
+    """Peaks for a range of nothing, of a tenth of a partition, and of a whole partition. times: processes each."""
+    whole = topic.rows // topic.partitions
+    return [
+        min((_in_a_process(topic, rows) for _ in range(times)), key=lambda found: float(found["peak_mib"]))
+        for rows in (0, whole // 10, whole)
+    ]
+
+
+def _in_a_process(topic: BenchTopic, rows: int) -> dict[str, Any]:
+    command = [sys.executable, "-m", "jobs.bench.memory", topic.servers, topic.name, str(rows)]
+    told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=600)
+    result: dict[str, Any] = json.loads(told.stdout)
+    if result["rows"] != rows:
+        raise AssertionError(f"read {result['rows']} rows of {rows}")
+    return result
+
+
+def main(servers: str, topic: str, rows: int) -> dict[str, Any]:
+    """Read the first rows of partition 0 and tell this process's peak."""
+    import resource
+
+    from etl.source.reader import DecodeOptions, read_range
+    from etl.source.tasks import RangeTask
+
+    reader = read_range(RangeTask(topic, 0, 0, rows), client_config(servers), DecodeOptions())
+    found = arrow_bytes = 0
+    for batch in reader:
+        found += batch.num_rows
+        arrow_bytes += batch.nbytes
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return {"rows": found, "arrow_mib": round(arrow_bytes / MIB, 1), "peak_mib": round(peak / MIB, 1)}
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(sys.argv[1], sys.argv[2], int(sys.argv[3]))))

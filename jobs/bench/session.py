@@ -1,0 +1,50 @@
+"""The one Spark session that both sides run in: Delta, Spark's Kafka connector, and as many tasks at once as cores."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from etl.session import ALWAYS, DELTA_EXTENSIONS, LOCAL_DEFAULTS
+from jobs.broker import jars
+from jobs.broker.java import use_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CONNECTOR = "spark-kafka-4.2.0"
+"""Spark's own Kafka connector with what it needs; the versions are mixed (`jobs.broker.lock`)."""
+
+JAR_SETS = (jars.KAFKA, "delta-4.4.0", CONNECTOR)
+
+MASTER = "local[2]"
+
+
+@contextmanager
+def bench_session(folder: Path) -> Iterator[SparkSession]:
+    """A session for the time of the benchmark. folder: where Spark may write."""
+    from pyspark.sql import SparkSession
+
+    use_java()
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    own = {
+        "spark.driver.extraClassPath": os.pathsep.join(jars.class_path(name) for name in JAR_SETS[1:]),
+        "spark.driver.memory": "2g",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.local.dir": str(folder),
+        "spark.log.level": "ERROR",
+    }
+    builder = SparkSession.builder.appName("kseg bench").master(MASTER)
+    for key, value in (LOCAL_DEFAULTS | ALWAYS | DELTA_EXTENSIONS | own).items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    try:
+        yield session
+    finally:
+        session.stop()

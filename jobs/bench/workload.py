@@ -1,0 +1,83 @@
+"""What is read: records as an order system might write them, and a topic full of them.
+
+Records are made from their number alone, so that every run of the benchmark reads the same bytes. Making them in Python
+takes longer than reading them, so a topic repeats a quarter of a million of them; neither side sees that far back.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from client import ClientConfig, Cluster, TopicPartition
+from client.admin import create_topic
+from client.producer import produce
+from etl.progress import Progress
+from segment_reader.encode import Record, encode_batch
+
+if TYPE_CHECKING:
+    from jobs.broker import EmbeddedKafka
+
+PARTITIONS = 4
+RECORDS_PER_BATCH = 1000
+DISTINCT_BATCHES = 256
+FIRST_TIMESTAMP = 1_767_225_600_000
+
+_STATUS = ("placed", "paid", "shipped", "delivered", "returned")
+_KEY = 10
+_TEXT = 110  # what a value has beside its padding and its random digits
+
+
+def records(first: int, count: int, size: int = 170) -> list[Record]:
+    """Records number `first` and on; key and value have `size` bytes together."""
+    digits = random.Random(first)
+    noise_size = size - _KEY - _TEXT
+    made = []
+    for number in range(first, first + count):
+        noise = f"{digits.getrandbits(4 * noise_size):0{noise_size}x}"
+        text = (
+            f'{{"order":{number:09d},"customer":{number * 7919 % 1_000_003:07d},"status":"{_STATUS[number % 5]}",'
+            f'"amount":{number * 31 % 99_991 / 100:.2f},"currency":"EUR","token":"{noise}'
+        )
+        value = text[: size - _KEY - 2].ljust(size - _KEY - 2) + '"}'
+        made.append(Record(f"{number % 65_536:0{_KEY}d}".encode(), value.encode(), (), FIRST_TIMESTAMP + number))
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class BenchTopic:
+    """A topic that is there, and how many records it has in all; each partition has the same number."""
+
+    servers: str
+    name: str
+    rows: int
+    partitions: int
+
+
+def client_config(servers: str) -> ClientConfig:
+    return ClientConfig.from_properties({"bootstrap.servers": servers}, client_id="kseg-bench")
+
+
+def fill_topic(
+    kafka: EmbeddedKafka, name: str, rows: int, progress: Progress, *, partitions: int = PARTITIONS
+) -> BenchTopic:
+    """Make a topic with (at least) so many lz4 records of about 170 bytes, in batches of a thousand."""
+    batch = min(RECORDS_PER_BATCH, -(-rows // partitions))
+    rounds = -(-rows // (batch * partitions))
+    progress.total(rounds * batch * partitions)
+    with Cluster(client_config(kafka.bootstrap_servers)) as cluster:
+        keep = {"retention.ms": "-1"}  # the records' timestamps are of the past
+        create_topic(cluster, name, partitions=partitions, replication_factor=1, config=keep)
+        places = [TopicPartition(name, number) for number in range(partitions)]
+        ready = [
+            {
+                tp: encode_batch(records((turn * partitions + tp.partition) * batch, batch), compression="lz4")
+                for tp in places
+            }
+            for turn in range(min(rounds, DISTINCT_BATCHES // partitions))
+        ]
+        for turn in range(rounds):
+            produce(cluster, ready[turn % len(ready)])
+            progress.advance(batch * partitions)
+    return BenchTopic(kafka.bootstrap_servers, name, rounds * batch * partitions, partitions)
