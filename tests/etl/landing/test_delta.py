@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import json
 import multiprocessing
 from pathlib import Path
@@ -247,10 +248,10 @@ def test_a_suspended_attempt_cannot_land_after_another_one(lander, rows, monkeyp
     assert len(table.offsets()) == 10
 
 
-def _commit(path, rounds, barrier, results):
-    for files, run in rounds:
-        barrier.wait(120)
-        results.put((run.run_id, type(DeltaTarget(path).commit(files, run)).__name__))
+@pytest.fixture
+def racer(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    return importlib.import_module("racer")
 
 
 def _race(work, arguments):
@@ -265,7 +266,7 @@ def _race(work, arguments):
     return found
 
 
-def test_of_processes_that_race_one_lands(lander, rows, scale):
+def test_of_processes_that_race_one_lands(lander, rows, scale, racer):
     table = lander()
     table.target.ensure(sink_schema(rows().schema))
     numbers = range(1, scale(10, 100) + 1)
@@ -280,7 +281,7 @@ def test_of_processes_that_race_one_lands(lander, rows, scale):
         ]
         for attempt in range(3)
     ]
-    found = _race(_commit, [(table.path, rounds) for rounds in attempts])
+    found = _race(racer.commit, [(table.path, rounds) for rounds in attempts])
     for n in numbers:
         outcomes = sorted(outcome for run, outcome in found if run == f"run-{n}")
         assert outcomes == ["AlreadyLanded", "AlreadyLanded", "Landed"]
@@ -290,16 +291,9 @@ def test_of_processes_that_race_one_lands(lander, rows, scale):
 # --- making the table ------------------------------------------------------------------------------------------------
 
 
-def _ensure(schema, paths, barrier, results):
-    for path in paths:
-        barrier.wait(120)
-        ready = DeltaTarget(path).ensure(sink_schema(schema))
-        results.put((path, ready.state.id, ready.state.version))
-
-
-def test_of_processes_that_create_the_table_one_does(lander, rows, scale):
+def test_of_processes_that_create_the_table_one_does(lander, rows, scale, racer):
     paths = [lander(f"table-{number}").path for number in range(scale(10, 50))]
-    found = _race(_ensure, [(rows().schema, paths)] * 3)
+    found = _race(racer.ensure, [(rows().schema, paths)] * 3)
     assert set(found) == {(path, DeltaTarget(path).state().id, 0) for path in paths}
 
 
