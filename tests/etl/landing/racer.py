@@ -1,4 +1,4 @@
-"""What processes do that race in the tests. A module of its own: a new process finds it on the path that it is given."""
+"""What processes do that race in tests. A module of its own: a new process finds it on the path that it is given."""
 
 from etl.landing.delta import DeltaTarget
 from etl.landing.schema import sink_schema
