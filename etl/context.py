@@ -20,11 +20,12 @@ from etl.ledger.store import Ledger
 from etl.plan import Draft, Seen
 from etl.progress import NULL_PROGRESS, Progress
 from etl.report import Stopwatch
-from etl.session import open_session
+from etl.session import open_context, open_session
 from etl.snapshot import SourceSnapshot, take_snapshot
 from etl.targets import Targets, is_name
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 Observer = Callable[[str], None]
@@ -46,6 +47,7 @@ class JobContext:
     observe: Observer = nobody
     stopwatch: Stopwatch = field(default_factory=Stopwatch)
     _spark: SparkSession | None = None
+    _spark_context: SparkContext | None = None
 
     @classmethod
     @contextmanager
@@ -95,6 +97,18 @@ class JobContext:
             with self.stopwatch.phase("spark"):
                 self._spark = open_session(self.job, delta=delta or self._spark_meets_delta)
         return self._spark
+
+    def spark_context(self) -> SparkContext:
+        """For work that needs no Spark SQL, which costs more to start than all the rest of Spark."""
+        if self._spark is None and self._spark_meets_delta:
+            self.spark()
+        if self._spark is not None:
+            return self._spark.sparkContext
+        if self._spark_context is None:
+            self.progress.message("starting Spark")
+            with self.stopwatch.phase("spark"):
+                self._spark_context = open_context(self.job)
+        return self._spark_context
 
     @property
     def commits_offsets(self) -> bool:

@@ -53,12 +53,15 @@ class _Landing:
         todo = [table for table in self.plan.tables if table not in self.commits]
         removing = self.plan.mode == "backfill-replace"
         by_spark = [table for table in todo if context.targets.by_spark(table, removing=removing)]
-        spark = context.spark(delta=bool(by_spark))
+        if by_spark:
+            context.spark(delta=True)  # first of all: a Spark that runs cannot be given Delta's jars
+        else:
+            context.spark_context()
         with context.stopwatch.phase("land"):
             passes = Passes(context, self.plan)
             # Spark's writer commits what it has just read, so its tables' account is checked on a pass of its own.
             counted = passes.count([*self.commits, *by_spark])
-            sink = passes.sink_schema(spark) if todo else None
+            sink = passes.sink_schema() if todo else None
             ready = self._prepare(sink, [table for table in todo if table not in by_spark])
             written = passes.write(sink, ready) if sink else Written()
             reading = account_for(self.plan, [*counted.outcomes, *written.outcomes], context.cluster)

@@ -11,21 +11,20 @@ ran twice counts once (`etl.source.dataframe`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
-
-import pyarrow as pa
 
 from client import ClientConfig
 from etl.config import Job
 from etl.context import JobContext
+from etl.in_task import Writer, drop
 from etl.landing.facts import FACTS_DDL, Fact, FileFact, files_of, read_facts
-from etl.landing.parquet import LandingPlan, TableWrite, land, landing_function
+from etl.landing.parquet import LandingPlan, TableWrite, landing_function
 from etl.landing.schema import SinkSchema, sink_schema
 from etl.landing.table import ReadyTable
 from etl.ledger import events as ev
-from etl.source.dataframe import TaskAttempt, fused, output_schema, rows
+from etl.source.dataframe import fused, output_schema, rows
 from etl.source.outcome import RangeOutcome
 from etl.source.outcomes import ReadProgress
 from etl.source.reader import DecodeOptions
@@ -34,6 +33,7 @@ from etl.transform import apply_steps
 from segment_reader.decode import Limits
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
     from etl.source.outcomes import Outcomes
@@ -90,13 +90,13 @@ class Passes:
         """Read the ranges of these tables for what is in them; nothing is written and no transform is run."""
         if not tables:
             return Written()
-        spark = self.context.spark()
+        spark = self.context.spark_context()
         results = fused(
-            spark, self._tasks(spark, tables), self._client, self.options, (), _drop, on_progress=self._progress
+            spark, self._tasks(spark, tables), self._client, self.options, (), drop, on_progress=self._progress
         )
         return Written(outcomes=tuple(result.outcome for result in results))
 
-    def sink_schema(self, spark: SparkSession) -> SinkSchema:
+    def sink_schema(self) -> SinkSchema:
         """What is landed, learnt from the transform without reading anything.
 
         Raises:
@@ -107,32 +107,31 @@ class Passes:
         else:
             from pyspark.sql.pandas.types import to_arrow_schema
 
-            frame, _ = self.frame(spark, ())
+            frame, _ = self.frame(self.context.spark(), ())
             schema = to_arrow_schema(frame.schema, timezone="UTC")
         return sink_schema(schema, addresses=self.job.sink.addresses)
 
     def frame(self, spark: SparkSession, tables: Collection[str]) -> tuple[DataFrame, Outcomes]:
         """The rows of these tables after the whole transform, as a DataFrame that has not been computed."""
         options = replace(self.options, limits=TO_JVM)
-        source, outcomes = rows(spark, self._tasks(spark, tables), self._client, options, self.steps)
+        source, outcomes = rows(spark, self._tasks(spark.sparkContext, tables), self._client, options, self.steps)
         return apply_steps(source, self.job.frame_steps), outcomes
 
     def write(self, sink: SinkSchema, tables: Mapping[str, ReadyTable]) -> Written:
         """Read, transform and write the rows of these tables to data files."""
         if not tables:
             return Written()
-        spark = self.context.spark()
         plan = self._landing_plan(sink, tables)
         if self.job.frame_steps:
-            return self._write_frame(spark, plan, tables)
-        writer = _Writer(plan)
+            return self._write_frame(self.context.spark(), plan, tables)
+        spark = self.context.spark_context()
         results = fused(
             spark,
             self._tasks(spark, tables),
             self._client,
             self.options,
             self.steps,
-            writer,
+            Writer(plan),
             on_progress=self._progress,
         )
         facts = [fact for result in results for batch in result.facts for fact in read_facts(batch.to_pylist())]
@@ -171,28 +170,11 @@ class Passes:
     def _client(self) -> ClientConfig:
         return self.context.cluster.config
 
-    def _tasks(self, spark: SparkSession, tables: Collection[str]) -> tuple[RangeTask, ...]:
-        return tasks_for(self.job, self.plan, tables, spark.sparkContext.defaultParallelism)
+    def _tasks(self, spark: SparkContext, tables: Collection[str]) -> tuple[RangeTask, ...]:
+        return tasks_for(self.job, self.plan, tables, spark.defaultParallelism)
 
     def _progress(self, now: ReadProgress) -> None:
         # Called from one thread, with running totals of this pass.
         before = self._told if now.rows >= self._told.rows else ReadProgress(0, 0, 0, 0)
         self.context.progress.advance(now.rows - before.rows)
         self._told = now
-
-
-class _Writer:
-    """Lands a task's rows; picklable."""
-
-    def __init__(self, plan: LandingPlan) -> None:
-        self.plan = plan
-
-    def __call__(self, batches: Iterator[pa.RecordBatch], attempt: TaskAttempt) -> Iterator[pa.RecordBatch]:
-        return land(batches, self.plan, task=attempt.task.index, attempt=attempt.attempt_id)
-
-
-def _drop(batches: Iterator[pa.RecordBatch], attempt: TaskAttempt) -> Iterator[pa.RecordBatch]:
-    """Reads a task's rows to their end, and has nothing to tell of them but their outcome."""
-    for _ in batches:
-        pass
-    return iter(())

@@ -3,9 +3,10 @@
     rows    range(n).mapInArrow(read -> Arrow steps)              a DataFrame, for SQL and Python steps
     fused   an RDD of n numbers: read -> Arrow steps -> write     no row crosses to the JVM; file facts come back
 
-A Spark task reads one `RangeTask`. Outcomes travel with an accumulator (`rows`), or as the task's result (`fused`), of
-which Spark takes that of the winning attempt alone. `fused` needs nothing of Spark SQL, whose start alone (catalog,
-analyser, generated code) takes longer than a small run: measured cold, 5 of 16 seconds of the JVM's processor time.
+A Spark task reads one `RangeTask`, or several where all are small. Outcomes travel with an accumulator (`rows`), or as
+the task's result (`fused`), of which Spark takes that of the winning attempt alone. `fused` needs nothing of Spark SQL,
+whose start alone (catalog, analyser, generated code) takes longer than a small run: measured cold, 5 of the JVM's 16
+seconds of processor time.
 
 Workers import this package by name: it is installed there, or sent with --py-files. The decoder's compiled code is
 cached on disk, so a worker's first task costs 0.1 s more, not 0.6 s; where the package lies in a folder that cannot be
@@ -34,6 +35,7 @@ from etl.source.reader import DecodeOptions, RangeReader, read_range
 from etl.source.tasks import RangeTask
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.accumulators import Accumulator
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -89,7 +91,7 @@ class _Plan:
         return cls(tuple(tasks), config, options, arrow_steps, output_schema(options, arrow_steps))
 
     def attempts(self, indexes: Iterable[int]) -> Iterator[TaskAttempt]:
-        """In a worker: the tasks that Spark wants done there; one, since the range has a slice for each."""
+        """In a worker: the tasks that Spark wants done there."""
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -162,7 +164,7 @@ def rows(
         ConfigurationError: the Arrow steps.
     """
     plan = _Plan.of(tasks, config, options, arrow_steps)
-    accumulator = new_accumulator(spark)
+    accumulator = new_accumulator(spark.sparkContext)
     outcomes = Outcomes(plan.tasks, accumulator, plan.carrier)
     schema = spark_schema(plan.schema)
     if not plan.tasks:
@@ -187,7 +189,7 @@ def _read(
 
 
 def fused(
-    spark: SparkSession,
+    context: SparkContext,
     tasks: Sequence[RangeTask],
     config: ClientConfig,
     options: DecodeOptions,
@@ -209,12 +211,12 @@ def fused(
     plan = _Plan.of(tasks, config, options, arrow_steps)
     if not plan.tasks:
         return ()
-    accumulator = new_accumulator(spark)
+    accumulator = new_accumulator(context)
 
     def land(indexes: Iterable[int]) -> Iterator[_Landed]:
         return _land(plan, write, accumulator, indexes)
 
-    landed = spark.sparkContext.range(len(plan.tasks), numSlices=len(plan.tasks)).mapPartitions(land)
+    landed = context.range(len(plan.tasks), numSlices=_slices(plan.tasks)).mapPartitions(land)
     outcomes = Outcomes(plan.tasks, accumulator, plan.carrier)
     with watched(outcomes, on_progress), outcomes.typed_errors():
         results = {index: (attempt, outcome, facts) for index, attempt, outcome, facts in landed.collect()}
@@ -222,6 +224,17 @@ def fused(
     if missing:
         raise OutcomesIncomplete(f"Spark gave no result for {len(missing)} tasks, the first of which is {missing[0]}")
     return tuple(_result(task, *results[task.index]) for task in plan.tasks)
+
+
+SMALL = 4096
+
+
+def _slices(tasks: Sequence[RangeTask]) -> int:
+    """How many Spark tasks: one a range, but fewer where all of them together are small.
+
+    A worker that has to be started costs more than reading a hundred thousand records; a few thousand are not worth it.
+    """
+    return max(1, min(len(tasks), sum(task.length for task in tasks) // SMALL))
 
 
 _Landed = tuple[int, int, str, bytes | None]

@@ -22,8 +22,8 @@ from etl.source.outcome import RangeOutcome
 from etl.source.tasks import RangeTask
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.accumulators import Accumulator
-    from pyspark.sql import SparkSession
 
 Attempts = dict[tuple[int, int], RangeOutcome]
 """By task index and Spark's task attempt id, which no other attempt in the session has."""
@@ -40,9 +40,9 @@ class MergedAttempts(AccumulatorParam[Attempts]):
         return value1
 
 
-def new_accumulator(spark: SparkSession) -> Accumulator[Attempts]:
+def new_accumulator(context: SparkContext) -> Accumulator[Attempts]:
     """An accumulator for the tasks of one read."""
-    return spark.sparkContext.accumulator({}, MergedAttempts())
+    return context.accumulator({}, MergedAttempts())
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ options = DecodeOptions(limits=Limits(max_rows=10))
 frame, outcomes = rows(spark, tasks, config, options, [dying_once("rows")])
 read = frame.select("partition", "offset").distinct().count()
 counted = sum(outcome.data for outcome in outcomes.resolve())
-results = fused(spark, tasks, config, options, [dying_once("fused")], write)
+results = fused(spark.sparkContext, tasks, config, options, [dying_once("fused")], write)
 told = {
     "died": [path.name for path in Path(folder).iterdir()],
     "rows": read,

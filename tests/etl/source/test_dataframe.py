@@ -104,7 +104,7 @@ def test_no_tasks_no_rows(spark: Any, client_config: ClientConfig) -> None:
     assert frame.collect() == []
     assert "batchBaseOffset" in frame.columns
     assert outcomes.resolve() == ()
-    assert fused(spark, (), client_config, DecodeOptions(), (), None) == ()  # type: ignore[arg-type]
+    assert fused(spark.sparkContext, (), client_config, DecodeOptions(), (), None) == ()  # type: ignore[arg-type]
 
 
 def test_arrow_steps_run_before_rows_reach_spark(
@@ -171,7 +171,7 @@ def test_a_fused_write_gives_facts_and_outcomes(
         return batch.filter(pc.less(batch.column("offset"), 150))
 
     seen: list[ReadProgress] = []
-    results = fused(spark, tasks, client_config, DecodeOptions(), [some], write, on_progress=seen.append)
+    results = fused(spark.sparkContext, tasks, client_config, DecodeOptions(), [some], write, on_progress=seen.append)
     assert [result.task for result in results] == list(tasks)
     assert sum(result.outcome.data for result in results) == 2 * COUNT
     assert sum(result.outcome.rows_out or 0 for result in results) == 300
@@ -193,7 +193,7 @@ def test_a_writer_that_leaves_rows_behind_fails(
         return iter(())
 
     with pytest.raises(WorkerError, match="has not been read to its end"):
-        fused(spark, tasks[:1], client_config, DecodeOptions(), (), lazy)
+        fused(spark.sparkContext, tasks[:1], client_config, DecodeOptions(), (), lazy)
 
 
 def test_errors_of_a_fused_read_arrive_typed(spark: Any, client_config: ClientConfig, topic: str) -> None:
@@ -202,7 +202,7 @@ def test_errors_of_a_fused_read_arrive_typed(spark: Any, client_config: ClientCo
         return iter(())
 
     with pytest.raises(OffsetsLost) as caught:
-        fused(spark, [RangeTask(topic, 0, 1000, 1005)], client_config, DecodeOptions(), (), write)
+        fused(spark.sparkContext, [RangeTask(topic, 0, 1000, 1005)], client_config, DecodeOptions(), (), write)
     assert (caught.value.first, caught.value.last, caught.value.reason) == (1000, 1005, "truncation")
 
 
