@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from etl.progress import Progress
-from jobs.bench import decoding, memory
+from jobs.bench import cold, decoding, memory
 from jobs.bench.contenders import contenders
 from jobs.bench.figures import Run, medians, ratios
 from jobs.bench.session import CONNECTOR, JAR_SETS, MASTER, bench_session
@@ -19,7 +19,7 @@ from jobs.broker import EmbeddedKafka, jars
 
 ROWS, QUICK_ROWS = 2_000_000, 100_000
 ROUNDS, QUICK_ROUNDS = 5, 2
-WARM_UP_ROWS = 20_000
+COLD_RUNS = 5
 
 CAVEATS = (
     "Spark's connector runs with jars of mixed versions, since its own set cannot be resolved: see versions.connector",
@@ -43,10 +43,13 @@ def measure(*, quick: bool, progress: Progress) -> dict[str, Any]:
         with EmbeddedKafka(folder / "kafka", heap="1g") as kafka:
             progress.phase("fill the topics")
             topic = fill_topic(kafka, "bench", QUICK_ROWS if quick else ROWS, progress)
-            warm_up = fill_topic(kafka, "warm-up", WARM_UP_ROWS, progress)
+            small = fill_topic(kafka, "small", cold.ROWS, progress)
+            progress.phase("cold")
+            started = cold.measure(small, folder, times=1 if quick else COLD_RUNS)
             with bench_session(folder) as spark:
                 progress.phase("warm up")
-                _rounds(spark, warm_up, folder, 1, progress)
+                # The connector's code is compiled while it runs: a short warm-up would measure the compiler.
+                _rounds(spark, topic, folder, 1, progress)
                 progress.phase("measure")
                 runs = _rounds(spark, topic, folder, QUICK_ROUNDS if quick else ROUNDS, progress)
             progress.phase("memory")
@@ -60,6 +63,7 @@ def measure(*, quick: bool, progress: Progress) -> dict[str, Any]:
         "medians_krows_per_second": medians(runs),
         "ratios": ratios(runs),
         "memory": peaks,
+        "cold": started,
         "caveats": list(CAVEATS),
     }
 
