@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -56,8 +57,9 @@ class TestKafka:
         return self.broker.log_dirs
 
     def topic(self, partitions: int = 1, config: Mapping[str, str] | None = None, *, prefix: str = "topic") -> str:
-        """Create a topic with a name that no other test has; returns the name."""
-        from confluent_kafka.admin import AdminClient
+        """Create a topic with a name that no other test has, and wait until its leaders answer; returns the name."""
+        from confluent_kafka import KafkaException, TopicPartition
+        from confluent_kafka.admin import AdminClient, OffsetSpec
         from confluent_kafka.cimpl import NewTopic
 
         name = f"{prefix}-{os.getpid()}-{next(self._numbers)}"
@@ -65,6 +67,18 @@ class TestKafka:
         new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
         for created in admin.create_topics([new], operation_timeout=30).values():
             created.result(timeout=60)
+        deadline = time.monotonic() + 60
+        for number in range(partitions):
+            place = TopicPartition(name, number)
+            while True:
+                try:
+                    # A broker may be told that it leads a moment after the topic is there for all others.
+                    admin.list_offsets({place: OffsetSpec.latest()}, request_timeout=10)[place].result(timeout=20)
+                    break
+                except KafkaException:
+                    if time.monotonic() > deadline:
+                        raise
+                    time.sleep(0.05)
         return name
 
 

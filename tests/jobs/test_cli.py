@@ -283,9 +283,11 @@ def test_status_starts_no_spark(facade: Any, job_file: Path) -> None:
 
 
 def test_bench_prints_what_was_measured(facade: Any) -> None:
-    calls = facade("jobs.bench.main", {"ratios": {"kafka_to_delta_vs_spark_tuned": 3.1}})
-    assert only_json(run("bench", "--quick", "--json"))["ratios"] == {"kafka_to_delta_vs_spark_tuned": 3.1}
-    assert calls == [{"args": (), "quick": True, "as_json": True}]
+    ratios = {"kafka_to_delta_vs_spark_tuned": 3.1, "kafka_to_noop_vs_spark_tuned": 2.2}
+    calls = facade("jobs.bench.measuring.measure", {"ratios": ratios})
+    assert only_json(run("bench", "--quick", "--json"))["ratios"] == ratios
+    assert "to Delta 3.1, to noop 2.2 times" in run("bench").stdout
+    assert [call["quick"] for call in calls] == [True, False]
 
 
 # ---- errors
