@@ -1,4 +1,4 @@
-"""What a small run costs cold: `kseg ingest` of a thousand records, from its process's start to its end."""
+"""What a small run costs from a cold start: `kseg ingest` of a thousand records, from process start to end."""
 
 from __future__ import annotations
 
