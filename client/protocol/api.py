@@ -1,12 +1,16 @@
 """The APIs, and whole frames: header and body, without the four bytes of size in front.
 
+Every module of `messages` that has a request and its response is an API: there is no list of them.
+
 request   header v1 (v2 if the body is flexible), body
 response  header v0 (v1 if the body is flexible, except for ApiVersions), body
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib
+import pkgutil
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar, cast
@@ -15,7 +19,7 @@ from client.protocol import messages as m
 from client.protocol.codec import decode, decode_prefix, encode_parts
 from client.protocol.errors import DecodeError
 from client.protocol.fields import ByteString, Versions
-from client.protocol.schema import Request, Response
+from client.protocol.schema import Request, Response, Scope
 
 R = TypeVar("R", bound=Response)
 R_co = TypeVar("R_co", bound=Response, covariant=True)
@@ -25,7 +29,11 @@ _UNSUPPORTED_VERSION = 35
 
 @dataclass(frozen=True, slots=True)
 class Api(Generic[R_co]):
-    """One API: what is asked, what is answered, and in which versions (`versions` and `flexible` are closed ranges)."""
+    """One API: what is asked, what is answered, and in which versions (closed ranges).
+
+    `deprecated` are the versions that Kafka 4 has dropped; brokers of older releases still speak them. `scope` says who
+    asks: "client" anybody, "broker" brokers among themselves, "controller" brokers and controllers at a controller.
+    """
 
     key: int
     name: str
@@ -33,6 +41,8 @@ class Api(Generic[R_co]):
     response: type[R_co]
     versions: Versions
     flexible: Versions
+    deprecated: Versions
+    scope: Scope
 
     def request_header_version(self, version: int) -> int:
         return 2 if self.flexible.has(version) else 1
@@ -44,41 +54,28 @@ class Api(Generic[R_co]):
 
 def _api(request: type[Request[R]], response: type[R]) -> Api[R]:
     name = request.__name__.removesuffix("Request")
-    return Api(request.KEY, name, request, response, request.VERSIONS, request.FLEXIBLE)
+    return Api(
+        key=request.KEY,
+        name=name,
+        request=request,
+        response=response,
+        versions=request.VERSIONS,
+        flexible=request.FLEXIBLE,
+        deprecated=request.DEPRECATED,
+        scope=request.SCOPE,
+    )
 
 
-_APIS: tuple[Api[Response], ...] = (
-    _api(m.ProduceRequest, m.ProduceResponse),
-    _api(m.FetchRequest, m.FetchResponse),
-    _api(m.ListOffsetsRequest, m.ListOffsetsResponse),
-    _api(m.MetadataRequest, m.MetadataResponse),
-    _api(m.OffsetCommitRequest, m.OffsetCommitResponse),
-    _api(m.OffsetFetchRequest, m.OffsetFetchResponse),
-    _api(m.FindCoordinatorRequest, m.FindCoordinatorResponse),
-    _api(m.JoinGroupRequest, m.JoinGroupResponse),
-    _api(m.HeartbeatRequest, m.HeartbeatResponse),
-    _api(m.LeaveGroupRequest, m.LeaveGroupResponse),
-    _api(m.SyncGroupRequest, m.SyncGroupResponse),
-    _api(m.DescribeGroupsRequest, m.DescribeGroupsResponse),
-    _api(m.ListGroupsRequest, m.ListGroupsResponse),
-    _api(m.ApiVersionsRequest, m.ApiVersionsResponse),
-    _api(m.CreateTopicsRequest, m.CreateTopicsResponse),
-    _api(m.DeleteTopicsRequest, m.DeleteTopicsResponse),
-    _api(m.DeleteRecordsRequest, m.DeleteRecordsResponse),
-    _api(m.InitProducerIdRequest, m.InitProducerIdResponse),
-    _api(m.OffsetForLeaderEpochRequest, m.OffsetForLeaderEpochResponse),
-    _api(m.AddPartitionsToTxnRequest, m.AddPartitionsToTxnResponse),
-    _api(m.AddOffsetsToTxnRequest, m.AddOffsetsToTxnResponse),
-    _api(m.EndTxnRequest, m.EndTxnResponse),
-    _api(m.TxnOffsetCommitRequest, m.TxnOffsetCommitResponse),
-    _api(m.DescribeConfigsRequest, m.DescribeConfigsResponse),
-    _api(m.DescribeLogDirsRequest, m.DescribeLogDirsResponse),
-    _api(m.ElectLeadersRequest, m.ElectLeadersResponse),
-    _api(m.IncrementalAlterConfigsRequest, m.IncrementalAlterConfigsResponse),
-    _api(m.AlterPartitionReassignmentsRequest, m.AlterPartitionReassignmentsResponse),
-    _api(m.DescribeClusterRequest, m.DescribeClusterResponse),
-    _api(m.ConsumerGroupDescribeRequest, m.ConsumerGroupDescribeResponse),
-)
+def _discover() -> Iterator[Api[Response]]:
+    """One API for each pair of classes XRequest and XResponse in the modules of `messages`."""
+    for found in pkgutil.iter_modules(m.__path__):
+        names = vars(importlib.import_module(f"{m.__name__}.{found.name}"))
+        for name, request in names.items():
+            if name.endswith("Request") and name != "Request":
+                yield _api(request, names[name.removesuffix("Request") + "Response"])
+
+
+_APIS = sorted(_discover(), key=lambda api: api.key)
 
 API_BY_KEY: Mapping[int, Api[Response]] = MappingProxyType({api.key: api for api in _APIS})
 API_BY_NAME: Mapping[str, Api[Response]] = MappingProxyType({api.name: api for api in _APIS})

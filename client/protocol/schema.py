@@ -8,9 +8,12 @@ serves all versions of its message.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, Generic, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, dataclass_transform
 
 from client.protocol.fields import Field, Versions
+
+#: Who sends a request: anybody, brokers among themselves, or brokers and controllers to a controller.
+Scope: TypeAlias = Literal["client", "broker", "controller"]
 
 _SHOWN_BYTES = 32
 
@@ -105,10 +108,25 @@ R_co = TypeVar("R_co", bound=Response, covariant=True)
 
 
 class Request(Message, Generic[R_co]):
-    """Base of all requests; `KEY` is the API key, the type parameter is the response that answers it."""
+    """Base of all requests; `KEY` is the API key, the type parameter is the response that answers it.
+
+    `SCOPE` says who sends it, `DEPRECATED` which versions Kafka 4 has dropped.
+    """
 
     KEY: ClassVar[int]
+    SCOPE: ClassVar[Scope]
+    DEPRECATED: ClassVar[Versions]
 
-    def __init_subclass__(cls, *, key: int = -1, versions: str | None = None, flexible: str = "none") -> None:
+    def __init_subclass__(
+        cls,
+        *,
+        key: int = -1,
+        versions: str | None = None,
+        flexible: str = "none",
+        scope: Scope = "client",
+        deprecated: str = "none",
+    ) -> None:
         super().__init_subclass__(versions=versions, flexible=flexible)
         cls.KEY = key
+        cls.SCOPE = scope
+        cls.DEPRECATED = Versions.parse(deprecated)

@@ -13,6 +13,10 @@ from client.protocol.messages.alter_partition_reassignments import (
 )
 from client.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from client.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from client.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from client.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from client.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from client.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
@@ -40,6 +44,8 @@ from client.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCo
 from client.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from client.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from client.protocol.messages.produce import ProduceRequest, ProduceResponse
+from client.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from client.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from client.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from client.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
@@ -54,6 +60,8 @@ __all__ = [
     "ApiVersionsResponse",
     "ConsumerGroupDescribeRequest",
     "ConsumerGroupDescribeResponse",
+    "ConsumerGroupHeartbeatRequest",
+    "ConsumerGroupHeartbeatResponse",
     "CreateTopicsRequest",
     "CreateTopicsResponse",
     "DeleteRecordsRequest",
@@ -102,6 +110,10 @@ __all__ = [
     "ProduceResponse",
     "RequestHeader",
     "ResponseHeader",
+    "SaslAuthenticateRequest",
+    "SaslAuthenticateResponse",
+    "SaslHandshakeRequest",
+    "SaslHandshakeResponse",
     "SyncGroupRequest",
     "SyncGroupResponse",
     "TxnOffsetCommitRequest",

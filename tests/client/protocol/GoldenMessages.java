@@ -13,7 +13,7 @@ import org.apache.kafka.common.protocol.MessageUtil;
 /**
  * Says what Kafka's own classes make of messages. A line on standard input is
  *
- *     name <tab> version <tab> the message as JSON <tab> its bytes in hex
+ *     class <tab> version <tab> the message as JSON <tab> its bytes in hex
  *
  * and the line that answers it
  *
@@ -26,10 +26,9 @@ public class GoldenMessages {
         PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             String[] parts = line.split("\t", -1);
-            String data = "org.apache.kafka.common.message." + parts[0] + "Data";
             short version = Short.parseShort(parts[1]);
-            Class<?> type = Class.forName(data);
-            Class<?> converter = Class.forName(data + "JsonConverter");
+            Class<?> type = Class.forName(parts[0]);
+            Class<?> converter = Class.forName(parts[0] + "JsonConverter");
 
             Object read = converter.getMethod("read", JsonNode.class, short.class)
                 .invoke(null, mapper.readTree(parts[2]), version);

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import strategies as st
 
 from client.protocol.api import API_BY_KEY
+from client.protocol.embedded.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from client.protocol.fields import ZERO_UUID, Field
 from client.protocol.messages import RequestHeader, ResponseHeader
 from client.protocol.schema import Message, Struct
@@ -32,7 +33,12 @@ RANGES = {
     "int64": (-(1 << 63), (1 << 63) - 1),
 }
 
-MESSAGES: list[type[Message]] = [RequestHeader, ResponseHeader]
+MESSAGES: list[type[Message]] = [
+    RequestHeader,
+    ResponseHeader,
+    ConsumerProtocolSubscription,
+    ConsumerProtocolAssignment,
+]
 for _api in API_BY_KEY.values():
     MESSAGES += [_api.request, _api.response]
 PAIRS = [(cls, version) for cls in MESSAGES for version in range(cls.VERSIONS.lowest, cls.VERSIONS.highest + 1)]

@@ -58,6 +58,12 @@ def sizes_for_records(node: Any) -> Any:
     return copy
 
 
+def java_class(cls: type[Message]) -> str:
+    """The generated class: those of requests, responses and headers have a suffix."""
+    suffix = "Data" if cls.__name__.endswith(("Request", "Response", "Header")) else ""
+    return f"org.apache.kafka.common.message.{cls.__name__}{suffix}"
+
+
 def test_bytes_are_the_ones_that_kafka_writes_and_reads(
     pairs: list[tuple[type[Message], int]],
     any_message: Callable[[random.Random, type[Message], int], Any],
@@ -67,7 +73,7 @@ def test_bytes_are_the_ones_that_kafka_writes_and_reads(
     rng = random.Random(20260117)
     cases = [(any_message(rng, cls, version), version) for cls, version in pairs for _ in range(scale(5, 100))]
     lines = [
-        "\t".join((type(message).__name__, str(version), json.dumps(as_json(message, version)), data.hex()))
+        "\t".join((java_class(type(message)), str(version), json.dumps(as_json(message, version)), data.hex()))
         for message, version in cases
         for data in [encode(message, version)]
     ]

@@ -1,0 +1,40 @@
+"""A message with its int16 version in front, as embedded formats stand in bytes."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from client.protocol.codec import decode_prefix, encode
+from client.protocol.errors import DecodeError
+from client.protocol.fields import ByteString
+from client.protocol.schema import Message
+
+M = TypeVar("M", bound=Message)
+
+
+def encode_versioned(message: Message, version: int) -> bytes:
+    """Version and body. Raises as `codec.encode`."""
+    return version.to_bytes(2, "big") + encode(message, version)
+
+
+def version_of(data: ByteString) -> int:
+    """The version in front. Raises `DecodeError` where there are less than two bytes."""
+    if len(data) < 2:
+        raise DecodeError(f"2 bytes wanted for a version, {len(data)} there", 0)
+    return int.from_bytes(data[:2], "big", signed=True)
+
+
+def decode_versioned(cls: type[M], data: ByteString, *, newer: bool = False) -> M:
+    """The message in `data`.
+
+    With `newer`, a version above the last one that is defined is read as the last one, and what it has more is passed
+    over: for formats that promise only ever to add at the end. Raises `DecodeError`, and `UnsupportedVersionError` for
+    a version without a definition.
+    """
+    version = version_of(data)
+    known = min(version, cls.VERSIONS.highest) if newer else version
+    message, after = decode_prefix(cls, known, data, 2)
+    if after != len(data) and known == version:
+        fault = DecodeError(f"{len(data) - after} bytes left over", after, message=cls.__qualname__, version=version)
+        raise fault
+    return message
