@@ -23,11 +23,12 @@ from client.config import ClientConfig
 from client.connection import MAX_FRAME, Connection
 from client.errors import BrokerUnavailable, ProtocolFault, RequestTimedOut, UnsupportedVersion, error_from_code
 from client.protocol import ErrorCode, UnsupportedVersionError
-from client.protocol.api import API_BY_KEY, Api
+from client.protocol.api import API_BY_KEY, Api, is_answered
 from client.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
 from client.protocol.schema import Request, Response
 from client.protocol.versions import negotiate
 from client.retry import Deadline
+from client.trace import Tap
 from client.transport import Transport
 
 R = TypeVar("R", bound=Response)
@@ -93,6 +94,7 @@ class BrokerConnection:
         self._connection = connection
         self._last_used = time.monotonic()
         self._muted_until = 0.0
+        self._tap = Tap()
 
     @classmethod
     def open(
@@ -187,9 +189,11 @@ class BrokerConnection:
         data = self._connection.request(API_BY_KEY[request.KEY], version, request)
         try:
             self._transport.send(data, deadline)
-        except BaseException:
+        except BaseException as error:
+            self._tap.failed(self.label, error)
             self.close()
             raise
+        self._tap.sent(self.label, request, version, self._connection.last_correlation_id, len(data))
         self._last_used = time.monotonic()
 
     def receive(self, *, deadline: Deadline) -> Any:
@@ -200,22 +204,27 @@ class BrokerConnection:
             answer = None
             while answer is None:
                 answer = connection.received(transport.receive_into(connection.wanted(), deadline))
-        except BaseException:
+        except BaseException as error:
+            self._tap.failed(self.label, error)
             self.close()
             raise
         self._last_used = time.monotonic()
+        self._tap.received(self.label, answer)
         self._honour_throttling(answer.request.api, answer.request.version, answer.response)
         return answer.response
 
     def call(self, request: Request[R], version: int, *, deadline: Deadline) -> R:
-        """Send one request and wait for its answer, for `request.timeout.ms` at most."""
+        """Send one request and wait for its answer, for `request.timeout.ms` at most.
+
+        A Produce with acks 0 has no answer: None then, once it is written.
+        """
         self._require_open()
         if self.in_flight:
             raise RuntimeError("call() between send() and receive() would take another request's answer")
         self._wait_until_unmuted(deadline)
         until = deadline.within(self._config.request_timeout_ms / 1000)
         self.send(request, version, deadline=until)
-        return cast(R, self.receive(deadline=until))
+        return cast(R, self.receive(deadline=until) if is_answered(request) else None)
 
     def _wait_until_unmuted(self, deadline: Deadline) -> None:
         pause = self.muted_for

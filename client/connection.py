@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from client.errors import ProtocolFault, UnsupportedVersion
 from client.protocol import DecodeError, ProtocolError
-from client.protocol.api import Api, decode_response, encode_request
+from client.protocol.api import Api, decode_response, encode_request, is_answered
 
 SIZE: Final = struct.Struct(">i")
 CORRELATION_ID: Final = struct.Struct(">i")
@@ -46,10 +46,11 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A response and the request that it belongs to."""
+    """A response, the request that it belongs to, and the bytes of its frame (with the four of its size)."""
 
     request: Open
     response: Any
+    size: int
 
 
 class Connection:
@@ -57,6 +58,7 @@ class Connection:
 
     def __init__(self, client_id: str, *, max_frame: int = MAX_FRAME, broker: str | None = None) -> None:
         self.max_frame = max_frame
+        self.last_correlation_id = -1
         self._client_id = client_id
         self._broker = broker
         self._open: deque[Open] = deque()
@@ -72,7 +74,7 @@ class Connection:
         return len(self._open)
 
     def request(self, api: Api[Any], version: int, request: Any) -> bytes:
-        """The bytes to send for a request, which counts as sent from here on.
+        """The bytes to send for a request, which counts as sent from here on. Without an answer it is not remembered.
 
         Raises UnsupportedVersion if a field of the request does not exist in this version (nothing is remembered then).
         """
@@ -84,7 +86,9 @@ class Connection:
                 f"cannot be sent as {api.name} v{version}: {error}", broker=self._broker
             ) from error
         self._next_correlation_id = 0 if correlation_id == _MAX_CORRELATION_ID else correlation_id + 1
-        self._open.append(Open(correlation_id, api, version))
+        self.last_correlation_id = correlation_id
+        if is_answered(request):
+            self._open.append(Open(correlation_id, api, version))
         return SIZE.pack(len(body)) + body
 
     def wanted(self) -> memoryview:
@@ -137,7 +141,7 @@ class Connection:
             _, response = decode_response(oldest.api, oldest.version, memoryview(frame))
         except DecodeError as error:
             raise self._fault(f"answer to {oldest.api.name} v{oldest.version} does not decode: {error}") from error
-        return Answer(oldest, response)
+        return Answer(oldest, response, SIZE.size + len(frame))
 
     def _fault(self, message: str) -> ProtocolFault:
         return ProtocolFault(message, broker=self._broker)

@@ -86,6 +86,11 @@ def api_of(request: Request[R] | type[Request[R]]) -> Api[R]:
     return cast("Api[R]", API_BY_KEY[request.KEY])
 
 
+def is_answered(request: Request[Any]) -> bool:
+    """Whether the broker answers at all: to a Produce with acks 0 it does not, whose writing is then all there is."""
+    return not (isinstance(request, m.ProduceRequest) and request.acks == 0)
+
+
 def encode_request(api_version: int, correlation_id: int, client_id: str | None, request: Request[Any]) -> bytes:
     """A request's frame. Raises `EncodeError` (see `codec.encode`) and `UnsupportedVersionError`."""
     return b"".join(encode_request_parts(api_version, correlation_id, client_id, request))

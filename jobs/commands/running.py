@@ -30,9 +30,37 @@ take_over_option = click.option(
 )
 
 
+def _trace(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if not wanted or ctx.resilient_parsing:
+        return
+    from client import trace
+
+    before = os.environ.get(trace.VARIABLE)
+    os.environ[trace.VARIABLE] = "1"  # Spark's local workers inherit it
+    handler = trace.enable()
+
+    def restore() -> None:
+        trace.disable(handler)
+        if before is None:
+            del os.environ[trace.VARIABLE]
+        else:
+            os.environ[trace.VARIABLE] = before
+
+    ctx.call_on_close(restore)
+
+
+trace_option = click.option(
+    "--trace",
+    is_flag=True,
+    expose_value=False,
+    callback=_trace,
+    help="A line on stderr for each request and response (also: KSEG_TRACE=1).",
+)
+
+
 def common_options(command: F) -> F:
-    """--json and --debug."""
-    return json_option(debug_option(command))
+    """--json, --debug and --trace."""
+    return json_option(debug_option(trace_option(command)))
 
 
 class Report(Protocol):
