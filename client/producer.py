@@ -22,9 +22,10 @@ from client.leaders import Answered, ask_leaders
 from client.metadata import Leader
 from client.offsets import CommittedOffset, by_topic
 from client.partition import TopicPartition
+from client.producer_identity import init_producer_id
 from client.protocol import ErrorCode
 from client.protocol.messages import ProduceRequest, ProduceResponse
-from client.transactions import Transaction, init_producer_id
+from client.transactions import Transaction
 from segment_reader.encode import Record, encode_batch
 
 _ALL_IN_SYNC: Final = -1

@@ -11,20 +11,37 @@ partition by themselves, and EndTxn 5+ bumps the epoch with every transaction an
 Which one holds is the cluster's *finalized* `transaction.version`, read once when a transaction begins, so that an
 upgrade in the middle of one does not mix them.
 
+Which step is possible when: `client.transaction_states`. What an error does to the state:
+
+    nothing              retriable: the operation has been tried until its deadline, and may be called again
+    AbortableError       the coordinator says so (TRANSACTION_ABORTABLE), a topic or group not allowed, offsets refused
+    FatalError           fenced; the transactional id is not allowed; the coordinator's state contradicts ours
+
 A broker takes a transactional commit with an empty member id also for a group that has live members: who commits has
 to look at the group first (`client.groups`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Final
 
 from client.cluster import Cluster, CoordinatorKey
-from client.errors import Code, Fenced, TransactionError, error_from_code
+from client.errors import (
+    AuthorizationFailed,
+    Code,
+    Fenced,
+    KafkaError,
+    ProtocolFault,
+    TransactionError,
+    UnsupportedVersion,
+    error_from_code,
+)
 from client.offsets import CommittedOffset, by_topic, raise_commit_failed
 from client.partition import TopicPartition
+from client.producer_identity import TransactionIdentity, by_second_protocol
 from client.protocol import ErrorCode
 from client.protocol.messages import (
     AddOffsetsToTxnRequest,
@@ -37,10 +54,10 @@ from client.protocol.messages import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
-from client.protocol.versions import TRANSACTION_VERSION
 from client.retry import Deadline
+from client.transaction_states import State, StateMachine, Step
 
-_SECOND_PROTOCOL: Final = 2
+_FIRST_THAT_TELLS_IDS: Final = 3
 NO_PRODUCER_ID: Final = -1
 #: How long an error on its way out may be held up by aborting what it leaves behind.
 _CLEAN_UP_SECONDS: Final = 5.0
@@ -55,12 +72,17 @@ _TRANSACTION_IS_OVER: Final = frozenset(
         ErrorCode.TRANSACTION_ABORTABLE,
     }
 )
+_FATAL_CODES: Final = frozenset(
+    {ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
+)
+_OPEN: Final = frozenset({State.IN_TRANSACTION, State.COMMITTING, State.ABORTING, State.ABORTABLE_ERROR})
 
 
 class Transaction:
     """One transactional id, one transaction at a time. Leaving it as a context manager on an error aborts it.
 
-    Every method raises Fenced once a newer producer has begun with the same transactional id.
+    Every method raises Fenced once a newer producer has begun with the same transactional id, and IllegalStep
+    (a RuntimeError) where `client.transaction_states` has no such step.
     """
 
     def __init__(self, cluster: Cluster, transactional_id: str, *, timeout_ms: int | None = None) -> None:
@@ -68,14 +90,16 @@ class Transaction:
         self.transactional_id = transactional_id
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = -1
-        self.open = False
         self.finalized_features: dict[str, int] = {}
+        self.failure: KafkaError | None = None
         self._cluster = cluster
         self._timeout_ms = cluster.config.transaction_timeout_ms if timeout_ms is None else timeout_ms
         self._key: CoordinatorKey = ("transaction", transactional_id)
+        self._states = StateMachine()
         self._groups: set[str] = set()
         self._partitions: set[TopicPartition] = set()
         self._at_broker = False
+        self._sequences_open = False
 
     def __enter__(self) -> Transaction:
         return self
@@ -83,7 +107,8 @@ class Transaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self.open or isinstance(error, Fenced):
+        # A commit whose outcome is not known is not followed by an abort: `begin` of the next run has it decided.
+        if self.state not in (State.IN_TRANSACTION, State.ABORTABLE_ERROR, State.ABORTING) or isinstance(error, Fenced):
             return
         try:
             self._end(committed=False, timeout=_CLEAN_UP_SECONDS)
@@ -92,9 +117,26 @@ class Transaction:
                 raise  # else the error that brought us here says more; the coordinator aborts after the timeout
 
     @property
+    def state(self) -> State:
+        return self._states.state
+
+    @property
+    def open(self) -> bool:
+        """Whether a transaction has begun and its end is not known."""
+        return self.state in _OPEN
+
+    @property
+    def identity(self) -> TransactionIdentity:
+        """Who writes in the open transaction. Raises IllegalStep where none is open."""
+        self._require(Step.WORK)
+        return TransactionIdentity(
+            self.transactional_id, self.producer_id, self.producer_epoch, dict(self.finalized_features)
+        )
+
+    @property
     def second_protocol(self) -> bool:
         """Whether the transaction runs by KIP-890's protocol."""
-        return self.finalized_features.get(TRANSACTION_VERSION, 0) >= _SECOND_PROTOCOL
+        return by_second_protocol(self.finalized_features)
 
     def begin(self) -> None:
         """Take the transactional id over (InitProducerId) and open a transaction.
@@ -102,25 +144,12 @@ class Transaction:
         What an older producer left open is aborted, what it is about to commit is waited for (CONCURRENT_TRANSACTIONS
         is tried again): afterwards the group's committed offsets are decided.
         """
-
-        def attempt(deadline: Deadline) -> InitProducerIdResponse:
-            connection = self._cluster.coordinator(self._key, deadline)
-            self.finalized_features = dict(connection.versions.finalized_features)
-            request = InitProducerIdRequest(
-                transactional_id=self.transactional_id, transaction_timeout_ms=self._timeout_ms
-            )
-            response = connection.call(request, connection.version_of(InitProducerIdRequest), deadline=deadline)
-            self._check(response.error_code, "InitProducerId")
-            return response
-
-        response = self._cluster.retry(attempt, coordinator=self._key)
-        self.producer_id, self.producer_epoch = response.producer_id, response.producer_epoch
+        self._initialize(go_on=False)
         self._open()
 
     def begin_next(self) -> None:
         """Open another transaction after `commit` or `abort`, with the ids that it left. Fences nobody."""
-        if self.open or self.producer_id == NO_PRODUCER_ID:
-            raise RuntimeError("begin_next() needs a transaction that has ended")
+        self._require(Step.BEGIN)
 
         def features(deadline: Deadline) -> dict[str, int]:
             return dict(self._cluster.coordinator(self._key, deadline).versions.finalized_features)
@@ -130,7 +159,7 @@ class Transaction:
 
     def add_offsets(self, group: str) -> None:
         """Make the group's offsets part of the transaction. `commit_offsets` does it by itself where it is needed."""
-        self._require_open()
+        self._require(Step.WORK)
         if self.second_protocol or group in self._groups:
             return
         request = AddOffsetsToTxnRequest(
@@ -140,35 +169,29 @@ class Transaction:
             group_id=group,
         )
         self._at_broker = True
-        self._cluster.send(
-            request, coordinator=self._key, check=lambda response: self._check(response.error_code, "AddOffsetsToTxn")
-        )
+        with self._noting_failures():
+            self._cluster.send(
+                request,
+                coordinator=self._key,
+                check=lambda response: self._check(response.error_code, "AddOffsetsToTxn", group=group),
+            )
         self._groups.add(group)
 
     def add_partitions(self, partitions: Collection[TopicPartition]) -> None:
         """Make partitions part of the transaction, before anything is produced to them."""
-        self._require_open()
+        self._require(Step.WORK)
         self._at_broker = True
         new = [tp for tp in partitions if tp not in self._partitions]
-        if self.second_protocol or not new:
+        if not new:
             return
-        request = AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=self.transactional_id,
-            v3_and_below_producer_id=self.producer_id,
-            v3_and_below_producer_epoch=self.producer_epoch,
-            v3_and_below_topics=[
-                AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(
-                    name=topic, partitions=[tp.partition for tp in members]
-                )
-                for topic, members in by_topic(new).items()
-            ],
-        )
-        self._cluster.send(request, coordinator=self._key, check=self._check_partitions)
+        if not self.second_protocol:
+            with self._noting_failures():
+                self._cluster.send(self._partitions_request(new), coordinator=self._key, check=self._check_partitions)
         self._partitions.update(new)
 
     def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Commit a group's offsets when, and only if, the transaction commits. Raises OffsetCommitFailed, Fenced."""
-        self._require_open()
+        self._require(Step.WORK)
         if not offsets:
             return
         self.add_offsets(group)
@@ -205,16 +228,17 @@ class Transaction:
                         failed[TopicPartition(topic.name, entry.partition_index)] = ErrorCode.of(entry.error_code)
             raise_commit_failed("TxnOffsetCommit", group, failed)
 
-        self._cluster.send_built(
-            TxnOffsetCommitRequest,
-            lambda _: request,
-            coordinator=("group", group),
-            check=check,
-            finalized_features=self.finalized_features,
-        )
+        with self._noting_failures():
+            self._cluster.send_built(
+                TxnOffsetCommitRequest,
+                lambda _: request,
+                coordinator=("group", group),
+                check=check,
+                finalized_features=self.finalized_features,
+            )
 
     def commit(self) -> None:
-        """Commit. After a retriable error the outcome is open: `begin` waits for it to be decided."""
+        """Commit. After a retriable error the outcome is open: `commit` asks again, `begin` waits for its decision."""
         self._end(committed=True)
 
     def abort(self) -> None:
@@ -222,17 +246,68 @@ class Transaction:
         if self.open:
             self._end(committed=False)
 
+    def fail(self, error: KafkaError, *, sequences_open: bool = False) -> None:
+        """A producer tells that records of this transaction could not be written: from here on it can only be aborted.
+
+        `sequences_open`: the sequence numbers of a partition cannot be gone on with, so the next transaction needs a
+        higher epoch. The second protocol gives it one anyway; in the first one the abort asks for it (KIP-360).
+        """
+        self._sequences_open = self._sequences_open or sequences_open
+        if self.open:
+            self._take_failure(error, fatal=_is_fatal(error) and error.code != ErrorCode.INVALID_PRODUCER_EPOCH)
+
     def _open(self) -> None:
+        self._states.take(Step.BEGIN)
         self._groups.clear()
         self._partitions.clear()
         self._at_broker = False
-        self.open = True
+
+    def _initialize(self, *, go_on: bool) -> None:
+        """`go_on`: with the present ids (KIP-360), which fails if somebody took the transactional id over meanwhile."""
+        self._require(Step.INITIALIZE)
+        self._states.take(Step.INITIALIZE)
+
+        def attempt(deadline: Deadline) -> InitProducerIdResponse:
+            connection = self._cluster.coordinator(self._key, deadline)
+            self.finalized_features = dict(connection.versions.finalized_features)
+            version = connection.version_of(InitProducerIdRequest)
+            request = InitProducerIdRequest(
+                transactional_id=self.transactional_id, transaction_timeout_ms=self._timeout_ms
+            )
+            if go_on:
+                if version < _FIRST_THAT_TELLS_IDS:
+                    raise UnsupportedVersion(
+                        "the broker is too old to go on after a failed write: make a new producer (KIP-360)",
+                        transactional_id=self.transactional_id,
+                        broker=connection.label,
+                    )
+                request.producer_id, request.producer_epoch = self.producer_id, self.producer_epoch
+            response = connection.call(request, version, deadline=deadline)
+            self._check(response.error_code, "InitProducerId")
+            return response
+
+        with self._noting_failures():
+            response = self._cluster.retry(attempt, coordinator=self._key)
+        self.producer_id, self.producer_epoch = response.producer_id, response.producer_epoch
+        self._states.take(Step.INITIALIZED)
+        self.failure = None
+        self._sequences_open = False
 
     def _end(self, *, committed: bool, timeout: float | None = None) -> None:
-        self._require_open()
-        if not self._at_broker:
-            self.open = False  # the coordinator has never heard of it, and would say that there is none
-            return
+        step = Step.COMMIT if committed else Step.ABORT
+        self._require(step)
+        self._states.take(step)
+        if self._at_broker:  # else the coordinator has never heard of it, and would say that there is none
+            with self._noting_failures():
+                self._end_at_broker(committed=committed, timeout=timeout)
+        if self._sequences_open and not self.second_protocol and not committed:
+            self._initialize(go_on=True)
+        else:
+            self._states.take(Step.ENDED)
+        self._sequences_open = False
+        self.failure = None
+
+    def _end_at_broker(self, *, committed: bool, timeout: float | None) -> None:
         request = EndTxnRequest(
             transactional_id=self.transactional_id,
             producer_id=self.producer_id,
@@ -255,12 +330,22 @@ class Transaction:
         except TransactionError as error:
             if committed or error.code != ErrorCode.INVALID_TXN_STATE:
                 raise
-            # What was to be part of the transaction never arrived, so there is nothing to abort.
-            self.open = False
-            return
-        self.open = False
+            return  # what was to be part of the transaction never arrived, so there is nothing to abort
         if response.producer_id != NO_PRODUCER_ID:  # the second protocol's answer: the next transaction's identity
             self.producer_id, self.producer_epoch = response.producer_id, response.producer_epoch
+
+    def _partitions_request(self, partitions: Collection[TopicPartition]) -> AddPartitionsToTxnRequest:
+        return AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.transactional_id,
+            v3_and_below_producer_id=self.producer_id,
+            v3_and_below_producer_epoch=self.producer_epoch,
+            v3_and_below_topics=[
+                AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(
+                    name=topic, partitions=[tp.partition for tp in members]
+                )
+                for topic, members in by_topic(partitions).items()
+            ],
+        )
 
     def _check_partitions(self, response: AddPartitionsToTxnResponse) -> None:
         for topic in response.results_by_topic_v3_and_below:
@@ -273,17 +358,33 @@ class Transaction:
         if code:
             raise error_from_code(code, what, transactional_id=self.transactional_id, **address)
 
-    def _require_open(self) -> None:
-        if not self.open:
-            raise RuntimeError("no transaction is open: call begin() first")
+    def _require(self, step: Step) -> None:
+        """Raises what has gone wrong before where that is why the step is not possible, else IllegalStep."""
+        if self._states.allows(step):
+            return
+        if self.failure is not None and self.state in (State.ABORTABLE_ERROR, State.FATAL_ERROR):
+            raise self.failure
+        self._states.take(step)
+
+    @contextmanager
+    def _noting_failures(self) -> Iterator[None]:
+        try:
+            yield
+        except KafkaError as error:
+            if not error.retriable and not isinstance(error, ProtocolFault):  # else the outcome is not known
+                self._take_failure(error, fatal=_is_fatal(error))
+            raise
+
+    def _take_failure(self, error: KafkaError, *, fatal: bool) -> None:
+        step = Step.FAIL if not fatal and self._states.allows(Step.FAIL) else Step.FAIL_FOR_GOOD
+        self.failure = error
+        self._states.take(step)
 
 
-def init_producer_id(cluster: Cluster) -> tuple[int, int]:
-    """Producer id and epoch for an idempotent producer without transactions; any broker gives them out."""
-
-    def check(response: InitProducerIdResponse) -> None:
-        if response.error_code:
-            raise error_from_code(response.error_code, "InitProducerId")
-
-    response = cluster.send(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1), check=check)
-    return response.producer_id, response.producer_epoch
+def _is_fatal(error: KafkaError) -> bool:
+    """Whether an error leaves nothing to abort: the id is not ours (any more), or both sides' states differ."""
+    if isinstance(error, TransactionError):
+        return not error.abortable
+    if isinstance(error, AuthorizationFailed):
+        return error.code in _FATAL_CODES
+    return isinstance(error, UnsupportedVersion)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -35,6 +36,7 @@ from client.protocol.messages import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
+from client.transaction_states import State
 from jobs.broker import EmbeddedKafka, jars
 from jobs.broker.java import find_java
 from segment_reader.encode import Record
@@ -90,17 +92,31 @@ def commits_aborts_and_fences(cluster: Any, servers: str, tp: TopicPartition, *,
     assert committed_offsets(cluster, group, [tp])[tp] == CommittedOffset(7, 0)
 
 
-def test_the_second_protocol_commits_aborts_and_fences(cluster: Any, kafka: Any):
-    tp = TopicPartition(kafka.topic(), 0)
-    commits_aborts_and_fences(cluster, kafka.bootstrap_servers, tp, second_protocol=True)
-
-
-def test_the_first_protocol_commits_aborts_and_fences(connect: Any):
-    with EmbeddedKafka(features={"transaction.version": 1}) as broker:
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_every_transaction_version_commits_aborts_fences_and_times_out(connect: Any, scale: Any, version: int):
+    if version not in scale({0, 2}, {0, 1, 2}):
+        pytest.skip("the same protocol as version 0: in the full run")
+    look_often = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
+    with EmbeddedKafka(features={"transaction.version": version}, config=look_often, light=True) as broker:
         cluster = connect(broker.bootstrap_servers)
-        assert cluster.finalized_features()["transaction.version"] == 1
-        commits_aborts_and_fences(cluster, broker.bootstrap_servers, topic_on(cluster), second_protocol=False)
-        produces_in_transactions(cluster, broker.bootstrap_servers, topic_on(cluster, "u"))
+        assert cluster.finalized_features().get("transaction.version", 0) == version
+        servers = broker.bootstrap_servers
+        commits_aborts_and_fences(cluster, servers, topic_on(cluster), second_protocol=version == 2)
+        produces_in_transactions(cluster, servers, topic_on(cluster, "u"))
+        is_aborted_after_its_timeout(cluster, topic_on(cluster, "w"))
+
+
+def is_aborted_after_its_timeout(cluster: Any, tp: TopicPartition) -> None:
+    """The coordinator aborts by itself what stays open too long, and the producer is told when it wants to commit."""
+    group = f"group-{uuid.uuid4()}"
+    slow = Transaction(cluster, f"tx-{uuid.uuid4()}", timeout_ms=300)
+    slow.begin()
+    slow.commit_offsets(group, {tp: CommittedOffset(5)})
+    time.sleep(1.5)
+    with pytest.raises(TransactionError):  # fenced in the first protocol, INVALID_TXN_STATE in the second
+        slow.commit()
+    assert slow.state == State.FATAL_ERROR
+    assert committed_offsets(cluster, group, [tp])[tp].offset == -1
 
 
 def topic_on(cluster: Any, name: str = "t") -> TopicPartition:
@@ -303,6 +319,7 @@ def test_concurrent_transactions_are_waited_for(fake: Any, connect: Any, kind: A
     busy = lambda _: answer(error_code=ErrorCode.CONCURRENT_TRANSACTIONS)  # noqa: E731
     fake.on(kind, busy, busy, lambda _: answer())
     if kind is InitProducerIdRequest:
+        transaction.abort()
         transaction.begin()
     else:
         transaction.commit_offsets("g", {TP: CommittedOffset(1)})
@@ -311,23 +328,34 @@ def test_concurrent_transactions_are_waited_for(fake: Any, connect: Any, kind: A
 
 
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED])
-def test_a_fence_is_raised_by_every_step_and_never_tried_again(fake: Any, connect: Any, code: ErrorCode):
+@pytest.mark.parametrize("kind", [AddOffsetsToTxnRequest, TxnOffsetCommitRequest, EndTxnRequest, InitProducerIdRequest])
+def test_a_fence_is_raised_by_every_step_and_never_tried_again(fake: Any, connect: Any, code: ErrorCode, kind: Any):
     transaction = begun(fake, connect, version=1)
-    fake.on(AddOffsetsToTxnRequest, lambda _: AddOffsetsToTxnResponse(error_code=code))
-    with pytest.raises(Fenced):
+    fake.on(kind, REFUSING[kind](code))
+    before = len(fake.requests(kind))
+
+    def work() -> None:
         transaction.commit_offsets("g", {TP: CommittedOffset(1)})
-    fake.on(AddOffsetsToTxnRequest, lambda _: AddOffsetsToTxnResponse())
-    fake.on(TxnOffsetCommitRequest, committed(code))
-    with pytest.raises(Fenced) as caught:
-        transaction.commit_offsets("g", {TP: CommittedOffset(1)})
-    assert (caught.value.transactional_id, caught.value.group) == ("tx", "g")
-    fake.on(EndTxnRequest, lambda _: EndTxnResponse(error_code=code))
-    with pytest.raises(Fenced):
         transaction.commit()
-    fake.on(InitProducerIdRequest, lambda _: InitProducerIdResponse(error_code=code))
+        transaction.begin()
+
+    for _ in range(2):
+        with pytest.raises(Fenced) as caught:
+            work()
+        assert caught.value.transactional_id == "tx"
+        assert caught.value.group == ("g" if kind in (AddOffsetsToTxnRequest, TxnOffsetCommitRequest) else None)
+    assert len(fake.requests(kind)) == before + 1
+    assert transaction.state == State.FATAL_ERROR
     with pytest.raises(Fenced):
         transaction.begin()
-    assert len(fake.requests(TxnOffsetCommitRequest)) == len(fake.requests(EndTxnRequest)) == 1
+
+
+REFUSING: dict[Any, Any] = {
+    AddOffsetsToTxnRequest: lambda code: lambda _: AddOffsetsToTxnResponse(error_code=code),
+    TxnOffsetCommitRequest: lambda code: committed(code),
+    EndTxnRequest: lambda code: lambda _: EndTxnResponse(error_code=code),
+    InitProducerIdRequest: lambda code: lambda _: InitProducerIdResponse(error_code=code),
+}
 
 
 def test_a_fenced_block_is_left_without_an_abort(fake: Any, connect: Any):

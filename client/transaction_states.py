@@ -1,0 +1,120 @@
+"""The states of a transactional producer as a table: which step leads where, and that no other step leads anywhere.
+
+    Uninitialized ─initialize─► Initializing ─initialized─► Ready ─begin─► InTransaction ◄─┐ work
+                                     ▲                        ▲              │ │ │ └────────┘
+                                     │ initialize             │ ended  commit│ │ │abort
+                                     │ (a higher epoch)       ├── Committing ◄┘ │ └► Aborting ─ended─► Ready
+                                     │                        │      │ fail     │ fail   ▲
+                                     └── Ready, Committing,   │      ▼          ▼        │ abort
+                                         Aborting, AbortableError   AbortableError ──────┘
+    any ─fail for good─► FatalError
+
+The states are those of KIP-98's transaction manager. A commit whose outcome is not known (no answer until the deadline)
+may be asked for again, or be decided by initializing; it never turns into an abort. Beginning is local: the coordinator
+hears of a transaction with the first partition or group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from types import MappingProxyType
+from typing import Final
+
+
+class State(Enum):
+    """Where a transactional producer stands."""
+
+    UNINITIALIZED = "Uninitialized"
+    INITIALIZING = "Initializing"
+    READY = "Ready"
+    IN_TRANSACTION = "InTransaction"
+    COMMITTING = "Committing"
+    ABORTING = "Aborting"
+    ABORTABLE_ERROR = "AbortableError"
+    FATAL_ERROR = "FatalError"
+
+
+class Step(Enum):
+    """What may happen to it."""
+
+    INITIALIZE = "initialize"
+    INITIALIZED = "initialized"
+    BEGIN = "begin"
+    WORK = "work"
+    COMMIT = "commit"
+    ABORT = "abort"
+    ENDED = "ended"
+    FAIL = "fail"
+    FAIL_FOR_GOOD = "fail for good"
+
+
+TRANSITIONS: Final[Mapping[tuple[State, Step], State]] = MappingProxyType(
+    {
+        (State.UNINITIALIZED, Step.INITIALIZE): State.INITIALIZING,
+        # Again after an answer that did not come; with the ids that it has, or to take the id over anew.
+        (State.INITIALIZING, Step.INITIALIZE): State.INITIALIZING,
+        (State.READY, Step.INITIALIZE): State.INITIALIZING,
+        (State.COMMITTING, Step.INITIALIZE): State.INITIALIZING,
+        (State.ABORTING, Step.INITIALIZE): State.INITIALIZING,
+        (State.ABORTABLE_ERROR, Step.INITIALIZE): State.INITIALIZING,
+        (State.INITIALIZING, Step.INITIALIZED): State.READY,
+        (State.READY, Step.BEGIN): State.IN_TRANSACTION,
+        (State.IN_TRANSACTION, Step.WORK): State.IN_TRANSACTION,
+        (State.IN_TRANSACTION, Step.COMMIT): State.COMMITTING,
+        (State.COMMITTING, Step.COMMIT): State.COMMITTING,
+        (State.COMMITTING, Step.ENDED): State.READY,
+        (State.IN_TRANSACTION, Step.ABORT): State.ABORTING,
+        (State.ABORTABLE_ERROR, Step.ABORT): State.ABORTING,
+        (State.ABORTING, Step.ABORT): State.ABORTING,
+        (State.ABORTING, Step.ENDED): State.READY,
+        (State.IN_TRANSACTION, Step.FAIL): State.ABORTABLE_ERROR,
+        (State.COMMITTING, Step.FAIL): State.ABORTABLE_ERROR,
+        (State.ABORTABLE_ERROR, Step.FAIL): State.ABORTABLE_ERROR,
+        # What fails while aborting is aborted already.
+        (State.ABORTING, Step.FAIL): State.ABORTING,
+    }
+    | {(state, Step.FAIL_FOR_GOOD): State.FATAL_ERROR for state in State}
+)
+
+
+class IllegalStep(RuntimeError):
+    """A step that the state does not allow: a mistake of the caller, not of the cluster."""
+
+    def __init__(self, state: State, step: Step, remedy: str) -> None:
+        super().__init__(state, step, remedy)
+        self.state = state
+        self.step = step
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"cannot {self.step.value} in state {self.state.value}: {self.remedy}"
+
+
+_REMEDY: Final = {
+    State.UNINITIALIZED: "call begin() first",
+    State.INITIALIZING: "initializing has not ended; call begin() again",
+    State.READY: "no transaction is open: call begin() first",
+    State.IN_TRANSACTION: "commit or abort the open transaction first",
+    State.COMMITTING: "whether it was committed is not known: commit() again, or begin() to have it decided",
+    State.ABORTING: "it is being aborted: abort() again",
+    State.ABORTABLE_ERROR: "the transaction has failed: abort() it",
+    State.FATAL_ERROR: "nothing is possible any more: a new producer is needed",
+}
+
+
+class StateMachine:
+    """The present state. `take` moves on, or raises IllegalStep and stays."""
+
+    def __init__(self) -> None:
+        self.state = State.UNINITIALIZED
+
+    def allows(self, step: Step) -> bool:
+        return (self.state, step) in TRANSITIONS
+
+    def take(self, step: Step) -> State:
+        following = TRANSITIONS.get((self.state, step))
+        if following is None:
+            raise IllegalStep(self.state, step, _REMEDY[self.state])
+        self.state = following
+        return following
