@@ -136,23 +136,47 @@ class Cluster:
         """`send` for a request that looks different by version: `build` makes it from the negotiated one."""
 
         def attempt(deadline: Deadline) -> R:
-            if leader_of is not None:
-                connection = self.connection(self.leader(leader_of, deadline).broker, deadline)
-            elif coordinator is not None:
-                connection = self.coordinator(coordinator, deadline)
-            elif broker is not None:
-                connection = self.connection(self._broker(broker, deadline), deadline)
-            elif controller:
-                connection = self.connection(self._controller(deadline), deadline)
-            else:
-                connection = self.any_connection(deadline)
-            version = connection.version_of(kind, finalized_features=finalized_features)
-            response = connection.call(build(version), version, deadline=deadline)
+            response = self.send_now(
+                kind,
+                build,
+                deadline,
+                leader_of=leader_of,
+                coordinator=coordinator,
+                broker=broker,
+                controller=controller,
+                finalized_features=finalized_features,
+            )
             if check is not None:
                 check(response)
             return response
 
         return self.retry(attempt, coordinator=coordinator, timeout=timeout)
+
+    def send_now(
+        self,
+        kind: type[Request[R]],
+        build: Callable[[int], Request[R]],
+        deadline: Deadline,
+        *,
+        leader_of: TopicPartition | None = None,
+        coordinator: CoordinatorKey | None = None,
+        broker: int | None = None,
+        controller: bool = False,
+        finalized_features: dict[str, int] | None = None,
+    ) -> R:
+        """`send_built` for one try: errors come at once, the answer's own are not looked at. For use inside `retry`."""
+        if leader_of is not None:
+            connection = self.connection(self.leader(leader_of, deadline).broker, deadline)
+        elif coordinator is not None:
+            connection = self.coordinator(coordinator, deadline)
+        elif broker is not None:
+            connection = self.connection(self._broker(broker, deadline), deadline)
+        elif controller:
+            connection = self.connection(self._controller(deadline), deadline)
+        else:
+            connection = self.any_connection(deadline)
+        version = connection.version_of(kind, finalized_features=finalized_features)
+        return connection.call(build(version), version, deadline=deadline)
 
     def retry(
         self,

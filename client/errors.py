@@ -31,6 +31,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from client.permissions import Permission, permission_lacking
 from client.protocol import ErrorCode, UnknownErrorCode
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ class KafkaError(Exception):
     """Base of all; see the module for the tree.
 
     Attributes: `retriable`, `code` (the error code in the answer, where there was one), and the address: `topic`,
-    `partition`, `group`, `transactional_id`, `broker` (as "host:port" or "id (host:port)").
+    `partition`, `group`, `transactional_id`, `broker` (as "host:port" or "id (host:port)"), and `resource` for what is
+    none of these ("user alice", "broker 1's configuration" …).
     """
 
     retriable: bool = False
@@ -59,6 +61,7 @@ class KafkaError(Exception):
         group: str | None = None,
         transactional_id: str | None = None,
         broker: str | None = None,
+        resource: str | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -68,11 +71,12 @@ class KafkaError(Exception):
         self.group = group
         self.transactional_id = transactional_id
         self.broker = broker
+        self.resource = resource
         if retriable is not None:
             self.retriable = retriable
 
     def __str__(self) -> str:
-        names = ("topic", "partition", "group", "transactional_id", "broker")
+        names = ("topic", "partition", "group", "transactional_id", "resource", "broker")
         address = ", ".join(f"{name}={value}" for name in names if (value := getattr(self, name)) is not None)
         return f"{self.message} [{address}]" if address else self.message
 
@@ -134,7 +138,11 @@ class UnsupportedVersion(KafkaError):
 
 
 class AuthorizationFailed(KafkaError):
-    """The principal may not do this."""
+    """The principal may not do this. `lacking`: the operation on the resource that it is about, where that is known."""
+
+    def __init__(self, message: str, *, lacking: Permission | None = None, **address: Any) -> None:
+        super().__init__(message, **address)
+        self.lacking = lacking
 
 
 class UnknownTopic(KafkaError):
@@ -166,11 +174,22 @@ class GroupError(KafkaError):
 
 
 class OffsetCommitFailed(GroupError):
-    """Some or all partitions of an offset commit were refused: `partitions` maps each to its error code."""
+    """Some or all partitions of an offset commit were refused: `partitions` maps each to its error code.
 
-    def __init__(self, message: str, *, partitions: Mapping[TopicPartition, Code], **address: Any) -> None:
+    `lacking`: what the principal may not do, where that was the reason.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        partitions: Mapping[TopicPartition, Code],
+        lacking: Permission | None = None,
+        **address: Any,
+    ) -> None:
         super().__init__(message, **address)
         self.partitions = dict(partitions)
+        self.lacking = lacking
 
 
 class TransactionError(KafkaError):
@@ -203,6 +222,7 @@ _CLASSES: dict[int, type[KafkaError]] = {
     ErrorCode.GROUP_AUTHORIZATION_FAILED: AuthorizationFailed,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: AuthorizationFailed,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: AuthorizationFailed,
+    ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: AuthorizationFailed,
     ErrorCode.ILLEGAL_GENERATION: GroupError,
     ErrorCode.UNKNOWN_MEMBER_ID: GroupError,
     ErrorCode.REBALANCE_IN_PROGRESS: GroupError,
@@ -232,6 +252,12 @@ def error_from_code(code: int, what: str, *, detail: str | None = None, **addres
     known = ErrorCode.of(code)
     cls = _CLASSES.get(int(code), BrokerError)
     words = detail or known.message
+    lacking = permission_lacking(
+        code, what, **{name: address.get(name) for name in ("topic", "group", "transactional_id")}
+    )
+    if lacking is not None:
+        words += f"; lacking: {lacking} ({lacking.remedy})"
+        address["lacking"] = lacking
     error = cls(f"{what}: {known.name} ({int(code)}): {words}", code=known, retriable=known.retriable, **address)
     if isinstance(error, BrokerUnavailable):
         error.retriable = True  # 129 is not retriable by its code, but starting over from the list answers it

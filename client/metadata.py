@@ -189,7 +189,7 @@ def leader_in(metadata: ClusterMetadata, tp: TopicPartition) -> Leader:
     """Who leads a partition in this state. Raises UnknownTopic, LeaderNotAvailable, AuthorizationFailed …"""
     topic = metadata.topics[tp.topic]
     if topic.error is not None:
-        raise error_from_code(topic.error, "metadata", topic=tp.topic, partition=tp.partition)
+        raise error_from_code(topic.error, "Metadata", topic=tp.topic, partition=tp.partition)
     partition = topic.partitions.get(tp.partition)
     if partition is None:
         raise UnknownTopic(

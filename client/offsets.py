@@ -21,6 +21,7 @@ from client.errors import Code, KafkaError, OffsetCommitFailed, ProtocolFault, U
 from client.leaders import Answered, ask_leaders
 from client.metadata import NO_ID, Leader
 from client.partition import TopicPartition
+from client.permissions import permission_lacking
 from client.protocol import ErrorCode
 from client.protocol.messages import (
     ListOffsetsRequest,
@@ -215,15 +216,23 @@ def commit_offsets(cluster: Cluster, group: str, offsets: Mapping[TopicPartition
         cluster.retry(attempt, coordinator=key)
 
 
-def raise_commit_failed(what: str, group: str, failed: Mapping[TopicPartition, Code]) -> None:
+def raise_commit_failed(
+    what: str, group: str, failed: Mapping[TopicPartition, Code], *, transactional_id: str | None = None
+) -> None:
     """Raise OffsetCommitFailed if any partition failed; retriable if every failure is."""
     if not failed:
         return
     words = ", ".join(f"{tp}: {code.name}" for tp, code in failed.items())
-    decisive = next((code for code in failed.values() if not code.retriable), next(iter(failed.values())))
+    place, decisive = next(
+        ((tp, code) for tp, code in failed.items() if not code.retriable), next(iter(failed.items()))
+    )
+    lacking = permission_lacking(decisive, what, topic=place.topic, group=group, transactional_id=transactional_id)
+    if lacking is not None:
+        words += f"; lacking: {lacking} ({lacking.remedy})"
     raise OffsetCommitFailed(
         f"{what} refused for {len(failed)} partitions: {words}",
         partitions=failed,
+        lacking=lacking,
         code=decisive,
         retriable=decisive.retriable,
         group=group,

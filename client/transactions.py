@@ -226,7 +226,7 @@ class Transaction:
                         self._check(entry.error_code, "TxnOffsetCommit", group=group)
                     if entry.error_code:
                         failed[TopicPartition(topic.name, entry.partition_index)] = ErrorCode.of(entry.error_code)
-            raise_commit_failed("TxnOffsetCommit", group, failed)
+            raise_commit_failed("TxnOffsetCommit", group, failed, transactional_id=self.transactional_id)
 
         with self._noting_failures():
             self._cluster.send_built(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import pytest
 
 from client import errors
 from client.errors import (
+    AuthorizationFailed,
     BrokerError,
     BrokerUnavailable,
     Fenced,
@@ -20,6 +22,7 @@ from client.errors import (
     UnknownTopic,
     error_from_code,
 )
+from client.offsets import raise_commit_failed
 from client.partition import TopicPartition
 from client.protocol import ErrorCode, UnknownErrorCode
 
@@ -89,3 +92,37 @@ def test_a_code_of_a_newer_kafka_keeps_its_number():
 
 def test_the_brokers_own_words_are_kept():
     assert "because of this" in str(error_from_code(40, "CreateTopics", detail="because of this", topic="t"))
+
+
+@pytest.mark.parametrize(
+    ("code", "api", "address", "lacking", "remedy"),
+    [
+        (29, "Fetch", {"topic": "t", "partition": 3}, "READ on topic t", "--operation Read --topic t"),
+        (29, "Metadata", {"topic": "t"}, "DESCRIBE on topic t", "--operation Describe --topic t"),
+        (30, "OffsetFetch", {"group": "g"}, "DESCRIBE on group g", "--operation Describe --group g"),
+        (31, "DescribeLogDirs", {}, "DESCRIBE on cluster", "--operation Describe --cluster"),
+        (31, "InitProducerId", {}, "IDEMPOTENT_WRITE on cluster", "--operation IdempotentWrite --cluster"),
+        (
+            53,
+            "EndTxn",
+            {"transactional_id": "x"},
+            "WRITE on transactional id x",
+            "--operation Write --transactional-id x",
+        ),
+    ],
+)
+def test_an_authorization_error_names_operation_resource_and_the_acl_to_add(
+    code: int, api: str, address: dict[str, Any], lacking: str, remedy: str
+):
+    error = error_from_code(code, api, **address)
+    assert isinstance(error, AuthorizationFailed)
+    assert str(error.lacking) == lacking
+    assert f"lacking: {lacking} (kafka-acls --add --allow-principal User:… {remedy})" in str(error)
+    assert pickle.loads(pickle.dumps(error)).lacking == error.lacking
+
+
+def test_a_refused_commit_names_what_is_lacking():
+    with pytest.raises(OffsetCommitFailed, match="lacking: READ on topic t ") as caught:
+        raise_commit_failed("OffsetCommit", "g", {TopicPartition("t", 0): ErrorCode.TOPIC_AUTHORIZATION_FAILED})
+    assert caught.value.lacking is not None
+    assert caught.value.lacking.name == "t"
