@@ -1,0 +1,150 @@
+"""What a group member may be doing, as tables: (state, event) -> state; a step that no table has raises.
+
+CLASSIC is the member of KIP-62's protocol (Java's AbstractCoordinator):
+
+    Unjoined ─join─► PreparingRebalance ─joined─► CompletingRebalance ─synced─► Stable
+        ▲                 ▲      │                        │                       │
+        └──── lost ───────┼──────┴────── lost ────────────┴──────── lost ─────────┤
+                          └────────────── rebalance ──────┴────── rebalance ──────┘
+
+CONSUMER is the member of KIP-848's protocol, whose states are Java's (`MemberState`) with two for leaving made one:
+
+    Unsubscribed ─subscribe─► Joining ─welcomed─► Stable ─assigned─► Reconciling ─reconciled─► Acknowledging
+                                                    ▲                                                │
+                                                    └───────────────── acknowledged ─────────────────┘
+    thrown out by the coordinator: Fenced ─released─► Joining      the user does not poll: Stale ─polled─► Joining
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from types import MappingProxyType
+from typing import Final, Generic, TypeVar
+
+S = TypeVar("S", bound=Enum)
+E = TypeVar("E", bound=Enum)
+
+
+class IllegalStep(RuntimeError):
+    """An event that cannot happen in this state: a fault of this client, never of the cluster."""
+
+
+class ClassicState(Enum):
+    """Where a member of a classic group stands."""
+
+    UNJOINED = "Unjoined"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+
+
+class ClassicEvent(Enum):
+    """What happens to a member of a classic group."""
+
+    JOIN = "a JoinGroup request goes out for a member that is in no generation"
+    ID_GIVEN = "the coordinator gives a member id and wants it back (MEMBER_ID_REQUIRED)"
+    JOINED = "the JoinGroup answer names a generation"
+    SYNCED = "the SyncGroup answer brings the assignment"
+    REBALANCE = "the member has to join the next generation"
+    LOST = "the coordinator does not know the member or its generation any more, or has fenced it"
+    LEFT = "the member has left"
+
+
+class ConsumerState(Enum):
+    """Where a member of a group of the new protocol stands."""
+
+    UNSUBSCRIBED = "Unsubscribed"
+    JOINING = "Joining"
+    RECONCILING = "Reconciling"
+    ACKNOWLEDGING = "Acknowledging"
+    STABLE = "Stable"
+    FENCED = "Fenced"
+    STALE = "Stale"
+    LEAVING = "Leaving"
+    FATAL = "Fatal"
+
+
+class ConsumerEvent(Enum):
+    """What happens to a member of a group of the new protocol."""
+
+    SUBSCRIBE = "it begins"
+    WELCOMED = "the coordinator answers a member that has nothing to change"
+    ASSIGNED = "the target assignment differs from what the member owns"
+    RECONCILED = "the member owns its target assignment and has not yet told so"
+    ACKNOWLEDGED = "a heartbeat with the owned partitions was answered"
+    FENCED = "the coordinator has thrown the member out (FENCED_MEMBER_EPOCH, UNKNOWN_MEMBER_ID)"
+    RELEASED = "a fenced member has given up what it owned"
+    LEAVE = "the leaving heartbeat goes out"
+    LEFT = "the leaving heartbeat is answered, or nobody waits for it"
+    EXPIRED = "the user did not poll within max.poll.interval.ms; the member has left the group"
+    POLLED = "the user polls again, and has given up what the member owned"
+    FAILED = "an error that joining again cannot mend"
+
+
+Table = Mapping[tuple[S, E], S]
+
+_C, _E = ClassicState, ClassicEvent
+
+CLASSIC: Final[Table[ClassicState, ClassicEvent]] = MappingProxyType(
+    {
+        (_C.UNJOINED, _E.JOIN): _C.PREPARING_REBALANCE,
+        (_C.UNJOINED, _E.LOST): _C.UNJOINED,
+        (_C.UNJOINED, _E.LEFT): _C.UNJOINED,
+        (_C.PREPARING_REBALANCE, _E.ID_GIVEN): _C.PREPARING_REBALANCE,
+        (_C.PREPARING_REBALANCE, _E.REBALANCE): _C.PREPARING_REBALANCE,
+        (_C.PREPARING_REBALANCE, _E.JOINED): _C.COMPLETING_REBALANCE,
+        (_C.PREPARING_REBALANCE, _E.LOST): _C.UNJOINED,
+        (_C.PREPARING_REBALANCE, _E.LEFT): _C.UNJOINED,
+        (_C.COMPLETING_REBALANCE, _E.SYNCED): _C.STABLE,
+        (_C.COMPLETING_REBALANCE, _E.REBALANCE): _C.PREPARING_REBALANCE,
+        (_C.COMPLETING_REBALANCE, _E.LOST): _C.UNJOINED,
+        (_C.COMPLETING_REBALANCE, _E.LEFT): _C.UNJOINED,
+        (_C.STABLE, _E.REBALANCE): _C.PREPARING_REBALANCE,
+        (_C.STABLE, _E.LOST): _C.UNJOINED,
+        (_C.STABLE, _E.LEFT): _C.UNJOINED,
+    }
+)
+
+_S, _V = ConsumerState, ConsumerEvent
+_IN_GROUP: Final = (_S.JOINING, _S.RECONCILING, _S.ACKNOWLEDGING, _S.STABLE)
+
+CONSUMER: Final[Table[ConsumerState, ConsumerEvent]] = MappingProxyType(
+    {
+        (_S.UNSUBSCRIBED, _V.SUBSCRIBE): _S.JOINING,
+        (_S.JOINING, _V.WELCOMED): _S.STABLE,
+        (_S.JOINING, _V.ASSIGNED): _S.RECONCILING,
+        (_S.STABLE, _V.ASSIGNED): _S.RECONCILING,
+        (_S.ACKNOWLEDGING, _V.ASSIGNED): _S.RECONCILING,
+        (_S.RECONCILING, _V.ASSIGNED): _S.RECONCILING,
+        (_S.RECONCILING, _V.RECONCILED): _S.ACKNOWLEDGING,
+        (_S.ACKNOWLEDGING, _V.ACKNOWLEDGED): _S.STABLE,
+        **{(state, _V.FENCED): _S.FENCED for state in _IN_GROUP},
+        (_S.FENCED, _V.RELEASED): _S.JOINING,
+        **{(state, _V.EXPIRED): _S.STALE for state in _IN_GROUP},
+        (_S.STALE, _V.POLLED): _S.JOINING,
+        **{(state, _V.LEAVE): _S.LEAVING for state in _IN_GROUP},
+        (_S.LEAVING, _V.LEFT): _S.UNSUBSCRIBED,
+        **{(state, _V.LEFT): _S.UNSUBSCRIBED for state in (_S.UNSUBSCRIBED, _S.FENCED, _S.STALE)},
+        **{(state, _V.FAILED): _S.FATAL for state in (*_IN_GROUP, _S.UNSUBSCRIBED, _S.LEAVING)},
+    }
+)
+
+
+class Machine(Generic[S, E]):
+    """A state, and the table by which alone it changes."""
+
+    def __init__(self, table: Table[S, E], start: S) -> None:
+        self._table = table
+        self.state = start
+
+    def step(self, event: E) -> S:
+        """Take the event; gives the new state. Raises IllegalStep."""
+        new = self._table.get((self.state, event))
+        if new is None:
+            raise IllegalStep(f"{event.name} cannot happen to a member that is {self.state.value}")
+        self.state = new
+        return new
+
+    def allows(self, event: E) -> bool:
+        return (self.state, event) in self._table

@@ -1,0 +1,171 @@
+"""Sticky assignors: as balanced as can be, and of all such answers one that moves few partitions.
+
+    sticky               eager: members give everything up while they join; what they had is in their user data
+    cooperative-sticky   KIP-429: members keep what they have while they join; a partition that moves is given to
+                         nobody in this generation, its owner gives it up, and the next generation has it
+
+What a member claims to own counts only if no member of a later generation claims it too; if two of one generation do,
+neither keeps it. Where all members subscribe to the same topics the answer is found in one pass (`sticky_equal`), else
+by moving partitions until no move makes it more balanced (`sticky_general`).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import ClassVar, NamedTuple
+
+from client.membership.assignor import (
+    NO_GENERATION,
+    Assignment,
+    Assignments,
+    Assignor,
+    Racks,
+    Subscription,
+)
+from client.membership.java_order import in_hash_order, string_hash
+from client.membership.sticky_data import decode_generation, decode_owned, encode_generation, encode_owned
+from client.membership.sticky_equal import assign_equal
+from client.membership.sticky_general import Previous, assign_general
+from client.membership.sticky_racks import RackMap
+from client.partition import TopicPartition
+
+
+class Claim(NamedTuple):
+    """What a member says that it owns, and since which generation (None: it does not say)."""
+
+    partitions: tuple[TopicPartition, ...]
+    generation: int | None
+
+
+class _Sticky(Assignor):
+    @abstractmethod
+    def claim(self, subscription: Subscription) -> Claim:
+        """What the member claims to own."""
+
+    def assign(
+        self, partitions: Mapping[str, int], members: Mapping[str, Subscription], racks: Racks | None = None
+    ) -> Assignments:
+        return self._place(partitions, members, racks)[0]
+
+    def _place(
+        self, partitions: Mapping[str, int], members: Mapping[str, Subscription], racks: Racks | None
+    ) -> tuple[Assignments, dict[TopicPartition, str]]:
+        """The assignments, and of the partitions that move from one member to another: to whom."""
+        order = in_hash_order(members, string_hash)
+        claims = {member: self._sound(self.claim(members[member]), partitions) for member in order}
+        owned, contested = settle(claims)
+        rack_map = RackMap.of(partitions, {member: members[member] for member in order}, racks or {})
+        first = set(members[order[0]].topics) if order else set()
+        if all(set(members[member].topics) == first for member in order):
+            return assign_equal(partitions, owned, contested, rack_map)
+        topics = {member: tuple(topic for topic in members[member].topics if topic in partitions) for member in order}
+        assignments = assign_general(partitions, topics, owned, _previous(claims), rack_map)
+        return assignments, moved({member: claims[member].partitions for member in order}, assignments)
+
+    @staticmethod
+    def _sound(claim: Claim, partitions: Mapping[str, int]) -> Claim:
+        """Without what is not there (any more): a topic that was deleted, or made anew with fewer partitions."""
+        return claim._replace(
+            partitions=tuple(tp for tp in claim.partitions if tp.partition < partitions.get(tp.topic, 0))
+        )
+
+
+class StickyAssignor(_Sticky):
+    """Moves little, in an eager group."""
+
+    name: ClassVar[str] = "sticky"
+
+    def __init__(self) -> None:
+        self._last: tuple[tuple[TopicPartition, ...], int] | None = None
+
+    def subscription_data(self, topics: Iterable[str]) -> bytes | None:
+        return None if self._last is None else encode_owned(*self._last)
+
+    def assigned(self, assignment: Assignment, generation: int) -> None:
+        self._last = (assignment.partitions, generation)
+
+    def claim(self, subscription: Subscription) -> Claim:
+        if not subscription.user_data:
+            return Claim((), None)
+        return Claim(*decode_owned(subscription.user_data))
+
+
+class CooperativeStickyAssignor(_Sticky):
+    """Moves little, and members keep reading what does not move."""
+
+    name: ClassVar[str] = "cooperative-sticky"
+    cooperative: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        self._generation = NO_GENERATION
+
+    def subscription_data(self, topics: Iterable[str]) -> bytes | None:
+        return encode_generation(self._generation)
+
+    def assigned(self, assignment: Assignment, generation: int) -> None:
+        self._generation = generation
+
+    def claim(self, subscription: Subscription) -> Claim:
+        if subscription.generation >= 0:  # subscriptions from version 2 on carry it by themselves
+            return Claim(subscription.owned, subscription.generation)
+        if subscription.user_data is None:
+            return Claim(subscription.owned, None)
+        return Claim(subscription.owned, decode_generation(subscription.user_data))
+
+    def assign(
+        self, partitions: Mapping[str, int], members: Mapping[str, Subscription], racks: Racks | None = None
+    ) -> Assignments:
+        assignments, moving = self._place(partitions, members, racks)
+        for tp, member in moving.items():
+            assignments[member].remove(tp)
+        return assignments
+
+
+def settle(claims: Mapping[str, Claim]) -> tuple[dict[str, list[TopicPartition]], set[TopicPartition]]:
+    """Whose claim to a partition holds, and the partitions that nobody's does since two claims are as good.
+
+    A claim is as good as its generation is late.
+    """
+    owned: dict[str, list[TopicPartition]] = {member: [] for member in claims}
+    owner: dict[TopicPartition, str] = {}
+    contested: set[TopicPartition] = set()
+
+    def since(member: str) -> int:
+        generation = claims[member].generation
+        return NO_GENERATION if generation is None else generation
+
+    for member, claim in claims.items():
+        for tp in claim.partitions:
+            rival = owner.get(tp)
+            if rival is not None and since(rival) > since(member):
+                continue
+            if rival is not None and tp in owned[rival]:
+                owned[rival].remove(tp)
+            owner[tp] = member
+            if rival is not None and since(rival) == since(member):
+                contested.add(tp)
+            else:
+                owned[member].append(tp)
+    return owned, contested
+
+
+def moved(before: Mapping[str, Iterable[TopicPartition]], after: Assignments) -> dict[TopicPartition, str]:
+    """The partitions that one member gives up and another gets, with the one who gets them."""
+    given_up = {tp for member, owned in before.items() for tp in set(owned).difference(after[member])}
+    gained = {tp: member for member, given in after.items() for tp in set(given).difference(before[member])}
+    return {tp: member for tp, member in gained.items() if tp in given_up}
+
+
+def _previous(claims: Mapping[str, Claim]) -> Previous:
+    """Who had a partition in the generation before the last one: a second choice where the owner has to give it up."""
+    latest = max((claim.generation for claim in claims.values() if claim.generation is not None), default=NO_GENERATION)
+    latest = max(latest, NO_GENERATION)
+    found: dict[TopicPartition, tuple[str, int]] = {}
+    for member, claim in claims.items():
+        generation = NO_GENERATION if claim.generation is None else claim.generation
+        if generation < latest:
+            for tp in claim.partitions:
+                if tp not in found or generation > found[tp][1]:
+                    found[tp] = (member, generation)
+    return {tp: member for tp, (member, _) in found.items()}
