@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, TypeVar
 import pytest
 from hypothesis import HealthCheck, settings
 
-from jobs.broker import EmbeddedKafka, jars
+from jobs.broker import EmbeddedKafka, JarsUnavailable, jars
 from jobs.broker.java import use_java
+from jobs.broker.releases import OtherKafka
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,8 +45,9 @@ class TestKafka:
 
     __test__ = False
 
-    def __init__(self, broker: EmbeddedKafka) -> None:
+    def __init__(self, broker: EmbeddedKafka | OtherKafka) -> None:
         self.broker = broker
+        self.version = broker.version
         self._numbers = itertools.count(1)
 
     @property
@@ -58,11 +60,18 @@ class TestKafka:
 
     def topic(self, partitions: int = 1, config: Mapping[str, str] | None = None, *, prefix: str = "topic") -> str:
         """Create a topic with a name that no other test has, and wait until its leaders answer; returns the name."""
+        name = f"{prefix}-{os.getpid()}-{next(self._numbers)}"
+        if isinstance(self.broker, OtherKafka) and self.broker.zookeeper_port is not None:
+            self.broker.create_topic(name, partitions, config)
+        else:
+            self._create(name, partitions, config)
+        return name
+
+    def _create(self, name: str, partitions: int, config: Mapping[str, str] | None) -> None:
         from confluent_kafka import KafkaException, TopicPartition
         from confluent_kafka.admin import AdminClient, OffsetSpec
         from confluent_kafka.cimpl import NewTopic
 
-        name = f"{prefix}-{os.getpid()}-{next(self._numbers)}"
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
         new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
         for created in admin.create_topics([new], operation_timeout=30).values():
@@ -79,7 +88,6 @@ class TestKafka:
                     if time.monotonic() > deadline:
                         raise
                     time.sleep(0.05)
-        return name
 
 
 @pytest.fixture(scope="session")
@@ -87,6 +95,33 @@ def kafka() -> Iterator[TestKafka]:
     """A real single-node Kafka: ``bootstrap_servers``, ``log_dirs``, ``topic(partitions, config)``."""
     with EmbeddedKafka(light=True) as broker:
         yield TestKafka(broker)
+
+
+@pytest.fixture(scope="session")
+def kafka_release() -> Iterator[Callable[[str], TestKafka]]:
+    """``kafka_release("0.10.2.2")``: a node of another release (`jobs.broker.releases`), shared like ``kafka``.
+
+    Two at most run at a time: asking for a third stops the one that was not asked for the longest, with its data. So
+    ask again in each test rather than keep what was given.
+    """
+    running: dict[str, TestKafka] = {}
+
+    def ask(version: str) -> TestKafka:
+        if version not in running:
+            while len(running) > 1:
+                running.pop(next(iter(running))).broker.stop()
+            try:
+                started = TestKafka(OtherKafka(version).start())
+            except JarsUnavailable as error:
+                pytest.skip(str(error))
+        else:
+            started = running.pop(version)
+        running[version] = started
+        return started
+
+    yield ask
+    for release in running.values():
+        release.broker.stop()
 
 
 @pytest.fixture(scope="session")

@@ -1,19 +1,20 @@
 """Write ``jars.lock``: let Ivy work out all dependencies, once, and note names and sums.
 
-Run it by hand after changing a version here::
+Run it by hand after changing a version here; sets that are named are worked out, the others stay as they are::
 
-    python -m jobs.broker.lock > /tmp/jars.lock && mv /tmp/jars.lock jobs/broker/jars.lock
+    python -m jobs.broker.lock [SET ...] > /tmp/jars.lock && mv /tmp/jars.lock jobs/broker/jars.lock
 """
 
 from __future__ import annotations
 
 import re
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from jobs.broker.jars import Jar, ivy_command, sha256
+from jobs.broker.jars import Jar, ivy_command, locked_sets, sha256
 from jobs.broker.java import find_java
 
 _KAFKA = "4.3.1"
@@ -42,6 +43,32 @@ _MODULES = {
       <dependency org="org.apache.kafka" name="kafka-clients" rev="3.9.2" transitive="false"/>
       <dependency org="org.apache.commons" name="commons-pool2" rev="2.13.1" transitive="false"/>
     """,
+    # Other releases of Kafka, with their ZooKeeper (releases.py), without Netty: it uses plain NIO.
+    "kafka-3.9.2": """
+      <dependency org="org.apache.kafka" name="kafka_2.13" rev="3.9.2"/>
+      <dependency org="org.slf4j" name="slf4j-reload4j" rev="1.7.36"/>
+      <exclude org="io.netty" module=".*" matcher="regexp"/>
+    """,
+    "kafka-2.8.2": """
+      <dependency org="org.apache.kafka" name="kafka_2.13" rev="2.8.2"/>
+      <dependency org="org.slf4j" name="slf4j-log4j12" rev="1.7.30"/>
+      <exclude org="io.netty" module=".*" matcher="regexp"/>
+    """,
+    # These two lack what their scripts or an older Java brought along: log4j, and the XML binding that left Java at 11.
+    "kafka-1.1.1": """
+      <dependency org="org.apache.kafka" name="kafka_2.11" rev="1.1.1"/>
+      <dependency org="org.slf4j" name="slf4j-log4j12" rev="1.7.25"/>
+    """,
+    "kafka-0.10.2.2": """
+      <dependency org="org.apache.kafka" name="kafka_2.11" rev="0.10.2.2"/>
+      <dependency org="javax.xml.bind" name="jaxb-api" rev="2.3.1"/>
+    """,
+    "kafka-0.9.0.1": """
+      <dependency org="org.apache.kafka" name="kafka_2.11" rev="0.9.0.1"/>
+      <exclude org="io.netty" module=".*" matcher="regexp"/>
+      <exclude org="jline" module=".*" matcher="regexp"/>
+      <exclude org="junit" module=".*" matcher="regexp"/>
+    """,
 }
 _IVY = """<ivy-module version="2.0"><info organisation="kseg" module="lock"/>
 <configurations defaultconfmapping="default->master,runtime()"><conf name="default"/></configurations>
@@ -66,9 +93,13 @@ def lock_lines(name: str) -> Iterator[str]:
 
 
 def main() -> None:
+    wanted = sys.argv[1:] or list(_MODULES)
     print("# Every jar that is fetched: set, organisation, module, version, SHA-256. Written by jobs/broker/lock.py.")
     for name in _MODULES:
-        for line in lock_lines(name):
+        kept = [
+            f"{name} {jar.organisation} {jar.module} {jar.version} {jar.sha256}" for jar in locked_sets().get(name, ())
+        ]
+        for line in lock_lines(name) if name in wanted else kept:
             print(line)
 
 

@@ -5,9 +5,13 @@ The broker must not need the client that is tested against it, so these bytes ar
 answer ``size int32, correlation id int32``, then its body (https://kafka.apache.org/protocol, "Protocol Primitive
 Types").
 
-    Metadata v1 (key 3) body    topics: array, here empty = none asked for
-    Metadata v1 answer          brokers: [node id int32, host string, port int32, rack nullable string],
-                                controller id int32, topics: array
+    Metadata (key 3) body    topics: array; v1: empty = none asked for, v0: empty = all
+    Metadata answer          brokers: [node id int32, host string, port int32, v1: rack nullable string],
+                             v1: controller id int32,
+                             topics: [error int16, name string, v1: is internal bool,
+                                      partitions: [error int16, index int32, leader int32, replicas int32s, isr int32s]]
+
+Brokers before 0.10 know version 0 alone.
 """
 
 from __future__ import annotations
@@ -16,34 +20,81 @@ import socket
 import struct
 
 _METADATA = 3
-_VERSION = 1
-_LIMIT = 1 << 20
+_LIMIT = 1 << 22
 
 
-def live_brokers(port: int, *, host: str = "127.0.0.1", timeout: float = 2.0) -> frozenset[int] | None:
+def live_brokers(
+    port: int, *, host: str = "127.0.0.1", timeout: float = 2.0, version: int = 1
+) -> frozenset[int] | None:
     """Ids of the brokers that a broker knows to be alive; None when it does not answer (yet)."""
-    request = struct.pack(">hhih", _METADATA, _VERSION, 1, -1) + struct.pack(">i", 0)
     try:
-        with socket.create_connection((host, port), timeout=timeout) as connection:
-            connection.sendall(struct.pack(">i", len(request)) + request)
-            (size,) = struct.unpack(">i", _read(connection, 4))
-            if not 8 <= size <= _LIMIT:
-                return None
-            return _broker_ids(_read(connection, size)[4:])
+        return frozenset(_brokers(_Body(_ask(port, host, timeout, version)), version))
     except (OSError, EOFError, struct.error):
         return None
 
 
-def _broker_ids(body: bytes) -> frozenset[int]:
-    (count,) = struct.unpack_from(">i", body)
-    position, ids = 4, set()
-    for _ in range(count):
-        node, length = struct.unpack_from(">ih", body, position)
-        ids.add(node)
-        position += 6 + length + 4
-        (rack,) = struct.unpack_from(">h", body, position)
-        position += 2 + max(rack, 0)
-    return frozenset(ids)
+def partition_leaders(port: int, topic: str, *, host: str = "127.0.0.1", timeout: float = 2.0) -> dict[int, int]:
+    """Leaders of a topic's partitions, as far as they have one; {} when there is no such topic or no answer."""
+    try:
+        body = _Body(_ask(port, host, timeout, 0))
+        _brokers(body, 0)
+        for _ in range(body.int32()):
+            body.skip(2)
+            name, found = body.string(), {}
+            for _ in range(body.int32()):
+                body.skip(2)
+                partition, leader = body.int32(), body.int32()
+                body.skip(4 * body.int32())
+                body.skip(4 * body.int32())
+                if leader >= 0:
+                    found[partition] = leader
+            if name == topic:
+                return found
+    except (OSError, EOFError, struct.error):
+        pass
+    return {}
+
+
+class _Body:
+    """Reads on in an answer."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def int32(self) -> int:
+        (value,) = struct.unpack_from(">i", self._data, self._at)
+        self._at += 4
+        return int(value)
+
+    def string(self) -> str:
+        (length,) = struct.unpack_from(">h", self._data, self._at)
+        self._at += 2 + max(length, 0)
+        return self._data[self._at - max(length, 0) : self._at].decode()
+
+    def skip(self, count: int) -> None:
+        self._at += count
+
+
+def _ask(port: int, host: str, timeout: float, version: int) -> bytes:
+    request = struct.pack(">hhih", _METADATA, version, 1, -1) + struct.pack(">i", 0)
+    with socket.create_connection((host, port), timeout=timeout) as connection:
+        connection.sendall(struct.pack(">i", len(request)) + request)
+        (size,) = struct.unpack(">i", _read(connection, 4))
+        if not 8 <= size <= _LIMIT:
+            raise EOFError
+        return _read(connection, size)[4:]
+
+
+def _brokers(body: _Body, version: int) -> list[int]:
+    ids = []
+    for _ in range(body.int32()):
+        ids.append(body.int32())
+        body.string()
+        body.skip(4)
+        if version > 0:
+            body.string()
+    return ids
 
 
 def _read(connection: socket.socket, size: int) -> bytes:

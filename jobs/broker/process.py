@@ -6,9 +6,8 @@
 One directory holds everything: ``node-1/`` (``server.properties``, ``broker.log``, ``data/`` with the segments) and so
 on. A directory that was formatted before is started as it is, so topics outlive a stop.
 
-Nothing is left behind: every node has a watcher, a shell that waits for the end of a pipe which only this process
-holds. When this process goes, however it goes, the pipe ends and the watcher stops the node. ``detached=True`` sends
-the watchers away once all nodes are up: these live until somebody stops them (``kseg broker``).
+Nothing is left behind: when this process goes, however it goes, each node's watcher stops it (``child.py``).
+``detached=True`` sends the watchers away once all nodes are up: these live until somebody stops them (``kseg broker``).
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from types import TracebackType
 from typing import Self
 
 from jobs.broker import jars
+from jobs.broker.child import Child, end_all, tail
 from jobs.broker.errors import StartFailed
 from jobs.broker.java import find_java
 from jobs.broker.ports import free_ports, is_free
@@ -38,16 +38,6 @@ VERSION = jars.KAFKA.removeprefix("kafka-")
 _START_TIMEOUT = 60.0
 _STOP_TIMEOUT = 30.0
 _PORT_TRIES = 3
-# Reads one line or the pipe's end. Only the end, its parent's death, makes it stop the node ($1), and remove a
-# temporary directory of its own ($2) and, when that was the last one, of the cluster.
-_WATCHER = """
-read -r line && exit
-exec 2>/dev/null
-kill -TERM "$1"
-for second in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do kill -0 "$1" && sleep 1; done
-kill -KILL "$1"
-[ -z "$2" ] || { rm -rf "$2"; rmdir "${2%/*}"; }
-"""
 _PORT_TAKEN = ("Address already in use", "java.net.BindException")
 
 
@@ -89,8 +79,7 @@ class EmbeddedKafka:
         self._start_timeout = start_timeout
         self._detached = detached
         self._nodes: tuple[Node, ...] = ()
-        self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        self._watchers: dict[int, subprocess.Popen[bytes]] = {}
+        self._processes: dict[int, Child] = {}
 
     # What is running
 
@@ -117,7 +106,7 @@ class EmbeddedKafka:
     @property
     def pids(self) -> dict[int, int]:
         """Process id by node id, of the nodes that run."""
-        return {node: process.pid for node, process in self._processes.items() if process.poll() is None}
+        return {node: process.pid for node, process in self._processes.items() if process.running}
 
     # Start and stop
 
@@ -215,7 +204,7 @@ class EmbeddedKafka:
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, timeout=120, check=False
             )
         if told.returncode != 0:
-            raise StartFailed(f"Node {node.id} could not be formatted:\n{_tail(node.log_file)}")
+            raise StartFailed(f"Node {node.id} could not be formatted:\n{tail(node.log_file)}")
 
     def _cluster_id(self) -> str:
         """The one that other nodes of this directory have already, else a new one."""
@@ -232,23 +221,8 @@ class EmbeddedKafka:
 
     def _launch(self, node: Node) -> None:
         command = [*self._java(node, self._heap, *self._options), "kafka.Kafka", str(node.properties_file)]
-        with node.log_file.open("ab") as log:
-            # A session of its own: Ctrl-C in the terminal reaches this process, which then stops the node in order.
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=node.directory,
-                start_new_session=True,
-            )
-        self._processes[node.id] = process
-        self._watchers[node.id] = subprocess.Popen(
-            ["/bin/sh", "-c", _WATCHER, "sh", str(process.pid), str(node.directory) if self._own_directory else ""],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
+        self._processes[node.id] = Child(
+            command, log_file=node.log_file, directory=node.directory, remove=self._own_directory
         )
 
     def _await_ready(self, nodes: Sequence[Node], *, expected: set[int]) -> None:
@@ -256,47 +230,27 @@ class EmbeddedKafka:
         waiting = list(nodes)
         while waiting:
             node = waiting[0]
-            if self._processes[node.id].poll() is not None:
-                raise StartFailed(f"Node {node.id} ended during its start:\n{_tail(node.log_file)}")
+            if not self._processes[node.id].running:
+                raise StartFailed(f"Node {node.id} ended during its start:\n{tail(node.log_file)}")
             if (live_brokers(node.port) or frozenset()) >= expected:
                 waiting.pop(0)
             elif time.monotonic() > deadline:
                 raise StartFailed(
-                    f"Node {node.id} did not answer within {self._start_timeout:.0f} s:\n{_tail(node.log_file)}"
+                    f"Node {node.id} did not answer within {self._start_timeout:.0f} s:\n{tail(node.log_file)}"
                 )
             else:
                 time.sleep(0.05)
         if self._detached:
             for node in nodes:
-                self._dismiss_watcher(node.id)
+                self._processes[node.id].dismiss_watcher()
 
     def _end_all(self, how: signal.Signals) -> None:
         self._end(list(self._processes), how)
 
     def _end(self, nodes: Sequence[int], how: signal.Signals) -> None:
-        ending = [(node, self._processes[node]) for node in nodes if node in self._processes]
-        for _, process in ending:
-            if process.poll() is None:
-                process.send_signal(how)
-        deadline = time.monotonic() + _STOP_TIMEOUT
-        for node, process in ending:
-            try:
-                process.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-            del self._processes[node]
-            self._dismiss_watcher(node)
-
-    def _dismiss_watcher(self, node: int) -> None:
-        watcher = self._watchers.pop(node, None)
-        if watcher is not None and watcher.stdin is not None:
-            try:
-                watcher.stdin.write(b"done\n")
-                watcher.stdin.close()
-            except BrokenPipeError:
-                pass
-            watcher.wait()
+        end_all([self._processes[node] for node in nodes if node in self._processes], how, _STOP_TIMEOUT)
+        for node in nodes:
+            self._processes.pop(node, None)
 
     def _remove_own_directory(self) -> None:
         if self._own_directory and self._directory is not None:
@@ -314,10 +268,3 @@ def _with_former_ports(node: Node) -> Node:
             if is_free(port) and is_free(controller_port):
                 return Node(node.id, port, controller_port, node.directory)
     return node
-
-
-def _tail(log: Path, lines: int = 25) -> str:
-    """The last lines of a log, and those that name the cause."""
-    text = log.read_text(errors="replace").splitlines() if log.exists() else []
-    causes = [line for line in text[:-lines] if " ERROR " in line or "Exception" in line][-5:]
-    return "\n".join([*causes, *text[-lines:], f"(whole log: {log})"])

@@ -1,0 +1,97 @@
+"""A server process that does not outlive this one, however this one ends.
+
+Every child has a watcher, a shell that waits for the end of a pipe which only this process holds. When this process
+goes, killed or not, the pipe ends and the watcher stops the child and removes what is to be removed.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+# Reads one line or the pipe's end. Only the end, its parent's death, makes it stop the child ($1), and remove a
+# temporary directory of the child's own ($2) and, when that was the last one there, the directory around it.
+_WATCHER = """
+read -r line && exit
+exec 2>/dev/null
+kill -TERM "$1"
+for second in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do kill -0 "$1" && sleep 1; done
+kill -KILL "$1"
+[ -z "$2" ] || { rm -rf "$2"; rmdir "${2%/*}"; }
+"""
+
+
+class Child:
+    """A process in a session of its own: Ctrl-C in the terminal reaches this process, which then ends it in order."""
+
+    def __init__(self, command: Sequence[str], *, log_file: Path, directory: Path, remove: bool) -> None:
+        """Start it in `directory`, which its watcher removes if `remove`; what it prints is added to `log_file`."""
+        with log_file.open("ab") as log:
+            self._process = subprocess.Popen(
+                list(command),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=directory,
+                start_new_session=True,
+            )
+        self._watcher: subprocess.Popen[bytes] | None = subprocess.Popen(
+            ["/bin/sh", "-c", _WATCHER, "sh", str(self._process.pid), str(directory) if remove else ""],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def signal(self, how: signal.Signals) -> None:
+        """Ask it to end, without waiting."""
+        if self.running:
+            self._process.send_signal(how)
+
+    def end(self, within: float) -> None:
+        """Wait for its end after `signal`, and end it by force after so many seconds."""
+        try:
+            self._process.wait(max(0.0, within))
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self.dismiss_watcher()
+
+    def dismiss_watcher(self) -> None:
+        """Let it live on by itself from here on."""
+        watcher, self._watcher = self._watcher, None
+        if watcher is None or watcher.stdin is None:
+            return
+        try:
+            watcher.stdin.write(b"done\n")
+            watcher.stdin.close()
+        except BrokenPipeError:
+            pass
+        watcher.wait()
+
+
+def end_all(children: Sequence[Child], how: signal.Signals, within: float) -> None:
+    """Ask all to end at once, then wait for each; by force after `within` seconds for all together."""
+    for child in children:
+        child.signal(how)
+    deadline = time.monotonic() + within
+    for child in children:
+        child.end(deadline - time.monotonic())
+
+
+def tail(log: Path, lines: int = 25) -> str:
+    """The last lines of a log, and those before them that name the cause."""
+    text = log.read_text(errors="replace").splitlines() if log.exists() else []
+    causes = [line for line in text[:-lines] if " ERROR " in line or "Exception" in line][-5:]
+    return "\n".join([*causes, *text[-lines:], f"(whole log: {log})"])

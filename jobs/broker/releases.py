@@ -1,0 +1,284 @@
+"""Other releases of Kafka, one node each: what our client has to get along with, from 0.9 to 3.9.
+
+    with OtherKafka("0.10.2.2") as kafka:
+        kafka.create_topic("old", partitions=2)
+        use(kafka.bootstrap_servers)
+
+Every one of them starts on Java 17. Those before 3.9 need a ZooKeeper, which is started beside the broker from the
+same jars; 3.9.2 runs without one, and as "3.9.2-zookeeper" with one and the message formats of the releases before 3.0
+(topic configuration `message.format.version=0.9.0` stores format 0, `0.10.0` format 1, `2.8` format 2).
+
+Jars are fetched when a release is first started, not by `make setup`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from jobs.broker import jars
+from jobs.broker.child import Child, end_all, tail
+from jobs.broker.errors import BrokerError, StartFailed
+from jobs.broker.java import find_java
+from jobs.broker.ports import free_ports
+from jobs.broker.probe import live_brokers, partition_leaders
+from jobs.broker.properties import HOST, Node, server_properties, to_text
+from jobs.broker.zookeeper import ZooKeeper
+
+_START_TIMEOUT = 90.0
+_STOP_TIMEOUT = 20.0
+_PORT_TRIES = 3
+_PORT_TAKEN = ("Address already in use", "java.net.BindException")
+
+_LOG4J = """log4j.rootLogger=INFO, console
+log4j.appender.console=org.apache.log4j.ConsoleAppender
+log4j.appender.console.layout=org.apache.log4j.PatternLayout
+log4j.appender.console.layout.ConversionPattern=%d %p %m (%c{1})%n
+"""
+_SMALL_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
+
+@dataclass(frozen=True)
+class Release:
+    """One release as it is run here: its jar set, whether it keeps its state in ZooKeeper, settings of its own."""
+
+    jar_set: str
+    zookeeper: bool
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+RELEASES: Final[Mapping[str, Release]] = {
+    "0.9.0.1": Release("kafka-0.9.0.1", zookeeper=True),
+    "0.10.2.2": Release("kafka-0.10.2.2", zookeeper=True),
+    "1.1.1": Release("kafka-1.1.1", zookeeper=True),
+    "2.8.2": Release("kafka-2.8.2", zookeeper=True),
+    "3.9.2-zookeeper": Release(
+        "kafka-3.9.2",
+        zookeeper=True,
+        config={"inter.broker.protocol.version": "2.8", "log.message.format.version": "2.8"},
+    ),
+    "3.9.2": Release("kafka-3.9.2", zookeeper=False),
+}
+
+
+class OtherKafka:
+    """One broker of another release, in a temporary directory, on free loopback ports.
+
+    Args:
+        version: a key of `RELEASES`.
+        config: broker settings over the defaults here. Topics are created on demand, as Kafka does by default.
+        heap: the broker's heap.
+    """
+
+    def __init__(self, version: str, *, config: Mapping[str, str] | None = None, heap: str = "384m") -> None:
+        if version not in RELEASES:
+            raise ValueError(f"version={version!r}: known are {', '.join(RELEASES)}")
+        self.version = version
+        self.release = RELEASES[version]
+        self.zookeeper_port: int | None = None
+        self._config = dict(config or {})
+        self._heap = heap
+        self._directory: Path | None = None
+        self._node: Node | None = None
+        self._children: list[Child] = []  # in the order of their start
+
+    @property
+    def node(self) -> Node:
+        if self._node is None:
+            raise RuntimeError("not started")
+        return self._node
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"{HOST}:{self.node.port}"
+
+    @property
+    def log_dirs(self) -> tuple[Path, ...]:
+        """The broker's ``log.dirs``: one folder for each partition."""
+        return (self.node.log_dir,)
+
+    def start(self) -> Self:
+        """Start all of it, and return when the broker knows itself.
+
+        Raises JavaMissing, JarsUnavailable, StartFailed (with the log's last lines).
+        """
+        if self._children:
+            raise RuntimeError("already started")
+        jars.ensure(self.release.jar_set)
+        try:
+            for attempt in range(_PORT_TRIES):
+                try:
+                    self._start_on_free_ports()
+                    return self
+                except StartFailed as failure:
+                    self._end(signal.SIGKILL)
+                    if attempt == _PORT_TRIES - 1 or not any(text in failure.message for text in _PORT_TAKEN):
+                        raise
+            raise AssertionError("unreachable")
+        except BaseException:
+            self._end(signal.SIGKILL)
+            raise
+
+    def stop(self) -> None:
+        """Stop the broker, then its ZooKeeper, and delete everything."""
+        self._end(signal.SIGTERM)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def create_topic(
+        self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None, *, timeout: float = 30.0
+    ) -> None:
+        """Create a topic through ZooKeeper, as these releases' own tools do, and wait until all its leaders are told.
+
+        Raises BrokerError: it is there already, it did not come in time, or there is no ZooKeeper (use a client then).
+        """
+        with self.zookeeper() as zookeeper:
+            if config:
+                settings = json.dumps({"version": 1, "config": dict(config)})
+                zookeeper.create(f"/config/topics/{name}", settings.encode())
+            assignment = {"version": 1, "partitions": {str(number): [self.node.id] for number in range(partitions)}}
+            if not zookeeper.create(f"/brokers/topics/{name}", json.dumps(assignment).encode()):
+                raise BrokerError(f"Topic {name} is there already.")
+        deadline = time.monotonic() + timeout
+        while len(partition_leaders(self.node.port, name)) < partitions:
+            if time.monotonic() > deadline:
+                raise BrokerError(f"Topic {name} has no leaders after {timeout:.0f} s.")
+            time.sleep(0.05)
+
+    def zookeeper(self) -> ZooKeeper:
+        """A session with this Kafka's ZooKeeper. Raises BrokerError where there is none."""
+        if self.zookeeper_port is None:
+            raise BrokerError(f"Kafka {self.version} runs without ZooKeeper here.")
+        return ZooKeeper(self.zookeeper_port)
+
+    # Inside
+
+    def _start_on_free_ports(self) -> None:
+        self._directory = Path(tempfile.mkdtemp(prefix=f"kseg-kafka-{self.version}-"))
+        port, second = free_ports(2)
+        self._node = node = Node(1, port, second, self._directory / "node-1")
+        node.directory.mkdir()
+        (self._directory / "log4j.properties").write_text(_LOG4J)
+        config = {**self.release.config, **self._config}
+        if self.release.zookeeper:
+            self.zookeeper_port = second
+            self._start_zookeeper(second)
+            properties = _properties_with_zookeeper(node, second, config)
+        else:
+            properties = server_properties(node, [node], config)
+        node.properties_file.write_text(to_text(properties))
+        if not self.release.zookeeper:
+            self._format(node)
+        command = [*self._java(self._heap), "kafka.Kafka", str(node.properties_file)]
+        broker = Child(command, log_file=node.log_file, directory=node.directory, remove=True)
+        self._children.append(broker)
+        self._await(broker, node.log_file, lambda: bool(live_brokers(node.port, version=0)), "broker")
+
+    def _start_zookeeper(self, port: int) -> None:
+        assert self._directory is not None
+        directory = self._directory / "zookeeper"
+        directory.mkdir()
+        settings = {
+            "dataDir": str(directory / "data"),
+            "clientPort": str(port),
+            "clientPortAddress": HOST,
+            "maxClientCnxns": "0",
+            "tickTime": "2000",
+            "admin.enableServer": "false",  # from 3.5 on it would open another port
+        }
+        (directory / "zookeeper.properties").write_text(to_text(settings))
+        command = [*self._java("128m"), "org.apache.zookeeper.server.quorum.QuorumPeerMain"]
+        log = directory / "zookeeper.log"
+        child = Child([*command, "zookeeper.properties"], log_file=log, directory=directory, remove=True)
+        self._children.append(child)
+
+        def answers() -> bool:
+            try:
+                with ZooKeeper(port, timeout=2.0) as session:
+                    return session.get("/zookeeper") is not None
+            except (OSError, BrokerError):
+                return False
+
+        self._await(child, log, answers, "ZooKeeper")
+
+    def _format(self, node: Node) -> None:
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode().replace("-", "A", 1)
+        command = [*self._java("128m"), "kafka.tools.StorageTool", "format", "--standalone"]
+        with node.log_file.open("ab") as log:
+            told = subprocess.run(
+                [*command, "--config", str(node.properties_file), "--cluster-id", cluster_id],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                timeout=120,
+                check=False,
+            )
+        if told.returncode != 0:
+            raise StartFailed(f"Kafka {self.version} could not be formatted:\n{tail(node.log_file)}")
+
+    def _java(self, heap: str) -> list[str]:
+        options = [
+            f"-Xmx{heap}",
+            *_SMALL_JVM,
+            f"-Dlog4j.configuration={(self._directory or Path()).joinpath('log4j.properties').as_uri()}",
+            # ZooKeeper before 3.5 derives a principal from the server's address in a way that Java 14 broke.
+            "-Dzookeeper.sasl.client=false",
+        ]
+        return [find_java().command, *options, "-cp", jars.class_path(self.release.jar_set)]
+
+    def _await(self, child: Child, log: Path, ready: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + _START_TIMEOUT
+        while not ready():
+            if not child.running:
+                raise StartFailed(f"Kafka {self.version}: the {what} ended during its start:\n{tail(log)}")
+            if time.monotonic() > deadline:
+                raise StartFailed(
+                    f"Kafka {self.version}: the {what} did not answer within {_START_TIMEOUT:.0f} s:\n{tail(log)}"
+                )
+            time.sleep(0.1)
+
+    def _end(self, how: signal.Signals) -> None:
+        while self._children:
+            end_all([self._children.pop()], how, _STOP_TIMEOUT)
+        if self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+        self._directory = self._node = self.zookeeper_port = None
+
+
+def _properties_with_zookeeper(node: Node, zookeeper_port: int, extra: Mapping[str, str]) -> dict[str, str]:
+    """``server.properties`` that every release with ZooKeeper understands; what a release does not know it ignores."""
+    properties = {
+        "broker.id": str(node.id),
+        "listeners": f"PLAINTEXT://{HOST}:{node.port}",
+        "log.dirs": str(node.log_dir),
+        "zookeeper.connect": f"{HOST}:{zookeeper_port}",
+        "zookeeper.connection.timeout.ms": "30000",
+        "offsets.topic.num.partitions": "3",
+        "offsets.topic.replication.factor": "1",
+        "transaction.state.log.num.partitions": "3",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "group.initial.rebalance.delay.ms": "0",
+        "log.cleaner.dedupe.buffer.size": "16777216",
+        "num.io.threads": "4",
+        "delete.topic.enable": "true",  # the default only since 1.0
+        "controlled.shutdown.enable": "false",  # nobody is there to take over
+    }
+    return properties | dict(extra)

@@ -1,0 +1,94 @@
+"""Other releases of Kafka start on this Java, answer, and leave nothing behind."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from jobs.broker import BrokerError, StartFailed
+from jobs.broker.probe import live_brokers, partition_leaders
+from jobs.broker.releases import RELEASES, OtherKafka
+
+OLDEST = "0.9.0.1"
+
+
+def _processes(text: str) -> list[psutil.Process]:
+    return [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if any(text in part for part in process.info["cmdline"] or ())
+    ]
+
+
+def test_the_oldest_starts_with_its_zookeeper_and_leaves_nothing_behind() -> None:
+    with OtherKafka(OLDEST) as kafka:
+        directory = kafka.node.directory.parent
+        assert live_brokers(kafka.node.port, version=0) == {1}
+        assert len(_processes(str(directory))) >= 3  # the broker, ZooKeeper, and their watchers
+        kafka.create_topic("here", partitions=3)
+        assert partition_leaders(kafka.node.port, "here") == {0: 1, 1: 1, 2: 1}
+        assert partition_leaders(kafka.node.port, "elsewhere") == {}
+        with pytest.raises(BrokerError, match="there already"):
+            kafka.create_topic("here")
+        with kafka.zookeeper() as zookeeper:
+            assert b'"partitions"' in (zookeeper.get("/brokers/topics/here") or b"")
+            assert zookeeper.get("/brokers/topics/elsewhere") is None
+    assert not directory.exists()
+    assert _processes(str(directory)) == []
+
+
+def test_a_start_that_fails_tells_the_log_and_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    kafka = OtherKafka(OLDEST, config={"log.cleaner.threads": "none"})
+    with pytest.raises(StartFailed, match=r"broker ended during its start(.|\n)*log\.cleaner\.threads"):
+        kafka.start()
+    assert _processes(str(tmp_path)) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_death_of_its_owner_ends_it(tmp_path: Path) -> None:
+    program = (
+        "import sys, time\nfrom jobs.broker.releases import OtherKafka\n"
+        f"kafka = OtherKafka({OLDEST!r}).start()\nprint(kafka.node.directory.parent, flush=True)\ntime.sleep(600)\n"
+    )
+    owner = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    directory = Path(owner.stdout.readline().strip())
+    owner.send_signal(signal.SIGKILL)
+    owner.wait()
+    owner.stdout.close()
+    deadline = time.monotonic() + 60
+    while directory.joinpath("node-1").exists() or _processes(str(directory)):
+        assert time.monotonic() < deadline, _processes(str(directory))
+        time.sleep(0.2)
+
+
+def test_an_unknown_release_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"0\.8\.0.*known are 0\.9\.0\.1"):
+        OtherKafka("0.8.0")
+
+
+def test_releases_serve_and_no_more_than_two_run_at_a_time(
+    kafka_release: Callable[[str], Any], scale: Callable[[Any, Any], Any]
+) -> None:
+    started: list[Any] = []
+    for version in scale(("3.9.2-zookeeper", "0.10.2.2", "3.9.2"), tuple(RELEASES)):
+        kafka = kafka_release(version)
+        topic = kafka.topic(2)
+        assert partition_leaders(int(kafka.bootstrap_servers.rsplit(":", 1)[1]), topic) == {0: 1, 1: 1}
+        assert any(kafka.log_dirs[0].glob(f"{topic}-0/*.log"))
+        assert kafka.version == version
+        assert kafka_release(version) is kafka
+        started.append(kafka.broker.node.directory)
+        assert [bool(_processes(str(directory))) for directory in started[-3:]] == [False, True, True][-len(started) :]
