@@ -3,7 +3,8 @@
     ProtocolError
     ├── DecodeError             the peer's bytes are no message of this shape
     ├── EncodeError             our values fit no message of this version
-    │   └── UnsupportedFieldError   a field is set that this version cannot carry
+    │   ├── UnsupportedFieldError   a field is set that this version cannot carry
+    │   └── JsonError               a JSON document that describes no message
     └── UnsupportedVersionError     no version of an API that both sides speak, or one that has no definition
 
 None of them is retriable by sending the same again. All of them survive pickling with their address, since tasks
@@ -71,6 +72,10 @@ class EncodeError(ProtocolError):
 
 class UnsupportedFieldError(EncodeError):
     """A field holds something else than its default, and the version has no place for it."""
+
+
+class JsonError(EncodeError):
+    """A JSON value that no field can take. `field` is its path in JSON's names (`topics[0].partitionIndex`)."""
 
 
 class UnsupportedVersionError(ProtocolError):

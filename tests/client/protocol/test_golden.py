@@ -1,4 +1,4 @@
-"""The same bytes as Kafka's own classes, for every message in every version, both ways."""
+"""The same bytes and the same JSON as Kafka's own classes, for every message in every version, both ways."""
 
 from __future__ import annotations
 
@@ -9,41 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 from client.protocol.codec import decode, encode
-from client.protocol.fields import Field
-from client.protocol.schema import Message, Struct
+from client.protocol.jsonform import to_json
+from client.protocol.schema import Message
 
 
-def camel(name: str) -> str:
-    head, *rest = name.split("_")
-    return head + "".join(part.capitalize() for part in rest)
-
-
-def as_json(struct: Struct, version: int) -> dict[str, Any]:
-    """A message as Kafka's JSON converters write it: tagged fields only where they differ from their defaults."""
-    fields = [field for field in struct.FIELDS if field.versions.has(version)]
-    return {
-        camel(field.name): field_as_json(field, value, version)
-        for field in fields
-        if (value := getattr(struct, field.name)) != field.fresh_default() or not field.tagged.has(version)
-    }
-
-
-def field_as_json(field: Field, value: Any, version: int) -> Any:
-    if value is None:
-        return None
-    if field.kind == "array":
-        return [value_as_json(field.of, item, version) for item in value]
-    return value_as_json(field.kind, value, version)
-
-
-def value_as_json(kind: Any, value: Any, version: int) -> Any:
-    if isinstance(value, Struct):
-        return as_json(value, version)
-    if kind == "uuid":
-        return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
-    if kind in ("bytes", "records"):
-        return base64.b64encode(value).decode()
-    return value
+def as_json(message: Message, version: int) -> dict[str, Any]:
+    return to_json(message, version, names=False)
 
 
 def sizes_for_records(node: Any) -> Any:
