@@ -145,10 +145,7 @@ def delete_topics(cluster: Cluster, names: Collection[str]) -> None:
     def check(response: DeleteTopicsResponse) -> None:
         for topic in response.responses:
             if topic.error_code:
-                error = error_from_code(topic.error_code, "DeleteTopics", detail=topic.error_message, topic=topic.name)
-                if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    error.retriable = False  # it is the controller that says so: waiting will not create it
-                raise error
+                raise error_from_code(topic.error_code, "DeleteTopics", detail=topic.error_message, topic=topic.name)
 
     before = cluster.metadata(names, refresh=True).topics
     cluster.send_built(DeleteTopicsRequest, build, controller=True, check=check)

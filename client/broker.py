@@ -6,8 +6,12 @@ behind the address may be another release (a rolling upgrade, or a downgrade).
 Requests are pipelined: `send` returns at once, `receive` gives the answer of the oldest request. After any error in
 between the connection is closed, since an answer that comes late would be taken for another's.
 
-A throttled answer (KIP-219) mutes the connection on our side too: the next request is held back for as long as the
-broker asks. `client.fetch` looks at `muted_for` before it sends, so that it can decode meanwhile instead of sleeping.
+After a throttled answer (KIP-219) the next request is held back for as long as the broker asks, over whichever of our
+connections to it (`client.throttle`). `client.fetch` looks at `muted_for` before it sends, so that it can decode
+meanwhile instead of sleeping.
+
+An error tells by `sent` whether the broker may have carried the request out: it was written as a whole, and the answer
+never came.
 """
 
 from __future__ import annotations
@@ -21,13 +25,21 @@ from typing import Any, Final, TypeVar, cast
 
 from client.config import ClientConfig
 from client.connection import MAX_FRAME, Connection
-from client.errors import BrokerUnavailable, ProtocolFault, RequestTimedOut, UnsupportedVersion, error_from_code
+from client.errors import (
+    BrokerUnavailable,
+    KafkaError,
+    ProtocolFault,
+    RequestTimedOut,
+    UnsupportedVersion,
+    error_from_code,
+)
 from client.protocol import ErrorCode, UnsupportedVersionError
-from client.protocol.api import API_BY_KEY, Api, is_answered
+from client.protocol.api import API_BY_KEY, is_answered
 from client.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
 from client.protocol.schema import Request, Response
 from client.protocol.versions import negotiate
 from client.retry import Deadline
+from client.throttle import Throttle
 from client.trace import Tap
 from client.transport import Transport
 
@@ -35,29 +47,8 @@ R = TypeVar("R", bound=Response)
 
 DISTRIBUTION: Final = "kafka-segment-etl"
 
-#: Versions from which on a broker answers first and expects the client to wait. Older ones wait before they answer, and
-#: a client that waits again would wait twice. Read from Java's `AbstractResponse.shouldClientThrottle`.
-CLIENT_THROTTLES_FROM: Final = {
-    "ApiVersions": 2,
-    "Metadata": 6,
-    "Produce": 6,
-    "Fetch": 8,
-    "ListOffsets": 3,
-    "FindCoordinator": 2,
-    "OffsetCommit": 4,
-    "OffsetFetch": 4,
-    "InitProducerId": 1,
-    "AddPartitionsToTxn": 1,
-    "AddOffsetsToTxn": 1,
-    "TxnOffsetCommit": 1,
-    "EndTxn": 1,
-    "CreateTopics": 3,
-    "DeleteTopics": 2,
-    "DescribeGroups": 2,
-    "ListGroups": 2,
-    "DescribeLogDirs": 1,
-    "DescribeConfigs": 2,
-}
+#: From this size on a request is named as a possible reason when the broker closes the connection.
+LARGE_REQUEST: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,23 +75,39 @@ class Versions:
 class BrokerConnection:
     """A connection on which the versions are negotiated. Made by `open`."""
 
-    def __init__(self, endpoint: Endpoint, config: ClientConfig, transport: Transport, connection: Connection) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        config: ClientConfig,
+        transport: Transport,
+        connection: Connection,
+        throttle: Throttle | None = None,
+    ) -> None:
         self.endpoint = endpoint
         self.label = str(endpoint)
         self.versions = Versions({}, {})
         self.closed = False
+        self.throttle = throttle or Throttle()
         self._config = config
         self._transport = transport
         self._connection = connection
         self._last_used = time.monotonic()
-        self._muted_until = 0.0
         self._tap = Tap()
 
     @classmethod
     def open(
-        cls, endpoint: Endpoint, config: ClientConfig, *, deadline: Deadline, max_frame: int = MAX_FRAME
+        cls,
+        endpoint: Endpoint,
+        config: ClientConfig,
+        *,
+        deadline: Deadline,
+        max_frame: int = MAX_FRAME,
+        throttle: Throttle | None = None,
     ) -> BrokerConnection:
-        """Connect and ask for the broker's versions. Raises BrokerUnavailable, RequestTimedOut, ProtocolFault."""
+        """Connect and ask for the broker's versions. Raises BrokerUnavailable, RequestTimedOut, ProtocolFault.
+
+        `throttle`: shared by all connections to this broker; of its own if None.
+        """
         label = str(endpoint)
         transport = Transport.connect(
             endpoint.host,
@@ -112,7 +119,7 @@ class BrokerConnection:
             send_buffer=config.send_buffer_bytes,
         )
         # The small cap holds until the peer has shown that it speaks Kafka.
-        connection = cls(endpoint, config, transport, Connection(config.client_id, broker=label))
+        connection = cls(endpoint, config, transport, Connection(config.client_id, broker=label), throttle)
         try:
             connection._negotiate(deadline)
         except BaseException:
@@ -131,8 +138,10 @@ class BrokerConnection:
         self.closed = True
         self._transport.close()
 
-    def rename(self, endpoint: Endpoint) -> None:
-        """The cluster has told which broker listens here."""
+    def rename(self, endpoint: Endpoint, throttle: Throttle) -> None:
+        """The cluster has told which broker listens here; `throttle` is that broker's."""
+        throttle.take_over(self.throttle)
+        self.throttle = throttle
         self.endpoint = endpoint
         self.label = self._transport.label = str(endpoint)
 
@@ -149,8 +158,8 @@ class BrokerConnection:
 
     @property
     def muted_for(self) -> float:
-        """Seconds for which a throttled answer asks us to send nothing."""
-        return max(0.0, self._muted_until - time.monotonic())
+        """Seconds for which a throttled answer asks us to send nothing to this broker."""
+        return self.throttle.remaining
 
     def offers(self, request: type[Request[Any]], version: int = 0) -> bool:
         """Whether the broker has this API at this version or a later one."""
@@ -183,13 +192,17 @@ class BrokerConnection:
             raise UnsupportedVersion(str(error), broker=self.label) from error
 
     def send(self, request: Request[Any], version: int, *, deadline: Deadline) -> None:
-        """Send without waiting for the answer, but for as long as the broker has muted us."""
+        """Send without waiting for the answer, but for as long as the broker has muted us.
+
+        A Produce with acks=0 has no answer, and none is to be received.
+        """
         self._require_open()
         self._wait_until_unmuted(deadline)
         data = self._connection.request(API_BY_KEY[request.KEY], version, request)
         try:
             self._transport.send(data, deadline)
         except BaseException as error:
+            _tell_size(error, f"{API_BY_KEY[request.KEY].name} v{version} ({len(data)} bytes)", len(data))
             self._tap.failed(self.label, error)
             self.close()
             raise
@@ -205,12 +218,16 @@ class BrokerConnection:
             while answer is None:
                 answer = connection.received(transport.receive_into(connection.wanted(), deadline))
         except BaseException as error:
+            if isinstance(error, KafkaError):
+                error.sent = True
+            if connection.oldest is not None:
+                _tell_size(error, str(connection.oldest), connection.oldest.size)
             self._tap.failed(self.label, error)
             self.close()
             raise
         self._last_used = time.monotonic()
         self._tap.received(self.label, answer)
-        self._honour_throttling(answer.request.api, answer.request.version, answer.response)
+        self.throttle.note(answer.request.api.name, answer.request.version, answer.response)
         return answer.response
 
     def call(self, request: Request[R], version: int, *, deadline: Deadline) -> R:
@@ -237,11 +254,6 @@ class BrokerConnection:
         if self.closed:
             raise BrokerUnavailable("the connection is closed", broker=self.label)
 
-    def _honour_throttling(self, api: Api[Any], version: int, response: Any) -> None:
-        throttle_ms = getattr(response, "throttle_time_ms", 0)
-        if throttle_ms > 0 and version >= CLIENT_THROTTLES_FROM.get(api.name, version + 1):
-            self._muted_until = time.monotonic() + throttle_ms / 1000
-
     def _negotiate(self, deadline: Deadline) -> None:
         api = API_BY_KEY[ApiVersionsRequest.KEY]
         version = api.versions[1]
@@ -264,6 +276,18 @@ class BrokerConnection:
         # The software's name and version exist from version 3 on and are ignorable below.
         request = ApiVersionsRequest(client_software_name=DISTRIBUTION, client_software_version=_own_version())
         return self.call(request, version, deadline=deadline)
+
+
+def _tell_size(error: BaseException, request: str, size: int) -> None:
+    """Say what was under way when the connection broke; a large request may itself have been the reason."""
+    if not isinstance(error, BrokerUnavailable):
+        return
+    error.message += f", while {request} was under way"
+    if size >= LARGE_REQUEST:
+        error.message += (
+            "; a broker closes the connection without a word when a request is above its socket.request.max.bytes: "
+            "send less at once, or raise it there"
+        )
 
 
 @cache

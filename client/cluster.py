@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import random
 import weakref
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final, Literal, TypeVar
 
@@ -30,7 +31,6 @@ from client.errors import (
     ProtocolFault,
     RebootstrapRequired,
     RequestTimedOut,
-    UnknownTopic,
     error_from_code,
 )
 from client.metadata import (
@@ -46,7 +46,9 @@ from client.partition import TopicPartition
 from client.protocol import ErrorCode
 from client.protocol.messages import FindCoordinatorRequest, MetadataRequest
 from client.protocol.schema import Request, Response
+from client.reaction_kinds import Reaction
 from client.retry import Deadline
+from client.throttle import Throttle
 
 R = TypeVar("R", bound=Response)
 T = TypeVar("T")
@@ -69,6 +71,7 @@ class Cluster:
         self._connections: dict[tuple[int, str], BrokerConnection] = {}
         self._own: weakref.WeakSet[BrokerConnection] = weakref.WeakSet()
         self._coordinators: dict[CoordinatorKey, Broker] = {}
+        self._throttles: defaultdict[int, Throttle] = defaultdict(Throttle)
 
     def __enter__(self) -> Cluster:
         return self
@@ -201,16 +204,11 @@ class Cluster:
     def learn(self, error: KafkaError, *, coordinator: CoordinatorKey | None = None) -> None:
         """Take from an error what it says about the cluster: what was believed and is wrong is forgotten."""
         lost = isinstance(error, _NEXT_BROKER) and error.code is None
-        if isinstance(error, RebootstrapRequired):
+        if error.reaction is Reaction.REBOOTSTRAP:
             self._rebootstrap()
-        elif (
-            lost
-            or isinstance(error, LeaderNotAvailable | UnknownTopic)
-            or error.code == ErrorCode.NOT_CONTROLLER
-            or (error.code is not None and error.code.refresh_metadata)
-        ):
+        elif lost or error.reaction is Reaction.REFRESH or isinstance(error, LeaderNotAvailable):
             self._cache.invalidate()
-        if coordinator is not None and (lost or (error.code is not None and error.code.refresh_coordinator)):
+        if coordinator is not None and (lost or error.reaction is Reaction.FIND_COORDINATOR):
             self._coordinators.pop(coordinator, None)
 
     def metadata_now(self, topics: Collection[str] | None, deadline: Deadline) -> ClusterMetadata:
@@ -259,13 +257,18 @@ class Cluster:
                 self._connections[key] = known
                 return known
             known.close()
-        opened = BrokerConnection.open(broker.endpoint, self.config, deadline=deadline)
+        opened = BrokerConnection.open(
+            broker.endpoint, self.config, deadline=deadline, throttle=self._throttles[broker.node_id]
+        )
         self._connections[key] = opened
         return opened
 
     def open_connection(self, broker: Broker, deadline: Deadline, *, max_frame: int = MAX_FRAME) -> BrokerConnection:
         """A connection that the caller alone uses and closes (closing the cluster closes it too)."""
-        opened = BrokerConnection.open(broker.endpoint, self.config, deadline=deadline, max_frame=max_frame)
+        throttle = self._throttles[broker.node_id]
+        opened = BrokerConnection.open(
+            broker.endpoint, self.config, deadline=deadline, max_frame=max_frame, throttle=throttle
+        )
         self._own.add(opened)
         return opened
 
@@ -321,7 +324,7 @@ class Cluster:
         if broker is None or (broker.node_id, "main") in self._connections:
             bootstrap.close()
         else:
-            bootstrap.rename(broker.endpoint)
+            bootstrap.rename(broker.endpoint, self._throttles[broker.node_id])
             self._connections[broker.node_id, "main"] = bootstrap
 
     def _shuffled(self, brokers: Collection[Broker]) -> list[Broker]:

@@ -19,7 +19,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Final
 
-from client.errors import ProtocolFault, UnsupportedVersion
+from client.errors import ProtocolFault, RequestTooLarge, UnsupportedVersion
 from client.protocol import DecodeError, ProtocolError
 from client.protocol.api import Api, decode_response, encode_request, is_answered
 
@@ -31,6 +31,8 @@ CORRELATION_ID: Final = struct.Struct(">i")
 MAX_FRAME: Final = 128 * 1024 * 1024
 #: Fetch answers have the protocol's own limit alone: one batch may be larger than every limit that was asked for.
 MAX_FETCH_FRAME: Final = 2**31 - 1
+#: What a broker takes unless its `socket.request.max.bytes` says otherwise. Above it, it closes the connection.
+MAX_REQUEST: Final = 100 * 1024 * 1024
 
 _MAX_CORRELATION_ID: Final = 2**31 - 1
 
@@ -42,6 +44,10 @@ class Open:
     correlation_id: int
     api: Api[Any]
     version: int
+    size: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.api.name} v{self.version} ({self.size} bytes)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,11 @@ class Connection:
         self._filled = 0
 
     @property
+    def oldest(self) -> Open | None:
+        """The request whose answer comes next."""
+        return self._open[0] if self._open else None
+
+    @property
     def open(self) -> int:
         """How many requests wait for an answer."""
         return len(self._open)
@@ -76,7 +87,8 @@ class Connection:
     def request(self, api: Api[Any], version: int, request: Any) -> bytes:
         """The bytes to send for a request, which counts as sent from here on. Without an answer it is not remembered.
 
-        Raises UnsupportedVersion if a field of the request does not exist in this version (nothing is remembered then).
+        Raises UnsupportedVersion if a field of the request does not exist in this version, and RequestTooLarge. Nothing
+        is remembered then.
         """
         correlation_id = self._next_correlation_id
         try:
@@ -85,10 +97,16 @@ class Connection:
             raise UnsupportedVersion(
                 f"cannot be sent as {api.name} v{version}: {error}", broker=self._broker
             ) from error
+        if len(body) > MAX_REQUEST:
+            raise RequestTooLarge(
+                f"{api.name} v{version} of {len(body)} bytes: brokers take {MAX_REQUEST} unless their "
+                "socket.request.max.bytes says otherwise; send less at once",
+                broker=self._broker,
+            )
         self._next_correlation_id = 0 if correlation_id == _MAX_CORRELATION_ID else correlation_id + 1
         self.last_correlation_id = correlation_id
         if is_answered(request):
-            self._open.append(Open(correlation_id, api, version))
+            self._open.append(Open(correlation_id, api, version, len(body)))
         return SIZE.pack(len(body)) + body
 
     def wanted(self) -> memoryview:

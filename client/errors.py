@@ -6,6 +6,8 @@
     │   └── RebootstrapRequired the cluster asks its clients to start over from the given list  retriable
     ├── RequestTimedOut         connected, but no answer in time                                retriable
     ├── ProtocolFault           the peer's bytes are no answer to what was asked
+    ├── OutcomeUnknown          the connection was lost before the answer came, and the request may have been done
+    ├── RequestTooLarge         larger than a broker takes; not sent
     ├── UnsupportedVersion      no version that both sides speak can carry the request
     ├── AuthorizationFailed     the cluster knows us and says no
     ├── UnknownTopic            topic, topic id or partition does not exist (or not yet)        as its code says
@@ -18,6 +20,7 @@
     │   └── Fenced              a newer producer holds the transactional id
     └── BrokerError             any other error code in an answer                               as its code says
 
+What to do about an error code of which API: `client.reactions`; an error made from a code has it as `reaction`.
 `retriable` says whether the same operation may succeed when it is simply tried again. An operation of this client
 that raises a retriable error has already tried again up to its deadline (`client.retry`). Every error carries its
 address (topic, partition, group, broker …) where it has one, and survives pickling: errors cross worker processes.
@@ -33,6 +36,8 @@ from typing import TYPE_CHECKING, Any
 
 from client.permissions import Permission, permission_lacking
 from client.protocol import ErrorCode, UnknownErrorCode
+from client.reaction_kinds import Reaction, by_code
+from client.reactions import reaction as reaction_to
 
 if TYPE_CHECKING:
     from client.partition import TopicPartition
@@ -43,18 +48,21 @@ Code = ErrorCode | UnknownErrorCode
 class KafkaError(Exception):
     """Base of all; see the module for the tree.
 
-    Attributes: `retriable`, `code` (the error code in the answer, where there was one), and the address: `topic`,
+    Attributes: `retriable`, `code` (the error code in the answer, where there was one) with the `reaction` to it,
+    `sent` (the broker may have carried the request out: it was written, and no answer came), and the address: `topic`,
     `partition`, `group`, `transactional_id`, `broker` (as "host:port" or "id (host:port)"), and `resource` for what is
     none of these ("user alice", "broker 1's configuration" …).
     """
 
     retriable: bool = False
+    sent: bool = False
 
     def __init__(
         self,
         message: str,
         *,
         code: Code | None = None,
+        reaction: Reaction | None = None,
         retriable: bool | None = None,
         topic: str | None = None,
         partition: int | None = None,
@@ -66,6 +74,7 @@ class KafkaError(Exception):
         super().__init__(message)
         self.message = message
         self.code = code
+        self.reaction = by_code(code) if reaction is None and code is not None else reaction
         self.topic = topic
         self.partition = partition
         self.group = group
@@ -131,6 +140,18 @@ class RequestTimedOut(KafkaError):
 
 class ProtocolFault(KafkaError):
     """The peer sent bytes that are no answer to what was asked. The connection they came over is closed."""
+
+
+class OutcomeUnknown(KafkaError):
+    """The connection was lost after the request was written, and sending it again might do it twice.
+
+    Whether it was done is to be found out by asking, for example whether the topic is there. The error before it is
+    its cause.
+    """
+
+
+class RequestTooLarge(KafkaError):
+    """The request is larger than a broker takes. It was not sent."""
 
 
 class UnsupportedVersion(KafkaError):
@@ -248,7 +269,10 @@ _CLASSES: dict[int, type[KafkaError]] = {
 
 
 def error_from_code(code: int, what: str, *, detail: str | None = None, **address: Any) -> KafkaError:
-    """The error for an answer's non-zero code. `what`: what was being done; `detail`: the broker's own words."""
+    """The error for an answer's non-zero code, retriable as the table of reactions says.
+
+    `what`: the API's name, or other words for what was being done; `detail`: the broker's own words.
+    """
     known = ErrorCode.of(code)
     cls = _CLASSES.get(int(code), BrokerError)
     words = detail or known.message
@@ -258,9 +282,10 @@ def error_from_code(code: int, what: str, *, detail: str | None = None, **addres
     if lacking is not None:
         words += f"; lacking: {lacking} ({lacking.remedy})"
         address["lacking"] = lacking
-    error = cls(f"{what}: {known.name} ({int(code)}): {words}", code=known, retriable=known.retriable, **address)
-    if isinstance(error, BrokerUnavailable):
-        error.retriable = True  # 129 is not retriable by its code, but starting over from the list answers it
+    kind = reaction_to(what, known)
+    error = cls(
+        f"{what}: {known.name} ({int(code)}): {words}", code=known, reaction=kind, retriable=kind.again, **address
+    )
     if isinstance(error, TransactionError):
         error.abortable = code == ErrorCode.TRANSACTION_ABORTABLE
     return error

@@ -33,6 +33,7 @@ from client.protocol.messages import (
     OffsetForLeaderEpochResponse,
 )
 from client.protocol.versions import can_require_stable
+from client.reactions import reaction
 from client.retry import Deadline
 
 IsolationLevel = Literal["read_committed", "read_uncommitted"]
@@ -224,17 +225,19 @@ def raise_commit_failed(
         return
     words = ", ".join(f"{tp}: {code.name}" for tp, code in failed.items())
     place, decisive = next(
-        ((tp, code) for tp, code in failed.items() if not code.retriable), next(iter(failed.items()))
+        ((tp, code) for tp, code in failed.items() if not reaction(what, code).again), next(iter(failed.items()))
     )
     lacking = permission_lacking(decisive, what, topic=place.topic, group=group, transactional_id=transactional_id)
     if lacking is not None:
         words += f"; lacking: {lacking} ({lacking.remedy})"
+    kind = reaction(what, decisive)
     raise OffsetCommitFailed(
         f"{what} refused for {len(failed)} partitions: {words}",
         partitions=failed,
         lacking=lacking,
         code=decisive,
-        retriable=decisive.retriable,
+        retriable=kind.again,
+        reaction=kind,
         group=group,
     )
 
