@@ -107,9 +107,14 @@ class Fault(IntEnum):
     DECOMPRESS = 24
     TOO_LARGE = 25
 
+    @property
+    def reason(self) -> str:
+        """In words."""
+        return _REASONS[self]
+
     def error(self, address: BatchAddress, *, offset: int | None = None, detail: str = "") -> RecordFormatError:
         """The typed error for this fault at `address`."""
-        reason = _REASONS[self] + (f": {detail}" if detail else "")
+        reason = self.reason + (f": {detail}" if detail else "")
         return _KINDS.get(self, CorruptRecordBatch)(address, reason, offset=offset)
 
 

@@ -130,7 +130,7 @@ class FastEngine:
         planned[P_EDGE] = self.next_offset
         at, n, fault = 0, FRAMES, 0
         while n == FRAMES and not fault and self.next_offset < options.end:
-            n, at, fault = scan(data, at, self._table)
+            n, at, fault = scan(data, at, data.size, self._table)
             self._packed_markers(view, n)
             kept = plan(self._table, n, options.end, options.check_crcs, pending, opened, self._closed, planned)
             for producer, offset in self._closed[: planned[P_CLOSED]].tolist():

@@ -81,6 +81,9 @@ INNER_TRUNCATED = int(Fault.INNER_TRUNCATED)
 INNER_MAGIC = int(Fault.INNER_MAGIC)
 INNER_EMPTY = int(Fault.INNER_EMPTY)
 
+#: Frames up to this size, markers among them, are looked at whole even where headers alone are wanted.
+SMALL = 1024
+
 # what plan carries from one part of a record set to the next
 P_EDGE, P_ENTRY, P_OPEN, P_CLOSED, PLAN_SIZE = range(5)
 
@@ -154,9 +157,11 @@ def control_type(data: Any, at: Any, end: Any) -> Any:
 
 
 @compiled
-def scan(data: Any, at: Any, table: Any) -> Any:
+def scan(data: Any, at: Any, whole: Any, table: Any) -> Any:
     """Reads frame headers from data[at:] into the table: (rows, position after them, fault of the frame there or 0).
 
+    `whole` is the record set's size. Where `data` is only its beginning, a frame counts whose end is not behind `whole`
+    and whose first SMALL bytes are in `data`; a control batch has to be in there whole.
     Fewer rows than the table has, and no fault: nothing complete is left.
     """
     end = data.size
@@ -166,7 +171,7 @@ def scan(data: Any, at: Any, table: Any) -> Any:
         length = be32(data, at + LENGTH_AT)
         if length < MIN_MESSAGE:
             return n, at, TOO_SMALL
-        if length > end - at - FRAME_OVERHEAD:
+        if length > whole - at - FRAME_OVERHEAD or min(FRAME_OVERHEAD + length, SMALL) > end - at:
             break
         magic = data[at + MAGIC_AT]
         if magic > 2:
@@ -188,6 +193,8 @@ def scan(data: Any, at: Any, table: Any) -> Any:
             attributes = be16(data, at + ATTRIBUTES_AT)
             if attributes & CODEC_MASK > MAX_CODEC:
                 return n, at, UNKNOWN_CODEC
+            if attributes & CONTROL_BIT and length > end - at - FRAME_OVERHEAD:
+                break
             delta = be32(data, at + LAST_OFFSET_DELTA_AT)
             count = be32(data, at + RECORD_COUNT_AT)
             if delta < 0 or count < 0 or count > delta + 1 or base > MAX_OFFSET - delta:

@@ -1,0 +1,87 @@
+"""Which transactions were aborted, told by their markers: what a broker adds to a Fetch answer, found from files alone.
+
+    headers ──► transactional batch: its producer's transaction is open from there on
+            ──► COMMIT or ABORT marker of that producer: closed, and its fate known
+
+Headers are followed from the first batch that is read, ahead of it as far as the transactions in it need: a batch's
+records can be handed out when the marker behind them was seen. What a `.txnindex` says is not used: it has no checksum.
+
+Markers may lie outside of what the reader decodes and checks, so the checksum of every small batch is compared here: a
+flipped bit could else turn a marker into another one, or into data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from segment_reader.batch import ABORT_MARKER, COMMIT_MARKER, CONTROL_BIT, TRANSACTIONAL_BIT, frames
+from segment_reader.errors import Fault
+from segment_reader.log.errors import LogDamaged, UndecidedTransaction
+from segment_reader.log.headers import Piece
+from segment_reader.log.kernels import first_wrong
+from segment_reader.reference import control_type
+from segment_reader.scan import SMALL
+from segment_reader.table import ATTRIBUTES, BASE, LAST, MAGIC, MARKER, PACKED_MARKER, POSITION, PRODUCER, as_bytes
+
+_MAX_CONTROL_BYTES: Final = 1 << 20
+
+
+class Fates:
+    """Follows headers. `walk` gives pieces in the log's order, each with the path of its file."""
+
+    def __init__(self, walk: Iterator[tuple[str, Piece]]) -> None:
+        self.headers_read = 0
+        self._walk = walk
+        self._path = ""
+        self._seen = -1  # the last offset of the last frame that was looked at
+        self._open: dict[int, int] = {}
+        self._aborted: list[tuple[int, int, int]] = []  # producer id, first offset, marker's offset
+
+    def aborted(self, first: int, last: int) -> list[tuple[int, int]]:
+        """(producer id, first offset) of each aborted transaction with batches within offsets [first, last].
+
+        Reads ahead until every transaction that began at or below `last` has its marker. Calls have to ascend.
+        Raises UndecidedTransaction where the log ends before that, LogDamaged.
+        """
+        while self._seen < last or any(began <= last for began in self._open.values()):
+            following = next(self._walk, None)
+            if following is None:
+                break
+            self._look_at(*following)
+        for producer, began in self._open.items():
+            if began <= last:
+                raise UndecidedTransaction(self._path, producer, began)
+        self._aborted = [entry for entry in self._aborted if entry[2] >= first]
+        return [(producer, began) for producer, began, _ in self._aborted if began <= last]
+
+    def _look_at(self, path: str, piece: Piece) -> None:
+        table = piece.table
+        self.headers_read += len(table)
+        self._path, self._seen = path, int(table[-1, LAST])
+        wrong = first_wrong(as_bytes(piece.data), piece.start, table, SMALL)
+        if wrong >= 0:
+            raise LogDamaged(path, int(table[wrong, POSITION]), Fault.CRC.reason)
+        chosen = (table[:, MAGIC] == 2) & (table[:, PRODUCER] >= 0) & (table[:, ATTRIBUTES] & TRANSACTIONAL_BIT != 0)
+        for row in np.flatnonzero(chosen).tolist():
+            producer, base = int(table[row, PRODUCER]), int(table[row, BASE])
+            if not table[row, ATTRIBUTES] & CONTROL_BIT:
+                self._open.setdefault(producer, base)
+                continue
+            marker = self._marker(path, piece, row)
+            if marker not in (ABORT_MARKER, COMMIT_MARKER):
+                continue  # emptied by compaction: its transaction's data went before it
+            began = self._open.pop(producer, None)
+            if began is not None and marker == ABORT_MARKER:
+                self._aborted.append((producer, began, base))
+
+    def _marker(self, path: str, piece: Piece, row: int) -> int | None:
+        marker = int(piece.table[row, MARKER])
+        if marker != PACKED_MARKER:
+            return marker
+        data = piece.frame(row)
+        if data is None:
+            raise LogDamaged(path, int(piece.table[row, POSITION]), "a control batch of impossible size")
+        return control_type(data, next(frames(data)), _MAX_CONTROL_BYTES)

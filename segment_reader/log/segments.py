@@ -1,0 +1,168 @@
+"""Which files make up a partition's log, and what a broker would believe of it.
+
+A folder may hold more than the log: segments that were replaced (`.deleted`), half a result of the cleaner
+(`.cleaned`) or a whole one that was about to take its place (`.swap`) when the broker stopped. What counts follows from
+how a broker would start from such a folder (KAFKA-6264 among others):
+
+    .deleted, .cleaned     never count
+    .swap                  counts, unless a .cleaned file begins at or below it: then the cleaner's work was not whole,
+                           and the segments that it was made of are still there
+    a plain segment        counts, unless it begins within what the .swap segments cover
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import UUID
+
+from segment_reader.log.checkpoints import (
+    LEADER_EPOCHS,
+    PARTITION_METADATA,
+    LeaderEpoch,
+    leader_epochs,
+    topic_id,
+)
+from segment_reader.log.errors import CorruptCheckpoint
+from segment_reader.log.headers import pieces
+from segment_reader.log.names import Kind, PartitionFolder, SegmentFile, partition_folder, segment_file
+from segment_reader.log.storage import Entry, Storage
+from segment_reader.table import LAST
+
+_ALL: Final = 1 << 63
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One segment: its .log (`size` in bytes when it was listed) and the paths of its other files."""
+
+    base_offset: int
+    path: str
+    size: int
+    others: Mapping[Kind, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLog:
+    """One replica of a partition, as its folder has it. Segments ascend; `topic_id` and `leader_epochs` may be missing.
+
+    `snapshots` has (offset, path) of every .snapshot: brokers write one also at the log's end, where no segment begins.
+    `notes` tells, for people, about files that could not be read and were done without.
+    """
+
+    topic: str
+    partition: int
+    folder: str
+    segments: tuple[Segment, ...]
+    snapshots: tuple[tuple[int, str], ...] = ()
+    topic_id: UUID | None = None
+    leader_epochs: tuple[LeaderEpoch, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition} ({self.folder})"
+
+    @property
+    def size(self) -> int:
+        """Bytes of all its .log files."""
+        return sum(segment.size for segment in self.segments)
+
+    def segment_after(self, segment: Segment) -> Segment | None:
+        """The next one; None behind the last."""
+        number = self.segment_at(segment.base_offset) + 1
+        return self.segments[number] if number < len(self.segments) else None
+
+    def segment_at(self, offset: int) -> int:
+        """The place in `segments` of the one in which `offset` stands, or would; 0 where it is below all."""
+        return max(0, bisect_right(self.segments, offset, key=lambda segment: segment.base_offset) - 1)
+
+
+def partition_folders(storage: Storage, log_dir: str) -> dict[str, PartitionFolder]:
+    """The partitions' folders directly in one folder of `log.dirs`, by path; deleted, future and stray ones too."""
+    folders = {}
+    for entry in storage.list(log_dir):
+        found = partition_folder(entry.name) if entry.is_folder else None
+        if found is not None:
+            folders[f"{log_dir}/{entry.name}"] = found
+    return folders
+
+
+def open_log(storage: Storage, folder: str, topic: str, partition: int) -> PartitionLog:
+    """Lists one partition's folder. Raises SegmentGone where there is no such folder."""
+    entries = [entry for entry in storage.list(folder) if not entry.is_folder]
+    notes: list[str] = []
+    identity = epochs = None
+    names = {entry.name for entry in entries}
+    if PARTITION_METADATA in names:
+        path = f"{folder}/{PARTITION_METADATA}"
+        try:
+            identity = topic_id(storage.read_all(path), path)
+        except CorruptCheckpoint as error:
+            notes.append(str(error))
+    if LEADER_EPOCHS in names:
+        path = f"{folder}/{LEADER_EPOCHS}"
+        try:
+            epochs = leader_epochs(storage.read_all(path), path)
+        except CorruptCheckpoint as error:
+            notes.append(str(error))
+    files = [(found, entry) for entry in entries if (found := segment_file(entry.name)) is not None]
+    return PartitionLog(
+        topic,
+        partition,
+        folder,
+        _segments(storage, folder, files),
+        tuple(
+            (file.base_offset, f"{folder}/{entry.name}")
+            for file, entry in files
+            if file.kind == "snapshot" and file.condition == "current"
+        ),
+        identity,
+        tuple(epochs or ()),
+        tuple(notes),
+    )
+
+
+def _segments(storage: Storage, folder: str, files: list[tuple[SegmentFile, Entry]]) -> tuple[Segment, ...]:
+    unfinished = min((file.base_offset for file, _ in files if file.condition == "cleaned"), default=_ALL)
+    swapped = [pair for pair in files if pair[0].condition == "swap" and pair[0].base_offset < unfinished]
+    covered = _covered(storage, folder, swapped)
+    current = [
+        pair for pair in files if pair[0].condition == "current" and not covered[0] <= pair[0].base_offset < covered[1]
+    ]
+    whole = _grouped(folder, [*current, *swapped])
+    return tuple(whole[base] for base in sorted(whole))
+
+
+def _covered(storage: Storage, folder: str, swapped: list[tuple[SegmentFile, Entry]]) -> tuple[int, int]:
+    """The offsets [first, end) that .swap segments stand for, with whatever lies between them."""
+    logs = [file for file, _ in swapped if file.kind == "log"]
+    if not logs:
+        return _ALL, _ALL
+    ends = [_end_of(storage, f"{folder}/{file}", file.base_offset) for file in logs]
+    return min(file.base_offset for file in logs), max(ends)
+
+
+def _end_of(storage: Storage, path: str, base_offset: int) -> int:
+    end = base_offset
+    with closing(storage.open(path)) as file:
+        for piece in pieces(file):
+            end = int(piece.table[-1, LAST]) + 1
+    return end
+
+
+def _grouped(folder: str, files: list[tuple[SegmentFile, Entry]]) -> dict[int, Segment]:
+    """Segments by base offset: of those whose .log is there, with their other files."""
+    others: dict[int, dict[Kind, str]] = {}
+    for file, entry in files:
+        if file.kind != "log":
+            others.setdefault(file.base_offset, {})[file.kind] = f"{folder}/{entry.name}"
+    return {
+        file.base_offset: Segment(
+            file.base_offset, f"{folder}/{entry.name}", entry.size, others.get(file.base_offset, {})
+        )
+        for file, entry in files
+        if file.kind == "log"
+    }

@@ -1,0 +1,76 @@
+"""Which files of a folder count: as a broker would start from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from segment_reader.encode import Record, encode_batch
+from segment_reader.log.errors import SegmentGone
+from segment_reader.log.segments import PartitionLog, open_log
+from segment_reader.log.storage import LocalStorage
+
+STORAGE = LocalStorage()
+
+
+def write(folder: Path, name: str, first: int, last: int) -> None:
+    """A segment file with one record an offset."""
+    batches = [encode_batch([Record(value=b"v")], base_offset=offset) for offset in range(first, last + 1)]
+    (folder / name).write_bytes(b"".join(batches))
+
+
+def opened(folder: Path) -> PartitionLog:
+    return open_log(STORAGE, str(folder), "orders", 0)
+
+
+def names(folder: Path) -> list[str]:
+    return [Path(segment.path).name for segment in opened(folder).segments]
+
+
+def test_segments_ascend_with_their_other_files(tmp_path: Path) -> None:
+    write(tmp_path, f"{100:020d}.log", 100, 101)
+    write(tmp_path, f"{0:020d}.log", 0, 99)
+    for name in (f"{0:020d}.index", f"{0:020d}.txnindex", f"{100:020d}.snapshot", f"{50:020d}.timeindex", "note.txt"):
+        (tmp_path / name).touch()
+    log = opened(tmp_path)
+    assert [segment.base_offset for segment in log.segments] == [0, 100]
+    assert sorted(log.segments[0].others) == ["index", "txnindex"]
+    assert [offset for offset, _ in log.snapshots] == [100]
+    assert [log.segment_at(offset) for offset in (0, 99, 100, 5000)] == [0, 0, 1, 1]
+
+
+def test_deleted_and_half_cleaned_files_do_not_count(tmp_path: Path) -> None:
+    write(tmp_path, f"{0:020d}.log.deleted", 0, 9)
+    write(tmp_path, f"{0:020d}.log.cleaned", 0, 9)
+    write(tmp_path, f"{10:020d}.log", 10, 19)
+    assert names(tmp_path) == [f"{10:020d}.log"]
+
+
+def test_a_swap_segment_takes_the_place_of_what_it_was_made_of(tmp_path: Path) -> None:
+    write(tmp_path, f"{0:020d}.log", 0, 9)
+    write(tmp_path, f"{10:020d}.log", 10, 19)
+    write(tmp_path, f"{20:020d}.log", 20, 29)
+    write(tmp_path, f"{0:020d}.log.swap", 0, 19)
+    assert names(tmp_path) == [f"{0:020d}.log.swap", f"{20:020d}.log"]
+
+
+def test_a_swap_segment_above_a_half_cleaned_one_is_of_unfinished_work(tmp_path: Path) -> None:
+    write(tmp_path, f"{0:020d}.log", 0, 19)
+    write(tmp_path, f"{0:020d}.log.cleaned", 0, 9)
+    write(tmp_path, f"{10:020d}.log.swap", 10, 19)
+    assert names(tmp_path) == [f"{0:020d}.log"]
+
+
+def test_a_damaged_small_file_is_noted_and_done_without(tmp_path: Path) -> None:
+    write(tmp_path, f"{0:020d}.log", 0, 1)
+    (tmp_path / "partition.metadata").write_text("version: 7\n")
+    (tmp_path / "leader-epoch-checkpoint").write_text("0\n3\n")
+    log = opened(tmp_path)
+    assert (log.topic_id, log.leader_epochs, len(log.notes)) == (None, (), 2)
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SegmentGone, match="no such folder") as told:
+        opened(tmp_path / "gone-0")
+    assert told.value.retriable
