@@ -1,7 +1,7 @@
 """One connection to one broker: a transport, the sans-IO connection, and the versions that hold for them.
 
-What a broker offers is asked once per connection and believed for that connection alone: after a reconnect the process
-behind the address may be another release (a rolling upgrade, or a downgrade).
+What a broker offers is asked once per connection and believed for that connection alone (`client.negotiation`), and no
+version that it did not offer is ever sent.
 
 Requests are pipelined: `send` returns at once, `receive` gives the answer of the oldest request. After any error in
 between the connection is closed, since an answer that comes late would be taken for another's.
@@ -16,11 +16,8 @@ never came.
 
 from __future__ import annotations
 
-import importlib.metadata
-import re
 import time
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final, TypeVar, cast
 
 from client.config import ClientConfig
@@ -28,14 +25,12 @@ from client.connection import MAX_FRAME, Connection
 from client.errors import (
     BrokerUnavailable,
     KafkaError,
-    ProtocolFault,
     RequestTimedOut,
     UnsupportedVersion,
-    error_from_code,
 )
-from client.protocol import ErrorCode, UnsupportedVersionError
+from client.negotiation import SilentBrokers, Versions, assumed_versions, may_be_too_old, negotiate_versions
+from client.protocol import UnsupportedVersionError
 from client.protocol.api import API_BY_KEY, is_answered
-from client.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
 from client.protocol.schema import Request, Response
 from client.protocol.versions import negotiate
 from client.retry import Deadline
@@ -44,8 +39,6 @@ from client.trace import Tap
 from client.transport import Transport
 
 R = TypeVar("R", bound=Response)
-
-DISTRIBUTION: Final = "kafka-segment-etl"
 
 #: From this size on a request is named as a possible reason when the broker closes the connection.
 LARGE_REQUEST: Final = 64 * 1024
@@ -64,14 +57,6 @@ class Endpoint:
         return address if self.node_id is None else f"{self.node_id} ({address})"
 
 
-@dataclass(frozen=True, slots=True)
-class Versions:
-    """What one connection's broker offers: versions by API key, and the cluster's finalized features by name."""
-
-    ranges: dict[int, tuple[int, int]]
-    finalized_features: dict[str, int]
-
-
 class BrokerConnection:
     """A connection on which the versions are negotiated. Made by `open`."""
 
@@ -82,12 +67,14 @@ class BrokerConnection:
         transport: Transport,
         connection: Connection,
         throttle: Throttle | None = None,
+        silent: SilentBrokers | None = None,
     ) -> None:
         self.endpoint = endpoint
         self.label = str(endpoint)
         self.versions = Versions({}, {})
         self.closed = False
         self.throttle = throttle or Throttle()
+        self._silent = SilentBrokers() if silent is None else silent
         self._config = config
         self._transport = transport
         self._connection = connection
@@ -103,11 +90,37 @@ class BrokerConnection:
         deadline: Deadline,
         max_frame: int = MAX_FRAME,
         throttle: Throttle | None = None,
+        silent: SilentBrokers | None = None,
     ) -> BrokerConnection:
         """Connect and ask for the broker's versions. Raises BrokerUnavailable, RequestTimedOut, ProtocolFault.
 
-        `throttle`: shared by all connections to this broker; of its own if None.
+        `throttle`: shared by all connections to this broker; of its own if None. `silent`: brokers known not to answer
+        when asked for their versions; with `broker.version.fallback` they are not asked again, and learnt here.
         """
+        connection = cls._connect(endpoint, config, deadline, throttle, silent)
+        try:
+            if not connection._negotiate(deadline):
+                connection.close()
+                connection = cls._connect(endpoint, config, deadline, throttle, connection._silent)
+                connection._assume_versions()
+                connection._silent.add(endpoint.host, endpoint.port)
+        except BaseException as error:
+            if isinstance(error, KafkaError):
+                error.sent = False  # what the caller wants to send was not sent
+            connection.close()
+            raise
+        connection._connection.max_frame = max_frame
+        return connection
+
+    @classmethod
+    def _connect(
+        cls,
+        endpoint: Endpoint,
+        config: ClientConfig,
+        deadline: Deadline,
+        throttle: Throttle | None,
+        silent: SilentBrokers | None,
+    ) -> BrokerConnection:
         label = str(endpoint)
         transport = Transport.connect(
             endpoint.host,
@@ -119,14 +132,28 @@ class BrokerConnection:
             send_buffer=config.send_buffer_bytes,
         )
         # The small cap holds until the peer has shown that it speaks Kafka.
-        connection = cls(endpoint, config, transport, Connection(config.client_id, broker=label), throttle)
+        return cls(endpoint, config, transport, Connection(config.client_id, broker=label), throttle, silent)
+
+    def _negotiate(self, deadline: Deadline) -> bool:
+        """Learn the broker's versions; False if it seems to be one that cannot be asked (this connection is spent)."""
+        if self._config.broker_version_fallback is None:
+            self.versions = negotiate_versions(self, deadline)
+            return True
+        if self._silent.has(self.endpoint.host, self.endpoint.port):
+            self._assume_versions()
+            return True
         try:
-            connection._negotiate(deadline)
-        except BaseException:
-            connection.close()
-            raise
-        connection._connection.max_frame = max_frame
-        return connection
+            wait = deadline.within(self._config.api_version_request_timeout_ms / 1000)
+            self.versions = negotiate_versions(self, wait)
+        except KafkaError as error:
+            if not may_be_too_old(error):
+                raise
+            return False
+        return True
+
+    def _assume_versions(self) -> None:
+        assert self._config.broker_version_fallback is not None
+        self.versions = assumed_versions(self._config.broker_version_fallback)
 
     def __enter__(self) -> BrokerConnection:
         return self
@@ -194,15 +221,19 @@ class BrokerConnection:
     def send(self, request: Request[Any], version: int, *, deadline: Deadline) -> None:
         """Send without waiting for the answer, but for as long as the broker has muted us.
 
-        A Produce with acks=0 has no answer, and none is to be received.
+        A Produce with acks=0 has no answer, and none is to be received. Raises UnsupportedVersion for a version that
+        the broker did not offer.
         """
         self._require_open()
+        api = API_BY_KEY[request.KEY]
+        if not self.versions.has(api.key, version):
+            raise UnsupportedVersion(f"{api.name} v{version} is not what this broker speaks", broker=self.label)
         self._wait_until_unmuted(deadline)
-        data = self._connection.request(API_BY_KEY[request.KEY], version, request)
+        data = self._connection.request(api, version, request)
         try:
             self._transport.send(data, deadline)
         except BaseException as error:
-            _tell_size(error, f"{API_BY_KEY[request.KEY].name} v{version} ({len(data)} bytes)", len(data))
+            _tell_size(error, f"{api.name} v{version} ({len(data)} bytes)", len(data))
             self._tap.failed(self.label, error)
             self.close()
             raise
@@ -223,6 +254,8 @@ class BrokerConnection:
             if connection.oldest is not None:
                 _tell_size(error, str(connection.oldest), connection.oldest.size)
             self._tap.failed(self.label, error)
+            if self.versions.assumed:
+                self._silent.discard(self.endpoint.host, self.endpoint.port)
             self.close()
             raise
         self._last_used = time.monotonic()
@@ -254,29 +287,6 @@ class BrokerConnection:
         if self.closed:
             raise BrokerUnavailable("the connection is closed", broker=self.label)
 
-    def _negotiate(self, deadline: Deadline) -> None:
-        api = API_BY_KEY[ApiVersionsRequest.KEY]
-        version = api.versions[1]
-        response = self._ask_versions(version, deadline)
-        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
-            # KIP-511: the answer is in version 0 and names what the broker does speak; brokers before 2.4 name nothing.
-            offered = {entry.api_key: entry.max_version for entry in response.api_keys}.get(api.key, 0)
-            response = self._ask_versions(min(version - 1, max(offered, 0)), deadline)
-        if response.error_code:
-            raise error_from_code(response.error_code, "ApiVersions", broker=self.label)
-        if not response.api_keys:
-            raise ProtocolFault("ApiVersions answer names no API", broker=self.label)
-        features = response.finalized_features if response.finalized_features_epoch >= 0 else []
-        self.versions = Versions(
-            ranges={entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys},
-            finalized_features={feature.name: feature.max_version_level for feature in features},
-        )
-
-    def _ask_versions(self, version: int, deadline: Deadline) -> ApiVersionsResponse:
-        # The software's name and version exist from version 3 on and are ignorable below.
-        request = ApiVersionsRequest(client_software_name=DISTRIBUTION, client_software_version=_own_version())
-        return self.call(request, version, deadline=deadline)
-
 
 def _tell_size(error: BaseException, request: str, size: int) -> None:
     """Say what was under way when the connection broke; a large request may itself have been the reason."""
@@ -288,12 +298,3 @@ def _tell_size(error: BaseException, request: str, size: int) -> None:
             "; a broker closes the connection without a word when a request is above its socket.request.max.bytes: "
             "send less at once, or raise it there"
         )
-
-
-@cache
-def _own_version() -> str:
-    try:
-        # A broker refuses anything but letters, digits, dots and dashes here (KIP-511).
-        return re.sub(r"[^A-Za-z0-9.-]", "-", importlib.metadata.version(DISTRIBUTION))
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"

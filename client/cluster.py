@@ -42,6 +42,7 @@ from client.metadata import (
     metadata_request,
     read_metadata,
 )
+from client.negotiation import SilentBrokers
 from client.partition import TopicPartition
 from client.protocol import ErrorCode
 from client.protocol.messages import FindCoordinatorRequest, MetadataRequest
@@ -71,6 +72,7 @@ class Cluster:
         self._connections: dict[tuple[int, str], BrokerConnection] = {}
         self._own: weakref.WeakSet[BrokerConnection] = weakref.WeakSet()
         self._coordinators: dict[CoordinatorKey, Broker] = {}
+        self._silent = SilentBrokers()
         self._throttles: defaultdict[int, Throttle] = defaultdict(Throttle)
 
     def __enter__(self) -> Cluster:
@@ -258,7 +260,11 @@ class Cluster:
                 return known
             known.close()
         opened = BrokerConnection.open(
-            broker.endpoint, self.config, deadline=deadline, throttle=self._throttles[broker.node_id]
+            broker.endpoint,
+            self.config,
+            deadline=deadline,
+            throttle=self._throttles[broker.node_id],
+            silent=self._silent,
         )
         self._connections[key] = opened
         return opened
@@ -267,7 +273,12 @@ class Cluster:
         """A connection that the caller alone uses and closes (closing the cluster closes it too)."""
         throttle = self._throttles[broker.node_id]
         opened = BrokerConnection.open(
-            broker.endpoint, self.config, deadline=deadline, max_frame=max_frame, throttle=throttle
+            broker.endpoint,
+            self.config,
+            deadline=deadline,
+            max_frame=max_frame,
+            throttle=throttle,
+            silent=self._silent,
         )
         self._own.add(opened)
         return opened
@@ -313,7 +324,7 @@ class Cluster:
             return
         for host, port in random.sample(self.config.bootstrap_servers, len(self.config.bootstrap_servers)):
             try:
-                yield BrokerConnection.open(Endpoint(host, port), self.config, deadline=deadline)
+                yield BrokerConnection.open(Endpoint(host, port), self.config, deadline=deadline, silent=self._silent)
             except _NEXT_BROKER as error:
                 failures.append(error)
 

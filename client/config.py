@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from client.errors import ConfigError, ConfigFault
+from client.negotiation import parse_fallback
 from client.retry import RetryPolicy
 
 INT32_MAX = 2**31 - 1
@@ -40,6 +41,8 @@ class ClientConfig:
     max_partition_fetch_bytes: int = 8 * 1024 * 1024
     fetch_max_wait_ms: int = 500
     transaction_timeout_ms: int = 60_000
+    broker_version_fallback: str | None = None  # a release before 0.10, for brokers that do not tell what they speak
+    api_version_request_timeout_ms: int = 5_000  # with a fallback: how long to wait for a broker to tell
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], *, client_id: str) -> ClientConfig:
@@ -163,6 +166,11 @@ _PROPERTIES: dict[str, _Property] = {
     "max.partition.fetch.bytes": _Property("max_partition_fetch_bytes", _integer(1), _BYTES),
     "fetch.max.wait.ms": _Property("fetch_max_wait_ms", _integer(0), _MILLISECONDS),
     "transaction.timeout.ms": _Property("transaction_timeout_ms", _integer(1), _MILLISECONDS),
+    # These two are librdkafka's: the Java clients speak to no broker that does not tell its versions.
+    "broker.version.fallback": _Property(
+        "broker_version_fallback", parse_fallback, "give the release of the oldest broker, such as 0.9.0"
+    ),
+    "api.version.request.timeout.ms": _Property("api_version_request_timeout_ms", _integer(1), _MILLISECONDS),
 }
 
 # Properties of the Java clients that have nothing to act on here, so that their owner hears why they are refused.
