@@ -12,7 +12,7 @@ flipped bit could else turn a marker into another one, or into data.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import numpy as np
@@ -29,37 +29,54 @@ from segment_reader.table import ATTRIBUTES, BASE, LAST, MAGIC, MARKER, PACKED_M
 _MAX_CONTROL_BYTES: Final = 1 << 20
 
 
-class Fates:
-    """Follows headers. `walk` gives pieces in the log's order, each with the path of its file."""
+Walk = Iterator[tuple[str, Piece]]
 
-    def __init__(self, walk: Iterator[tuple[str, Piece]]) -> None:
-        self.headers_read = 0
-        self._walk = walk
+
+class Fates:
+    """Follows headers in the log's order; all of them have to be shown, by `look_at` or in reading ahead."""
+
+    def __init__(self) -> None:
+        #: Frames whose headers were read ahead of what was shown.
+        self.read_ahead = 0
         self._path = ""
         self._seen = -1  # the last offset of the last frame that was looked at
         self._open: dict[int, int] = {}
         self._aborted: list[tuple[int, int, int]] = []  # producer id, first offset, marker's offset
+        self._ahead: tuple[int, Walk] = (-1, iter(()))  # the last offset that it has given, and how it goes on
 
-    def aborted(self, first: int, last: int) -> list[tuple[int, int]]:
+    def look_at(self, path: str, piece: Piece) -> None:
+        """Shows frames that are in memory. Those that were read ahead already are passed over. Raises LogDamaged."""
+        if self._seen >= 0:
+            fresh = piece.table[piece.table[:, BASE] > self._seen]
+            piece = Piece(fresh, piece.data, piece.start, piece.end)
+        if len(piece.table):
+            self._follow(path, piece)
+
+    def aborted(self, first: int, last: int, ahead: Callable[[], Walk]) -> list[tuple[int, int]]:
         """(producer id, first offset) of each aborted transaction with batches within offsets [first, last].
 
-        Reads ahead until every transaction that began at or below `last` has its marker. Calls have to ascend.
+        Goes on until every transaction that began at or below `last` has its marker: `ahead` gives the pieces behind
+        what was shown last, each with its file's path. Calls have to ascend.
         Raises UndecidedTransaction where the log ends before that, LogDamaged.
         """
-        while self._seen < last or any(began <= last for began in self._open.values()):
-            following = next(self._walk, None)
+        while any(began <= last for began in self._open.values()):
+            given, walk = self._ahead
+            if given != self._seen:
+                walk = ahead()
+            following = next(walk, None)
             if following is None:
                 break
-            self._look_at(*following)
+            self.read_ahead += len(following[1].table)
+            self._follow(*following)
+            self._ahead = self._seen, walk
         for producer, began in self._open.items():
             if began <= last:
                 raise UndecidedTransaction(self._path, producer, began)
         self._aborted = [entry for entry in self._aborted if entry[2] >= first]
         return [(producer, began) for producer, began, _ in self._aborted if began <= last]
 
-    def _look_at(self, path: str, piece: Piece) -> None:
+    def _follow(self, path: str, piece: Piece) -> None:
         table = piece.table
-        self.headers_read += len(table)
         self._path, self._seen = path, int(table[-1, LAST])
         wrong = first_wrong(as_bytes(piece.data), piece.start, table, SMALL)
         if wrong >= 0:

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from segment_reader.batch import FRAME_OVERHEAD
+from segment_reader.batch import FRAME_OVERHEAD, FrameFault
 from segment_reader.errors import Fault
 from segment_reader.log.errors import LogDamaged
 from segment_reader.log.storage import OpenFile
@@ -52,26 +52,44 @@ def pieces(file: OpenFile, position: int = 0, *, piece_bytes: int = PIECE_BYTES)
 
     Raises LogDamaged at a header that is impossible.
     """
-    table: Table = np.zeros((_ROWS, WIDTH), np.int64)
     size = max(piece_bytes, _LEAST_PIECE_BYTES)
     while file.size - position >= FRAME_OVERHEAD:
-        data = file.read(position, size)
-        array = as_bytes(data)
-        at = rows = 0
-        while True:
-            rows, after, fault = scan(array, at, file.size - position, table)
-            found = table[:rows]
-            found[:, POSITION] += position
-            if rows:
-                yield Piece(found, data, position, position + after)
-            at = after
-            if rows < _ROWS or at >= len(data):
-                break
-        position += at
-        if fault and not only_zeros(file, position):
-            raise LogDamaged(file.path, position, Fault(fault).reason)
-        if fault or at == 0:
+        end = position
+        try:
+            for piece in _scanned(file.read(position, size), position, file.size):
+                yield piece
+                end = piece.end
+        except FrameFault as error:
+            if only_zeros(file, error.position):
+                return
+            raise LogDamaged(file.path, error.position, error.fault.reason) from None
+        if end == position:
             return
+        position = end
+
+
+def pieces_of(path: str, data: memoryview, position: int) -> Iterator[Piece]:
+    """The same for whole frames that are in memory: `data` stands at `position` of the file."""
+    try:
+        yield from _scanned(data, position, position + len(data))
+    except FrameFault as error:
+        raise LogDamaged(path, error.position, error.fault.reason) from None
+
+
+def _scanned(data: memoryview, position: int, end: int) -> Iterator[Piece]:
+    """Pieces of `data`, the beginning of a file's bytes from `position` to `end`. Raises FrameFault."""
+    table: Table = np.empty((_ROWS, WIDTH), np.int64)
+    array = as_bytes(data)
+    at, rows = 0, _ROWS
+    while rows == _ROWS and at < len(data):
+        rows, after, fault = scan(array, at, end - position, table)
+        found = table[:rows]
+        found[:, POSITION] += position
+        if rows:
+            yield Piece(found, data, position, position + after)
+        at = after
+        if fault:
+            raise FrameFault(Fault(fault), -1, position + at)
 
 
 def only_zeros(file: OpenFile, position: int) -> bool:

@@ -21,10 +21,10 @@ from segment_reader.batch import FRAME_OVERHEAD, LENGTH_AT
 from segment_reader.errors import Fault
 from segment_reader.log.errors import LogDamaged, LogEndsEarly
 from segment_reader.log.fates import Fates
-from segment_reader.log.headers import PIECE_BYTES, Piece, only_zeros, pieces
+from segment_reader.log.headers import PIECE_BYTES, Piece, only_zeros, pieces, pieces_of
 from segment_reader.log.kernels import chain
 from segment_reader.log.lookup import exact_position, load_offset_index
-from segment_reader.log.segments import PartitionLog, Segment
+from segment_reader.log.segments import PartitionLog
 from segment_reader.log.storage import OpenFile, Storage
 from segment_reader.table import as_bytes
 
@@ -64,11 +64,12 @@ def record_sets(
     """
     if start >= end:
         return
-    place = _Place(storage, log, start)
-    fates = Fates(_ahead(storage, log, place, piece_bytes)) if read_committed else None
-    offset = place.offset
-    for segment, position in place.segments(end):
-        following = log.segment_after(segment)
+    from_, position, offset = _first_batch(storage, log, start)
+    fates = Fates() if read_committed else None
+    for number, segment in enumerate(log.segments[from_:], start=from_):
+        if segment.base_offset >= end and segment.base_offset > offset:
+            break
+        following = log.segments[number + 1] if number + 1 < len(log.segments) else None
         with closing(storage.open(segment.path)) as file:
             edge = max(offset, segment.base_offset)
             for window in _windows(file, position, edge, window_bytes, may_be_torn=following is None):
@@ -76,38 +77,48 @@ def record_sets(
                 if following is not None and offset > following.base_offset:
                     raise LogDamaged(file.path, window.position, f"offsets run into the segment {following.path}")
                 if fates is not None:
-                    window.aborted.extend(fates.aborted(first, min(offset, end) - 1))
+                    behind = _Behind(storage, log, number, window.position + len(window.records), piece_bytes)
+                    window.aborted.extend(_aborted(fates, window, first, min(offset, end) - 1, behind))
                 yield window
                 if offset >= end:
                     return
+        position = 0
     raise LogEndsEarly(log.segments[-1].path if log.segments else log.folder, None, offset)
 
 
-class _Place:
-    """The first batch of a range: in which segment, at which position, and its base offset."""
-
-    def __init__(self, storage: Storage, log: PartitionLog, offset: int) -> None:
-        self._log = log
-        self.number = log.segment_at(offset)
-        self.position, self.offset = 0, offset
-        if log.segments:
-            segment = log.segments[self.number]
-            with closing(storage.open(segment.path)) as file:
-                self.position, self.offset = exact_position(file, segment, offset, load_offset_index(storage, segment))
-
-    def segments(self, end: int | None = None) -> Iterator[tuple[Segment, int]]:
-        """The segments from here on, those at or above `end` left out, each with the position to begin at."""
-        for number, segment in enumerate(self._log.segments[self.number :]):
-            if end is not None and number and segment.base_offset >= end:
-                return
-            yield segment, 0 if number else self.position
+def _first_batch(storage: Storage, log: PartitionLog, offset: int) -> tuple[int, int, int]:
+    """Where a range's first batch is: the segment's number, the position in it, and the batch's base offset."""
+    if not log.segments:
+        return 0, 0, offset
+    number = log.segment_at(offset)
+    segment = log.segments[number]
+    with closing(storage.open(segment.path)) as file:
+        return number, *exact_position(file, segment, offset, load_offset_index(storage, segment))
 
 
-def _ahead(storage: Storage, log: PartitionLog, place: _Place, piece_bytes: int) -> Iterator[tuple[str, Piece]]:
-    for segment, position in place.segments():
-        with closing(storage.open(segment.path)) as file:
-            for piece in pieces(file, position, piece_bytes=piece_bytes):
-                yield segment.path, piece
+@dataclass(frozen=True, slots=True)
+class _Behind:
+    """Headers behind a place in a log, to its end."""
+
+    storage: Storage
+    log: PartitionLog
+    number: int
+    position: int
+    piece_bytes: int
+
+    def __call__(self) -> Iterator[tuple[str, Piece]]:
+        position = self.position
+        for segment in self.log.segments[self.number :]:
+            with closing(self.storage.open(segment.path)) as file:
+                for piece in pieces(file, position, piece_bytes=self.piece_bytes):
+                    yield segment.path, piece
+            position = 0
+
+
+def _aborted(fates: Fates, window: RecordSet, first: int, last: int, behind: _Behind) -> list[tuple[int, int]]:
+    for piece in pieces_of(window.file, window.records, window.position):
+        fates.look_at(window.file, piece)
+    return fates.aborted(first, last, behind)
 
 
 def _windows(file: OpenFile, position: int, edge: int, window_bytes: int, *, may_be_torn: bool) -> Iterator[RecordSet]:

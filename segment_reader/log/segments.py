@@ -70,11 +70,6 @@ class PartitionLog:
         """Bytes of all its .log files."""
         return sum(segment.size for segment in self.segments)
 
-    def segment_after(self, segment: Segment) -> Segment | None:
-        """The next one; None behind the last."""
-        number = self.segment_at(segment.base_offset) + 1
-        return self.segments[number] if number < len(self.segments) else None
-
     def segment_at(self, offset: int) -> int:
         """The place in `segments` of the one in which `offset` stands, or would; 0 where it is below all."""
         return max(0, bisect_right(self.segments, offset, key=lambda segment: segment.base_offset) - 1)
