@@ -2,6 +2,7 @@
 
 config, errors, retry, partition      what everything else names
 protocol/                             values to bytes and back
+security/                             TLS, SASL, where credentials come from
 connection -> transport -> broker     one connection: sans-IO core, the one file with sockets, versions of a broker
 metadata, cluster, leaders            many brokers as one: bootstrap, metadata, routing, trying again
 offsets, groups, transactions, admin, producer, fetch      what a user calls
@@ -20,6 +21,7 @@ from client.admin import (
 from client.cluster import Cluster
 from client.config import ClientConfig
 from client.errors import (
+    AuthenticationFailed,
     AuthorizationFailed,
     BrokerError,
     BrokerUnavailable,
@@ -58,6 +60,7 @@ __all__ = [
     "EARLIEST",
     "LATEST",
     "AbortedTransaction",
+    "AuthenticationFailed",
     "AuthorizationFailed",
     "Broker",
     "BrokerError",

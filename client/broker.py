@@ -12,11 +12,15 @@ meanwhile instead of sleeping.
 
 An error tells by `sent` whether the broker may have carried the request out: it was written as a whole, and the answer
 never came.
+
+Order on the wire: TLS, ApiVersions, SASL, then everything else. Where a session has an end, `send` logs in again before
+it (`client.security.authenticate`); answers to earlier requests that come in between wait for their `receive`.
 """
 
 from __future__ import annotations
 
 import time
+from collections import deque
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
@@ -34,6 +38,7 @@ from client.protocol.api import API_BY_KEY, is_answered
 from client.protocol.schema import Request, Response
 from client.protocol.versions import negotiate
 from client.retry import Deadline
+from client.security.authenticate import NEVER, log_in
 from client.throttle import Throttle
 from client.trace import Tap
 from client.transport import Transport
@@ -79,6 +84,9 @@ class BrokerConnection:
         self._transport = transport
         self._connection = connection
         self._last_used = time.monotonic()
+        self._login_ends = NEVER
+        self._early: deque[Any] = deque()
+        self._served = False
         self._tap = Tap()
 
     @classmethod
@@ -92,10 +100,12 @@ class BrokerConnection:
         throttle: Throttle | None = None,
         silent: SilentBrokers | None = None,
     ) -> BrokerConnection:
-        """Connect and ask for the broker's versions. Raises BrokerUnavailable, RequestTimedOut, ProtocolFault.
+        """Connect, ask for the broker's versions, and log in.
 
         `throttle`: shared by all connections to this broker; of its own if None. `silent`: brokers known not to answer
         when asked for their versions; with `broker.version.fallback` they are not asked again, and learnt here.
+
+        Raises BrokerUnavailable, RequestTimedOut, ProtocolFault, AuthenticationFailed; ConfigError for a store's file.
         """
         connection = cls._connect(endpoint, config, deadline, throttle, silent)
         try:
@@ -104,6 +114,7 @@ class BrokerConnection:
                 connection = cls._connect(endpoint, config, deadline, throttle, connection._silent)
                 connection._assume_versions()
                 connection._silent.add(endpoint.host, endpoint.port)
+            connection._log_in(deadline)
         except BaseException as error:
             if isinstance(error, KafkaError):
                 error.sent = False  # what the caller wants to send was not sent
@@ -130,6 +141,7 @@ class BrokerConnection:
             address_timeout=config.connection_setup_timeout_ms / 1000,
             receive_buffer=config.receive_buffer_bytes,
             send_buffer=config.send_buffer_bytes,
+            tls=config.security.tls,
         )
         # The small cap holds until the peer has shown that it speaks Kafka.
         return cls(endpoint, config, transport, Connection(config.client_id, broker=label), throttle, silent)
@@ -175,7 +187,7 @@ class BrokerConnection:
     @property
     def in_flight(self) -> int:
         """How many requests wait for their answer."""
-        return self._connection.open
+        return self._connection.open + len(self._early)
 
     @property
     def usable(self) -> bool:
@@ -225,6 +237,8 @@ class BrokerConnection:
         the broker did not offer.
         """
         self._require_open()
+        if time.monotonic() >= self._login_ends:
+            self._log_in_again(deadline)
         api = API_BY_KEY[request.KEY]
         if not self.versions.has(api.key, version):
             raise UnsupportedVersion(f"{api.name} v{version} is not what this broker speaks", broker=self.label)
@@ -242,6 +256,11 @@ class BrokerConnection:
 
     def receive(self, *, deadline: Deadline) -> Any:
         """The answer to the oldest open request. Any error closes the connection."""
+        if self._early:
+            return self._early.popleft()
+        return self._receive(deadline)
+
+    def _receive(self, deadline: Deadline) -> Any:
         self._require_open()
         connection, transport = self._connection, self._transport
         try:
@@ -251,6 +270,9 @@ class BrokerConnection:
         except BaseException as error:
             if isinstance(error, KafkaError):
                 error.sent = True
+            if isinstance(error, BrokerUnavailable) and not self._served and self._config.security.sasl is None:
+                # A listener with SASL answers ApiVersions, and closes at anything else from somebody unknown.
+                error.message += " (a listener that wants SASL does so: look at security.protocol)"
             if connection.oldest is not None:
                 _tell_size(error, str(connection.oldest), connection.oldest.size)
             self._tap.failed(self.label, error)
@@ -259,6 +281,7 @@ class BrokerConnection:
             self.close()
             raise
         self._last_used = time.monotonic()
+        self._served = self._served or answer.request.api.name != "ApiVersions"
         self._tap.received(self.label, answer)
         self.throttle.note(answer.request.api.name, answer.request.version, answer.response)
         return answer.response
@@ -275,6 +298,27 @@ class BrokerConnection:
         until = deadline.within(self._config.request_timeout_ms / 1000)
         self.send(request, version, deadline=until)
         return cast(R, self.receive(deadline=until) if is_answered(request) else None)
+
+    def _log_in(self, deadline: Deadline) -> None:
+        sasl = self._config.security.sasl
+        if sasl is not None:
+            self._login_ends = NEVER  # what a login sends must not begin another one
+            self._login_ends = log_in(sasl, self, self._transport, host=self.endpoint.host, deadline=deadline)
+
+    def _log_in_again(self, deadline: Deadline) -> None:
+        """KIP-368: the broker takes a new login after what was sent before, so the open answers come first."""
+        answers = list(self._early)
+        self._early.clear()
+        try:
+            while self._connection.open:
+                answers.append(self._receive(deadline))
+            self._log_in(deadline)
+        except BaseException as error:
+            self.close()
+            if isinstance(error, KafkaError):
+                error.sent = False  # not the request that is about to be sent
+            raise
+        self._early.extend(answers)
 
     def _wait_until_unmuted(self, deadline: Deadline) -> None:
         pause = self.muted_for

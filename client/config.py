@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from client.errors import ConfigError, ConfigFault
 from client.negotiation import parse_fallback
 from client.retry import RetryPolicy
+from client.security.config import NAMES as SECURITY_NAMES
+from client.security.config import PROTOCOLS, SecurityConfig, is_security, parse_security
 
 INT32_MAX = 2**31 - 1
 
@@ -43,6 +45,7 @@ class ClientConfig:
     transaction_timeout_ms: int = 60_000
     broker_version_fallback: str | None = None  # a release before 0.10, for brokers that do not tell what they speak
     api_version_request_timeout_ms: int = 5_000  # with a fallback: how long to wait for a broker to tell
+    security: SecurityConfig = field(default_factory=SecurityConfig)
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], *, client_id: str) -> ClientConfig:
@@ -55,7 +58,13 @@ class ClientConfig:
         fields: dict[str, Any] = {"client_id": client_id}
         if "bootstrap.servers" not in properties:
             faults.append(ConfigFault("bootstrap.servers", "is missing", "give at least one host:port"))
+        security = {
+            key: raw if isinstance(raw, str) else _text(raw) for key, raw in properties.items() if is_security(key)
+        }
+        fields["security"] = parse_security(security, faults)
         for key, raw in properties.items():
+            if key in security:
+                continue
             property_ = _PROPERTIES.get(key)
             if property_ is None:
                 faults.append(_unknown(key))
@@ -67,6 +76,7 @@ class ClientConfig:
                 continue
             if property_.field is not None:
                 fields[property_.field] = value
+        faults.extend(_other_protocols(_text(properties.get("bootstrap.servers", "")), fields["security"].protocol))
         if faults:
             raise ConfigError(faults)
         return cls(**fields)
@@ -117,7 +127,7 @@ def _name(text: str) -> str:
 
 
 def parse_servers(text: str) -> tuple[tuple[str, int], ...]:
-    """`host:port,[::1]:port,PLAINTEXT://host:port` to pairs. Raises ValueError."""
+    """`host:port,[::1]:port,SASL_SSL://host:port` to pairs. Raises ValueError."""
     servers: list[tuple[str, int]] = []
     for item in (part.strip() for part in text.split(",")):
         if not item:
@@ -127,8 +137,8 @@ def parse_servers(text: str) -> tuple[tuple[str, int], ...]:
         )
         if match is None:
             raise ValueError(f"{item!r} is no host:port")
-        if (match["protocol"] or "PLAINTEXT").upper() != "PLAINTEXT":
-            raise ValueError(f"{item!r}: only PLAINTEXT listeners are supported in this release")
+        if match["protocol"] and match["protocol"].upper() not in PROTOCOLS:
+            raise ValueError(f"{item!r}: {match['protocol']} is no security protocol")
         port = int(match["port"])
         if not 0 < port < 65536:
             raise ValueError(f"{item!r}: port {port} is outside 1..65535")
@@ -138,17 +148,20 @@ def parse_servers(text: str) -> tuple[tuple[str, int], ...]:
     return tuple(dict.fromkeys(servers))
 
 
+def _other_protocols(servers: str, protocol: str) -> list[ConfigFault]:
+    """A server's own protocol changes nothing, so it must not say something else."""
+    named = {match.upper() for match in re.findall(r"(?:^|,)\s*([A-Za-z_]+)://", servers)} & set(PROTOCOLS)
+    others = sorted(named - {protocol})
+    told = f"names {', '.join(others)}, and security.protocol is {protocol}"
+    return [ConfigFault("bootstrap.servers", told, "give host:port alone")] if others else []
+
+
 _MILLISECONDS = "give a whole number of milliseconds"
 _BYTES = "give a whole number of bytes"
 
 _PROPERTIES: dict[str, _Property] = {
     "bootstrap.servers": _Property("bootstrap_servers", parse_servers, "give host:port, several separated by commas"),
     "client.id": _Property("client_id", _name, "leave it out for the default"),
-    "security.protocol": _Property(
-        None,
-        _one_of("PLAINTEXT", why=": this release connects without TLS or SASL"),
-        "use a PLAINTEXT listener; TLS and SASL come with a later release",
-    ),
     "client.dns.lookup": _Property(None, _one_of("use_all_dns_ips"), "leave it out: every address of a name is tried"),
     "request.timeout.ms": _Property("request_timeout_ms", _integer(1), _MILLISECONDS),
     "default.api.timeout.ms": _Property("default_api_timeout_ms", _integer(1), _MILLISECONDS),
@@ -173,6 +186,9 @@ _PROPERTIES: dict[str, _Property] = {
     "api.version.request.timeout.ms": _Property("api_version_request_timeout_ms", _integer(1), _MILLISECONDS),
 }
 
+#: Every property that this client acts on.
+NAMES = frozenset(_PROPERTIES) | SECURITY_NAMES
+
 # Properties of the Java clients that have nothing to act on here, so that their owner hears why they are refused.
 _WITHOUT_MEANING = frozenset(
     """
@@ -190,8 +206,6 @@ _WITHOUT_MEANING = frozenset(
 
 
 def _unknown(key: str) -> ConfigFault:
-    if key.startswith(("ssl.", "sasl.")):
-        return ConfigFault(key, "TLS and SASL come with a later release", "remove it and use a PLAINTEXT listener")
     if key in _WITHOUT_MEANING:
         return ConfigFault(key, "this client does not act on it", "remove it; the job's own settings may cover it")
     return ConfigFault(key, "unknown property", "check the spelling against the Kafka consumer's configuration")

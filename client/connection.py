@@ -34,6 +34,11 @@ MAX_FETCH_FRAME: Final = 2**31 - 1
 #: What a broker takes unless its `socket.request.max.bytes` says otherwise. Above it, it closes the connection.
 MAX_REQUEST: Final = 100 * 1024 * 1024
 
+# A TLS record's first bytes: what a TLS listener answers to a request in plain text (RFC 8446, 5.1).
+_TLS_ALERT: Final = 0x15
+_TLS_HANDSHAKE: Final = 0x16
+_TLS_MAJOR: Final = 0x03
+
 _MAX_CORRELATION_ID: Final = 2**31 - 1
 
 
@@ -139,6 +144,10 @@ class Connection:
         (size,) = SIZE.unpack(self._size_buffer)
         if CORRELATION_ID.size <= size <= self.max_frame:
             return int(size)
+        if self._size_buffer[0] in (_TLS_ALERT, _TLS_HANDSHAKE) and self._size_buffer[1] == _TLS_MAJOR:
+            raise self._fault(
+                "the listener speaks TLS: set security.protocol to SSL or SASL_SSL, or use a PLAINTEXT one"
+            )
         raise self._fault(
             f"frame of {size} bytes (first bytes {bytes(self._size_buffer)!r}), allowed are {CORRELATION_ID.size}.."
             f"{self.max_frame}: is this a PLAINTEXT listener of a Kafka broker?"

@@ -9,6 +9,7 @@
     ├── OutcomeUnknown          the connection was lost before the answer came, and the request may have been done
     ├── RequestTooLarge         larger than a broker takes; not sent
     ├── UnsupportedVersion      no version that both sides speak can carry the request
+    ├── AuthenticationFailed    TLS or SASL: one side does not take the other for whom it should be
     ├── AuthorizationFailed     the cluster knows us and says no
     ├── UnknownTopic            topic, topic id or partition does not exist (or not yet)        as its code says
     ├── LeaderNotAvailable      the partition has no leader right now                           retriable
@@ -158,6 +159,13 @@ class UnsupportedVersion(KafkaError):
     """Broker and client have no common version of an API, or none that can carry what was asked."""
 
 
+class AuthenticationFailed(KafkaError):
+    """TLS or SASL failed: wrong password, a certificate that is not trusted, no mechanism that both have …
+
+    Not retriable, unless what failed is a login service that may be back soon.
+    """
+
+
 class AuthorizationFailed(KafkaError):
     """The principal may not do this. `lacking`: the operation on the resource that it is about, where that is known."""
 
@@ -238,6 +246,9 @@ _CLASSES: dict[int, type[KafkaError]] = {
     ErrorCode.REQUEST_TIMED_OUT: RequestTimedOut,
     ErrorCode.UNSUPPORTED_VERSION: UnsupportedVersion,
     ErrorCode.REBOOTSTRAP_REQUIRED: RebootstrapRequired,
+    ErrorCode.UNSUPPORTED_SASL_MECHANISM: AuthenticationFailed,
+    ErrorCode.ILLEGAL_SASL_STATE: AuthenticationFailed,
+    ErrorCode.SASL_AUTHENTICATION_FAILED: AuthenticationFailed,
     ErrorCode.TOPIC_ALREADY_EXISTS: TopicExists,
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: AuthorizationFailed,
     ErrorCode.GROUP_AUTHORIZATION_FAILED: AuthorizationFailed,

@@ -1,7 +1,8 @@
-"""The one file with sockets: a TCP stream with deadlines, and the one place where the system's errors get our names.
+"""The one file with sockets: a TCP stream with deadlines, in TLS or not, where the system's errors get our names.
 
     OSError of connect, send, receive; a name that does not resolve; end of stream  -> BrokerUnavailable
     no progress until the deadline, once connected                                  -> RequestTimedOut
+    a certificate that does not hold, a refusal in TLS, a listener without TLS      -> AuthenticationFailed
 
 A server's name may resolve to several addresses, some of which may be dead: every one is tried in turn, as Java's
 `client.dns.lookup=use_all_dns_ips` does (KIP-302).
@@ -11,22 +12,32 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
+import struct
 import threading
-from typing import Any
+from typing import Any, Final
 
-from client.errors import BrokerUnavailable, RequestTimedOut
+from client.errors import AuthenticationFailed, BrokerUnavailable, KafkaError, RequestTimedOut
 from client.retry import Deadline
+from client.security.tls import TlsConfig
+from client.security.tlserrors import tls_error
 
 _AddressInfo = tuple[int, int, int, str, Any]
+
+# ApiVersions v0, correlation id 0, no client id: what any broker answers, before anybody has logged in.
+_API_VERSIONS: Final = struct.pack(">ihhih", 10, 18, 0, 0, -1)
 
 
 class Transport:
     """A connected stream. Every method takes the deadline that it may wait for."""
 
-    __slots__ = ("_socket", "label")
+    __slots__ = ("_fresh", "_identified", "_socket", "_tls", "label")
 
-    def __init__(self, connected: socket.socket, label: str) -> None:
+    def __init__(self, connected: socket.socket, label: str, *, identified: bool = False) -> None:
         self._socket = connected
+        self._tls = isinstance(connected, ssl.SSLSocket)
+        self._identified = identified
+        self._fresh = True  # nothing has come yet
         self.label = label
 
     @classmethod
@@ -40,45 +51,58 @@ class Transport:
         address_timeout: float,
         receive_buffer: int = -1,
         send_buffer: int = -1,
+        tls: TlsConfig | None = None,
     ) -> Transport:
         """Connect to the first of the host's addresses that answers, each within `address_timeout` seconds.
 
-        `label` names the broker in errors. Raises BrokerUnavailable with every address and what was wrong with it.
+        `label` names the broker in errors. `tls`: how to encrypt, None for not at all; its handshake has
+        `address_timeout` as well.
+
+        Raises BrokerUnavailable with every address and what was wrong with it; AuthenticationFailed, ConfigError (files
+        that cannot be used).
         """
+        context = None if tls is None else tls.context()
         failures: list[str] = []
-        for family, kind, protocol, _, address in _resolve(host, port, label, deadline.within(address_timeout)):
+        for info in _resolve(host, port, label, deadline.within(address_timeout)):
+            until = deadline.within(address_timeout)
             try:
-                stream = socket.socket(family, kind, protocol)
-            except OSError as error:  # a family that this machine does not speak
-                failures.append(f"{address[0]}: {_words(error)}")
-                continue
-            try:
-                for option, size in ((socket.SO_RCVBUF, receive_buffer), (socket.SO_SNDBUF, send_buffer)):
-                    if size > 0:  # before connecting: the window's scale is agreed on then
-                        stream.setsockopt(socket.SOL_SOCKET, option, size)
-                stream.settimeout(_positive(deadline.within(address_timeout)))
-                stream.connect(address)
-                stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                stream = _dial(info, until, receive_buffer, send_buffer)
             except OSError as error:
-                stream.close()
-                failures.append(f"{address[0]}: {_words(error)}")
-            except BaseException:
-                stream.close()
-                raise
-            else:
+                failures.append(f"{info[4][0]}: {_words(error)}")
+                continue
+            if tls is None or context is None:
                 return cls(stream, label)
+            identified = tls.keystore is not None
+            try:
+                encrypted = _encrypt(stream, context, host, until, label, identified=identified)
+                return cls(encrypted, label, identified=identified)
+            except BrokerUnavailable as error:
+                if _speaks_plaintext(info, deadline.within(min(address_timeout, 2.0))):
+                    raise AuthenticationFailed(
+                        "the listener does not speak TLS: it answers in plain text; use its TLS port, or set "
+                        "security.protocol to PLAINTEXT or SASL_PLAINTEXT",
+                        broker=label,
+                    ) from error
+                failures.append(f"{info[4][0]}: {error.message}")
         raise BrokerUnavailable(f"cannot connect to {host}:{port}: {'; '.join(failures)}", broker=label)
 
     def send(self, data: bytes, deadline: Deadline) -> None:
         """Hand all of `data` to the system."""
         try:
-            self._socket.settimeout(_positive(deadline))
-            self._socket.sendall(data)
+            if self._tls:
+                rest = memoryview(data)
+                while rest:  # an SSLSocket's sendall has the whole time for each record
+                    self._socket.settimeout(_positive(deadline))
+                    rest = rest[self._socket.send(rest) :]
+                    if rest and deadline.passed:
+                        raise TimeoutError
+            else:
+                self._socket.settimeout(_positive(deadline))
+                self._socket.sendall(data)
         except TimeoutError as error:
             raise RequestTimedOut("the broker takes no more bytes", broker=self.label) from error
         except OSError as error:
-            raise BrokerUnavailable(f"connection broke while sending: {_words(error)}", broker=self.label) from error
+            raise self._broken(error, "sending") from error
 
     def receive_into(self, target: memoryview, deadline: Deadline) -> int:
         """Wait for bytes, read at most `len(target)` of them to its front, and tell how many (at least one)."""
@@ -88,14 +112,98 @@ class Transport:
         except TimeoutError as error:
             raise RequestTimedOut("the broker did not answer in time", broker=self.label) from error
         except OSError as error:
-            raise BrokerUnavailable(f"connection broke while receiving: {_words(error)}", broker=self.label) from error
+            raise self._broken(error, "receiving") from error
         if count == 0:
-            raise BrokerUnavailable("the broker closed the connection", broker=self.label)
+            raise BrokerUnavailable("the broker closed the connection" + self._guess(), broker=self.label)
+        self._fresh = False
         return count
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
             self._socket.close()
+
+    def _broken(self, error: OSError, doing: str) -> KafkaError:
+        if isinstance(error, ssl.SSLError):
+            return tls_error(error, self.label, identified=self._identified)
+        pending = self._alert() if self._tls and doing == "sending" else None
+        if pending is not None:
+            return pending
+        return BrokerUnavailable(f"connection broke while {doing}: {_words(error)}{self._guess()}", broker=self.label)
+
+    def _alert(self) -> KafkaError | None:
+        """Why the peer has closed, if it said so: in TLS 1.3 it judges our certificate when we think we are done."""
+        try:
+            self._socket.settimeout(0.1)
+            self._socket.recv(1)
+        except ssl.SSLError as error:
+            return tls_error(error, self.label, identified=self._identified)
+        except OSError:
+            pass
+        return None
+
+    def _guess(self) -> str:
+        if not (self._tls and self._fresh):
+            return ""
+        return " right after the TLS handshake; does it want a client certificate (ssl.keystore.*)?"
+
+
+def _dial(info: _AddressInfo, until: Deadline, receive_buffer: int = -1, send_buffer: int = -1) -> socket.socket:
+    family, kind, protocol, _, address = info
+    stream = socket.socket(family, kind, protocol)  # fails for a family that this machine does not speak
+    try:
+        for option, size in ((socket.SO_RCVBUF, receive_buffer), (socket.SO_SNDBUF, send_buffer)):
+            if size > 0:  # before connecting: the window's scale is agreed on then
+                stream.setsockopt(socket.SOL_SOCKET, option, size)
+        stream.settimeout(_positive(until))
+        stream.connect(address)
+        stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    except BaseException:
+        stream.close()
+        raise
+    return stream
+
+
+def _encrypt(
+    stream: socket.socket, context: ssl.SSLContext, host: str, until: Deadline, label: str, *, identified: bool
+) -> ssl.SSLSocket:
+    """The stream after its TLS handshake; SNI and the certificate's check go by the name that was dialled."""
+    try:
+        # A name with a final dot is the same host, and stands in no certificate.
+        encrypted = context.wrap_socket(stream, server_hostname=host.rstrip("."), do_handshake_on_connect=False)
+    except BaseException:
+        stream.close()
+        raise
+    try:
+        encrypted.settimeout(_positive(until))
+        encrypted.do_handshake()
+    except BaseException as error:
+        encrypted.close()
+        if isinstance(error, ssl.SSLError) and not isinstance(error, TimeoutError):
+            raise tls_error(error, label, identified=identified, host=host) from error
+        if isinstance(error, OSError):
+            what = "did not answer in time" if isinstance(error, TimeoutError) else f"broke: {_words(error)}"
+            raise BrokerUnavailable(f"the TLS handshake {what}", broker=label) from error
+        raise
+    return encrypted
+
+
+def _speaks_plaintext(info: _AddressInfo, until: Deadline) -> bool:
+    """Whether who just broke off a TLS handshake answers a Kafka request in plain text. Nothing secret is sent."""
+    try:
+        with _dial(info, until) as stream:
+            stream.sendall(_API_VERSIONS)
+            head = b""
+            while len(head) < 8:
+                stream.settimeout(_positive(until))
+                part = stream.recv(8 - len(head))
+                if not part:
+                    return False
+                head += part
+    except OSError:
+        return False
+    size, correlation_id = struct.unpack(">ii", head)
+    return bool(correlation_id == 0 and 0 < size < 1 << 20)
 
 
 def _positive(deadline: Deadline) -> float:

@@ -10,7 +10,6 @@ Names may be written dotted or nested. Values are kept as written; `resolved()` 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,15 @@ from typing import Any
 
 from etl.config.document import PathKey
 from etl.config.faults import Finding, did_you_mean, kind_of
-from etl.config.secrets import ReferenceFault, SecretProperties, anchored, has_reference, resolve, stands_in_clear
+from etl.config.secrets import (
+    ReferenceFault,
+    SecretProperties,
+    anchored,
+    has_reference,
+    resolve,
+    sounds_secret,
+    stands_in_clear,
+)
 
 # Properties of the Java clients whose meaning a job file has elsewhere.
 _ELSEWHERE = {
@@ -128,7 +135,7 @@ def check_spark_conf(conf: Properties) -> Iterator[Finding]:
 
 
 def _client_findings(kafka: Properties, values: Mapping[str, str], client_id: str) -> Iterator[Finding]:
-    from client.config import ClientConfig
+    from client.config import NAMES, ClientConfig
     from client.errors import ConfigError
 
     try:
@@ -137,15 +144,14 @@ def _client_findings(kafka: Properties, values: Mapping[str, str], client_id: st
         faults = [(fault.key, fault.message, fault.remedy) for fault in error.faults]
     else:
         return
-    known = [field.name.replace("_", ".") for field in dataclasses.fields(ClientConfig)]
     for key, message, remedy in faults:
         if key in kafka.written and key not in values:
             continue  # told already: its reference leads nowhere, or it has its own place
         place = kafka.places.get(key, ("kafka", key))
-        if key in kafka.referring:
+        if key in kafka.referring and not sounds_secret(key):  # the client quotes no secret, but other values
             yield Finding(place, "its value, resolved from a reference, is not usable", "look at what it refers to")
         elif "unknown" in message:
-            yield Finding(place, message, did_you_mean(key, known) or remedy)
+            yield Finding(place, message, did_you_mean(key, NAMES) or remedy)
         else:
             yield Finding(place, message, remedy)
 

@@ -26,7 +26,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # The last word of a key that is no secret although an earlier word sounds like one
 # (`sasl.oauthbearer.token.endpoint.url`, `fs.s3a.aws.credentials.provider`, `ssl.keystore.password.file`).
 _HARMLESS_ENDINGS = frozenset(
-    {"url", "uri", "file", "path", "location", "class", "provider", "type", "handler"}
+    {"url", "uri", "file", "path", "location", "class", "provider", "type", "handler", "callback"}
     | {"id", "name", "algorithm", "enabled", "ms", "seconds", "size", "length"}
 )
 _SECRET_WORDS = frozenset({"password", "passwd", "passphrase", "secret", "token", "jaas"})

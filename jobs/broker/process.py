@@ -29,6 +29,7 @@ from jobs.broker import jars
 from jobs.broker.child import Child, end_all, tail
 from jobs.broker.errors import StartFailed
 from jobs.broker.java import find_java
+from jobs.broker.listeners import Listener, scram_arguments
 from jobs.broker.ports import free_ports, is_free
 from jobs.broker.probe import live_brokers
 from jobs.broker.properties import HOST, LOG4J, Node, server_properties, to_text
@@ -52,6 +53,9 @@ class EmbeddedKafka:
         heap: each JVM's heap.
         light: compile lightly: a start takes a third less CPU, a long load runs slower. For tests.
         detached: let the nodes outlive this process.
+        listeners: more listeners than the PLAINTEXT one, with TLS or SASL (``servers_of`` tells where).
+        scram: users and their passwords, known to SCRAM-SHA-256 and -512 from the first start on.
+        jvm: more options for each JVM.
     """
 
     def __init__(
@@ -65,6 +69,9 @@ class EmbeddedKafka:
         light: bool = False,
         start_timeout: float = _START_TIMEOUT,
         detached: bool = False,
+        listeners: Sequence[Listener] = (),
+        scram: Mapping[str, str] | None = None,
+        jvm: Sequence[str] = (),
     ) -> None:
         if nodes < 1:
             raise ValueError(f"nodes={nodes}: there must be at least one")
@@ -75,7 +82,9 @@ class EmbeddedKafka:
         self._features = dict(features or {})
         self._config = dict(config or {})
         self._heap = heap
-        self._options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"] if light else []
+        self._options = [*jvm, *(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"] if light else [])]
+        self._listeners = tuple(listeners)
+        self._scram = dict(scram or {})
         self._start_timeout = start_timeout
         self._detached = detached
         self._nodes: tuple[Node, ...] = ()
@@ -97,6 +106,11 @@ class EmbeddedKafka:
     def bootstrap_servers(self) -> str:
         """``host:port`` of every node, running or not, by comma."""
         return ",".join(f"{HOST}:{node.port}" for node in self._nodes)
+
+    def servers_of(self, listener: str) -> str:
+        """``host:port`` of every node, at the listener of this name."""
+        at = [one.name for one in self._listeners].index(listener)
+        return ",".join(f"{HOST}:{node.listener_ports[at]}" for node in self._nodes)
 
     @property
     def log_dirs(self) -> tuple[Path, ...]:
@@ -169,15 +183,17 @@ class EmbeddedKafka:
         return next(node for node in self._nodes if node.id == number)
 
     def _start_on_free_ports(self) -> None:
-        ports = free_ports(2 * self._count)
+        each = 2 + len(self._listeners)
+        ports = free_ports(each * self._count)
         self._nodes = tuple(
-            Node(number, ports[2 * number - 2], ports[2 * number - 1], self.directory / f"node-{number}")
-            for number in range(1, self._count + 1)
+            _node(number + 1, ports[each * number : each * (number + 1)], self.directory)
+            for number in range(self._count)
         )
         self._nodes = tuple(_with_former_ports(node) for node in self._nodes)
         for node in self._nodes:
             node.directory.mkdir(parents=True, exist_ok=True)
-            node.properties_file.write_text(to_text(server_properties(node, self._nodes, self._config)))
+            properties = server_properties(node, self._nodes, self._config, self._listeners)
+            node.properties_file.write_text(to_text(properties))
             (node.directory / "log4j2.properties").write_text(LOG4J)
         self._format([node for node in self._nodes if not (node.log_dir / "meta.properties").exists()])
         for node in self._nodes:
@@ -190,6 +206,7 @@ class EmbeddedKafka:
         arguments = ["--cluster-id", self._cluster_id()]
         for feature, level in self._features.items():
             arguments += ["--feature", f"{feature}={level}"]
+        arguments += scram_arguments(self._scram)
         if self._count == 1:
             arguments.append("--standalone")
         with ThreadPoolExecutor(len(nodes)) as pool:
@@ -258,13 +275,17 @@ class EmbeddedKafka:
             self._directory = None
 
 
+def _node(number: int, ports: Sequence[int], directory: Path) -> Node:
+    return Node(number, ports[0], ports[1], directory / f"node-{number}", tuple(ports[2:]))
+
+
 def _with_former_ports(node: Node) -> Node:
     """A node that ran here before keeps its ports where they are still free: its clients find it again."""
     if not node.properties_file.exists():
         return node
     for line in node.properties_file.read_text().splitlines():
         if line.startswith("listeners="):
-            port, controller_port = (int(part.rsplit(":", 1)[1]) for part in line.split(","))
-            if is_free(port) and is_free(controller_port):
-                return Node(node.id, port, controller_port, node.directory)
+            ports = [int(part.rsplit(":", 1)[1]) for part in line.split(",")]
+            if len(ports) == 2 + len(node.listener_ports) and all(map(is_free, ports)):
+                return _node(node.id, ports, node.directory.parent)
     return node

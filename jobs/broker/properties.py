@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from jobs.broker.listeners import Listener, listener_properties
+
 HOST = "127.0.0.1"
 
 LOG4J = """status = error
@@ -20,12 +22,16 @@ rootLogger.appenderRef.console.ref = Console
 
 @dataclass(frozen=True)
 class Node:
-    """One combined broker and controller: its id (from 1), its two loopback ports, and its folder."""
+    """One combined broker and controller: its id (from 1), its loopback ports, and its folder.
+
+    listener_ports: those of the listeners that it has beside PLAINTEXT, in their order.
+    """
 
     id: int
     port: int
     controller_port: int
     directory: Path
+    listener_ports: tuple[int, ...] = ()
 
     @property
     def log_dir(self) -> Path:
@@ -42,8 +48,10 @@ class Node:
         return self.directory / "server.properties"
 
 
-def server_properties(node: Node, nodes: Sequence[Node], extra: Mapping[str, str]) -> dict[str, str]:
-    """The settings of one node; ``extra`` goes over them.
+def server_properties(
+    node: Node, nodes: Sequence[Node], extra: Mapping[str, str], listeners: Sequence[Listener] = ()
+) -> dict[str, str]:
+    """The settings of one node; ``extra`` goes over them. ``listeners``: those beside PLAINTEXT and CONTROLLER.
 
     A lone node elects itself a dynamic quorum; several are a static one, whose nodes can be formatted one by one.
     Replication is as high as the number of nodes allows, up to three; the internal topics have few partitions, since
@@ -80,7 +88,11 @@ def server_properties(node: Node, nodes: Sequence[Node], extra: Mapping[str, str
     else:
         voters = [f"{other.id}@{at}" for other, at in zip(nodes, controllers, strict=True)]
         properties["controller.quorum.voters"] = ",".join(voters)
-    return properties | dict(extra)
+    more = listener_properties(listeners, node.listener_ports, HOST)
+    for name in ("listeners", "advertised.listeners", "listener.security.protocol.map"):
+        added = more.get(name.removeprefix("advertised."), "")
+        properties[name] = ",".join(filter(None, [properties[name], added]))
+    return more | properties | dict(extra)
 
 
 def to_text(properties: Mapping[str, str]) -> str:

@@ -123,11 +123,18 @@ def test_a_frame_size_outside_of_the_limits_is_a_fault_before_anything_is_alloca
     assert len(connection.wanted()) <= 4
 
 
-@pytest.mark.parametrize("peer", [b"HTTP/1.1 400 Bad Request\r\n", b"\x15\x03\x03\x00\x02\x02\x0a", b"SSH-2.0-x"])
+@pytest.mark.parametrize("peer", [b"HTTP/1.1 400 Bad Request\r\n", b"SSH-2.0-x"])
 def test_another_protocols_first_bytes_are_a_fault_with_a_hint(peer: bytes):
     connection = asked((VERSIONS, 4, ApiVersionsRequest()))
     with pytest.raises(ProtocolFault, match="PLAINTEXT listener"):
         feed(connection, peer)
+
+
+@pytest.mark.parametrize("record", [b"\x15\x03\x03\x00\x02\x02\x0a", b"\x16\x03\x01\x02\x00\x01"])
+def test_a_tls_listeners_first_bytes_are_named(record: bytes):
+    connection = asked((VERSIONS, 4, ApiVersionsRequest()))
+    with pytest.raises(ProtocolFault, match=r"speaks TLS: set security\.protocol"):
+        feed(connection, record)
 
 
 def test_an_answer_that_does_not_decode_is_a_fault():

@@ -1,0 +1,152 @@
+"""A SASL login on a connection, and when it has to be repeated.
+
+    TLS -> ApiVersions -> SaslHandshake v1, SaslAuthenticate …      brokers since 1.0 (KIP-152)
+                       -> SaslHandshake v0, int32 size + token …    0.10 and 0.11; a closed connection means: refused
+                       -> int32 size + token …                      0.9, GSSAPI alone
+
+A broker may end sessions (`connections.max.reauth.ms`, or with a token's end). It then tells how long this one lives,
+and the login is repeated on the open connection before that (KIP-368): when 85 to 95 % of it are over, so that many
+connections do not all log in at once.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+import time
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from client.errors import AuthenticationFailed, BrokerUnavailable, ProtocolFault, error_from_code
+from client.protocol import ErrorCode
+from client.protocol.messages import SaslAuthenticateRequest, SaslHandshakeRequest
+from client.retry import Deadline
+from client.security.mechanism import Challenged, Mechanism
+from client.security.oauthbearer import OAuthBearer
+from client.security.saslconfig import SaslConfig
+from client.security.tokens import forget
+from client.transport import Transport
+
+NEVER: Final = float("inf")
+_WINDOW: Final = (0.85, 0.95)
+_SIZE: Final = struct.Struct(">i")
+#: Tokens of Kerberos with many groups have 64 kB; a TLS alert or a web server's text would ask for gigabytes.
+_MAX_TOKEN: Final = 1 << 20
+
+
+class Link(Protocol):
+    """The connection, as far as a login needs it."""
+
+    label: str
+
+    def version_of(self, request: type[Any]) -> int: ...
+    def offers(self, request: type[Any], version: int = 0) -> bool: ...
+    def call(self, request: Any, version: int, *, deadline: Deadline) -> Any: ...
+
+
+def log_in(sasl: SaslConfig, link: Link, transport: Transport, *, host: str, deadline: Deadline) -> float:
+    """Log in, and tell until when: seconds on the monotonic clock, NEVER if the session has no end.
+
+    Raises AuthenticationFailed: refused, no mechanism in common, the broker could not prove itself, no token to be had.
+    """
+    offers_handshake = link.offers(SaslHandshakeRequest)
+    if not offers_handshake and sasl.mechanism != "GSSAPI":
+        raise AuthenticationFailed(
+            f"this broker is from before SaslHandshake (0.9): it knows SASL GSSAPI alone, not {sasl.mechanism}",
+            broker=link.label,
+        )
+    wrapped = link.offers(SaslHandshakeRequest, 1) and link.offers(SaslAuthenticateRequest)
+    mechanism = _started(sasl, link, host, deadline)
+    if offers_handshake:
+        _shake_hands(sasl, link, 1 if wrapped else 0, deadline)
+    if wrapped:
+        return _authenticate(sasl, mechanism, link, deadline)
+    _authenticate_raw(mechanism, link, transport, deadline)
+    return NEVER
+
+
+def _started(sasl: SaslConfig, link: Link, host: str, deadline: Deadline) -> Mechanism:
+    try:
+        return sasl.start(host, deadline)
+    except AuthenticationFailed as error:
+        error.broker = error.broker or link.label
+        raise
+
+
+def _shake_hands(sasl: SaslConfig, link: Link, version: int, deadline: Deadline) -> None:
+    answer = link.call(SaslHandshakeRequest(mechanism=sasl.mechanism), version, deadline=deadline)
+    if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+        offered = ", ".join(sorted(answer.mechanisms)) or "none"
+        told = f"the broker does not take SASL {sasl.mechanism} here; it offers {offered}: set sasl.mechanism"
+        raise AuthenticationFailed(told, code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, broker=link.label)
+    if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
+        told = "this listener has no SASL: use its SASL port, or set security.protocol to PLAINTEXT or SSL"
+        raise AuthenticationFailed(told, code=ErrorCode.ILLEGAL_SASL_STATE, broker=link.label)
+    if answer.error_code:
+        raise error_from_code(answer.error_code, "SaslHandshake", broker=link.label)
+
+
+def _authenticate(sasl: SaslConfig, mechanism: Mechanism, link: Link, deadline: Deadline) -> float:
+    version = link.version_of(SaslAuthenticateRequest)
+    ends = NEVER
+
+    def ask(token: bytes) -> bytes:
+        nonlocal ends
+        asked = time.monotonic()
+        answer = link.call(SaslAuthenticateRequest(auth_bytes=token), version, deadline=deadline)
+        if answer.error_code:
+            raise _refused(sasl, mechanism, answer, link)
+        if answer.session_lifetime_ms > 0:
+            ends = asked + answer.session_lifetime_ms / 1000 * random.uniform(*_WINDOW)
+        return bytes(answer.auth_bytes)
+
+    _exchange(mechanism, ask, link)
+    return ends
+
+
+def _authenticate_raw(mechanism: Mechanism, link: Link, transport: Transport, deadline: Deadline) -> None:
+    def ask(token: bytes) -> bytes:
+        try:
+            transport.send(_SIZE.pack(len(token)) + token, deadline)
+            if mechanism.complete and not mechanism.answers_last:
+                return b""
+            (size,) = _SIZE.unpack(_read(transport, _SIZE.size, deadline))
+            if not 0 <= size <= _MAX_TOKEN:
+                raise ProtocolFault(f"a SASL token of {size} bytes", broker=link.label)
+            return _read(transport, size, deadline)
+        except BrokerUnavailable as error:
+            told = f"SASL {mechanism.name}: the broker closed the connection, which is how it refuses a login here"
+            raise AuthenticationFailed(told, broker=link.label) from error
+
+    _exchange(mechanism, ask, link)
+
+
+def _read(transport: Transport, size: int, deadline: Deadline) -> bytes:
+    data = bytearray(size)
+    view, filled = memoryview(data), 0
+    while filled < size:
+        filled += transport.receive_into(view[filled:], deadline)
+    return bytes(data)
+
+
+def _exchange(mechanism: Mechanism, ask: Callable[[bytes], bytes], link: Link) -> None:
+    """Carry tokens until the mechanism has nothing to say."""
+    try:
+        token: bytes | None = mechanism.first()
+        while token is not None:
+            token = mechanism.respond(ask(token))
+    except Challenged as challenged:
+        raise AuthenticationFailed(f"SASL {mechanism.name}: {challenged}", broker=link.label) from None
+    if not mechanism.complete:
+        raise AuthenticationFailed(f"SASL {mechanism.name} ended too early", broker=link.label)
+
+
+def _refused(sasl: SaslConfig, mechanism: Mechanism, answer: Any, link: Link) -> AuthenticationFailed:
+    """What the broker says, and for a token what it said of that before."""
+    words = answer.error_message or ErrorCode.of(answer.error_code).message
+    if isinstance(mechanism, OAuthBearer):
+        assert sasl.tokens is not None
+        forget(sasl.tokens)
+        words = mechanism.refusal or words
+    told = f"SASL {mechanism.name}: the broker refuses the login: {words}"
+    return AuthenticationFailed(told, code=ErrorCode.of(answer.error_code), broker=link.label)

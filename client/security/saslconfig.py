@@ -1,0 +1,203 @@
+"""The `sasl.*` properties -> `SaslConfig`, every fault at once, and the mechanism that it means.
+
+Credentials come from `sasl.jaas.config`, in Java's own form, or from `sasl.username` and `sasl.password`, as librdkafka
+has them: plain values need no quoting, which matters where they are filled in from references.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from client.errors import ConfigFault
+from client.retry import Deadline
+from client.security import oauthconfig
+from client.security.jaas import LoginModule, parse_jaas
+from client.security.kerberos import Gssapi, KerberosConfig
+from client.security.mechanism import Mechanism, Plain
+from client.security.oauthbearer import OAuthBearer
+from client.security.scram import HASHES, Scram
+from client.security.secret import Secret
+from client.security.tokens import REFRESH_WINDOW, TokenSource, token_of
+
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
+_MODULES: Final = {
+    "PLAIN": "PlainLoginModule",
+    "SCRAM-SHA-256": "ScramLoginModule",
+    "SCRAM-SHA-512": "ScramLoginModule",
+    "OAUTHBEARER": "OAuthBearerLoginModule",
+    "GSSAPI": "Krb5LoginModule",
+}
+_PLAIN_NAMES: Final = frozenset({"sasl.username", "sasl.password"})
+SASL_NAMES: Final = (
+    frozenset({"sasl.mechanism", "sasl.jaas.config", "sasl.kerberos.service.name"}) | _PLAIN_NAMES | oauthconfig.NAMES
+)
+_IGNORED_KRB5: Final = frozenset({"storekey", "donotprompt", "debug", "isinitiator", "refreshkrb5config", "clearpass"})
+
+
+@dataclass(frozen=True, slots=True)
+class SaslConfig:
+    """Who we are. Which of the fields are set depends on the mechanism."""
+
+    mechanism: str
+    username: str | None = None
+    password: Secret | None = None
+    token_auth: bool = False
+    tokens: TokenSource | None = None
+    extensions: tuple[tuple[str, str], ...] = ()
+    refresh_window: float = REFRESH_WINDOW
+    kerberos: KerberosConfig | None = None
+
+    def start(self, host: str, deadline: Deadline) -> Mechanism:
+        """The mechanism for one login at this host. Raises AuthenticationFailed where no token is to be had."""
+        if self.mechanism == "OAUTHBEARER":
+            assert self.tokens is not None
+            token = token_of(self.tokens, deadline, window=self.refresh_window)
+            return OAuthBearer(token.value, dict(self.extensions) | dict(token.extensions))
+        if self.mechanism == "GSSAPI":
+            assert self.kerberos is not None
+            return Gssapi(self.kerberos, host)
+        assert self.username is not None
+        assert self.password is not None
+        if self.mechanism in HASHES:
+            return Scram(self.mechanism, self.username, self.password, token=self.token_auth)
+        return Plain(self.username, self.password)
+
+
+def parse_sasl(properties: Mapping[str, str], faults: list[ConfigFault]) -> SaslConfig | None:
+    """`properties`: names among SASL_NAMES. None where they are of no use; `faults` then says why."""
+    mechanism = properties.get("sasl.mechanism", "GSSAPI").strip().upper()
+    if mechanism not in MECHANISMS:
+        told = f"{mechanism!r} is not supported"
+        faults.append(ConfigFault("sasl.mechanism", told, f"one of {', '.join(MECHANISMS)}"))
+        return None
+    before = len(faults)
+    module = _module(properties, mechanism, faults)
+    _check_place(properties, mechanism, faults)
+    found: SaslConfig | None
+    if mechanism == "OAUTHBEARER":
+        found = _oauth(properties, module, faults)
+    elif mechanism == "GSSAPI":
+        found = _kerberos(properties, module, faults)
+    else:
+        found = _password(properties, mechanism, module, faults)
+    return found if len(faults) == before else None
+
+
+def _module(properties: Mapping[str, str], mechanism: str, faults: list[ConfigFault]) -> LoginModule | None:
+    text = properties.get("sasl.jaas.config", "").strip()
+    if not text:
+        return None
+    expected = _MODULES[mechanism]
+    remedy = f'as in: {expected} required option="value";'
+    problem = None
+    module = None
+    try:
+        module = parse_jaas(text)
+    except ValueError as error:
+        problem = str(error)
+    if module is not None and module.name != expected:
+        problem = f"has another login module than {expected}, which {mechanism} needs"
+    if problem is not None:
+        faults.append(ConfigFault("sasl.jaas.config", problem, remedy))
+        return None
+    return module
+
+
+def _check_place(properties: Mapping[str, str], mechanism: str, faults: list[ConfigFault]) -> None:
+    """Properties of another mechanism would mean nothing."""
+    for names, mechanisms in (
+        (_PLAIN_NAMES, {"PLAIN", *HASHES}),
+        (oauthconfig.NAMES, {"OAUTHBEARER"}),
+        (frozenset({"sasl.kerberos.service.name"}), {"GSSAPI"}),
+    ):
+        if mechanism not in mechanisms:
+            for name in sorted(names & properties.keys()):
+                told = f"has no effect: sasl.mechanism is {mechanism}"
+                if "sasl.mechanism" not in properties:
+                    told += ", its default"
+                remedy = f"set sasl.mechanism to {' or '.join(sorted(mechanisms))}, or remove it"
+                faults.append(ConfigFault(name, told, remedy))
+
+
+def _option_faults(module: LoginModule, known: Callable[[str], bool], faults: list[ConfigFault], remedy: str) -> None:
+    """Without the option's name: a secret with a quote in it would make one of its own pieces look like a name."""
+    for name in module.options:
+        if not known(name):
+            told = f"has an option that means nothing to {module.name} here"
+            faults.append(ConfigFault("sasl.jaas.config", told, remedy))
+
+
+def _password(
+    properties: Mapping[str, str], mechanism: str, module: LoginModule | None, faults: list[ConfigFault]
+) -> SaslConfig | None:
+    given = {name.removeprefix("sasl."): properties[name] for name in _PLAIN_NAMES & properties.keys()}
+    if "sasl.jaas.config" in properties:
+        told = "is given beside sasl.jaas.config"
+        faults.extend(ConfigFault(f"sasl.{name}", told, "keep one of the two") for name in given)
+        if module is None:
+            return None
+        scram = mechanism in HASHES
+        known = ["username", "password"] + ["tokenauth"] * scram
+        _option_faults(module, known.__contains__, faults, f"known here: {', '.join(known)}")
+        given = dict(module.options)
+        place = "sasl.jaas.config"
+    else:
+        place = ""
+    for name in ("username", "password"):
+        value = given.get(name, "")
+        if not value:
+            told = "is missing" if not place else f"has no {name}"
+            faults.append(ConfigFault(place or f"sasl.{name}", told, f"{mechanism} needs a user name and a password"))
+        elif "\0" in value:
+            faults.append(ConfigFault(place or f"sasl.{name}", f"the {name} has a NUL in it", "give it without"))
+    token_auth = given.get("tokenauth", "false").strip().lower()
+    if token_auth not in ("true", "false"):
+        faults.append(ConfigFault(place, "tokenauth is neither true nor false", 'write tokenauth="true"'))
+    return SaslConfig(
+        mechanism, given.get("username"), Secret(given.get("password", "")), token_auth=token_auth == "true"
+    )
+
+
+def _oauth(properties: Mapping[str, str], module: LoginModule | None, faults: list[ConfigFault]) -> SaslConfig | None:
+    if "sasl.jaas.config" in properties and module is None:
+        return None
+    options = dict(module.options) if module else {}
+    if module is not None:
+        known = "clientId, clientSecret, scope, ssl.…, extension_…, unsecuredLogin…"
+        _option_faults(module, oauthconfig.is_option, faults, f"known here: {known}")
+    source = oauthconfig.parse_source(properties, options, faults)
+    if source is None:
+        return None
+    return SaslConfig(
+        "OAUTHBEARER",
+        tokens=source,
+        extensions=oauthconfig.parse_extensions(options, faults),
+        refresh_window=oauthconfig.parse_window(properties, faults),
+    )
+
+
+def _kerberos(
+    properties: Mapping[str, str], module: LoginModule | None, faults: list[ConfigFault]
+) -> SaslConfig | None:
+    if "sasl.jaas.config" in properties and module is None:
+        return None
+    options = {name.lower(): value.strip() for name, value in (module.options if module else {}).items()}
+    known = _IGNORED_KRB5 | {"usekeytab", "keytab", "principal", "useticketcache", "ticketcache", "servicename"}
+    if module is not None:
+        remedy = "known here: useKeyTab, keyTab, principal, useTicketCache, ticketCache, serviceName"
+        _option_faults(module, lambda name: name.lower() in known, faults, remedy)
+    service = options.get("servicename") or properties.get("sasl.kerberos.service.name", "").strip()
+    if not service:
+        remedy = "set it to the first part of the broker's principal, mostly kafka"
+        if "sasl.mechanism" not in properties:
+            remedy += "; or set sasl.mechanism, which is GSSAPI by default"
+        faults.append(ConfigFault("sasl.kerberos.service.name", "is missing", remedy))
+    use_keytab = options.get("usekeytab", "false").lower() == "true"
+    if use_keytab and not (options.get("keytab") and options.get("principal")):
+        told = "useKeyTab=true needs keyTab and principal"
+        faults.append(ConfigFault("sasl.jaas.config", told, 'write keyTab="/path" principal="user@REALM"'))
+    keytab = options.get("keytab") if use_keytab else None
+    config = KerberosConfig(service, options.get("principal"), keytab, options.get("ticketcache"))
+    return SaslConfig("GSSAPI", kerberos=config)

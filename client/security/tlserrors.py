@@ -1,0 +1,86 @@
+"""What OpenSSL says in a few capitals, as errors that tell what to do.
+
+A certificate that does not hold and a refusal by the peer stay as they are however often one tries. A connection that
+just ends may be a broker on its way down, so it is retriable.
+"""
+
+from __future__ import annotations
+
+import ssl
+from typing import Final
+
+from client.errors import AuthenticationFailed, BrokerUnavailable, KafkaError
+
+# https://docs.openssl.org/3.0/man1/openssl-verification-options/: X509_V_ERR_*
+_EXPIRED, _NOT_YET, _HOST, _IP = 10, 9, 62, 64
+_UNTRUSTED: Final = frozenset({2, 18, 19, 20, 21, 27})
+
+_NO_CERTIFICATE: Final = "it wants a client certificate: set ssl.keystore.location, or ssl.keystore.key and its chain"
+_OUR_CERTIFICATE: Final = "it does not take our client certificate: its truststore lacks our CA, or see ssl.keystore.*"
+#: Alerts that the peer sent (RFC 8446, 6.2), by OpenSSL's name for them.
+_ALERTS: Final = {
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED": _NO_CERTIFICATE,
+    "TLSV1_ALERT_UNKNOWN_CA": _OUR_CERTIFICATE,
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": _OUR_CERTIFICATE,
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "our client certificate has expired: renew what ssl.keystore.* names",
+    "SSLV3_ALERT_CERTIFICATE_REVOKED": "our client certificate is revoked: renew what ssl.keystore.* names",
+    "SSLV3_ALERT_UNSUPPORTED_CERTIFICATE": "it cannot use our client certificate: is it one for clients (clientAuth)?",
+    "SSLV3_ALERT_HANDSHAKE_FAILURE": "no cipher suite in common, or it wants a client certificate (ssl.keystore.*)",
+    "TLSV1_ALERT_PROTOCOL_VERSION": "no TLS version in common: look at ssl.enabled.protocols on both sides",
+    "TLSV1_ALERT_INSUFFICIENT_SECURITY": "it wants stronger ciphers: look at ssl.cipher.suites",
+    "TLSV1_ALERT_ACCESS_DENIED": "it knows our certificate and denies us access",
+    "TLSV1_UNRECOGNIZED_NAME": "it serves no host of the name that was dialled",
+}
+_NOT_TLS: Final = frozenset(
+    {"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"}
+    | {"UNKNOWN_PROTOCOL", "UNEXPECTED_MESSAGE", "BAD_RECORD_TYPE", "NOT_SSL_RECORD_LAYER"}
+)
+_ENDED: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
+
+
+def tls_error(error: ssl.SSLError, label: str, *, identified: bool, host: str | None = None) -> KafkaError:
+    """Ours for OpenSSL's. `identified`: we have a client certificate; `host`: what is dialled, during the handshake."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return AuthenticationFailed(f"TLS: {_verification(error, host)}", broker=label)
+    reason = error.reason or ""
+    if isinstance(error, _ENDED) or reason == "UNEXPECTED_EOF_WHILE_READING":
+        return BrokerUnavailable("the peer ended the TLS handshake" if host else "the TLS stream ended", broker=label)
+    if reason in _NOT_TLS:
+        told = "the peer does not speak TLS: is this a PLAINTEXT or SASL_PLAINTEXT listener, or no broker at all?"
+        return AuthenticationFailed(told, broker=label)
+    if reason in ("SSLV3_ALERT_BAD_CERTIFICATE", "TLSV1_ALERT_BAD_CERTIFICATE"):
+        told = _OUR_CERTIFICATE if identified else _NO_CERTIFICATE  # Java says the same of one that is missing
+        return AuthenticationFailed(f"TLS: the broker refuses: {told}", broker=label)
+    if reason in _ALERTS:
+        return AuthenticationFailed(f"TLS: the broker refuses: {_ALERTS[reason]}", broker=label)
+    if reason in ("UNSUPPORTED_PROTOCOL", "NO_PROTOCOLS_AVAILABLE", "WRONG_SSL_VERSION"):
+        told = f"TLS: no TLS version in common ({_told(reason)}): look at ssl.enabled.protocols on both sides"
+        return AuthenticationFailed(told, broker=label)
+    if host is not None or "ALERT" in reason:
+        return AuthenticationFailed(f"TLS: {_told(reason) or 'failed'}", broker=label)
+    return BrokerUnavailable(f"the TLS stream is damaged: {_told(reason)}", broker=label)
+
+
+def _verification(error: ssl.SSLCertVerificationError, host: str | None) -> str:
+    code = error.verify_code
+    if code in (_HOST, _IP):
+        return (
+            f"the broker's certificate is not for {host}: dial a name that stands in it, have its names extended, or "
+            "set ssl.endpoint.identification.algorithm to empty and trust the CA alone"
+        )
+    if code == _EXPIRED:
+        return (
+            "the broker's certificate, or one above it, has expired: have it renewed, or look at this machine's clock"
+        )
+    if code == _NOT_YET:
+        return "the broker's certificate is not valid yet: look at this machine's clock"
+    if code in _UNTRUSTED:
+        return (
+            f"the broker's certificate is not trusted ({error.verify_message}): put the CA that signed it into "
+            "ssl.truststore.location"
+        )
+    return f"the broker's certificate does not hold: {error.verify_message}"
+
+
+def _told(reason: str) -> str:
+    return reason.replace("_", " ").lower()
