@@ -260,7 +260,11 @@ class BrokerConnection:
             return self._early.popleft()
         return self._receive(deadline)
 
-    def _receive(self, deadline: Deadline) -> Any:
+    def receive_by(self, *, deadline: Deadline) -> Any | None:
+        """`receive` for an answer that may take minutes (JoinGroup): None if it is not there yet, then call it again."""
+        return self._early.popleft() if self._early else self._receive(deadline, patient=True)
+
+    def _receive(self, deadline: Deadline, *, patient: bool = False) -> Any:
         self._require_open()
         connection, transport = self._connection, self._transport
         try:
@@ -268,6 +272,8 @@ class BrokerConnection:
             while answer is None:
                 answer = connection.received(transport.receive_into(connection.wanted(), deadline))
         except BaseException as error:
+            if patient and isinstance(error, RequestTimedOut):
+                return None  # the connection keeps what has come of the answer
             if isinstance(error, KafkaError):
                 error.sent = True
             if isinstance(error, BrokerUnavailable) and not self._served and self._config.security.sasl is None:

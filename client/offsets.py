@@ -73,6 +73,17 @@ class CommittedOffset(NamedTuple):
     metadata: str = ""
 
 
+class Committer(NamedTuple):
+    """Who commits: a member of the group in a generation (the new protocol: in a member epoch), or nobody of it."""
+
+    generation: int = -1
+    member_id: str = ""
+    instance_id: str | None = None
+
+
+NOBODY: Final = Committer()
+
+
 def isolation_code(isolation_level: IsolationLevel) -> int:
     """The protocol's number for an isolation level."""
     codes = {"read_uncommitted": 0, "read_committed": 1}
@@ -191,11 +202,13 @@ def committed_offsets(
     return cluster.retry(attempt, coordinator=key)
 
 
-def commit_offsets(cluster: Cluster, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-    """Commit outside of any transaction and of any generation (generation -1, member id "").
+def commit_offsets(
+    cluster: Cluster, group: str, offsets: Mapping[TopicPartition, CommittedOffset], *, committer: Committer = NOBODY
+) -> None:
+    """Commit outside of any transaction, by default of any generation too (generation -1, member id "").
 
-    A coordinator takes that only for a group without live members. Raises OffsetCommitFailed with the code of each
-    partition that was refused; the others may have been committed.
+    A coordinator takes the latter only for a group without live members. Raises OffsetCommitFailed with the code of
+    each partition that was refused; the others may have been committed.
     """
     key: CoordinatorKey = ("group", group)
 
@@ -203,7 +216,7 @@ def commit_offsets(cluster: Cluster, group: str, offsets: Mapping[TopicPartition
         ids = _topic_ids(cluster, offsets, deadline)
         connection = cluster.coordinator(key, deadline)
         version = connection.version_of(OffsetCommitRequest, topic_ids_known=bool(ids))
-        response = connection.call(_offset_commit(version, group, offsets, ids), version, deadline=deadline)
+        response = connection.call(_offset_commit(version, group, offsets, ids, committer), version, deadline=deadline)
         names = {topic_id: name for name, topic_id in ids.items()}
         failed: dict[TopicPartition, Code] = {}
         for topic in response.topics:
@@ -253,7 +266,11 @@ def _topic_ids(cluster: Cluster, partitions: Iterable[TopicPartition] | None, de
 
 
 def _offset_commit(
-    version: int, group: str, offsets: Mapping[TopicPartition, CommittedOffset], ids: Mapping[str, UUID]
+    version: int,
+    group: str,
+    offsets: Mapping[TopicPartition, CommittedOffset],
+    ids: Mapping[str, UUID],
+    committer: Committer,
 ) -> OffsetCommitRequest:
     topics = []
     for topic, members in by_topic(offsets).items():
@@ -273,7 +290,13 @@ def _offset_commit(
         else:
             entry.name = topic
         topics.append(entry)
-    return OffsetCommitRequest(group_id=group, generation_id_or_member_epoch=-1, member_id="", topics=topics)
+    return OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=committer.generation,
+        member_id=committer.member_id,
+        group_instance_id=committer.instance_id,
+        topics=topics,
+    )
 
 
 def _offset_fetch(

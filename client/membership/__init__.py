@@ -1,18 +1,28 @@
 """Being a member of a consumer group: joining, sharing partitions out, staying alive, committing, leaving.
 
+member                                  what a user calls; settings, ownership: what it is told and tells
+classic, classic_join, classic_heart    the classic protocol: user's side, JoinGroup and SyncGroup, heartbeats
+consumer                                the new one (KIP-848): user's side and heartbeats
+classic_session, consumer_session       both without sockets; states: their states as tables
+consumer_protocol, topics               subscriptions and assignments in bytes; what topics there are
 assignor, java_order                    what an assignor is; ties broken as Java breaks them
 simple_assignors, sticky, sticky_*      range, roundrobin; sticky, cooperative-sticky
-states                                  the members' states as tables
 """
 
 from client.membership.assignor import Assignment, Assignor, Subscription
+from client.membership.member import GroupMember
+from client.membership.ownership import AssignmentChange
+from client.membership.settings import MemberSettings
 from client.membership.simple_assignors import RangeAssignor, RoundRobinAssignor
 from client.membership.sticky import CooperativeStickyAssignor, StickyAssignor
 
 __all__ = [
     "Assignment",
+    "AssignmentChange",
     "Assignor",
     "CooperativeStickyAssignor",
+    "GroupMember",
+    "MemberSettings",
     "RangeAssignor",
     "RoundRobinAssignor",
     "StickyAssignor",

@@ -1,0 +1,81 @@
+"""A thread that keeps a member alive while its user is busy, with a cluster of its own.
+
+It is a daemon: a process that ends does not wait for it. `stop` waits for a bounded time; a thread that a broker holds
+up is left behind and closes its connections when it gets free. What kills the thread is kept and raised by `check`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+
+from client.cluster import Cluster
+from client.config import ClientConfig
+
+
+class Background(ABC):
+    """Calls `work` whenever `due` says so. `changed` guards what both threads touch, and wakes whoever waits on it."""
+
+    def __init__(self, config: ClientConfig, name: str) -> None:
+        self.changed = threading.Condition()
+        self._config = config
+        self._stopping = False
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    @abstractmethod
+    def due(self) -> float | None:
+        """Seconds until there is work; None: not before somebody changes something. Called with `changed` held."""
+
+    @abstractmethod
+    def work(self, cluster: Cluster) -> None:
+        """What there is to do; may block on the network. Called without `changed`."""
+
+    def start(self) -> None:
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def check(self) -> None:
+        """Raise what the thread died of. Every call raises it: the member cannot go on."""
+        if self._error is not None:
+            raise self._error
+
+    def stop(self, seconds: float) -> bool:
+        """End the thread; whether it ended within this time."""
+        with self.changed:
+            self._stopping = True
+            self.changed.notify_all()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(max(0.0, seconds))
+        return not self._thread.is_alive()
+
+    def wait(self, seconds: float) -> None:
+        """Wait until the thread has news, for so long at most. Called with `changed` held."""
+        self.changed.wait(max(0.0, seconds))
+
+    def _run(self) -> None:
+        try:
+            with Cluster(self._config) as cluster:
+                while self._wait_for_work():
+                    self.work(cluster)
+        except BaseException as error:
+            with self.changed:
+                self._error = error
+                self.changed.notify_all()
+
+    def _wait_for_work(self) -> bool:
+        with self.changed:
+            while not self._stopping:
+                pause = self.due()
+                if pause is not None and pause <= 0:
+                    return True
+                self.changed.wait(pause)
+        return False
+
+
+def now() -> float:
+    return time.monotonic()

@@ -1,0 +1,245 @@
+"""A member of a classic group: joins and syncs while its user polls, beats in the background, commits.
+
+    poll ─► hear the heart ─► look at the topics ─► give up, join, sync, gain ─► what has changed
+                                                     └ JoinGroup waits for all members: over as many polls as it takes
+
+Connections: the cluster's own for commits and metadata, one for JoinGroup and SyncGroup, since a broker works on one
+request of a connection at a time and a join may take minutes; and the heart's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from client.cluster import Cluster
+from client.errors import GroupError, KafkaError, OffsetCommitFailed, error_from_code
+from client.membership.assignor import Assignor, Racks
+from client.membership.classic_heart import ClassicHeart, leave
+from client.membership.classic_join import ClassicJoin, Progress
+from client.membership.classic_session import ClassicSession, GroupProtocol
+from client.membership.consumer_protocol import ConsumerProtocol
+from client.membership.ownership import AssignmentChange, Ownership
+from client.membership.settings import MemberSettings
+from client.membership.states import ClassicState
+from client.membership.topics import Wanted, partition_counts, replica_racks
+from client.offsets import CommittedOffset, Committer, commit_offsets
+from client.partition import TopicPartition
+from client.protocol import ErrorCode
+from client.reaction_kinds import Reaction
+from client.retry import Deadline
+
+#: At most so long at a time: the heart has to be told that the user is there.
+_SLICE: Final = 1.0
+
+
+class ClassicMember:
+    """The classic protocol behind `client.membership.member.GroupMember`."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        group: str,
+        wanted: Wanted,
+        assignors: Sequence[Assignor],
+        settings: MemberSettings,
+        ownership: Ownership,
+    ) -> None:
+        self._cluster = cluster
+        self._wanted = wanted
+        self._settings = settings
+        self._ownership = ownership
+        self._protocol = ConsumerProtocol(assignors, self._lookup, settings.rack)
+        protocol: GroupProtocol = self._protocol
+        self.session = ClassicSession(group, settings, protocol)
+        self._heart = ClassicHeart(cluster.config, group, settings)
+        self._join = ClassicJoin(cluster, self.session, self._heart.beat_for)
+        self._reason: str | None = "the member is new"
+        self._given_up = False
+        self._counts: Mapping[str, int] | None = None
+        self._fatal: KafkaError | None = None
+        self._heart.start()
+
+    @property
+    def state(self) -> str:
+        return self.session.state.value
+
+    @property
+    def member_id(self) -> str:
+        return self.session.generation.member_id
+
+    @property
+    def generation(self) -> int:
+        return self.session.generation.number
+
+    @property
+    def committer(self) -> Committer:
+        return Committer(self.generation, self.member_id, self._settings.instance_id)
+
+    def poll(self, timeout: float) -> AssignmentChange | None:
+        deadline = Deadline.after(timeout)
+        while True:
+            self._check()
+            self._hear()
+            self._look()
+            if self._reason is not None:
+                self._rebalance(self._reason, deadline.within(_SLICE))
+            if deadline.passed or not self._join.under_way:
+                change = self._ownership.take_change()
+                if change is not None or deadline.passed:
+                    return change
+            self._wait(deadline)
+
+    def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        try:
+            commit_offsets(self._cluster, self.session.group, offsets, committer=self.committer)
+        except OffsetCommitFailed as error:
+            self._heed(error)
+            raise
+
+    def close(self, *, leave_group: bool, seconds: float) -> None:
+        """Give everything up, leave if that is wished, stop the heart: within about this time, whatever happens."""
+        until = Deadline.after(seconds)
+        self._join.abandon()
+        try:
+            self._give_up(())
+        finally:
+            who = self.session.generation
+            self._heart.beat_for(None)
+            if leave_group and who.member_id:
+                instance_id = self._settings.instance_id
+                leave(
+                    self._cluster,
+                    self.session.group,
+                    who,
+                    instance_id,
+                    "the member closes",
+                    seconds=until.remaining(),
+                )
+            self.session.left()
+            self._heart.stop(max(until.remaining(), 0.5))
+
+    # -- what poll does
+
+    def _check(self) -> None:
+        self._heart.check()
+        if self._fatal is not None:
+            raise self._fatal
+
+    def _hear(self) -> None:
+        if self._heart.polled():
+            self._join.abandon()
+            self.session.left()
+            self._join_again("the user did not poll within max.poll.interval.ms")
+        elif self.session.state is ClassicState.STABLE:
+            error = self._heart.verdict(self.session.generation)
+            if error is not None:
+                self._follow(error)
+
+    def _follow(self, error: KafkaError) -> None:
+        """Do what an error asks for that a stable member has met."""
+        self.session.heard(error)
+        if error.reaction in (Reaction.REJOIN, Reaction.JOIN_AFRESH):
+            self._join_again(error.message)
+        else:
+            self._fail(error)
+
+    def _fail(self, error: KafkaError) -> None:
+        """The member cannot go on. (It must not try: two with one instance id would fence each other for ever.)"""
+        self._fatal = error
+        self._heart.beat_for(None)
+        self._ownership.lose()
+        raise error
+
+    def _look(self) -> None:
+        """Whether topics or partitions have changed: no coordinator tells it to a classic member."""
+        if self._reason is not None or self._wanted.due_in > 0:
+            return
+        try:
+            changed = self._wanted.changes(self._cluster, self._protocol.topics, self._counts)
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            return  # another time; whether the member is well is the heart's to know
+        if changed is not None:
+            self._join_again(changed)
+
+    def _join_again(self, reason: str) -> None:
+        self._reason, self._given_up = reason, False
+
+    def _rebalance(self, reason: str, deadline: Deadline) -> None:
+        progress = Progress.AGAIN
+        while progress is Progress.AGAIN:
+            if not self._join.under_way:
+                self._give_up_before_join()
+            try:
+                progress = self._join.advance(reason, deadline, self._describe)
+            except GroupError as error:
+                if error.code is not None:
+                    self._fail(error)
+                raise
+        if progress is Progress.DONE:
+            self._reason = None
+            self._take_assignment()
+
+    def _give_up_before_join(self) -> None:
+        """What the member may not keep while it joins. The listeners run while the heart goes on beating."""
+        if self.generation < 0:
+            self._heart.beat_for(None)
+            self._ownership.lose()
+        elif not self._given_up:
+            self._given_up = True
+            # In a cooperative group the next assignment says what goes.
+            self._give_up(self._ownership.owned if self._protocol.cooperative else ())
+
+    def _give_up(self, but: Collection[TopicPartition]) -> None:
+        if self.generation < 0:
+            self._ownership.lose()
+        else:
+            self._ownership.revoke(self._ownership.owned.difference(but))
+
+    def _describe(self) -> None:
+        """What the member tells the leader of itself."""
+        self._protocol.topics = self._wanted.look(self._cluster)
+        self._protocol.owned = self._ownership.owned
+        self._protocol.generation = self.generation
+
+    def _take_assignment(self) -> None:
+        given = self._protocol.given
+        assert given is not None
+        self._counts = given.counts
+        self._wanted.seen()
+        stray = sorted({tp.topic for tp in given.partitions} - set(self._protocol.topics))
+        if stray:
+            self._join_again(f"the leader has assigned topics that are not wanted: {', '.join(stray)}")
+            return
+        going = self._ownership.owned.difference(given.partitions)
+        if going:
+            # Nobody has them in this generation: the next one hands them out (KIP-429).
+            self._join_again("partitions were given up that others may have now")
+            self._ownership.revoke(going)
+        self._ownership.gain(given.partitions)
+
+    def _lookup(self, topics: Collection[str]) -> tuple[dict[str, int], Racks]:
+        metadata = self._cluster.metadata(topics, refresh=True)
+        return partition_counts(metadata, topics), replica_racks(metadata, topics)
+
+    def _wait(self, deadline: Deadline) -> None:
+        if self._join.under_way:
+            return  # for the answer, which `advance` does
+        pause = min(deadline.remaining(), _SLICE, self._settings.max_poll_interval_ms / 3000)
+        pause = min(pause, self._wanted.due_in if self._reason is None else self._join.pause)
+        with self._heart.changed:
+            self._heart.wait(pause)
+
+    def _heed(self, error: OffsetCommitFailed) -> None:
+        """A refused commit tells about the member too."""
+        if self.session.state is not ClassicState.STABLE:
+            return
+        about = [error_from_code(int(code), "OffsetCommit", group=error.group) for code in error.partitions.values()]
+        for reaction in (Reaction.JOIN_AFRESH, Reaction.REJOIN):
+            for refusal in about:
+                if refusal.reaction is reaction and refusal.code != ErrorCode.STALE_MEMBER_EPOCH:
+                    self.session.heard(refusal)
+                    self._join_again(refusal.message)
+                    return

@@ -1,0 +1,152 @@
+"""A member of a classic group: joins and syncs while its user polls, beats in the background, commits.
+
+    poll ─► hear the heart ─► watch the topics ─► give up, join, sync, gain ─► what has changed
+                                                   └ JoinGroup waits for all members: over as many polls as it takes
+
+Connections: the cluster's own for commits and metadata, one for JoinGroup and SyncGroup, since a broker works on one
+request of a connection at a time and a join may take minutes; and the heart's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from enum import Enum
+from typing import Final
+
+from client.broker import BrokerConnection
+from client.cluster import Cluster, CoordinatorKey
+from client.errors import KafkaError, RequestTimedOut
+from client.membership.background import now
+from client.membership.classic_session import ClassicSession, Generation
+from client.metadata import Broker
+from client.protocol import ErrorCode
+from client.protocol.messages import JoinGroupRequest, SyncGroupRequest
+from client.reaction_kinds import Reaction
+from client.retry import Backoff, Deadline
+
+#: How long after everybody's rebalance timeout an answer to JoinGroup may still come.
+_JOIN_GRACE: Final = 5.0
+_LONGEST_WAIT: Final = 1.0
+
+
+class Progress(Enum):
+    """How far a join has come."""
+
+    DONE = "the member is in a new generation"
+    WAITING = "an answer, or the end of a pause, is waited for"
+    AGAIN = "the coordinator wants another JoinGroup"
+
+
+class ClassicJoin:
+    """Brings a session into its next generation, a little further with each call.
+
+    `on_generation` is told of a generation as soon as it is there: from then on it needs heartbeats.
+    """
+
+    def __init__(
+        self, cluster: Cluster, session: ClassicSession, on_generation: Callable[[Generation], None] | None = None
+    ) -> None:
+        self._cluster = cluster
+        self._session = session
+        self._on_generation = on_generation
+        self._key: CoordinatorKey = ("group", session.group)
+        self._connection: BrokerConnection | None = None
+        self._waiting_for: type[JoinGroupRequest | SyncGroupRequest] | None = None
+        self._give_up_at = 0.0
+        self._not_before = 0.0
+        self._backoff = self._new_backoff()
+
+    @property
+    def under_way(self) -> bool:
+        """Whether an answer is waited for."""
+        return self._waiting_for is not None
+
+    @property
+    def pause(self) -> float:
+        """Seconds until it is worth trying again."""
+        return max(0.0, self._not_before - now())
+
+    def advance(self, reason: str, deadline: Deadline, prepare: Callable[[], None] = lambda: None) -> Progress:
+        """Send what is to be sent, and wait for an answer until the deadline (look for one at least).
+
+        `prepare` is called before a JoinGroup goes out; errors of the cluster in it are tried again like any other.
+        Raises what cannot be tried again.
+        """
+        if self.pause:
+            return Progress.WAITING
+        try:
+            if self._waiting_for is None:
+                prepare()
+                self._send_join(reason)
+            progress = self._receive(deadline)
+        except KafkaError as error:
+            self.abandon()
+            self._cluster.learn(error, coordinator=self._key)
+            self._backoff.pause(error)
+            return Progress.WAITING
+        if progress is Progress.DONE:
+            self._backoff = self._new_backoff()
+        return progress
+
+    def abandon(self) -> None:
+        """Wait for no answer any more."""
+        self._waiting_for = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _send_join(self, reason: str) -> None:
+        within = Deadline.after(self._cluster.config.request_timeout_ms / 1000)
+        endpoint = self._cluster.coordinator(self._key, within).endpoint
+        if self._connection is None or not self._connection.usable or self._connection.endpoint != endpoint:
+            self.abandon()
+            assert endpoint.node_id is not None
+            broker = Broker(endpoint.node_id, endpoint.host, endpoint.port)
+            self._connection = self._cluster.open_connection(broker, within)
+        version = self._connection.version_of(JoinGroupRequest)
+        self._send(self._session.join_request(version, reason), version)
+
+    def _send(self, request: JoinGroupRequest | SyncGroupRequest, version: int) -> None:
+        assert self._connection is not None
+        longest = self._cluster.config.request_timeout_ms / 1000
+        self._connection.send(request, version, deadline=Deadline.after(longest))
+        self._waiting_for = type(request)
+        # The coordinator answers when all have joined, or when the slowest one's time is over.
+        self._give_up_at = now() + max(longest, self._session.settings.rebalance_timeout / 1000 + _JOIN_GRACE)
+
+    def _receive(self, deadline: Deadline) -> Progress:
+        while True:
+            assert self._connection is not None
+            answer = self._connection.receive_by(deadline=deadline)
+            if answer is None:
+                if now() > self._give_up_at:
+                    raise RequestTimedOut("the coordinator does not answer the member", group=self._session.group)
+                return Progress.WAITING
+            asked, self._waiting_for = self._waiting_for, None
+            if asked is SyncGroupRequest:
+                return self._after(self._session.synced(answer), Progress.DONE)
+            error = self._session.joined(answer)
+            if error is not None:
+                if error.code == ErrorCode.REBALANCE_IN_PROGRESS:
+                    error.retriable = True  # the same again, but not at once
+                    raise error
+                return self._after(error, Progress.AGAIN)
+            if self._on_generation is not None:
+                self._on_generation(self._session.generation)
+            version = self._connection.version_of(SyncGroupRequest)
+            self._send(self._session.sync_request(version), version)
+
+    @staticmethod
+    def _after(error: KafkaError | None, progress: Progress) -> Progress:
+        if error is None:
+            return progress
+        if error.reaction in (Reaction.REJOIN, Reaction.JOIN_AFRESH):
+            return Progress.AGAIN
+        raise error
+
+    def _new_backoff(self) -> Backoff:
+        def postpone(seconds: float) -> None:
+            self._not_before = now() + seconds
+
+        return self._cluster.config.retry.start(Deadline(math.inf), sleep=postpone)

@@ -1,0 +1,293 @@
+"""A member of a group of the new protocol: heartbeats in the background, changes taken over while its user polls.
+
+    heart's thread   heartbeat ─► epoch, target assignment ─► names of its topics (Metadata by id)
+    user's thread    poll ─► give up, gain (listeners) ─► the next heartbeat says so
+
+All there is between them is the session, guarded by the heart's lock; listeners run without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+from uuid import UUID
+
+from client.cluster import Cluster, CoordinatorKey
+from client.config import ClientConfig
+from client.errors import KafkaError, OffsetCommitFailed
+from client.membership.background import Background, now
+from client.membership.consumer_session import ConsumerSession
+from client.membership.ownership import AssignmentChange, Ownership
+from client.membership.settings import MemberSettings
+from client.membership.states import ConsumerEvent, ConsumerState
+from client.metadata import NO_ID
+from client.offsets import CommittedOffset, Committer, commit_offsets
+from client.partition import TopicPartition
+from client.protocol import ErrorCode
+from client.protocol.messages import ConsumerGroupHeartbeatRequest, MetadataRequest
+from client.retry import Deadline
+
+_SLICE: Final = 1.0
+_LEAVING_SECONDS: Final = 5.0
+
+
+class ConsumerHeart(Background):
+    """Speaks for a session."""
+
+    def __init__(self, config: ClientConfig, session: ConsumerSession) -> None:
+        super().__init__(config, f"heartbeat-{session.group}")
+        self.session = session
+        self.key: CoordinatorKey = ("group", session.group)
+        self._next = 0.0
+        self._failures = 0
+        self._names_at = 0.0
+        self._polled_at = now()
+        self._goodbye: tuple[bool, float] | None = None  # whether for good, and when to give up
+
+    # -- the user's thread
+
+    def polled(self) -> None:
+        with self.changed:
+            self._polled_at = now()
+
+    def hurry(self) -> None:
+        """Send the next heartbeat at once. Called with `changed` held."""
+        self._next = 0.0
+        self.changed.notify_all()
+
+    def say_goodbye(self, *, for_good: bool, seconds: float) -> None:
+        """Leave the group, and end."""
+        with self.changed:
+            if self.session.beats:
+                self._goodbye = (for_good, now() + seconds)
+                self.changed.notify_all()
+                self.changed.wait_for(lambda: self._goodbye is None or not self.alive, seconds)
+            self.session.left()
+
+    # -- the heart's thread
+
+    def due(self) -> float | None:
+        if self._goodbye is not None:
+            return 0.0
+        if not self.session.beats:
+            return None
+        times = [self._next, self._polled_at + self.session.settings.max_poll_interval_ms / 1000]
+        if self.session.unnamed:
+            times.append(self._names_at)
+        if self.session.urgent and not self._failures:
+            times.append(0.0)
+        return min(times) - now()
+
+    def work(self, cluster: Cluster) -> None:
+        with self.changed:
+            goodbye = self._goodbye
+            stuck = now() >= self._polled_at + self.session.settings.max_poll_interval_ms / 1000
+            beat = self._next <= now() or (self.session.urgent and not self._failures)
+            unnamed = self.session.unnamed if self._names_at <= now() else frozenset()
+        if goodbye is not None:
+            self._leave(cluster, for_good=goodbye[0], seconds=goodbye[1] - now())
+            with self.changed:
+                self._goodbye = None
+                self.changed.notify_all()
+        elif stuck:
+            with self.changed:
+                self.session.expired()
+                self.changed.notify_all()
+            self._leave(cluster, for_good=False, seconds=_LEAVING_SECONDS)
+        elif unnamed:
+            self._find_names(cluster, unnamed)
+        elif beat:
+            self._beat(cluster)
+
+    def _beat(self, cluster: Cluster) -> None:
+        deadline = Deadline.after(cluster.config.request_timeout_ms / 1000)
+        error: KafkaError | None = None
+        try:
+            connection = cluster.coordinator(self.key, deadline)
+            version = connection.version_of(ConsumerGroupHeartbeatRequest)
+            with self.changed:
+                if not self.session.beats or self._goodbye is not None:
+                    return
+                request = self.session.request(version)
+            response = connection.call(request, version, deadline=deadline)
+        except KafkaError as failure:
+            error = failure
+            with self.changed:
+                self.session.unanswered()
+        else:
+            with self.changed:
+                error = self.session.answered(response)
+        if error is not None:
+            cluster.learn(error, coordinator=self.key)
+        with self.changed:
+            self._next = now() + self._pause(error)
+            self.changed.notify_all()
+            if error is not None and not error.retriable and self.session.state is not ConsumerState.FENCED:
+                if self.session.machine.allows(ConsumerEvent.FAILED):
+                    self.session.failed()
+                raise error
+
+    def _pause(self, error: KafkaError | None) -> float:
+        if error is None or not error.retriable:
+            self._failures = 0
+            return self.session.interval
+        self._failures += 1
+        policy = self._config.retry
+        return min(policy.initial * 2.0 ** min(self._failures - 1, 30), policy.maximum)
+
+    def _find_names(self, cluster: Cluster, ids: Collection[UUID]) -> None:
+        found: dict[UUID, str] = {}
+        try:
+            found = topic_names(cluster, ids)
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+        with self.changed:
+            self.session.learn_names(found)
+            # A topic that was just created, or is just being deleted: brokers hear of it one after the other.
+            self._names_at = now() + self._config.retry.maximum
+            self.changed.notify_all()
+
+    def _leave(self, cluster: Cluster, *, for_good: bool, seconds: float) -> None:
+        """Nobody is helped by an error here: without an answer the session timeout does it."""
+        with self.changed:
+            request = self.session.leave_request(for_good=for_good)
+
+        def attempt(deadline: Deadline) -> None:
+            connection = cluster.coordinator(self.key, deadline)
+            connection.call(request, connection.version_of(ConsumerGroupHeartbeatRequest), deadline=deadline)
+
+        try:
+            cluster.retry(attempt, coordinator=self.key, timeout=max(0.0, seconds))
+        except KafkaError:
+            return
+
+
+class ConsumerMember:
+    """The new protocol behind `client.membership.member.GroupMember`."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        group: str,
+        topics: tuple[str, ...],
+        regex: str | None,
+        server_assignor: str | None,
+        settings: MemberSettings,
+        ownership: Ownership,
+    ) -> None:
+        self._cluster = cluster
+        self._ownership = ownership
+        self.session = ConsumerSession(group, settings, topics, regex, server_assignor)
+        self._heart = ConsumerHeart(cluster.config, self.session)
+        self._heart.start()
+
+    @property
+    def state(self) -> str:
+        return self.session.state.value
+
+    @property
+    def member_id(self) -> str:
+        return self.session.member_id
+
+    @property
+    def generation(self) -> int:
+        return self.session.epoch
+
+    def poll(self, timeout: float) -> AssignmentChange | None:
+        deadline = Deadline.after(timeout)
+        while True:
+            self._heart.polled()
+            self._check()
+            self._follow()
+            change = self._ownership.take_change()
+            if change is not None or deadline.passed:
+                return change
+            with self._heart.changed:
+                if self.session.next_step() is None and self.session.state not in _WAITS_FOR_USER:
+                    slice_ = min(deadline.remaining(), _SLICE, self.session.settings.max_poll_interval_ms / 3000)
+                    self._heart.wait(slice_)
+
+    def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """An epoch that has moved on (STALE_MEMBER_EPOCH) is learnt with a heartbeat, and the commit tried again."""
+        deadline = Deadline.after(self._cluster.config.default_api_timeout_ms / 1000)
+        while True:
+            with self._heart.changed:
+                epoch = self.session.epoch
+                committer = Committer(epoch, self.session.member_id, self.session.settings.instance_id)
+            try:
+                commit_offsets(self._cluster, self.session.group, offsets, committer=committer)
+                return
+            except OffsetCommitFailed as error:
+                stale = all(code == ErrorCode.STALE_MEMBER_EPOCH for code in error.partitions.values())
+                with self._heart.changed:
+                    if not stale or not self._await_epoch(epoch, deadline):
+                        raise
+
+    def close(self, *, leave_group: bool, seconds: float) -> None:
+        until = Deadline.after(seconds)
+        try:
+            if self.session.beats:
+                self._ownership.revoke(self._ownership.owned)
+            else:
+                self._ownership.lose()
+        finally:
+            self._heart.say_goodbye(for_good=leave_group, seconds=until.remaining())
+            self._heart.stop(max(until.remaining(), 0.5))
+
+    def _check(self) -> None:
+        try:
+            self._heart.check()
+        except BaseException:
+            self._ownership.lose()
+            raise
+
+    def _follow(self) -> None:
+        """Do, as its user, what the session has come to."""
+        with self._heart.changed:
+            if self.session.state is ConsumerState.UNSUBSCRIBED:
+                self.session.subscribe()
+                self._heart.hurry()
+            thrown_out = self.session.state in _WAITS_FOR_USER
+            step = self.session.next_step()
+        if thrown_out:
+            self._ownership.lose()
+            with self._heart.changed:
+                self.session.released()
+                self._heart.hurry()
+        elif step is not None:
+            self._ownership.revoke(step.revoke)
+            self._ownership.gain(step.gain)
+            with self._heart.changed:
+                self.session.reconciled(step.places)
+                self._heart.hurry()
+
+    def _await_epoch(self, epoch: int, deadline: Deadline) -> bool:
+        """Whether the member has another epoch now, and is in the group. Called with the heart's lock held."""
+        self._heart.hurry()
+        while self.session.beats and self.session.epoch == epoch and self._heart.alive and not deadline.passed:
+            self._heart.wait(min(deadline.remaining(), _SLICE))
+        return self.session.beats and self.session.epoch != epoch
+
+
+_WAITS_FOR_USER: Final = frozenset({ConsumerState.FENCED, ConsumerState.STALE})
+
+
+def topic_names(cluster: Cluster, ids: Collection[UUID]) -> dict[UUID, str]:
+    """The names of these topics, as far as the broker that is asked knows them."""
+
+    def attempt(deadline: Deadline) -> dict[UUID, str]:
+        connection = cluster.any_connection(deadline)
+        version = connection.version_of(MetadataRequest)
+        request = MetadataRequest(
+            topics=[MetadataRequest.MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in ids],
+            allow_auto_topic_creation=False,
+        )
+        response = connection.call(request, version, deadline=deadline)
+        return {
+            topic.topic_id: topic.name
+            for topic in response.topics
+            if topic.name and not topic.error_code and topic.topic_id != NO_ID
+        }
+
+    return cluster.retry(attempt)

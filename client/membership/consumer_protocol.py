@@ -1,0 +1,148 @@
+"""What a group of consumers is about: subscriptions to the leader, assignments from it (protocol type "consumer").
+
+The standard formats, so that members of other clients understand ours, and Kafka's own tools show them:
+`client.protocol.embedded.consumer_protocol`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from client.errors import GroupError, ProtocolFault
+from client.membership.assignor import Assignment, Assignor, Racks, Subscription
+from client.membership.classic_session import Generation, Joiner
+from client.partition import TopicPartition
+from client.protocol import ProtocolError
+from client.protocol.embedded.consumer_protocol import (
+    PROTOCOL_TYPE,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+
+#: How many partitions these topics have (one that is not there is left out), and in which racks their replicas are.
+Lookup = Callable[[Collection[str]], tuple[dict[str, int], Racks]]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the last SyncGroup brought: partitions, and to a leader what it assigned by."""
+
+    partitions: tuple[TopicPartition, ...]
+    counts: Mapping[str, int] | None
+
+
+class ConsumerProtocol:
+    """A consumer's side of a classic group. `topics` and `owned` are set by its member before it joins."""
+
+    protocol_type: str = PROTOCOL_TYPE
+
+    def __init__(self, assignors: Sequence[Assignor], lookup: Lookup, rack: str | None) -> None:
+        self.assignors: Final = {assignor.name: assignor for assignor in assignors}
+        #: Members give everything up before they join, unless every strategy that may be chosen is cooperative.
+        self.cooperative: Final = all(assignor.cooperative for assignor in assignors)
+        self.topics: tuple[str, ...] = ()
+        self.owned: frozenset[TopicPartition] = frozenset()
+        self.generation = -1
+        self.given: Given | None = None
+        self._lookup = lookup
+        self._rack = rack
+        self._counts: dict[str, int] | None = None
+
+    def metadata(self) -> list[tuple[str, bytes]]:
+        return [(name, self._subscription(assignor)) for name, assignor in self.assignors.items()]
+
+    def assign(self, protocol: str, joiners: Sequence[Joiner], *, skip: bool) -> dict[str, bytes]:
+        members = {joiner.member_id: read_subscription(joiner) for joiner in joiners}
+        self._counts, racks = self._lookup({topic for told in members.values() for topic in told.topics})
+        if skip:
+            return {}
+        assignor = self._assignor(protocol)
+        given = assignor.assign(self._counts, members, racks)
+        unknown = sorted(set(given) - set(members))
+        if unknown:
+            raise GroupError(f"assignor {protocol} gives partitions to members that are not there: {unknown}")
+        if self.cooperative:
+            _check_cooperative(protocol, members, given)
+        return {
+            member: encode_assignment(
+                ConsumerProtocolAssignment(
+                    assigned_partitions=[
+                        ConsumerProtocolAssignment.TopicPartition(topic=topic, partitions=numbers)
+                        for topic, numbers in _by_topic(given.get(member, ())).items()
+                    ],
+                    user_data=assignor.assignment_data(member),
+                )
+            )
+            for member in members
+        }
+
+    def assigned(self, generation: Generation, data: bytes, *, leader: bool) -> None:
+        try:
+            read = decode_assignment(data)
+        except ProtocolError as error:
+            raise ProtocolFault(f"the assignment cannot be read: {error}") from error
+        partitions = tuple(
+            TopicPartition(topic.topic, number) for topic in read.assigned_partitions for number in topic.partitions
+        )
+        user_data = None if read.user_data is None else bytes(read.user_data)
+        self._assignor(generation.protocol).assigned(Assignment(partitions, user_data), generation.number)
+        self.given = Given(partitions, self._counts if leader else None)
+
+    def _subscription(self, assignor: Assignor) -> bytes:
+        return encode_subscription(
+            ConsumerProtocolSubscription(
+                topics=list(self.topics),
+                user_data=assignor.subscription_data(self.topics),
+                owned_partitions=[
+                    ConsumerProtocolSubscription.TopicPartition(topic=topic, partitions=numbers)
+                    for topic, numbers in _by_topic(sorted(self.owned)).items()
+                ],
+                generation_id=self.generation,
+                rack_id=self._rack,
+            )
+        )
+
+    def _assignor(self, name: str) -> Assignor:
+        if name not in self.assignors:
+            raise ProtocolFault(f"the group has chosen the assignor {name!r}, which this member did not offer")
+        return self.assignors[name]
+
+
+def read_subscription(joiner: Joiner) -> Subscription:
+    """What a member told. Raises ProtocolFault."""
+    try:
+        read = decode_subscription(joiner.metadata)
+    except ProtocolError as error:
+        raise ProtocolFault(f"the subscription of member {joiner.member_id} cannot be read: {error}") from error
+    return Subscription(
+        topics=tuple(read.topics),
+        user_data=None if read.user_data is None else bytes(read.user_data),
+        owned=tuple(TopicPartition(t.topic, number) for t in read.owned_partitions for number in t.partitions),
+        generation=read.generation_id,
+        rack=read.rack_id,
+        instance_id=joiner.instance_id,
+    )
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    topics: dict[str, list[int]] = {}
+    for tp in partitions:
+        topics.setdefault(tp.topic, []).append(tp.partition)
+    return topics
+
+
+def _check_cooperative(
+    name: str, members: Mapping[str, Subscription], given: Mapping[str, Sequence[TopicPartition]]
+) -> None:
+    """A partition that moves must be nobody's for one generation, or two members read it at once (KIP-429)."""
+    gained = {tp for member, tps in given.items() for tp in set(tps).difference(members[member].owned)}
+    given_up = {tp for member, told in members.items() for tp in set(told.owned).difference(given.get(member, ()))}
+    wrong = sorted(gained & given_up)
+    if wrong:
+        raise GroupError(f"assignor {name} gives away what others have not given up yet: {', '.join(map(str, wrong))}")

@@ -1,0 +1,228 @@
+"""The new group protocol as one member sees it, without sockets: heartbeats out, answers in (KIP-848).
+
+The coordinator tells a member, in answers to its heartbeats, which partitions it may have at present; the member gives
+up what is not among them, takes what is new, and says in a heartbeat what it owns now. Only then others get what it
+gave up. What has not changed since the last heartbeat is not sent; after an answer that did not come, all is.
+
+    epoch  0 joins · n is the coordinator's answer · -1 leaves · -2 leaves for a short while (static members)
+
+Partitions are told by topic id here: a topic that was deleted and made anew is another one.
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from client.errors import KafkaError, UnsupportedVersion, error_from_code
+from client.membership.settings import MemberSettings
+from client.membership.states import CONSUMER, ConsumerEvent, ConsumerState, Machine
+from client.partition import TopicPartition
+from client.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from client.reaction_kinds import Reaction
+
+JOIN_EPOCH: Final = 0
+_LEAVE_EPOCH: Final = -1
+_BACK_SOON_EPOCH: Final = -2
+_FIRST_WITH_REGEX: Final = 1
+
+Place = tuple[UUID, int]
+_BEATING: Final = frozenset(
+    {ConsumerState.JOINING, ConsumerState.RECONCILING, ConsumerState.ACKNOWLEDGING, ConsumerState.STABLE}
+)
+
+
+class Step(NamedTuple):
+    """What is to be given up and what is to be taken, to own `places` afterwards."""
+
+    revoke: frozenset[TopicPartition]
+    gain: frozenset[TopicPartition]
+    places: frozenset[Place]
+
+
+@dataclass(slots=True)
+class ConsumerSession:
+    """One member of one group of the new protocol."""
+
+    group: str
+    settings: MemberSettings
+    topics: tuple[str, ...] = ()
+    regex: str | None = None
+    server_assignor: str | None = None
+    member_id: str = field(default_factory=lambda: base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode())
+    epoch: int = JOIN_EPOCH
+    interval: float = 0.0
+    machine: Machine[ConsumerState, ConsumerEvent] = field(
+        default_factory=lambda: Machine(CONSUMER, ConsumerState.UNSUBSCRIBED)
+    )
+    owned: frozenset[Place] = frozenset()
+    names: dict[UUID, str] = field(default_factory=dict)
+    target: frozenset[Place] = frozenset()
+    _known: bool = False  # whether the coordinator has certainly heard what the member wants
+    _reconciled: int = 0  # how often the member has come to own what it was told to …
+    _sent: int = 0  # … had, when the last heartbeat went out …
+    _acknowledged: int = 0  # … and has told so
+
+    @property
+    def state(self) -> ConsumerState:
+        return self.machine.state
+
+    @property
+    def beats(self) -> bool:
+        """Whether the member has anything to say to the coordinator."""
+        return self.state in _BEATING
+
+    @property
+    def urgent(self) -> bool:
+        """Whether it is not to wait for the next regular heartbeat."""
+        return self.state is ConsumerState.JOINING or (
+            self.state is ConsumerState.ACKNOWLEDGING and self._acknowledged != self._reconciled
+        )
+
+    @property
+    def unnamed(self) -> frozenset[UUID]:
+        """Topics of the target assignment whose names are not known yet."""
+        return frozenset(topic_id for topic_id, _ in self.target if topic_id not in self.names)
+
+    # -- heartbeats
+
+    def request(self, version: int) -> ConsumerGroupHeartbeatRequest:
+        """The next heartbeat."""
+        if self.regex is not None and version < _FIRST_WITH_REGEX:
+            raise UnsupportedVersion("the broker is too old for patterns in the new protocol", group=self.group)
+        joining = self.state is ConsumerState.JOINING
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self.group,
+            # Version 0's coordinators give the id out, later ones want the member's own (KIP-1082).
+            member_id="" if joining and version < _FIRST_WITH_REGEX else self.member_id,
+            member_epoch=JOIN_EPOCH if joining else self.epoch,
+            instance_id=self.settings.instance_id,
+        )
+        self._sent = self._reconciled
+        everything = joining or not self._known
+        if everything:
+            request.rack_id = self.settings.rack
+            request.rebalance_timeout_ms = self.settings.rebalance_timeout
+            request.subscribed_topic_names = list(self.topics)
+            if self.regex is not None:
+                request.subscribed_topic_regex = self.regex
+            request.server_assignor = self.server_assignor
+        if everything or self._acknowledged != self._reconciled:
+            request.topic_partitions = _by_topic(self.owned)
+        return request
+
+    def leave_request(self, *, for_good: bool) -> ConsumerGroupHeartbeatRequest:
+        """The last heartbeat. A static member that does not leave for good keeps its partitions for a session."""
+        return ConsumerGroupHeartbeatRequest(
+            group_id=self.group,
+            member_id=self.member_id,
+            member_epoch=_LEAVE_EPOCH if for_good or self.settings.instance_id is None else _BACK_SOON_EPOCH,
+            instance_id=self.settings.instance_id,
+        )
+
+    def answered(self, response: ConsumerGroupHeartbeatResponse) -> KafkaError | None:
+        """Take the answer to `request`. None: well; else the error, whose reaction is done as far as it is ours."""
+        if response.error_code:
+            error = error_from_code(
+                response.error_code, "ConsumerGroupHeartbeat", detail=response.error_message, group=self.group
+            )
+            self._known = False
+            if error.reaction is Reaction.JOIN_AFRESH and self.beats:
+                self.machine.step(ConsumerEvent.FENCED)
+                self.epoch, self.target = JOIN_EPOCH, frozenset()
+            elif not error.retriable and self.machine.allows(ConsumerEvent.FAILED):
+                self.failed()
+            return error
+        self.interval = response.heartbeat_interval_ms / 1000
+        if not self.beats:
+            return None  # the user has been given up on, or leaves, since the heartbeat went out
+        self.member_id = response.member_id or self.member_id
+        self.epoch = response.member_epoch
+        self._known, self._acknowledged = True, self._sent
+        if response.assignment is not None:
+            self.target = frozenset(
+                (topic.topic_id, number)
+                for topic in response.assignment.topic_partitions
+                for number in topic.partitions
+            )
+            self.machine.step(ConsumerEvent.ASSIGNED)
+            if self.target == self.owned:
+                self.reconciled(self.owned)
+        elif self.state is ConsumerState.JOINING:
+            self.machine.step(ConsumerEvent.WELCOMED)
+        elif self.state is ConsumerState.ACKNOWLEDGING and self._acknowledged == self._reconciled:
+            self.machine.step(ConsumerEvent.ACKNOWLEDGED)
+            if self.target != self.owned:
+                self.machine.step(ConsumerEvent.ASSIGNED)  # topics whose names were not known yet
+        return None
+
+    def unanswered(self) -> None:
+        """No answer came: what the coordinator has heard is unknown."""
+        self._known = False
+
+    def failed(self) -> None:
+        """Joining again would not help."""
+        self.machine.step(ConsumerEvent.FAILED)
+        self.target = frozenset()
+
+    # -- the user's side
+
+    def subscribe(self) -> None:
+        self.machine.step(ConsumerEvent.SUBSCRIBE)
+
+    def learn_names(self, names: Mapping[UUID, str]) -> None:
+        self.names.update(names)
+
+    def next_step(self) -> Step | None:
+        """What the user has to be told; None: nothing now."""
+        if self.state is not ConsumerState.RECONCILING:
+            return None
+        reachable = frozenset(place for place in self.target if place[0] in self.names)
+        if reachable == self.owned:
+            return None
+        return Step(self._partitions(self.owned - reachable), self._partitions(reachable - self.owned), reachable)
+
+    def reconciled(self, places: frozenset[Place]) -> None:
+        """The user owns these now, and knows it."""
+        if self.state is ConsumerState.RECONCILING:
+            self.owned = places
+            self._reconciled += 1
+            self.machine.step(ConsumerEvent.RECONCILED)
+
+    def released(self) -> None:
+        """The user has been told that everything is lost; the member joins again."""
+        self.machine.step(ConsumerEvent.RELEASED if self.state is ConsumerState.FENCED else ConsumerEvent.POLLED)
+        self._forget()
+
+    def expired(self) -> None:
+        """The user does not poll. The leaving heartbeat is the caller's to send."""
+        self.machine.step(ConsumerEvent.EXPIRED)
+
+    def left(self) -> None:
+        """The member is out, or nobody waits for the answer."""
+        if self.beats:
+            self.machine.step(ConsumerEvent.LEAVE)
+        if self.machine.allows(ConsumerEvent.LEFT):
+            self.machine.step(ConsumerEvent.LEFT)
+        self._forget()
+
+    def _forget(self) -> None:
+        self.epoch, self._known = JOIN_EPOCH, False
+        self.owned = self.target = frozenset()
+
+    def _partitions(self, places: frozenset[Place]) -> frozenset[TopicPartition]:
+        return frozenset(TopicPartition(self.names[topic_id], number) for topic_id, number in places)
+
+
+def _by_topic(places: frozenset[Place]) -> list[ConsumerGroupHeartbeatRequest.TopicPartitions]:
+    topics: dict[UUID, list[int]] = {}
+    for topic_id, number in sorted(places):
+        topics.setdefault(topic_id, []).append(number)
+    return [
+        ConsumerGroupHeartbeatRequest.TopicPartitions(topic_id=topic_id, partitions=numbers)
+        for topic_id, numbers in topics.items()
+    ]

@@ -1,0 +1,165 @@
+"""A member of a consumer group.
+
+    with GroupMember(config, "group", topics=["orders"]) as member:
+        while True:
+            change = member.poll(1.0)
+            if change:
+                stop_reading(change.revoked | change.lost)
+                start_reading(change.assigned)
+            ...
+            member.commit({TopicPartition("orders", 0): CommittedOffset(17)})
+
+Poll often: a member that its user does not poll for `max_poll_interval_ms` leaves, so that others get its partitions.
+Between polls heartbeats go on by themselves, and nothing changes: listeners run inside `poll` and `close` alone.
+A member is for one thread; pickled it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal
+
+from client.cluster import Cluster
+from client.config import ClientConfig
+from client.errors import GroupError
+from client.membership.assignor import Assignor
+from client.membership.classic import ClassicMember
+from client.membership.consumer import ConsumerMember
+from client.membership.ownership import AssignmentChange, Listener, Ownership
+from client.membership.settings import MemberSettings
+from client.membership.simple_assignors import RangeAssignor
+from client.membership.sticky import CooperativeStickyAssignor
+from client.membership.topics import Wanted
+from client.offsets import CommittedOffset, committed_offsets
+from client.partition import TopicPartition
+
+
+class GroupMember:
+    """Shares the partitions of topics with the other members of a group, whatever client they use.
+
+    `topics` by name, or `pattern`: a regular expression that a topic's whole name has to match (Python's with the
+    classic protocol, RE2's with the new one, where the coordinator does the matching).
+
+    `protocol` "classic": the members' `assignors` (an object each; the group takes the first one that all have) share
+    out, by default range, and cooperative-sticky for groups that move over to it. "consumer" (KIP-848, brokers from 4.0
+    on): the coordinator shares out, by `server_assignor` ("uniform", "range"; None: its own default).
+
+    Raises ConfigError at once. Nothing is sent before the first `poll`.
+    """
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        group: str,
+        *,
+        topics: Collection[str] = (),
+        pattern: str | None = None,
+        protocol: Literal["classic", "consumer"] = "classic",
+        assignors: Sequence[Assignor] | None = None,
+        server_assignor: str | None = None,
+        settings: MemberSettings | None = None,
+        on_assigned: Listener | None = None,
+        on_revoked: Listener | None = None,
+        on_lost: Listener | None = None,
+    ) -> None:
+        settings = settings or MemberSettings()
+        settings.check()
+        if isinstance(topics, str) or bool(topics) == (pattern is not None):
+            raise ValueError("give either topics (several names) or a pattern")
+        self.group = group
+        self._ownership = Ownership(on_assigned, on_revoked, on_lost)
+        self._static = settings.instance_id is not None
+        self._closed = False
+        self._cluster = Cluster(config)
+        self._member: ClassicMember | ConsumerMember
+        if protocol == "classic":
+            if server_assignor is not None:
+                raise ValueError("server_assignor is for the new protocol; give assignors")
+            chosen = [RangeAssignor(), CooperativeStickyAssignor()] if assignors is None else list(assignors)
+            if not chosen or len({assignor.name for assignor in chosen}) < len(chosen):
+                raise ValueError("give at least one assignor, and each once")
+            wanted = Wanted(topics, pattern, config.metadata_max_age_ms / 1000)
+            self._member = ClassicMember(self._cluster, group, wanted, chosen, settings, self._ownership)
+        elif protocol == "consumer":
+            if assignors is not None:
+                raise ValueError("with the new protocol the coordinator shares out; give server_assignor")
+            self._member = ConsumerMember(
+                self._cluster, group, tuple(topics), pattern, server_assignor, settings, self._ownership
+            )
+        else:
+            raise ValueError(f"protocol {protocol!r} is neither classic nor consumer")
+
+    def __enter__(self) -> GroupMember:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The partitions that are this member's to read now."""
+        return self._ownership.owned
+
+    @property
+    def state(self) -> str:
+        """Where the member stands, by the names of `client.membership.states`."""
+        return self._member.state
+
+    @property
+    def member_id(self) -> str:
+        """The id that the group knows this member by; "" while there is none."""
+        return self._member.member_id
+
+    @property
+    def generation(self) -> int:
+        """The generation, with the new protocol the member epoch, that the member is in; -1 (0): in none."""
+        return self._member.generation
+
+    def poll(self, timeout: float = 0.0) -> AssignmentChange | None:
+        """Live in the group for at most so many seconds; gives what has changed as soon as something has, else None.
+
+        Joins, and joins again when the group rebalances. May take as long as a request's timeout over it where a
+        broker does not answer. Raises, and goes on raising, what the member cannot mend: AuthorizationFailed,
+        GroupError (its instance id is another's now, no assignor is common to all …), UnsupportedVersion; and whatever
+        a listener raises.
+        """
+        self._require_open()
+        return self._member.poll(timeout)
+
+    def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Commit as the member that we are: a coordinator refuses those whose partitions are another's by now.
+
+        Raises OffsetCommitFailed with each refused partition's code. After REBALANCE_IN_PROGRESS poll, and commit what
+        is still owned; after ILLEGAL_GENERATION or UNKNOWN_MEMBER_ID they are lost, and the next poll says so.
+        Raises GroupError, and sends nothing, for partitions that are not owned.
+        """
+        self._require_open()
+        strange = sorted(offsets.keys() - self._ownership.owned)
+        if strange:
+            names = ", ".join(map(str, strange))
+            raise GroupError(f"not committed: the member does not own {names}", group=self.group)
+        self._member.commit(offsets)
+
+    def committed(self, partitions: Collection[TopicPartition] | None = None) -> dict[TopicPartition, CommittedOffset]:
+        """What the group has committed for these partitions (None: those owned). Offset -1: nothing."""
+        self._require_open()
+        wanted = self._ownership.owned if partitions is None else partitions
+        return committed_offsets(self._cluster, self.group, wanted) if wanted else {}
+
+    def close(self, *, leave: bool | None = None, timeout: float = 5.0) -> None:
+        """Give everything up (`on_revoked` runs), leave the group and let go of all connections.
+
+        `leave` None: a dynamic member leaves, a static one stays until its session times out (with the new protocol it
+        says that it will be back). Takes about `timeout` seconds at most, also where nobody answers.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._member.close(leave_group=not self._static if leave is None else leave, seconds=timeout)
+        finally:
+            self._cluster.close()
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise RuntimeError("the member is closed")

@@ -1,0 +1,54 @@
+"""What a member may be told about itself, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from client.errors import ConfigError, ConfigFault
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSettings:
+    """Times in milliseconds; names and defaults are those of Java's consumer.
+
+    `rebalance_timeout_ms` None: as long as `max_poll_interval_ms`. With the new protocol the coordinator itself decides
+    about `session_timeout_ms` and `heartbeat_interval_ms`: what stands here is not looked at.
+    """
+
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    max_poll_interval_ms: int = 300_000
+    rebalance_timeout_ms: int | None = None
+    instance_id: str | None = None
+    rack: str | None = None
+
+    @property
+    def rebalance_timeout(self) -> int:
+        """Milliseconds that the others of the group wait for this member to join or to give partitions up."""
+        return self.max_poll_interval_ms if self.rebalance_timeout_ms is None else self.rebalance_timeout_ms
+
+    def check(self) -> None:
+        """Raises ConfigError with every fault at once."""
+        times = {
+            "session.timeout.ms": self.session_timeout_ms,
+            "heartbeat.interval.ms": self.heartbeat_interval_ms,
+            "max.poll.interval.ms": self.max_poll_interval_ms,
+            "rebalance.timeout.ms": self.rebalance_timeout,
+        }
+        faults = [
+            ConfigFault(name, f"{value} is no time to wait", "give a whole number of milliseconds above 0")
+            for name, value in times.items()
+            if value <= 0
+        ]
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+            faults.append(
+                ConfigFault(
+                    "heartbeat.interval.ms",
+                    f"{self.heartbeat_interval_ms} is not below session.timeout.ms ({self.session_timeout_ms})",
+                    "a third of the session timeout leaves room for two lost heartbeats",
+                )
+            )
+        if self.instance_id == "":
+            faults.append(ConfigFault("group.instance.id", "is empty", "leave it out for a dynamic member"))
+        if faults:
+            raise ConfigError(faults)

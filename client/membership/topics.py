@@ -1,0 +1,85 @@
+"""Which topics a member of a classic group wants, and noticing when they change: no broker tells it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+
+from client.cluster import Cluster
+from client.membership.assignor import Racks
+from client.membership.background import now
+from client.metadata import ClusterMetadata
+from client.partition import TopicPartition
+
+
+class Wanted:
+    """Topics by name, or all whose whole name a pattern matches (internal ones never)."""
+
+    def __init__(self, topics: Collection[str], pattern: str | None, max_age: float) -> None:
+        self.names = tuple(dict.fromkeys(topics))
+        self._pattern = None if pattern is None else re.compile(pattern)
+        self._max_age = max_age
+        self._next = 0.0
+
+    def look(self, cluster: Cluster) -> tuple[str, ...]:
+        """The topics that are wanted now."""
+        if self._pattern is None:
+            return self.names
+        return self._matching(cluster.metadata(refresh=True))
+
+    @property
+    def due_in(self) -> float:
+        """Seconds until the cluster is asked again: `metadata.max.age.ms` after it was asked last."""
+        return max(0.0, self._next - now())
+
+    def seen(self) -> None:
+        self._next = now() + self._max_age
+
+    def changes(self, cluster: Cluster, joined: Collection[str], counts: Mapping[str, int] | None) -> str | None:
+        """Why the member has to join again, if it has to; asks the cluster.
+
+        `joined`: the topics it has joined with. `counts`: where it leads the group, what it has assigned by.
+        """
+        self.seen()
+        if self._pattern is None and counts is None:
+            return None
+        topics = None if self._pattern is not None else set(joined) | set(counts or ())
+        metadata = cluster.metadata(topics, refresh=True)
+        if self._pattern is not None:
+            changed = set(self._matching(metadata)) ^ set(joined)
+            if changed:
+                return f"the topics that match have changed: {', '.join(sorted(changed))}"
+        if counts is None:
+            return None
+        found = partition_counts(metadata, set(joined) | set(counts))
+        if found == counts:
+            return None
+        changed = {name for name in found.keys() | counts.keys() if found.get(name) != counts.get(name)}
+        return f"partitions have changed: {', '.join(sorted(changed))}"
+
+    def _matching(self, metadata: ClusterMetadata) -> tuple[str, ...]:
+        assert self._pattern is not None
+        return tuple(
+            sorted(
+                topic.name
+                for topic in metadata.topics.values()
+                if topic.error is None and not topic.is_internal and self._pattern.fullmatch(topic.name)
+            )
+        )
+
+
+def partition_counts(metadata: ClusterMetadata, topics: Iterable[str]) -> dict[str, int]:
+    """How many partitions each topic has that is there."""
+    found = ((name, metadata.topics.get(name)) for name in topics)
+    return {name: len(topic.partitions) for name, topic in found if topic and not topic.error and topic.partitions}
+
+
+def replica_racks(metadata: ClusterMetadata, topics: Iterable[str]) -> Racks:
+    """The racks in which each partition has replicas, as far as brokers tell theirs."""
+    racks = {broker.node_id: broker.rack for broker in metadata.brokers.values() if broker.rack}
+    return {
+        TopicPartition(name, partition.partition): frozenset(racks[r] for r in partition.replicas if r in racks)
+        for name in topics
+        if name in metadata.topics
+        for partition in metadata.topics[name].partitions.values()
+    }
