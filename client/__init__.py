@@ -40,7 +40,8 @@ from client.errors import (
     UnsupportedVersion,
 )
 from client.fetch import AbortedTransaction, FetchedRecords, PartitionReader
-from client.groups import GroupDescription, GroupMember, describe_group, list_groups
+from client.groups import GroupDescription, MemberDescription, describe_group, list_groups
+from client.membership import AssignmentChange, GroupMember, MemberSettings
 from client.metadata import Broker, ClusterMetadata, PartitionMetadata, TopicMetadata
 from client.offsets import (
     EARLIEST,
@@ -60,6 +61,7 @@ __all__ = [
     "EARLIEST",
     "LATEST",
     "AbortedTransaction",
+    "AssignmentChange",
     "AuthenticationFailed",
     "AuthorizationFailed",
     "Broker",
@@ -79,6 +81,8 @@ __all__ = [
     "KafkaError",
     "LeaderNotAvailable",
     "ListedOffset",
+    "MemberDescription",
+    "MemberSettings",
     "NewTopic",
     "OffsetCommitFailed",
     "OffsetOutOfRange",

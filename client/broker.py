@@ -261,7 +261,7 @@ class BrokerConnection:
         return self._receive(deadline)
 
     def receive_by(self, *, deadline: Deadline) -> Any | None:
-        """`receive` for an answer that may take minutes (JoinGroup): None if it is not there yet, then call it again."""
+        """`receive` for an answer that may take minutes (JoinGroup): None if it is not there yet; call it again."""
         return self._early.popleft() if self._early else self._receive(deadline, patient=True)
 
     def _receive(self, deadline: Deadline, *, patient: bool = False) -> Any:

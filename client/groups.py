@@ -32,7 +32,7 @@ _NOT_A_CONSUMER_GROUP: Final = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCod
 
 
 @dataclass(frozen=True, slots=True)
-class GroupMember:
+class MemberDescription:
     """A live member; `instance_id` is set for static members (KIP-345)."""
 
     member_id: str
@@ -51,7 +51,7 @@ class GroupDescription:
     group: str
     type: str
     state: str
-    members: tuple[GroupMember, ...] = ()
+    members: tuple[MemberDescription, ...] = ()
 
     @property
     def has_members(self) -> bool:
@@ -106,7 +106,7 @@ def _describe_consumer_group(cluster: Cluster, key: CoordinatorKey, deadline: De
         return None
     if found.error_code:
         raise error_from_code(found.error_code, "ConsumerGroupDescribe", detail=found.error_message, group=key[1])
-    members = tuple(GroupMember(m.member_id, m.client_id, m.client_host, m.instance_id) for m in found.members)
+    members = tuple(MemberDescription(m.member_id, m.client_id, m.client_host, m.instance_id) for m in found.members)
     return GroupDescription(key[1], "consumer", found.group_state, members)
 
 
@@ -123,7 +123,9 @@ def _describe_classic_group(cluster: Cluster, key: CoordinatorKey, deadline: Dea
         raise error_from_code(found.error_code, "DescribeGroups", detail=found.error_message, group=key[1])
     if found.group_state == DEAD:
         return None
-    members = tuple(GroupMember(m.member_id, m.client_id, m.client_host, m.group_instance_id) for m in found.members)
+    members = tuple(
+        MemberDescription(m.member_id, m.client_id, m.client_host, m.group_instance_id) for m in found.members
+    )
     return GroupDescription(key[1], "classic", found.group_state, members)
 
 

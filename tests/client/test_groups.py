@@ -19,7 +19,7 @@ from client import (
     describe_group,
     list_groups,
 )
-from client.groups import GroupDescription, GroupMember
+from client.groups import GroupDescription, MemberDescription
 from client.protocol import ErrorCode
 from client.protocol.messages import (
     ConsumerGroupDescribeRequest,
@@ -85,7 +85,7 @@ def test_live_members_are_described(cluster: Any, kafka: Any, group: str, join: 
     assert (described.type, described.state) == (protocol, "Stable")
     assert described.has_members
     [member] = described.members
-    assert isinstance(member, GroupMember)
+    assert isinstance(member, MemberDescription)
     assert member.client_id == f"member-of-{protocol}"
     assert member.member_id
     assert member.client_host == "/127.0.0.1"
