@@ -2,7 +2,7 @@
 
 Every module of `messages` that has a request and its response is an API: there is no list of them.
 
-request   header v1 (v2 if the body is flexible), body
+request   header v1 (v2 if the body is flexible, v0 for ControlledShutdown v0 alone), body
 response  header v0 (v1 if the body is flexible, except for ApiVersions), body
 """
 
@@ -45,6 +45,8 @@ class Api(Generic[R_co]):
     scope: Scope
 
     def request_header_version(self, version: int) -> int:
+        if version == 0 and self.key == m.ControlledShutdownRequest.KEY:
+            return 0
         return 2 if self.flexible.has(version) else 1
 
     def response_header_version(self, version: int) -> int:
@@ -132,7 +134,7 @@ def decode_request(data: ByteString) -> tuple[m.RequestHeader, Request[Any]]:
 
     Raises `DecodeError`, also for an API that has no definition here, and `UnsupportedVersionError`.
     """
-    head, _ = decode_prefix(m.RequestHeader, 1, data)
+    head, _ = decode_prefix(m.RequestHeader, 0, data)
     api = API_BY_KEY.get(head.request_api_key)
     if api is None:
         raise DecodeError(f"API key {head.request_api_key} has no definition", 0, message="RequestHeader")

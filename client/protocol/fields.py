@@ -78,6 +78,11 @@ class Field:
     ignorable: bool = False
     name: str = ""
 
+    def named(self, name: str) -> Field:
+        """This field, which the class body that it stands in calls so: once, before anybody else sees it."""
+        object.__setattr__(self, "name", name)
+        return self
+
     def fresh_default(self) -> Any:
         """The default as a value of its own: lists and structs are mutable."""
         if self.default is None:
@@ -187,7 +192,9 @@ def byte_string(versions: str, *, default: bytes | None = b"", **options: Any) -
     return cast("bytes | None", _field("bytes", versions, default, **options))
 
 
-def record_set(versions: str, *, nullable: str, tag: int | None = None, ignorable: bool = False) -> ByteString | None:
+def record_set(
+    versions: str, *, nullable: str = "none", tag: int | None = None, ignorable: bool = False
+) -> ByteString | None:
     """A record set, opaque here. When read it is a memoryview of the data that was handed in: nothing is copied."""
     return cast("ByteString | None", _field("records", versions, None, nullable=nullable, tag=tag, ignorable=ignorable))
 

@@ -7,7 +7,7 @@ serves all versions of its message.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from inspect import Parameter, Signature
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, dataclass_transform
 
 from client.protocol.fields import Field, Versions
@@ -23,13 +23,22 @@ class StructType(type):
     """Collects the `Field`s of a class body into `FIELDS`, in wire order, and gives the class slots of their names."""
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> StructType:
-        fields = tuple(replace(value, name=key) for key, value in namespace.items() if isinstance(value, Field))
+        fields = tuple(value.named(key) for key, value in namespace.items() if isinstance(value, Field))
         body = {key: value for key, value in namespace.items() if not isinstance(value, Field)}
         body["__slots__"] = tuple(field.name for field in fields)
         body["FIELDS"] = fields
+        cls = super().__new__(mcs, name, bases, body, **options)
         if fields:
-            body["__init__"] = _constructor(fields)
-        return super().__new__(mcs, name, bases, body, **options)
+            _late_constructor(cls, fields)
+        return cls
+
+    @property
+    def __signature__(cls) -> Signature:
+        """What the constructor takes, for `inspect` and editors."""
+        if "FIELDS" not in cls.__dict__:
+            raise AttributeError("__signature__")
+        fields: tuple[Field, ...] = cls.__dict__["FIELDS"]
+        return Signature([Parameter(one.name, Parameter.KEYWORD_ONLY, default=one.fresh_default()) for one in fields])
 
 
 class _Unset:
@@ -37,6 +46,19 @@ class _Unset:
 
     def __repr__(self) -> str:
         return "<default>"
+
+
+def _late_constructor(cls: Any, fields: tuple[Field, ...]) -> None:
+    """Give the class an `__init__` that puts the real one in its place on first use.
+
+    Most of the 500 structs are never made in one process, and compiling their constructors took half of the import.
+    """
+
+    def __init__(self: Any, *args: Any, **values: Any) -> None:  # noqa: N807
+        cls.__init__ = real = _constructor(fields)
+        real(self, *args, **values)
+
+    cls.__init__ = __init__
 
 
 def _constructor(fields: tuple[Field, ...]) -> Any:

@@ -8,6 +8,8 @@ The rule is the highest version that both sides have. The exceptions:
   version says nothing about it. EndTxn 5 then answers with the producer id and epoch to go on with.
 - Fetch above 12, Produce above 12, and OffsetCommit and OffsetFetch above 9 name topics by id alone (KIP-516): only
   when all topic ids are known.
+- OffsetCommit and OffsetFetch 0 mean ZooKeeper, which no later version looks into; ListOffsets 0 tells where segments
+  start, nothing by time. They are spoken only where somebody asks for them by number.
 - Metadata below 4 creates every topic it is asked for: see `asking_creates_topics`.
 - OffsetFetch below 7 cannot ask for stable offsets: see `can_require_stable`.
 
@@ -27,6 +29,7 @@ TRANSACTION_VERSION = "transaction.version"
 
 _CLIENTS_END = {"AddPartitionsToTxn": 3}
 _FIRST_TRANSACTION_PROTOCOL_END = {"Produce": 11, "TxnOffsetCommit": 4, "EndTxn": 4}
+_OTHER_MEANING_END = {"OffsetCommit": 0, "OffsetFetch": 0, "ListOffsets": 0}
 _TOPIC_NAMES_END = {"Fetch": 12, "Produce": 12, "OffsetCommit": 9, "OffsetFetch": 9}
 
 
@@ -50,8 +53,9 @@ def negotiate(
         raise UnsupportedVersionError("the broker does not offer this API", message=api.name, ours=api.versions)
     cap = _cap(api, finalized_features, topic_ids_known=topic_ids_known, transactional=transactional)
     highest = min(api.versions.highest, theirs[1], cap)
-    if highest < max(api.versions.lowest, theirs[0]):
-        ours = f"versions {api.versions.lowest} to {api.versions.highest} are defined"
+    lowest = max(api.versions.lowest, _OTHER_MEANING_END.get(api.name, -1) + 1)
+    if highest < max(lowest, theirs[0]):
+        ours = f"versions {lowest} to {api.versions.highest} can be spoken"
         capped = f", and no version above {cap} may be used here" if cap < api.versions.highest else ""
         raise UnsupportedVersionError(
             f"{ours}, the broker speaks {theirs[0]} to {theirs[1]}{capped}",

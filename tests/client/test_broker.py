@@ -86,7 +86,7 @@ def test_an_old_brokers_bare_refusal_leads_to_version_0(fake: Any, fakes: Any):
 
 
 def test_a_broker_without_a_common_version_is_told_apart(fake: Any):
-    fake.ranges[FetchRequest.KEY] = (0, 3)
+    fake.ranges[FetchRequest.KEY] = (19, 22)
     del fake.ranges[EndTxnRequest.KEY]
     with open_to(fake) as connection:
         with pytest.raises(UnsupportedVersion, match="Fetch"):

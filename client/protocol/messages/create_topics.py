@@ -1,5 +1,6 @@
 """CreateTopics (API key 19): creates topics; goes to the controller.
 
+v1  error messages, dry runs
 v2  throttle time; the oldest version that 4.0 takes
 v3  throttles after the answer
 v4  -1 partitions or replicas stand for the broker's default (KIP-464)
@@ -19,7 +20,7 @@ from client.protocol.fields import array, boolean, int8, int16, int32, string, u
 from client.protocol.schema import Request, Response, Struct
 
 
-class CreateTopicsRequest(Request["CreateTopicsResponse"], key=19, versions="2-7", flexible="5+"):
+class CreateTopicsRequest(Request["CreateTopicsResponse"], key=19, versions="0-7", flexible="5+", deprecated="0-1"):
     """Topics to create."""
 
     class CreatableTopic(Struct):
@@ -49,7 +50,7 @@ class CreateTopicsRequest(Request["CreateTopicsResponse"], key=19, versions="2-7
     validate_only: bool = boolean("1+")
 
 
-class CreateTopicsResponse(Response, key=19, versions="2-7", flexible="5+"):
+class CreateTopicsResponse(Response, key=19, versions="0-7", flexible="5+"):
     """What became of each."""
 
     class CreatableTopicResult(Struct):

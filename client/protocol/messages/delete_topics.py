@@ -16,7 +16,7 @@ from client.protocol.fields import array, int16, int32, string, uuid
 from client.protocol.schema import Request, Response, Struct
 
 
-class DeleteTopicsRequest(Request["DeleteTopicsResponse"], key=20, versions="1-6", flexible="4+"):
+class DeleteTopicsRequest(Request["DeleteTopicsResponse"], key=20, versions="0-6", flexible="4+", deprecated="0"):
     """Topics to delete."""
 
     class DeleteTopicState(Struct):
@@ -30,7 +30,7 @@ class DeleteTopicsRequest(Request["DeleteTopicsResponse"], key=20, versions="1-6
     timeout_ms: int = int32("0+")
 
 
-class DeleteTopicsResponse(Response, key=20, versions="1-6", flexible="4+"):
+class DeleteTopicsResponse(Response, key=20, versions="0-6", flexible="4+"):
     """What became of each."""
 
     class DeletableTopicResult(Struct):

@@ -1,5 +1,6 @@
 """DescribeConfigs (API key 32): configuration of topics (resource type 2), brokers (4), broker loggers (8) and others.
 
+    v0  whether a value is a default (`is_default`)
     v1  where a value comes from, and what it overrides; the oldest version that 4.0 takes
     v2  throttles after the answer
     v3  types and documentation (KIP-569)
@@ -18,7 +19,7 @@ from client.protocol.fields import array, boolean, int8, int16, int32, string
 from client.protocol.schema import Request, Response, Struct
 
 
-class DescribeConfigsRequest(Request["DescribeConfigsResponse"], key=32, versions="1-4", flexible="4+"):
+class DescribeConfigsRequest(Request["DescribeConfigsResponse"], key=32, versions="0-4", flexible="4+", deprecated="0"):
     """Null keys ask for all of a resource's."""
 
     class DescribeConfigsResource(Struct):
@@ -31,7 +32,7 @@ class DescribeConfigsRequest(Request["DescribeConfigsResponse"], key=32, version
     include_documentation: bool = boolean("3+")
 
 
-class DescribeConfigsResponse(Response, key=32, versions="1-4", flexible="4+"):
+class DescribeConfigsResponse(Response, key=32, versions="0-4", flexible="4+"):
     """One result a resource."""
 
     class DescribeConfigsResult(Struct):
@@ -46,6 +47,7 @@ class DescribeConfigsResponse(Response, key=32, versions="1-4", flexible="4+"):
             name: str = string("0+")
             value: str | None = string("0+", nullable="0+")
             read_only: bool = boolean("0+")
+            is_default: bool = boolean("0")
             config_source: int = int8("1+", default=-1, ignorable=True)
             is_sensitive: bool = boolean("0+")
             synonyms: list[DescribeConfigsSynonym] = array(DescribeConfigsSynonym, "1+", ignorable=True)

@@ -17,7 +17,7 @@ from client.protocol.fields import array, boolean, int16, int32, int64, string
 from client.protocol.schema import Request, Response, Struct
 
 
-class DescribeLogDirsRequest(Request["DescribeLogDirsResponse"], key=35, versions="1-5", flexible="2+"):
+class DescribeLogDirsRequest(Request["DescribeLogDirsResponse"], key=35, versions="0-5", flexible="2+", deprecated="0"):
     """Null asks for all partitions."""
 
     class DescribableLogDirTopic(Struct):
@@ -27,7 +27,7 @@ class DescribeLogDirsRequest(Request["DescribeLogDirsResponse"], key=35, version
     topics: list[DescribableLogDirTopic] | None = array(DescribableLogDirTopic, "0+", nullable="0+")
 
 
-class DescribeLogDirsResponse(Response, key=35, versions="1-5", flexible="2+"):
+class DescribeLogDirsResponse(Response, key=35, versions="0-5", flexible="2+"):
     """One result a log directory."""
 
     class DescribeLogDirsResult(Struct):

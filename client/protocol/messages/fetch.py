@@ -1,5 +1,8 @@
 """Fetch (API key 1): reads record sets.
 
+    v1   the answer tells the throttle time
+    v2   message sets of magic 1 may come (KIP-32); below, magic 0
+    v3   a limit for the whole answer; a first message larger than the limits comes whole (KIP-74)
     v4   isolation level, last stable offset, aborted transactions (KIP-98); the oldest version that 4.0 takes
     v5   log start offset
     v7   fetch sessions (KIP-227)
@@ -15,8 +18,8 @@
     v17  directory of the following replica (KIP-853)
     v18  high watermark of the following replica (KIP-1166)
 
-A reader without a session sends session id 0 and epoch -1. The last batch of a record set may be cut short, and a
-first batch larger than every limit comes whole, so that a reader always gets on.
+A reader without a session sends session id 0 and epoch -1. The last batch of a record set may be cut short, and from
+v3 on a first batch larger than every limit comes whole, so that a reader always gets on.
 """
 
 # mypy: disable-error-code=misc
@@ -30,7 +33,7 @@ from client.protocol.fields import ByteString, array, int8, int16, int32, int64,
 from client.protocol.schema import Request, Response, Struct
 
 
-class FetchRequest(Request["FetchResponse"], key=1, versions="4-18", flexible="12+"):
+class FetchRequest(Request["FetchResponse"], key=1, versions="0-18", flexible="12+", deprecated="0-3"):
     """Where to read, and how long to wait for how much."""
 
     class ReplicaState(Struct):
@@ -81,7 +84,7 @@ class FetchRequest(Request["FetchResponse"], key=1, versions="4-18", flexible="1
     rack_id: str = string("11+", ignorable=True)
 
 
-class FetchResponse(Response, key=1, versions="4-18", flexible="12+"):
+class FetchResponse(Response, key=1, versions="0-18", flexible="12+"):
     """Record sets per partition."""
 
     class FetchableTopicResponse(Struct):

@@ -6,8 +6,8 @@ from client.protocol.fields import int16, int32, string
 from client.protocol.schema import Message
 
 
-class RequestHeader(Message, versions="1-2", flexible="2+"):
-    """Version 2 goes before flexible bodies, version 1 before all others.
+class RequestHeader(Message, versions="0-2", flexible="2+"):
+    """Version 2 goes before flexible bodies, version 1 before all others, version 0 before ControlledShutdown v0 alone.
 
     `client_id` keeps its two-byte length in both: a broker must be able to read the header of an ApiVersions request
     that is newer than itself.
@@ -16,7 +16,7 @@ class RequestHeader(Message, versions="1-2", flexible="2+"):
     request_api_key: int = int16("0+")
     request_api_version: int = int16("0+")
     correlation_id: int = int32("0+")
-    client_id: str | None = string("1+", nullable="1+", flexible="none")
+    client_id: str | None = string("1+", nullable="1+", flexible="none", ignorable=True)
 
 
 class ResponseHeader(Message, versions="0-1", flexible="1+"):

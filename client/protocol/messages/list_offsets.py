@@ -1,5 +1,6 @@
 """ListOffsets (API key 2): offsets by time.
 
+    v0   no offsets by time, but where segments start: at most `max_num_offsets` of them, newest first
     v1   one offset a partition: the first at or after a time; the oldest version that 4.0 takes
     v2   isolation level: under read_committed the latest offset is the last stable one
     v3   throttles after the answer
@@ -25,7 +26,7 @@ from client.protocol.fields import array, int8, int16, int32, int64, string
 from client.protocol.schema import Request, Response, Struct
 
 
-class ListOffsetsRequest(Request["ListOffsetsResponse"], key=2, versions="1-11", flexible="6+"):
+class ListOffsetsRequest(Request["ListOffsetsResponse"], key=2, versions="0-11", flexible="6+", deprecated="0"):
     """A time (or one of the special values) per partition."""
 
     class ListOffsetsTopic(Struct):
@@ -33,6 +34,7 @@ class ListOffsetsRequest(Request["ListOffsetsResponse"], key=2, versions="1-11",
             partition_index: int = int32("0+")
             current_leader_epoch: int = int32("4+", default=-1, ignorable=True)
             timestamp: int = int64("0+")
+            max_num_offsets: int = int32("0", default=1)
 
         name: str = string("0+")
         partitions: list[ListOffsetsPartition] = array(ListOffsetsPartition, "0+")
@@ -45,7 +47,7 @@ class ListOffsetsRequest(Request["ListOffsetsResponse"], key=2, versions="1-11",
     timeout_ms: int = int32("10+", ignorable=True)
 
 
-class ListOffsetsResponse(Response, key=2, versions="1-11", flexible="6+"):
+class ListOffsetsResponse(Response, key=2, versions="0-11", flexible="6+"):
     """An offset per partition, with the timestamp found there."""
 
     class ListOffsetsTopicResponse(Struct):
@@ -54,6 +56,7 @@ class ListOffsetsResponse(Response, key=2, versions="1-11", flexible="6+"):
 
             partition_index: int = int32("0+")
             error_code: int = int16("0+")
+            old_style_offsets: list[int] = array(int64, "0")
             timestamp: int = int64("1+", default=-1)
             offset: int = int64("1+", default=-1)
             leader_epoch: int = int32("4+", default=-1)

@@ -1,6 +1,8 @@
 """OffsetCommit (API key 8): stores a group's offsets, outside of a transaction.
 
-    v2   retention time; the oldest version that 4.0 takes
+    v0   into ZooKeeper, where no later version looks
+    v1   into the offsets topic; the member; a time for each offset
+    v2   one retention time for all in its place; the oldest version that 4.0 takes
     v3   the answer tells the throttle time; v4 throttles after it
     v5   no retention time any more: the broker's configuration decides
     v6   leader epoch of the last record read (KIP-320)
@@ -23,18 +25,19 @@ from client.protocol.fields import array, int16, int32, int64, string, uuid
 from client.protocol.schema import Request, Response, Struct
 
 
-class OffsetCommitRequest(Request["OffsetCommitResponse"], key=8, versions="2-10", flexible="8+"):
+class OffsetCommitRequest(Request["OffsetCommitResponse"], key=8, versions="0-10", flexible="8+", deprecated="0-1"):
     """Offsets per partition, and who commits them."""
 
     class OffsetCommitRequestTopic(Struct):
         """A topic: by name up to v9, by id from v10."""
 
         class OffsetCommitRequestPartition(Struct):
-            """`committed_offset` is the next one to read."""
+            """`committed_offset` is the next one to read; `commit_timestamp` -1 is the broker's time."""
 
             partition_index: int = int32("0+")
             committed_offset: int = int64("0+")
             committed_leader_epoch: int = int32("6+", default=-1, ignorable=True)
+            commit_timestamp: int = int64("1", default=-1)
             committed_metadata: str | None = string("0+", nullable="0+")
 
         name: str = string("0-9", ignorable=True)
@@ -51,7 +54,7 @@ class OffsetCommitRequest(Request["OffsetCommitResponse"], key=8, versions="2-10
     topics: list[OffsetCommitRequestTopic] = array(OffsetCommitRequestTopic, "0+")
 
 
-class OffsetCommitResponse(Response, key=8, versions="2-10", flexible="8+"):
+class OffsetCommitResponse(Response, key=8, versions="0-10", flexible="8+"):
     """An error per partition."""
 
     class OffsetCommitResponseTopic(Struct):

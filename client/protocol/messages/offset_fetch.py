@@ -1,5 +1,6 @@
 """OffsetFetch (API key 9): a group's committed offsets.
 
+v0   from ZooKeeper, where only a commit of version 0 goes
 v1   from the offsets topic; the oldest version that 4.0 takes
 v2   null asks for all topics; an error for the whole answer
 v3   tells the throttle time; v4 throttles after the answer
@@ -22,7 +23,7 @@ from client.protocol.fields import array, boolean, int16, int32, int64, string, 
 from client.protocol.schema import Request, Response, Struct
 
 
-class OffsetFetchRequest(Request["OffsetFetchResponse"], key=9, versions="1-10", flexible="6+"):
+class OffsetFetchRequest(Request["OffsetFetchResponse"], key=9, versions="0-10", flexible="6+", deprecated="0"):
     """Groups (one up to v7), and of which topics."""
 
     class OffsetFetchRequestTopic(Struct):
@@ -54,7 +55,7 @@ class OffsetFetchRequest(Request["OffsetFetchResponse"], key=9, versions="1-10",
     require_stable: bool = boolean("7+")
 
 
-class OffsetFetchResponse(Response, key=9, versions="1-10", flexible="6+"):
+class OffsetFetchResponse(Response, key=9, versions="0-10", flexible="6+"):
     """Per group (one up to v7) and partition; offset -1 where none is committed."""
 
     class OffsetFetchResponseTopic(Struct):

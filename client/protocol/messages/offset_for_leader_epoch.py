@@ -2,6 +2,7 @@
 
 That is how a reader finds out that the log was cut short behind its back.
 
+v1  the answer tells the epoch too
 v2  the leader epoch that the reader believes in (KIP-320); the oldest version that 4.0 takes
 v3  replica id: -2 is a reader that may see past the high watermark, -1 a consumer
 v4  flexible
@@ -17,7 +18,9 @@ from client.protocol.fields import array, int16, int32, int64, string
 from client.protocol.schema import Request, Response, Struct
 
 
-class OffsetForLeaderEpochRequest(Request["OffsetForLeaderEpochResponse"], key=23, versions="2-4", flexible="4+"):
+class OffsetForLeaderEpochRequest(
+    Request["OffsetForLeaderEpochResponse"], key=23, versions="0-4", flexible="4+", deprecated="0-1"
+):
     """An epoch per partition."""
 
     class OffsetForLeaderTopic(Struct):
@@ -35,7 +38,7 @@ class OffsetForLeaderEpochRequest(Request["OffsetForLeaderEpochResponse"], key=2
     topics: list[OffsetForLeaderTopic] = array(OffsetForLeaderTopic, "0+")
 
 
-class OffsetForLeaderEpochResponse(Response, key=23, versions="2-4", flexible="4+"):
+class OffsetForLeaderEpochResponse(Response, key=23, versions="0-4", flexible="4+"):
     """Per partition: the largest epoch at or below the one asked for, and the offset after its last record."""
 
     class OffsetForLeaderTopicResult(Struct):

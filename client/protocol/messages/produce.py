@@ -1,5 +1,7 @@
 """Produce (API key 0): appends record batches.
 
+    v1   the answer tells the throttle time
+    v2   message sets of magic 1 (KIP-32); below, magic 0
     v3   transactional id, record batches of magic 2 (KIP-98); the oldest version that brokers from 4.0 on take
     v5   the answer tells the log start offset
     v6   throttles after the answer
@@ -25,7 +27,7 @@ from client.protocol.fields import ByteString, array, int16, int32, int64, recor
 from client.protocol.schema import Request, Response, Struct
 
 
-class ProduceRequest(Request["ProduceResponse"], key=0, versions="3-13", flexible="9+"):
+class ProduceRequest(Request["ProduceResponse"], key=0, versions="0-13", flexible="9+", deprecated="0-2"):
     """Record sets per partition."""
 
     class TopicProduceData(Struct):
@@ -49,7 +51,7 @@ class ProduceRequest(Request["ProduceResponse"], key=0, versions="3-13", flexibl
     topic_data: list[TopicProduceData] = array(TopicProduceData, "0+")
 
 
-class ProduceResponse(Response, key=0, versions="3-13", flexible="9+"):
+class ProduceResponse(Response, key=0, versions="0-13", flexible="9+"):
     """Where the batches went, or why they did not."""
 
     class TopicProduceResponse(Struct):

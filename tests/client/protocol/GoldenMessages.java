@@ -8,7 +8,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.HexFormat;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.Message;
-import org.apache.kafka.common.protocol.MessageUtil;
+import org.apache.kafka.common.protocol.ObjectSerializationCache;
 
 /**
  * Says what Kafka's own classes make of messages. A line on standard input is
@@ -30,11 +30,11 @@ public class GoldenMessages {
             Class<?> type = Class.forName(parts[0]);
             Class<?> converter = Class.forName(parts[0] + "JsonConverter");
 
-            Object read = converter.getMethod("read", JsonNode.class, short.class)
+            Message read = (Message) converter.getMethod("read", JsonNode.class, short.class)
                 .invoke(null, mapper.readTree(parts[2]), version);
-            ByteBuffer written = MessageUtil.toByteBufferAccessor((Message) read, version).buffer();
-            byte[] bytes = new byte[written.remaining()];
-            written.get(bytes);
+            ObjectSerializationCache cache = new ObjectSerializationCache();
+            byte[] bytes = new byte[read.size(cache, version)];
+            read.write(new ByteBufferAccessor(ByteBuffer.wrap(bytes)), cache, version);
 
             Message parsed = (Message) type.getConstructor().newInstance();
             ByteBuffer buffer = ByteBuffer.wrap(HexFormat.of().parseHex(parts[3]));

@@ -1,15 +1,14 @@
 import org.apache.kafka.common.errors.InvalidMetadataException;
 import org.apache.kafka.common.errors.RefreshRetriableException;
 import org.apache.kafka.common.errors.RetriableException;
-import org.apache.kafka.common.message.ApiMessageType;
+import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.protocol.Errors;
 
 /**
  * Prints what stands in Kafka's code and in no definition file, one fact a line:
  *
  *     error code name retriable refresh-metadata refresh-coordinator
- *     api key name highest-stable-version
- *     headers key version request-header-version response-header-version
+ *     cluster-action key
  */
 public class ProtocolFacts {
     public static void main(String[] args) {
@@ -20,12 +19,9 @@ public class ProtocolFacts {
             System.out.println(String.join(" ", "error", "" + error.code(), error.name(),
                 "" + (exception instanceof RetriableException), "" + metadata, "" + coordinator));
         }
-        for (ApiMessageType api : ApiMessageType.values()) {
-            short highest = api.highestSupportedVersion(false);
-            System.out.println("api " + api.apiKey() + " " + api.name + " " + highest);
-            for (short version = api.lowestSupportedVersion(); version >= 0 && version <= highest; version++) {
-                System.out.println("headers " + api.apiKey() + " " + version + " "
-                    + api.requestHeaderVersion(version) + " " + api.responseHeaderVersion(version));
+        for (ApiKeys api : ApiKeys.values()) {
+            if (api.clusterAction) {
+                System.out.println("cluster-action " + api.id);
             }
         }
     }

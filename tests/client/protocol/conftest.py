@@ -1,4 +1,4 @@
-"""What the protocol's tests share: messages of every kind and version, and what the Java client says about them."""
+"""What the protocol's tests share: messages of every kind and version, and what the Java clients say about them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from client.protocol.api import API_BY_KEY
 from client.protocol.embedded.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from client.protocol.fields import ZERO_UUID, Field
+from client.protocol.fields import NEVER, ZERO_UUID, Field, Versions
 from client.protocol.messages import RequestHeader, ResponseHeader
 from client.protocol.schema import Message, Struct
 from jobs.broker import jars
@@ -45,10 +45,8 @@ PAIRS = [(cls, version) for cls in MESSAGES for version in range(cls.VERSIONS.lo
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """`message_class` is every message class, `message_class` with `version` every pair."""
-    if {"message_class", "version"} <= set(metafunc.fixturenames):
-        metafunc.parametrize(("message_class", "version"), PAIRS, ids=lambda value: getattr(value, "__name__", value))
-    elif "message_class" in metafunc.fixturenames:
+    """`message_class` is every message class."""
+    if "message_class" in metafunc.fixturenames:
         metafunc.parametrize("message_class", MESSAGES, ids=lambda value: value.__name__)
 
 
@@ -58,37 +56,92 @@ def pairs() -> list[tuple[type[Message], int]]:
     return PAIRS
 
 
+def ensured(name: str) -> Path:
+    """The folder of a jar set; skips where it is not in the cache and cannot be fetched."""
+    try:
+        return jars.ensure(name)
+    except (JarsUnavailable, JavaMissing) as fault:
+        pytest.skip(f"{name}, which holds the definitions, is out of reach: {fault}")
+
+
 @pytest.fixture(scope="session")
 def kafka_jars() -> Path:
-    """The folder with Kafka's jars; skips where they are not in the cache and cannot be fetched."""
-    try:
-        return jars.ensure(jars.KAFKA)
-    except (JarsUnavailable, JavaMissing) as fault:
-        pytest.skip(f"the kafka-clients jar, which holds the definitions, is out of reach: {fault}")
+    """The folder with Kafka's jars, of the release whose protocol we speak."""
+    return ensured(jars.KAFKA)
 
 
 @pytest.fixture(scope="session")
-def definitions(kafka_jars: Path) -> dict[str, dict[str, Any]]:
-    """Kafka's own definitions by message name, out of the kafka-clients jar."""
-    (path,) = kafka_jars.glob("kafka-clients-*.jar")
-    with zipfile.ZipFile(path) as jar:
-        names = [name for name in jar.namelist() if re.fullmatch(r"common/message/\w+\.json", name)]
-        texts = [jar.read(name).decode() for name in names]
-    parsed = [json.loads(re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE)) for text in texts]
-    return {definition["name"]: definition for definition in parsed}
+def old_jars() -> Path:
+    """The folder with the clients' jar of the last release that has the versions which Kafka 4 dropped."""
+    return ensured(jars.OLD_CLIENTS)
+
+
+class Definitions:
+    """Kafka's own definitions out of its jars: those of the newest release, and of an old one what that has dropped."""
+
+    def __init__(self, newest: Path, old: Path) -> None:
+        self.newest = self._read(newest)
+        self.old = self._read(old)
+
+    @staticmethod
+    def _read(folder: Path) -> dict[str, dict[str, Any]]:
+        found = {}
+        for path in sorted(folder.glob("kafka-*.jar")):
+            with zipfile.ZipFile(path) as jar:
+                for name in jar.namelist():
+                    if re.fullmatch(r"(common/)?(message|metadata)/\w+\.json", name):
+                        text = re.sub(r"^\s*//.*$", "", jar.read(name).decode(), flags=re.MULTILINE)
+                        definition = json.loads(text)
+                        found[definition["name"]] = definition
+        return found
+
+    @staticmethod
+    def stable(source: dict[str, dict[str, Any]], name: str) -> Versions:
+        """The versions that a release speaks. Which of them are unstable the request alone tells, for both sides."""
+        if name not in source:
+            return NEVER
+        request = source.get(name.replace("Response", "Request"), source[name])
+        lowest, highest = Versions.parse(source[name]["validVersions"])
+        if not highest < lowest and str(request.get("latestVersionUnstable")).lower() == "true":
+            highest = min(highest, Versions.parse(request["validVersions"]).highest - 1)
+        return Versions(lowest, highest)
+
+    def versions(self, name: str) -> Versions:
+        """All stable versions, today's and those that were dropped."""
+        ranges = [self.stable(source, name) for source in (self.newest, self.old)]
+        there = [one for one in ranges if one.lowest <= one.highest]
+        return Versions(min(one.lowest for one in there), there[0].highest)
+
+    def of(self, name: str, version: int) -> dict[str, Any]:
+        """The newest definition of this message that has this version."""
+        return next(source for source in (self.newest, self.old) if self.stable(source, name).has(version))[name]
 
 
 @pytest.fixture(scope="session")
-def java(kafka_jars: Path) -> Callable[[str, str], list[str]]:
+def definitions(kafka_jars: Path, old_jars: Path) -> Definitions:
+    """Kafka's own definitions by message name and version."""
+    return Definitions(kafka_jars, old_jars)
+
+
+def run_java(class_path: str, program: str, stdin: str) -> list[str]:
+    command = [find_java().command, "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", class_path, str(HERE / program)]
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.fixture(scope="session")
+def java(kafka_jars: Path) -> Callable[..., list[str]]:
     """`java("Program.java", stdin)` runs a program of this folder with Kafka's jars; returns the lines it prints."""
+    return lambda program, stdin="": run_java(f"{kafka_jars}/*", program, stdin)
 
-    def run(program: str, stdin: str = "") -> list[str]:
-        command = [find_java().command, "-Xmx512m", "-cp", f"{kafka_jars}/*", str(HERE / program)]
-        done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=300, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.splitlines()
 
-    return run
+@pytest.fixture(scope="session")
+def old_java(kafka_jars: Path, old_jars: Path) -> Callable[..., list[str]]:
+    """Like `java`, with the clients' jar of the old release."""
+    libraries = [path for name in ("jackson-*.jar", "slf4j-*.jar") for path in kafka_jars.glob(name)]
+    class_path = ":".join(map(str, [*old_jars.glob("*.jar"), *libraries]))
+    return lambda program, stdin="": run_java(class_path, program, stdin)
 
 
 def in_version(struct: type[Struct], version: int) -> Iterator[Field]:
@@ -127,9 +180,9 @@ def value_strategy(kind: Any, of: Any, version: int) -> st.SearchStrategy[Any]:
 
 
 @pytest.fixture(scope="session")
-def messages_of() -> Callable[[type[Message], int], st.SearchStrategy[Any]]:
-    """A strategy for all messages of a class in a version."""
-    return message_strategy
+def any_pair() -> st.SearchStrategy[tuple[Message, int]]:
+    """A strategy for any message of any class, with a version that carries it."""
+    return st.sampled_from(PAIRS).flatmap(lambda pair: st.tuples(message_strategy(*pair), st.just(pair[1])))
 
 
 def random_message(rng: random.Random, struct: type[Struct], version: int) -> Any:

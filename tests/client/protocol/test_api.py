@@ -18,6 +18,7 @@ from client.protocol.api import (
 from client.protocol.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
+    ControlledShutdownRequest,
     HeartbeatRequest,
     HeartbeatResponse,
     ProduceRequest,
@@ -70,6 +71,14 @@ def test_an_api_is_found_by_key_name_request_and_class() -> None:
     api = api_of(HeartbeatRequest)
     assert api is API_BY_KEY[12] is API_BY_NAME["Heartbeat"] is api_of(HeartbeatRequest())
     assert (api.key, api.name, api.versions) == (12, "Heartbeat", (0, 4))
+
+
+def test_the_request_header_of_controlled_shutdown_0_has_no_client_id() -> None:
+    request = ControlledShutdownRequest(broker_id=3)
+    assert encode_request(0, 9, "me", request).hex(" ") == "00 07 00 00 00 00 00 09 00 00 00 03"
+    assert encode_request(1, 9, "me", request).hex(" ") == "00 07 00 01 00 00 00 09 00 02 6d 65 00 00 00 03"
+    header, read = decode_request(encode_request(0, 9, "me", request))
+    assert (header.request_api_key, header.correlation_id, header.client_id, read) == (7, 9, "", request)
 
 
 def test_a_request_of_an_unknown_api_is_refused() -> None:

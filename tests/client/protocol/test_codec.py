@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import random
 import time
 from collections.abc import Callable
 from typing import Any
@@ -36,20 +37,31 @@ fetch_request: Any = FetchRequest  # for values that a type checker would refuse
 join_group_protocol: Any = JoinGroupRequest.JoinGroupRequestProtocol
 
 
-def test_what_is_written_is_read_again(
-    message_class: type[Message],
-    version: int,
-    messages_of: Callable[[type[Message], int], st.SearchStrategy[Any]],
+def round_trip(message: Message, version: int) -> None:
+    data = encode(message, version)
+    assert decode(type(message), version, data) == message
+    assert decode(type(message), version, memoryview(bytearray(b"..." + data)), 3) == message
+
+
+def test_what_is_written_is_read_again_in_every_class_and_version(
+    pairs: list[tuple[type[Message], int]],
+    any_message: Callable[[random.Random, type[Message], int], Any],
     scale: Callable[[int, int], int],
 ) -> None:
-    @settings(max_examples=scale(6, 100), suppress_health_check=list(HealthCheck))
-    @given(messages_of(message_class, version))
-    def round_trip(message: Message) -> None:
-        data = encode(message, version)
-        assert decode(message_class, version, data) == message
-        assert decode(message_class, version, memoryview(bytearray(b"..." + data)), 3) == message
+    rng = random.Random(20260117)
+    for cls, version in pairs * scale(4, 100):
+        round_trip(any_message(rng, cls, version), version)
 
-    round_trip()
+
+def test_what_is_written_is_read_again(
+    any_pair: st.SearchStrategy[tuple[Message, int]], scale: Callable[[int, int], int]
+) -> None:
+    @settings(max_examples=scale(100, 5000), suppress_health_check=list(HealthCheck))
+    @given(any_pair)
+    def written_and_read(pair: tuple[Message, int]) -> None:
+        round_trip(*pair)
+
+    written_and_read()
 
 
 def test_a_fetch_request_stands_in_bytes_as_the_protocol_says() -> None:
@@ -157,11 +169,11 @@ def test_a_missing_attribute_is_named() -> None:
         encode(request, 4)
 
 
-@pytest.mark.parametrize("version", [-1, 3, 19])
+@pytest.mark.parametrize("version", [-1, 19])
 def test_a_version_without_a_definition_is_refused(version: int) -> None:
-    with pytest.raises(UnsupportedVersionError, match="4 to 18"):
+    with pytest.raises(UnsupportedVersionError, match="0 to 18"):
         encode(FetchRequest(), version)
-    with pytest.raises(UnsupportedVersionError, match="4 to 18"):
+    with pytest.raises(UnsupportedVersionError, match="0 to 18"):
         decode(FetchRequest, version, b"")
 
 

@@ -1,13 +1,17 @@
-"""Our definitions against the ones that the kafka-clients jar carries: any difference fails."""
+"""Our definitions against the ones that the kafka-clients jars carry: any difference fails."""
 
 from __future__ import annotations
 
+import importlib
 import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from client.protocol.api import API_BY_KEY
+from client.protocol import messages
+from client.protocol.api import API_BY_KEY, API_BY_NAME
 from client.protocol.fields import NEVER, ZERO_UUID, Field, Versions
 from client.protocol.schema import Message, Struct
 
@@ -47,66 +51,117 @@ def default(entry: Definition) -> Any:
     return int(str(given or 0), 0)
 
 
-def told(entry: Definition) -> tuple[Any, ...]:
-    """One field as Kafka defines it."""
+def present(entry: Definition, version: int) -> tuple[Any, ...]:
+    """A field as Kafka defines it for a version that has it."""
     kind = entry["type"]
     element = kind.removeprefix("[]")
     return (
         snake(entry["name"]),
         "array" if kind.startswith("[]") else kind if kind in PRIMITIVES else "struct",
         None if kind in PRIMITIVES else element,
-        versions(entry, "versions"),
-        versions(entry, "nullableVersions"),
-        entry.get("tag"),
-        versions(entry, "taggedVersions"),
+        versions(entry, "nullableVersions").has(version),
+        entry.get("tag") if versions(entry, "taggedVersions").has(version) else None,
         default(entry),
-        is_true(entry.get("ignorable", False)),
-        versions(entry, "flexibleVersions") if "flexibleVersions" in entry else None,
+        "flexibleVersions" not in entry or versions(entry, "flexibleVersions").has(version),
     )
 
 
-def ours(field: Field) -> tuple[Any, ...]:
-    """One field as we define it."""
-    of = field.of.__name__ if isinstance(field.of, type) else field.of
+def ours(field: Field, version: int) -> tuple[Any, ...]:
+    """A field as we define it for a version that has it."""
     return (
         field.name,
         field.kind,
-        of,
-        field.versions,
-        field.nullable,
-        field.tag,
-        field.tagged,
+        field.of.__name__.lstrip("_") if isinstance(field.of, type) else field.of,
+        field.nullable.has(version),
+        field.tag if field.tagged.has(version) else None,
         field.default,
-        field.ignorable,
-        field.flexible,
+        field.flexible is None or field.flexible.has(version),
     )
 
 
-def compare(struct: type[Struct], entries: list[Definition], common: dict[str, list[Definition]], last: int) -> None:
-    """Compare a struct's fields, in order, then the structs in them. Fields from after `last` are left out."""
-    entries = [entry for entry in entries if versions(entry, "versions").lowest <= last]
-    assert [ours(field) for field in struct.FIELDS] == [told(entry) for entry in entries], struct.__qualname__
-    for field, entry in zip(struct.FIELDS, entries, strict=True):
+def absent(entry: Definition) -> tuple[Any, bool]:
+    """What a field is for a version that lacks it: the value that may be there, and whether others are ignored."""
+    return default(entry), is_true(entry.get("ignorable", False))
+
+
+def compare(struct: type[Struct], entries: list[Definition], common: dict[str, list[Definition]], version: int) -> None:
+    """Compare a struct's fields in one version, in order, then the structs in them."""
+    there = [field for field in struct.FIELDS if field.versions.has(version)]
+    known = [entry for entry in entries if versions(entry, "versions").has(version)]
+    where = f"{struct.__qualname__} v{version}"
+    assert [ours(field, version) for field in there] == [present(entry, version) for entry in known], where
+    lacking = {snake(entry["name"]): absent(entry) for entry in entries if entry not in known}
+    for field in struct.FIELDS:
+        if not field.versions.has(version) and field.name in lacking:
+            assert (field.default, field.ignorable) == lacking[field.name], f"{where} {field.name}"
+    for field, entry in zip(there, known, strict=True):
         if isinstance(field.of, type):
-            compare(field.of, entry.get("fields") or common[field.of.__name__], common, last)
+            fields = entry.get("fields") or common[field.of.__name__.lstrip("_")]
+            compare(field.of, fields, common, version)
 
 
-def last_stable(definitions: dict[str, Definition], name: str) -> int:
-    """The highest version that is not unstable, which the request alone tells, for its response too."""
-    request = definitions.get(name.replace("Response", "Request"), definitions[name])
-    return versions(request, "validVersions").highest - is_true(request.get("latestVersionUnstable", False))
-
-
-def test_a_message_is_defined_as_in_kafka(message_class: type[Message], definitions: dict[str, Definition]) -> None:
+def test_a_message_is_defined_as_in_kafka(message_class: type[Message], definitions: Any) -> None:
+    """Every version against the newest release that has it; so also those that Kafka 4 dropped."""
     name = message_class.__name__
-    definition = definitions[name]
-    last = last_stable(definitions, name)
-    lowest, highest = versions(definition, "validVersions")
-    assert (lowest, min(last, highest)) == message_class.VERSIONS
-    assert versions(definition, "flexibleVersions") == message_class.FLEXIBLE
-    assert definition.get("apiKey") == getattr(message_class, "KEY", None)
-    common = {entry["name"]: entry["fields"] for entry in definition.get("commonStructs", [])}
-    compare(message_class, definition["fields"], common, last)
+    assert definitions.versions(name) == message_class.VERSIONS
+    for version in range(message_class.VERSIONS.lowest, message_class.VERSIONS.highest + 1):
+        definition = definitions.of(name, version)
+        assert definition.get("apiKey") == getattr(message_class, "KEY", None)
+        assert versions(definition, "flexibleVersions").has(version) == message_class.FLEXIBLE.has(version)
+        common = {entry["name"]: entry["fields"] for entry in definition.get("commonStructs", [])}
+        compare(message_class, definition["fields"], common, version)
+
+
+def test_no_field_stands_in_no_version(message_class: type[Message]) -> None:
+    lowest, highest = message_class.VERSIONS
+    for struct in [message_class, *nested(message_class)]:
+        for field in struct.FIELDS:
+            assert field.versions.lowest <= highest, (struct.__qualname__, field.name)
+            assert field.versions.highest >= lowest, (struct.__qualname__, field.name)
+
+
+def test_every_api_of_kafka_is_defined(definitions: Any) -> None:
+    """All of today's and those that Kafka 4 dropped, each from its first stable version on."""
+    requests = {
+        definition["name"]
+        for source in (definitions.newest, definitions.old)
+        for definition in source.values()
+        if definition["type"] == "request"
+    }
+    renamed = {"ListClientMetricsResourcesRequest"}  # today ListConfigResources v0
+    assert {f"{name}Request" for name in API_BY_NAME} == requests - renamed
+    early_access = {"ShareGroupHeartbeat", "ShareGroupDescribe", "ShareFetch", "ShareAcknowledge"}
+    assert {name for name, api in API_BY_NAME.items() if api.versions.lowest > 0} == early_access
+
+
+def test_deprecated_versions_are_those_that_kafka_4_dropped(definitions: Any) -> None:
+    for api in API_BY_KEY.values():
+        spoken = definitions.stable(definitions.newest, f"{api.name}Request")
+        every = range(api.versions.lowest, api.versions.highest + 1)
+        assert [v for v in every if api.deprecated.has(v)] == [v for v in every if not spoken.has(v)], api.name
+
+
+def test_who_asks_is_told_by_the_listeners_and_by_java(definitions: Any, java: Callable[..., list[str]]) -> None:
+    """Clients ask what brokers answer and needs no right to act for the cluster, or administrators need too."""
+    for_administrators = {"WriteTxnMarkers", "DescribeQuorum", "UpdateFeatures"}
+    cluster_actions = {line.split()[1] for line in java("ProtocolFacts.java") if line.startswith("cluster-action ")}
+    assert len(cluster_actions) > 10
+    for api in API_BY_KEY.values():
+        definition = definitions.newest[f"{api.name}Request"]
+        at_brokers = "broker" in definition.get("listeners", ["broker"])
+        dropped = definition["validVersions"] == "none"
+        for_clients = api.name in for_administrators or (not dropped and str(api.key) not in cluster_actions)
+        expected = "controller" if not at_brokers else "client" if for_clients else "broker"
+        assert api.scope == expected, api.name
+
+
+def test_every_message_is_offered_by_the_package() -> None:
+    for path in Path(messages.__file__).parent.glob("*.py"):
+        if path.stem != "__init__":
+            module = importlib.import_module(f"{messages.__name__}.{path.stem}")
+            for name, value in vars(module).items():
+                if isinstance(value, type) and issubclass(value, Message) and value.__module__ == module.__name__:
+                    assert getattr(messages, name, None) is value, f"{messages.__name__} lacks {name}"
 
 
 def nested(struct: type[Struct]) -> list[type[Struct]]:
@@ -116,7 +171,7 @@ def nested(struct: type[Struct]) -> list[type[Struct]]:
 
 def test_nested_structs_are_reached_from_their_message(message_class: type[Message]) -> None:
     for struct in nested(message_class):
-        assert getattr(message_class, struct.__name__) is struct
+        assert getattr(message_class, struct.__name__.lstrip("_")) is struct
 
 
 def test_an_api_pairs_a_request_with_its_response() -> None:

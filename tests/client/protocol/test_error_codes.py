@@ -1,4 +1,4 @@
-"""The table of error codes against the Java client's."""
+"""Error codes, API names and header versions against the Java clients'."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Callable
 
 from client.protocol import ErrorCode, UnknownErrorCode
-from client.protocol.api import API_BY_KEY
+from client.protocol.api import API_BY_KEY, API_BY_NAME
 
 
 def facts(lines: list[str], kind: str) -> list[list[str]]:
@@ -24,15 +24,23 @@ def test_codes_names_and_classes_are_javas(java: Callable[..., list[str]]) -> No
     }
     assert ours == told
 
-    stable = {int(key): (name, int(highest)) for key, name, highest in facts(lines, "api")}
-    assert {key: (api.name, api.versions.highest) for key, api in API_BY_KEY.items()} == {
-        key: stable[key] for key in API_BY_KEY
-    }
-    headers = {(int(key), int(version)): (int(q), int(r)) for key, version, q, r in facts(lines, "headers")}
+
+def test_names_versions_and_headers_are_javas(
+    java: Callable[..., list[str]], old_java: Callable[..., list[str]]
+) -> None:
+    """The newest client's where it has the version, the old one's for what has been dropped."""
+    names: dict[int, tuple[str, int]] = {}
+    headers: dict[tuple[int, int], tuple[int, int]] = {}
+    for ask in (old_java, java):
+        lines = ask("ApiFacts.java")
+        names |= {int(key): (name, int(highest)) for key, name, highest in facts(lines, "api") if int(highest) >= 0}
+        headers |= {(int(key), int(version)): (int(q), int(r)) for key, version, q, r in facts(lines, "headers")}
+    assert {key: (api.name, api.versions.highest) for key, api in API_BY_KEY.items()} == names
     for key, api in API_BY_KEY.items():
         for version in range(api.versions.lowest, api.versions.highest + 1):
             ours_here = api.request_header_version(version), api.response_header_version(version)
             assert ours_here == headers[key, version], (api.name, version)
+    assert API_BY_NAME["ControlledShutdown"].request_header_version(0) == 0
 
 
 def test_a_code_is_its_number_and_survives_pickling() -> None:

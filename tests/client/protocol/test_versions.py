@@ -26,16 +26,25 @@ def test_the_highest_common_version_is_spoken() -> None:
         assert negotiate(metadata, {3: theirs}, finalized_features={}, topic_ids_known=True) == expected
 
 
-@pytest.mark.parametrize("theirs", [(0, 3), (19, 25)])
+@pytest.mark.parametrize("theirs", [(-3, -1), (19, 25)])
 def test_no_common_version_is_an_error_with_both_ranges(theirs: tuple[int, int]) -> None:
     with pytest.raises(UnsupportedVersionError) as caught:
         negotiate(API_BY_NAME["Fetch"], {1: theirs}, finalized_features={}, topic_ids_known=True)
-    assert (caught.value.message, caught.value.ours, caught.value.theirs) == ("Fetch", (4, 18), theirs)
+    assert (caught.value.message, caught.value.ours, caught.value.theirs) == ("Fetch", (0, 18), theirs)
 
 
 def test_a_broker_that_lacks_an_api_is_an_error() -> None:
     with pytest.raises(UnsupportedVersionError, match="does not offer"):
         negotiate(API_BY_NAME["ConsumerGroupDescribe"], {1: (0, 9)}, finalized_features={}, topic_ids_known=True)
+
+
+@pytest.mark.parametrize("name", ["OffsetCommit", "OffsetFetch", "ListOffsets"])
+def test_versions_that_mean_something_else_are_never_chosen(name: str) -> None:
+    api = API_BY_NAME[name]
+    assert api.versions.lowest == 0
+    assert negotiate(api, {api.key: (0, 1)}, finalized_features={}, topic_ids_known=True) == 1
+    with pytest.raises(UnsupportedVersionError, match="versions 1 to"):
+        negotiate(api, {api.key: (0, 0)}, finalized_features={}, topic_ids_known=True)
 
 
 def test_no_version_below_the_brokers_lowest_is_spoken_to_keep_a_rule() -> None:

@@ -1,0 +1,72 @@
+"""EndQuorumEpoch (API key 54): tells controllers that the leader of the quorum steps down (KIP-595).
+
+v1  flexible; successors with their directory ids, where the leader listens (KIP-853)
+"""
+
+# mypy: disable-error-code=misc
+
+from __future__ import annotations
+
+from typing import TypeAlias
+from uuid import UUID
+
+from client.protocol.fields import array, int16, int32, string, uint16, uuid
+from client.protocol.schema import Request, Response, Struct
+
+
+class EndQuorumEpochRequest(
+    Request["EndQuorumEpochResponse"], key=54, versions="0-1", flexible="1+", scope="controller"
+):
+    """The epoch that ends, and who should lead next, best first."""
+
+    class TopicData(Struct):
+        class PartitionData(Struct):
+            class ReplicaInfo(Struct):
+                candidate_id: int = int32("1+")
+                candidate_directory_id: UUID = uuid("1+")
+
+            partition_index: int = int32("0+")
+            leader_id: int = int32("0+")
+            leader_epoch: int = int32("0+")
+            preferred_successors: list[int] = array(int32, "0", ignorable=True)
+            preferred_candidates: list[ReplicaInfo] = array(ReplicaInfo, "1+", ignorable=True)
+
+        topic_name: str = string("0+")
+        partitions: list[PartitionData] = array(PartitionData, "0+")
+
+    class LeaderEndpoint(Struct):
+        name: str = string("1+")
+        host: str = string("1+")
+        port: int = uint16("1+")
+
+    PartitionData: TypeAlias = TopicData.PartitionData
+    ReplicaInfo: TypeAlias = PartitionData.ReplicaInfo
+
+    cluster_id: str | None = string("0+", nullable="0+", default=None)
+    topics: list[TopicData] = array(TopicData, "0+")
+    leader_endpoints: list[LeaderEndpoint] = array(LeaderEndpoint, "1+", ignorable=True)
+
+
+class EndQuorumEpochResponse(Response, key=54, versions="0-1", flexible="1+"):
+    """Who leads in the receiver's eyes."""
+
+    class TopicData(Struct):
+        class PartitionData(Struct):
+            partition_index: int = int32("0+")
+            error_code: int = int16("0+")
+            leader_id: int = int32("0+")
+            leader_epoch: int = int32("0+")
+
+        topic_name: str = string("0+")
+        partitions: list[PartitionData] = array(PartitionData, "0+")
+
+    class NodeEndpoint(Struct):
+        node_id: int = int32("1+")
+        host: str = string("1+")
+        port: int = uint16("1+")
+
+    PartitionData: TypeAlias = TopicData.PartitionData
+
+    error_code: int = int16("0+")
+    topics: list[TopicData] = array(TopicData, "0+")
+    node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "1+", tag=0)
