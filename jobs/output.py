@@ -32,7 +32,7 @@ def console_for(stream: IO[str]) -> Console:
     return Console(file=stream, width=None if terminal else _PIPED_WIDTH, highlight=False, soft_wrap=False)
 
 
-def show(document: Mapping[str, Any], headline: str, *, stream: IO[str]) -> None:
+def show(document: Mapping[str, Any], headline: str, *, stream: IO[str], rows: int = ROWS_SHOWN) -> None:
     """Lay a report's document out for people. headline: the one line to read if no other is read."""
     from rich.text import Text
 
@@ -42,9 +42,9 @@ def show(document: Mapping[str, Any], headline: str, *, stream: IO[str]) -> None
     _show_lines(console, {key: value for key, value in plain.items() if value is not None})
     for key, value in document.items():
         if isinstance(value, Mapping):
-            _show_mapping(console, key, value)
+            _show_mapping(console, key, value, rows)
         elif isinstance(value, list | tuple) and value:
-            _show_list(console, key, value)
+            _show_list(console, key, value, rows)
 
 
 def _show_lines(console: Console, values: Mapping[str, Any]) -> None:
@@ -60,16 +60,16 @@ def _show_lines(console: Console, values: Mapping[str, Any]) -> None:
         console.print(grid)
 
 
-def _show_mapping(console: Console, name: str, values: Mapping[str, Any]) -> None:
+def _show_mapping(console: Console, name: str, values: Mapping[str, Any], rows: int) -> None:
     if values and all(isinstance(value, Mapping) for value in values.values()):
-        return _show_list(console, name, [{name: key, **value} for key, value in values.items()])
+        return _show_list(console, name, [{name: key, **value} for key, value in values.items()], rows)
     flat = {str(key): value for key, value in values.items()}
     if any(isinstance(value, dict | list | tuple) for value in flat.values()):
         return _show_lines(console, {name: ""} | flat)
     return _show_lines(console, {name: "  ".join(f"{_words(key)} {_cell(value)}" for key, value in flat.items())})
 
 
-def _show_list(console: Console, name: str, items: Sequence[Any]) -> None:
+def _show_list(console: Console, name: str, items: Sequence[Any], rows: int) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -80,18 +80,18 @@ def _show_list(console: Console, name: str, items: Sequence[Any]) -> None:
     columns = list(dict.fromkeys(key for item in items for key in item))
     table = Table(title=_words(name), title_justify="left", title_style="bold", pad_edge=False, box=_box())
     numeric = {c for c in columns if all(_is_number(item.get(c)) or item.get(c) is None for item in items)}
-    digits = {c: max(len(_cell(item.get(c))) for item in items[:ROWS_SHOWN]) for c in numeric}
+    digits = {c: max(len(_cell(item.get(c))) for item in items[:rows]) for c in numeric}
     # Numbers keep their line as long as text beside them can wrap to something readable.
     roomy = sum(digits.values()) + (len(columns) - len(numeric)) * _NARROWEST_TEXT + len(columns) * 3 <= console.width
     for column in columns:
         number = column in numeric
         justify: Literal["left", "right"] = "right" if number else "left"
         table.add_column(_words(column), justify=justify, overflow="fold", no_wrap=number and roomy)
-    for item in items[:ROWS_SHOWN]:
+    for item in items[:rows]:
         table.add_row(*(Text(_cell(item.get(column))) for column in columns))
     console.print(table)
-    if len(items) > ROWS_SHOWN:
-        console.print(Text(f"… and {len(items) - ROWS_SHOWN} more: --json tells all", style="dim"))
+    if len(items) > rows:
+        console.print(Text(f"… and {len(items) - rows} more: --json tells all", style="dim"))
 
 
 def _box() -> Any:

@@ -12,14 +12,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cache
 from typing import Any, Final
 
+from client.protocol import enums
 from client.protocol.error_codes import ErrorCode
 from client.protocol.fields import Field
 
 NOT_REQUESTED: Final = "NOT_REQUESTED"
-_NOT_REQUESTED_BITS: Final = -(1 << 31)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +51,14 @@ class Bits:
     names: Mapping[int, str]
 
     def show(self, value: int) -> Any:
-        if value == _NOT_REQUESTED_BITS:
+        if value == enums.NOT_ASKED:
             return NOT_REQUESTED
         return [self.names.get(bit, f"BIT_{bit}") for bit in range(32) if value & (1 << bit)]
 
     def read(self, given: Any) -> int:
         """The number for a list of names, or for NOT_REQUESTED. Raises ValueError."""
         if given == NOT_REQUESTED:
-            return _NOT_REQUESTED_BITS
+            return enums.NOT_ASKED
         if not isinstance(given, list):
             raise ValueError(f"{given!r} is neither a list of names nor {NOT_REQUESTED}")
         value = 0
@@ -73,27 +74,22 @@ class Bits:
 Naming = Names | Bits
 
 
+def _of(enum: type[IntEnum], what: str) -> Names:
+    return Names(what, {member.value: member.name for member in enum})
+
+
 def _table(text: str, start: int = 0) -> dict[int, str]:
     return dict(enumerate(text.split(), start))
 
 
-ACL_RESOURCES = Names(
-    "resource type of ACLs", _table("UNKNOWN ANY TOPIC GROUP CLUSTER TRANSACTIONAL_ID DELEGATION_TOKEN USER")
-)
-ACL_OPERATIONS = Names(
-    "operation",
-    _table(
-        "UNKNOWN ANY ALL READ WRITE CREATE DELETE ALTER DESCRIBE CLUSTER_ACTION DESCRIBE_CONFIGS ALTER_CONFIGS "
-        "IDEMPOTENT_WRITE CREATE_TOKENS DESCRIBE_TOKENS TWO_PHASE_COMMIT"
-    ),
-)
+ACL_RESOURCES = _of(enums.ResourceType, "resource type of ACLs")
+ACL_OPERATIONS = _of(enums.AclOperation, "operation")
 AUTHORIZED_OPERATIONS = Bits("operation", ACL_OPERATIONS.names)
-ACL_PERMISSIONS = Names("permission type", _table("UNKNOWN ANY DENY ALLOW"))
-ACL_PATTERNS = Names("pattern type", _table("UNKNOWN ANY MATCH LITERAL PREFIXED"))
-CONFIG_RESOURCES = Names(
-    "resource type of configurations",
-    {0: "UNKNOWN", 2: "TOPIC", 4: "BROKER", 8: "BROKER_LOGGER", 16: "CLIENT_METRICS", 32: "GROUP"},
-)
+ACL_PERMISSIONS = _of(enums.PermissionType, "permission type")
+ACL_PATTERNS = _of(enums.PatternType, "pattern type")
+CONFIG_RESOURCES = _of(enums.ConfigResourceType, "resource type of configurations")
+CONFIG_TYPES = _of(enums.ConfigType, "config type")
+UPGRADES = _of(enums.UpgradeType, "upgrade type")
 CONFIG_SOURCES = Names(
     "config source",
     _table(
@@ -101,13 +97,11 @@ CONFIG_SOURCES = Names(
         "DEFAULT_CONFIG DYNAMIC_BROKER_LOGGER_CONFIG DYNAMIC_CLIENT_METRICS_CONFIG DYNAMIC_GROUP_CONFIG"
     ),
 )
-CONFIG_TYPES = Names("config type", _table("UNKNOWN BOOLEAN STRING INT SHORT LONG DOUBLE LIST CLASS PASSWORD"))
 CONFIG_OPERATIONS = Names("config operation", _table("SET DELETE APPEND SUBTRACT"))
 ISOLATION_LEVELS = Names("isolation level", _table("READ_UNCOMMITTED READ_COMMITTED"))
 COORDINATORS = Names("key type", _table("GROUP TRANSACTION SHARE"))
 ELECTIONS = Names("election type", _table("PREFERRED UNCLEAN"))
 SCRAM_MECHANISMS = Names("SCRAM mechanism", {0: "UNKNOWN", 1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"})
-UPGRADES = Names("upgrade type", _table("UNKNOWN UPGRADE SAFE_DOWNGRADE UNSAFE_DOWNGRADE"))
 COMPRESSIONS = Names("compression type", _table("NONE GZIP SNAPPY LZ4 ZSTD"))
 # No public enum of Java's has these: the names are ours, after the words of the definitions.
 QUOTA_MATCHES = Names("match type", _table("EXACT DEFAULT ANY"))

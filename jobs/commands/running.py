@@ -71,11 +71,15 @@ class Report(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a command found out: the document that --json prints, the line above the tables, and the exit code."""
+    """What a command found out: the document that --json prints, the line above the tables, and the exit code.
+
+    rows: how many rows of a table are shown to people.
+    """
 
     document: dict[str, Any]
     headline: str
     exit_code: int = 0
+    rows: int = 50
 
 
 def load(job_file: str, *, starts_spark: bool = False) -> Job:
@@ -111,7 +115,7 @@ def execute(work: Callable[[Progress], Result], *, as_json: bool, debug: bool) -
             if as_json:
                 print_json(result.document, out)
             else:
-                show(result.document, result.headline, stream=out)
+                show(result.document, result.headline, stream=out, rows=result.rows)
             code = result.exit_code
         except (Exception, KeyboardInterrupt, TerminatedError) as error:
             if isinstance(error, click.exceptions.Exit):
@@ -133,8 +137,9 @@ def report(error: BaseException, json_to: IO[str] | None, *, debug: bool) -> int
 
 
 def print_json(document: dict[str, Any], stream: IO[str]) -> None:
-    """One object, one line."""
-    stream.write(json.dumps(document, ensure_ascii=False, allow_nan=False, default=str) + "\n")
+    """One object: on one line, or on a terminal, where people read it, on many."""
+    indent = 2 if stream.isatty() else None
+    stream.write(json.dumps(document, ensure_ascii=False, allow_nan=False, default=str, indent=indent) + "\n")
     stream.flush()
 
 

@@ -1,0 +1,17 @@
+"""`kseg api`: any API, by name and JSON.
+
+properties   client properties from a file and from `-X`
+whom         which broker a request belongs to, by default and by `--to`
+calling      one request and its answer
+listing      what this client and a broker speak
+page         docs/protocol.md, out of the definitions
+"""
+
+from __future__ import annotations
+
+from etl.errors import ConfigurationError
+
+
+def bad_argument(name: str, message: str, remedy: str | None = None) -> ConfigurationError:
+    """The error for an argument of the command line that cannot be used."""
+    return ConfigurationError(f"{name}: {message}", remedy=remedy)

@@ -1,0 +1,239 @@
+"""One request by name and JSON, and what its broker, or each broker, answers.
+
+The version is the highest that both sides speak and that can carry what was given: a request that names topics has
+others to choose from than one with topic ids, and a field that a version lacks leads to an older one. A version that
+the user names is sent as it is, if the broker of this connection offers it; none is sent that was not negotiated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from client import Cluster
+from client.broker import BrokerConnection
+from client.errors import KafkaError, UnsupportedVersion
+from client.protocol import EncodeError, ErrorCode, UnsupportedFieldError, UnsupportedVersionError
+from client.protocol.api import API_BY_NAME, Api, is_answered
+from client.protocol.codec import encode
+from client.protocol.jsonform import from_json, json_path, to_json
+from client.protocol.schema import Request
+from client.retry import Deadline
+from client.trace import error_codes
+from etl.errors import ConfigurationError, ExitCode
+from jobs.api import bad_argument
+from jobs.api import whom as whom_
+from jobs.api.whom import Whom
+
+_ACKS: Final = (-1, 0, 1)
+_READERS: Final = ("Fetch", "ListOffsets", "OffsetForLeaderEpoch")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one broker did with a request: the answer (None: none comes), or the error on the way to it."""
+
+    broker: str
+    version: int | None
+    answer: dict[str, Any] | None
+    #: Every error code in the answer other than 0, with its JSON path.
+    codes: tuple[tuple[str, int], ...] = ()
+    error: KafkaError | None = None
+    #: Whether all brokers were asked, of whom this is one.
+    of_all: bool = False
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """RETRIABLE if everything that went wrong may go right later, FAILED if anything may not."""
+        if self.error is not None:
+            return ExitCode.RETRIABLE if self.error.retriable else ExitCode.FAILED
+        if not self.codes:
+            return ExitCode.DONE
+        return ExitCode.RETRIABLE if all(ErrorCode.of(code).retriable for _, code in self.codes) else ExitCode.FAILED
+
+
+def find_api(name: str) -> Api[Any]:
+    """The API of this name, in any case. Raises ConfigurationError."""
+    for api in API_BY_NAME.values():
+        if api.name.casefold() == name.casefold():
+            return api
+    import difflib
+
+    near = difflib.get_close_matches(name.casefold(), {n.casefold(): n for n in API_BY_NAME}, n=1)
+    meant = next((n for n in API_BY_NAME if near and n.casefold() == near[0]), None)
+    remedy = f"did you mean {meant}?" if meant else "kseg api list names them"
+    raise bad_argument("NAME", f"there is no API {name!r}", remedy)
+
+
+def call(
+    cluster: Cluster,
+    api: Api[Any],
+    document: Any,
+    *,
+    version: int | None = None,
+    to: Whom | None = None,
+    names: bool = True,
+) -> list[Outcome]:
+    """Send the request once to each broker that it belongs to (one, unless it is for all).
+
+    Finding the brokers is tried again by the client's policy, the request itself is not: it may change something.
+    Raises ConfigurationError for a document that is no request, KafkaError where a single broker fails.
+    """
+    if api.scope != "client":
+        raise bad_argument(
+            "NAME", f"{api.name} is spoken among brokers and controllers only", "kseg api encode and decode know it"
+        )
+    targets = [to] if to is not None else whom_.by_default(api.name, _any_version(api, document))
+    if targets == [Whom("all")]:
+        return _call_all(cluster, api, document, version, names)
+
+    def attempt(deadline: Deadline) -> BrokerConnection:
+        connections = [whom_.connect(cluster, target, deadline) for target in targets]
+        if len({id(connection) for connection in connections}) > 1:
+            led = ", ".join(f"{target} at {c.label}" for target, c in zip(targets, connections, strict=True))
+            raise bad_argument("--json", f"names what belongs to several brokers: {led}", "ask each on its own")
+        return connections[0]
+
+    first = targets[0]
+    key = (first.kind, first.name) if first.kind in ("group", "transaction") else None
+    connection = cluster.retry(attempt, coordinator=key)
+    return [_ask(cluster, connection, api, document, version, names)]
+
+
+def _call_all(cluster: Cluster, api: Api[Any], document: Any, version: int | None, names: bool) -> list[Outcome]:
+    outcomes = []
+    for broker in whom_.brokers(cluster):
+        label = str(broker.endpoint)
+        try:
+            connection = cluster.connection(broker, _deadline(cluster))
+            outcomes.append(replace(_ask(cluster, connection, api, document, version, names), of_all=True))
+        except KafkaError as error:
+            outcomes.append(Outcome(label, None, None, error=error, of_all=True))
+    return outcomes
+
+
+def _ask(
+    cluster: Cluster, connection: BrokerConnection, api: Api[Any], document: Any, version: int | None, names: bool
+) -> Outcome:
+    chosen, request = choose(connection, api, document, version)
+    deadline = _deadline(cluster)
+    if not is_answered(request):
+        connection.send(request, chosen, deadline=deadline)
+        return Outcome(connection.label, chosen, None)
+    response = connection.call(request, chosen, deadline=deadline)
+    # A broker that lacks the version asked for answers ApiVersions in version 0, whose fields are in every later one.
+    codes = tuple((json_path(path), code) for path, code in error_codes(response))
+    return Outcome(connection.label, chosen, to_json(response, chosen, names=names), codes)
+
+
+def choose(connection: BrokerConnection, api: Api[Any], document: Any, version: int | None) -> tuple[int, Request[Any]]:
+    """The version to send, and the request in it. Raises UnsupportedVersion, ConfigurationError."""
+    theirs = connection.versions.ranges.get(api.key)
+    if version is not None:
+        if theirs is None or not theirs[0] <= version <= theirs[1] or not api.versions.has(version):
+            offers = "does not offer this API" if theirs is None else f"offers versions {theirs[0]} to {theirs[1]}"
+            ours = f"this client speaks {api.versions.lowest} to {api.versions.highest}"
+            raise UnsupportedVersion(f"{api.name} v{version}: the broker {offers}, {ours}", broker=connection.label)
+        return version, read(api, document, version)
+    highest = connection.version_of(
+        api.request,
+        topic_ids_known=_names_topics_by_id(document),
+        transactional=isinstance(document, dict) and document.get("transactionalId") is not None,
+    )
+    assert theirs is not None
+    lowest = max(theirs[0], api.versions.lowest)
+    refused: UnsupportedFieldError | None = None
+    for candidate in range(highest, lowest - 1, -1):
+        try:
+            return candidate, _read(api, document, candidate)
+        except UnsupportedFieldError as fault:
+            refused = refused or fault
+        except EncodeError as fault:
+            raise _bad_json(fault) from fault
+    assert refused is not None
+    raise _bad_json(refused, f"no version from {lowest} to {highest} can carry the request; ") from refused
+
+
+def read(api: Api[Any], document: Any, version: int) -> Request[Any]:
+    """The request in one version. Raises ConfigurationError."""
+    try:
+        return _read(api, document, version)
+    except EncodeError as fault:
+        raise _bad_json(fault) from fault
+    except UnsupportedVersionError as fault:
+        raise bad_argument("--version", str(fault)) from fault
+
+
+def _read(api: Api[Any], document: Any, version: int) -> Request[Any]:
+    request: Request[Any] = from_json(api.request, _with_our_defaults(api, document), version)
+    _check(api, request, version)
+    encode(request, version)  # what only the codec sees, such as a string that is too long
+    return request
+
+
+def _check(api: Api[Any], request: Any, version: int) -> None:
+    if api.name == "Produce" and request.acks not in _ACKS:
+        raise EncodeError("is none of -1, 0 and 1", field="acks", message=api.request.__name__, version=version)
+    if api.name in _READERS:
+        replicas = {"replica_id": request.replica_id}
+        if hasattr(request, "replica_state"):
+            replicas["replica_state.replica_id"] = request.replica_state.replica_id
+        for field, replica in replicas.items():
+            if replica >= 0:
+                reason = f"{replica} would be taken for a broker's own replica; a client is -1 (-2: read everything)"
+                raise EncodeError(reason, field=field, message=api.request.__name__, version=version)
+
+
+def _with_our_defaults(api: Api[Any], document: Any) -> Any:
+    """A client is replica -1; the definition of ListOffsets has 0, which is a broker."""
+    if api.name == "ListOffsets" and isinstance(document, dict):
+        return {"replicaId": -1} | document
+    return document
+
+
+def _any_version(api: Api[Any], document: Any) -> Request[Any]:
+    """The request in the newest version that can carry it, to see whom it is for before there is a connection."""
+    refused: UnsupportedFieldError | None = None
+    for candidate in range(api.versions.highest, api.versions.lowest - 1, -1):
+        try:
+            return _read(api, document, candidate)
+        except UnsupportedFieldError as fault:
+            refused = refused or fault
+        except EncodeError as fault:
+            raise _bad_json(fault) from fault
+    assert refused is not None
+    raise _bad_json(refused)
+
+
+def _bad_json(fault: EncodeError, before: str = "") -> ConfigurationError:
+    path = json_path(fault.field)
+    where = f"{fault.message} v{fault.version}" + (f" {path}" if path else "")
+    return ConfigurationError(f"{before}{where}: {fault.reason}", field=path or None)
+
+
+def _names_topics_by_id(value: Any) -> bool:
+    """Whether the request names its topics by id. (In a field that is called topicId nothing else can stand.)"""
+    if isinstance(value, dict):
+        own = value.get("topicId")
+        return (isinstance(own, str) and own.strip("A") != "") or any(map(_names_topics_by_id, value.values()))
+    return isinstance(value, list) and any(map(_names_topics_by_id, value))
+
+
+def _deadline(cluster: Cluster) -> Deadline:
+    return Deadline.after(cluster.config.default_api_timeout_ms / 1000)
+
+
+def document_of(outcomes: list[Outcome]) -> dict[str, Any]:
+    """What `kseg api call` prints: the one broker's answer, or all brokers with theirs."""
+    if len(outcomes) == 1 and not outcomes[0].of_all:
+        answer = outcomes[0].answer
+        return {"written": True} if answer is None else answer
+    return {"brokers": [_row(outcome) for outcome in outcomes]}
+
+
+def _row(outcome: Outcome) -> dict[str, Any]:
+    if outcome.error is None:
+        return {"broker": outcome.broker, "version": outcome.version, "answer": outcome.answer}
+    error = outcome.error
+    told = {"kind": type(error).__name__, "message": error.message, "retriable": error.retriable}
+    return {"broker": outcome.broker, "error": told}

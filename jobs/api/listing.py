@@ -1,0 +1,76 @@
+"""Which APIs this client speaks, in which versions; and which a broker does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from client import Cluster
+from client.broker import BrokerConnection
+from client.errors import UnsupportedVersion
+from client.protocol.api import API_BY_KEY, Api
+from client.protocol.fields import Versions
+from client.protocol.messages import ApiVersionsRequest
+from client.retry import Deadline
+
+
+def list_apis(cluster: Cluster | None = None) -> dict[str, Any]:
+    """The document of `kseg api list`: with a cluster also what one of its brokers offers, and its features."""
+    rows = [_row(api) for api in API_BY_KEY.values()]
+    if cluster is None:
+        return {"apis": rows}
+    connection = cluster.retry(cluster.any_connection)
+    for row, api in zip(rows, API_BY_KEY.values(), strict=True):
+        theirs = connection.versions.ranges.get(api.key)
+        row["broker"] = None if theirs is None else {"lowest": theirs[0], "highest": theirs[1]}
+        row["used"] = _used(connection, api, topic_ids_known=False)
+        row["used_with_topic_ids"] = _used(connection, api, topic_ids_known=True)
+    unknown = [
+        {"key": key, "lowest": low, "highest": high}
+        for key, (low, high) in sorted(connection.versions.ranges.items())
+        if key not in API_BY_KEY
+    ]
+    return {"broker": connection.label, "apis": rows, "unknown_apis": unknown, **_features(cluster, connection)}
+
+
+def _row(api: Api[Any]) -> dict[str, Any]:
+    return {
+        "name": api.name,
+        "key": api.key,
+        "lowest": api.versions.lowest,
+        "highest": api.versions.highest,
+        "deprecated": span(api.deprecated),
+        "flexible": span(Versions(api.flexible.lowest, min(api.flexible.highest, api.versions.highest))),
+        "scope": api.scope,
+        "codec_only": api.scope != "client",
+    }
+
+
+def span(versions: Versions) -> list[int] | None:
+    """[lowest, highest]; None for an empty range."""
+    return [versions.lowest, versions.highest] if versions.lowest <= versions.highest else None
+
+
+def _used(connection: BrokerConnection, api: Api[Any], *, topic_ids_known: bool) -> int | None:
+    if api.scope != "client":
+        return None
+    try:
+        return connection.version_of(api.request, topic_ids_known=topic_ids_known)
+    except UnsupportedVersion:
+        return None
+
+
+def _features(cluster: Cluster, connection: BrokerConnection) -> dict[str, Any]:
+    """What the broker could run, and what the cluster has agreed on (KIP-584); empty before ApiVersions v3."""
+    version = connection.version_of(ApiVersionsRequest)
+    request = ApiVersionsRequest(client_software_name="kafka-segment-etl", client_software_version="api-list")
+    answer = connection.call(request, version, deadline=Deadline.after(cluster.config.default_api_timeout_ms / 1000))
+    finalized = {feature.name: feature for feature in answer.finalized_features}
+    rows = [
+        {
+            "name": feature.name,
+            "supported": [feature.min_version, feature.max_version],
+            "finalized": finalized[feature.name].max_version_level if feature.name in finalized else 0,
+        }
+        for feature in answer.supported_features
+    ]
+    return {"finalized_features_epoch": answer.finalized_features_epoch, "features": rows}

@@ -1,0 +1,128 @@
+"""docs/protocol.md: every API with its versions and fields, read off the definitions."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from client.protocol.api import API_BY_KEY, Api
+from client.protocol.fields import NEVER, ZERO_UUID, Field, Versions
+from client.protocol.jsonform import json_name
+from client.protocol.named import naming
+from client.protocol.schema import Message, Struct
+
+_HEAD = """\
+# The protocol
+
+Every API that this client has a definition of, in every version. This page is made from the definitions
+(`kseg api docs > docs/protocol.md`); a test fails when the two differ.
+
+A field's name is the one that JSON has in `kseg api call`, `encode` and `decode`; `[]` is a list. *Versions* are those
+that have the field, *null* those in which it may be null, *tag* is its number in the tagged section of a flexible
+version. Where no default is told it is 0, false, empty, or a struct of defaults. A field that is *ignorable* is left
+out where the version has no place for it; any other that holds something else than its default is refused there.
+
+*Deprecated* versions are those that Kafka 4 has dropped; older brokers speak them. *Codec only* APIs are spoken among
+brokers and controllers: this client encodes and decodes them, and calls none of them.
+
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    return "".join(_lines())
+
+
+def _lines() -> Iterator[str]:
+    yield _HEAD
+    yield "| key | API | versions | flexible | deprecated | |\n| ---: | --- | --- | --- | --- | --- |\n"
+    for api in API_BY_KEY.values():
+        codec_only = "" if api.scope == "client" else f"codec only ({api.scope})"
+        yield (
+            f"| {api.key} | [{api.name}](#{api.name.lower()}) | {_span(api.versions)} "
+            f"| {_within(api.flexible, api.versions)} | {_span(api.deprecated)} | {codec_only} |\n"
+        )
+    for api in API_BY_KEY.values():
+        yield from _api(api)
+
+
+def _api(api: Api[Any]) -> Iterator[str]:
+    about = inspect.getdoc(sys.modules[api.request.__module__]) or ""
+    title, _, notes = about.partition("\n\n")
+    yield f"\n## {api.name}\n\n"
+    if api.scope != "client":
+        yield f"*Codec only: spoken by {api.scope}s.* "
+    yield f"{' '.join(title.split())}\n"
+    if notes:
+        yield f"\n{notes}\n"
+    yield "\n| field | type | versions | null | default | tag | |\n| --- | --- | --- | --- | --- | --- | --- |\n"
+    for side, message in (("request", api.request), ("response", api.response)):
+        yield f"| **{side}** | | | | | | {_about(message)} |\n"
+        yield from _fields(message, message, api.versions, "")
+
+
+def _fields(message: type[Message], struct: type[Struct], within: Versions, path: str) -> Iterator[str]:
+    for field in struct.FIELDS:
+        name = f"{path}{json_name(field.name)}" + ("[]" if field.kind == "array" else "")
+        yield _row(message, field, within, name)
+        if isinstance(field.of, type):
+            yield from _fields(message, field.of, within, f"{name}.")
+
+
+def _row(message: type[Message], field: Field, within: Versions, name: str) -> str:
+    kind = field.kind if field.kind != "array" else field.of
+    shown = "struct" if isinstance(kind, type) else str(kind)
+    notes = [_about(field.of)] if isinstance(field.of, type) else []
+    table = naming(message.__name__, field)
+    if table is not None:
+        notes.append(f"{table.what}s as bits" if field.name.endswith("_operations") else table.what)
+    if field.ignorable:
+        notes.append("ignorable")
+    versions = _within(field.versions, within)
+    tag = "" if field.tag is None else str(field.tag)
+    if tag and (field.tagged.lowest, field.tagged.highest) != (field.versions.lowest, field.versions.highest):
+        tag += f" (v{_within(field.tagged, within)})"
+    cells = [
+        f"`{name}`",
+        shown,
+        versions,
+        _within(_both(field.nullable, field.versions), within),
+        _default(field),
+        tag,
+        "; ".join(filter(None, notes)),
+    ]
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _both(one: Versions, other: Versions) -> Versions:
+    return Versions(max(one.lowest, other.lowest), min(one.highest, other.highest)) if one != NEVER else NEVER
+
+
+def _default(field: Field) -> str:
+    value = field.default
+    if value is None:
+        return "null"
+    if value in (0, False, "", b"", "empty") or value == ZERO_UUID:
+        return ""
+    return f"`{value}`"
+
+
+def _span(versions: Versions) -> str:
+    lowest, highest = versions
+    if lowest > highest:
+        return ""
+    return str(lowest) if lowest == highest else f"{lowest}–{highest}"
+
+
+def _within(versions: Versions, all_of: Versions) -> str:
+    """A range in words, cut to those that the API has."""
+    lowest, highest = max(versions.lowest, all_of.lowest), min(versions.highest, all_of.highest)
+    return f"{lowest}+" if lowest < highest == all_of.highest else _span(Versions(lowest, highest))
+
+
+def _about(cls: type[Any]) -> str:
+    """A class's own words on one line, safe in a table's cell."""
+    text = cls.__dict__.get("__doc__") or ""
+    return " ".join(text.split()).replace("|", "\\|")

@@ -1,0 +1,77 @@
+"""Client properties from the command line: a Java properties file, `-X key=value`, `--bootstrap-servers`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from client import ClientConfig
+from jobs.api import bad_argument
+from jobs.commands.failures import REDACTOR
+
+CLIENT_ID = "kseg-api"
+
+_SECRET = re.compile(r"password|secret|jaas|token|\.key$|credential", re.IGNORECASE)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
+
+
+def client_config(bootstrap_servers: str | None, file: str | None, pairs: Sequence[str]) -> ClientConfig:
+    """What was given, the later over the earlier: the file, `-X`, `--bootstrap-servers`.
+
+    Values that may be secrets are masked in all that this process says from here on.
+    Raises ConfigurationError, and ConfigError for properties that the client refuses.
+    """
+    properties: dict[str, str] = {}
+    if file is not None:
+        try:
+            properties |= read_properties(Path(file).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as fault:
+            raise bad_argument("--command-config", f"{file} cannot be read: {fault}") from fault
+    for pair in pairs:
+        key, found, value = pair.partition("=")
+        if not found or not key.strip():
+            # What was given may be a secret without its name.
+            raise bad_argument("-X", "is not of the form key=value", "for example -X client.id=me")
+        properties[key.strip()] = value
+    if bootstrap_servers is not None:
+        properties["bootstrap.servers"] = bootstrap_servers
+    REDACTOR.learn(value for key, value in properties.items() if _SECRET.search(key))
+    return ClientConfig.from_properties(properties, client_id=CLIENT_ID)
+
+
+def read_properties(text: str) -> dict[str, str]:
+    """A Java properties file: comments, continued lines, `=`, `:` or blanks between key and value, escapes.
+
+    https://docs.oracle.com/en/java/javase/17/docs/api/java.base/java/util/Properties.html#load(java.io.Reader)
+    """
+    properties: dict[str, str] = {}
+    for line in _logical_lines(text):
+        parts = re.fullmatch(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)", line, flags=re.DOTALL)
+        assert parts is not None  # every part may be empty
+        properties[_unescaped(parts[1])] = _unescaped(parts[2])
+    return properties
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    held = ""
+    for line in text.splitlines():
+        part = line.lstrip()
+        if not held and (not part or part[0] in "#!"):
+            continue
+        slashes = len(part) - len(part.rstrip("\\"))
+        if slashes % 2:
+            held += part[:-1]
+            continue
+        yield held + part
+        held = ""
+    if held:
+        yield held
+
+
+def _unescaped(text: str) -> str:
+    def plain(found: re.Match[str]) -> str:
+        letter = found[1]
+        return chr(int(letter[1:], 16)) if len(letter) > 1 else _ESCAPES.get(letter, letter)
+
+    return re.sub(r"\\(u[0-9a-fA-F]{4}|.)", plain, text, flags=re.DOTALL)

@@ -1,0 +1,275 @@
+"""``kseg api``: any API of the protocol by its name, with JSON for requests and answers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from etl.errors import ExitCode
+from jobs.api import bad_argument
+from jobs.commands.running import Result, common_options, debug_option, execute, trace_option
+
+if TYPE_CHECKING:
+    from client import Cluster
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_version_option = click.option("--version", "version", type=click.IntRange(0), required=True, help="The API's version.")
+_raw_option = click.option(
+    "--raw", is_flag=True, help="Numbers and base64 throughout, as Java's JsonConverters write them; no names."
+)
+_header_option = click.option("--with-header", is_flag=True, help='With the header: {"header": {…}, "body": {…}}.')
+_side = click.argument("side", type=click.Choice(["request", "response"]))
+_name = click.argument("name", metavar="NAME")
+
+
+def _broker_options(command: F) -> F:
+    """How to reach a cluster."""
+    options = [
+        click.option("--bootstrap-servers", metavar="HOST:PORT,…", help="Where the cluster listens."),
+        click.option(
+            "--command-config", metavar="FILE", type=click.Path(dir_okay=False), help="A Java properties file."
+        ),
+        click.option("-X", "properties", multiple=True, metavar="KEY=VALUE", help="A client property; repeatable."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.group()
+def api() -> None:
+    """Speak any API of Kafka's protocol.
+
+    \b
+    Example:
+      kseg api list --bootstrap-servers localhost:9092
+      kseg api call Metadata --bootstrap-servers localhost:9092
+      kseg api encode Metadata request --version 12 '{"topics": null}'
+    """
+
+
+@api.command("list")
+@_broker_options
+@common_options
+def list_(
+    bootstrap_servers: str | None,
+    command_config: str | None,
+    properties: tuple[str, ...],
+    as_json: bool,
+    debug: bool,
+) -> None:
+    """List the APIs and versions that this client speaks; with a broker also what that speaks, and its features.
+
+    \b
+    Example:
+      kseg api list
+      kseg api list --bootstrap-servers localhost:9092 --json | jq '.features'
+
+    "used" is the version that a call would have; where it differs when topics are named by id, both are told. Codec
+    only APIs are spoken among brokers and controllers: they can be encoded and decoded, not called.
+    """
+
+    def work(_: object) -> Result:
+        from jobs.api.listing import list_apis
+
+        if not (bootstrap_servers or command_config or properties):
+            document = list_apis()
+            return Result(document if as_json else _listed(document), f"{len(document['apis'])} APIs", rows=1000)
+        with _cluster(bootstrap_servers, command_config, properties) as cluster:
+            document = list_apis(cluster)
+        told = f"{len(document['apis'])} APIs, broker {document['broker']}"
+        return Result(document if as_json else _listed(document), told, rows=1000)
+
+    execute(work, as_json=as_json, debug=debug)
+
+
+def _listed(document: dict[str, Any]) -> dict[str, Any]:
+    """The document for people: ranges in one cell, features as lines."""
+
+    def cells(row: dict[str, Any]) -> dict[str, Any]:
+        shown: dict[str, Any] = {
+            "key": row["key"],
+            "API": row["name"],
+            "versions": f"{row['lowest']}-{row['highest']}",
+            "deprecated": "-".join(map(str, row["deprecated"])) if row["deprecated"] else None,
+            "codec only": row["scope"] if row["codec_only"] else None,
+        }
+        if "broker" in row:
+            theirs, used, by_id = row["broker"], row["used"], row["used_with_topic_ids"]
+            shown["broker"] = f"{theirs['lowest']}-{theirs['highest']}" if theirs else None
+            shown["used"] = f"{used} ({by_id} with topic ids)" if used != by_id else None if used is None else str(used)
+        return shown
+
+    told: dict[str, Any] = {"apis": [cells(row) for row in document["apis"]]}
+    if document.get("unknown_apis"):
+        told["unknown_apis"] = document["unknown_apis"]
+    if document.get("features"):
+        told["features"] = [row | {"supported": "-".join(map(str, row["supported"]))} for row in document["features"]]
+    return told
+
+
+@api.command()
+@_name
+@_broker_options
+@click.option("--json", "request", metavar="JSON|@FILE|-", default="{}", help="The request. [default: all defaults]")
+@click.option("--version", type=click.IntRange(0), help="Send this version. [default: the highest that both speak]")
+@click.option("--to", metavar="WHOM", help="any, controller, broker:ID, leader:TOPIC:PARTITION, group:ID, "
+              "transaction:ID or all. [default: by the API and what the request names]")  # fmt: skip
+@_raw_option
+@debug_option
+@trace_option
+def call(
+    name: str,
+    bootstrap_servers: str | None,
+    command_config: str | None,
+    properties: tuple[str, ...],
+    request: str,
+    version: int | None,
+    to: str | None,
+    raw: bool,
+    debug: bool,
+) -> None:
+    """Send one request and print the answer as JSON.
+
+    \b
+    Example:
+      kseg api call Metadata --bootstrap-servers localhost:9092
+      kseg api call CreateTopics --bootstrap-servers localhost:9092 \\
+        --json '{"topics": [{"name": "t", "numPartitions": 1, "replicationFactor": -1}], "timeoutMs": 30000}'
+      kseg api call DescribeGroups --bootstrap-servers localhost:9092 --json '{"groups": ["orders-etl"]}'
+      kseg api call ListGroups --bootstrap-servers localhost:9092 --to broker:1
+
+    Fields have the names of Kafka's definitions (docs/protocol.md), those left out their defaults. Numbers that mean
+    something may be given by name. A request that is for all brokers prints {"brokers": […]}, each with its answer or
+    its error. A Produce with acks 0 has no answer: {"written": true}.
+
+    Exit 0: answered without an error code; 1: the answer, printed all the same, carries error codes; 4: it carries
+    error codes that are all retriable, or the broker is away; 2: the request is wrong, nothing was sent.
+    """
+
+    def work(_: object) -> Result:
+        from jobs.api import calling, whom
+
+        found = calling.find_api(name)
+        document = _parsed(_text(request, "--json"), "--json")
+        target = None if to is None else whom.parse(to)
+        with _cluster(bootstrap_servers, command_config, properties) as cluster:
+            outcomes = calling.call(cluster, found, document, version=version, to=target, names=not raw)
+        codes = [outcome.exit_code for outcome in outcomes]
+        worst = ExitCode.FAILED if ExitCode.FAILED in codes else max(codes, default=ExitCode.DONE)
+        for outcome in outcomes:
+            _tell_codes(outcome)
+        return Result(calling.document_of(outcomes), "", int(worst))
+
+    execute(work, as_json=True, debug=debug)
+
+
+def _tell_codes(outcome: Any) -> None:
+    from client.protocol import ErrorCode
+
+    for path, number in outcome.codes:
+        code = ErrorCode.of(number)
+        click.echo(f"{outcome.broker} {path}: {code.name} ({number}): {code.message}", err=True)
+
+
+@api.command()
+@_name
+@_side
+@click.argument("document", metavar="[JSON|@FILE|-]", default="-")
+@_version_option
+@_header_option
+def encode(name: str, side: str, document: str, version: int, with_header: bool) -> None:
+    """Print the bytes of a request or a response in hex; the JSON comes as an argument, from @FILE, or from stdin.
+
+    \b
+    Example:
+      kseg api encode Metadata request --version 12 '{"topics": [{"name": "orders"}]}'
+      kseg api encode Metadata request --version 12 --with-header \\
+        '{"header": {"correlationId": 7, "clientId": "me"}, "body": {}}'
+    """
+    from jobs.api import coding
+
+    click.echo(coding.encode_text(name, side, version, _parsed(_text(document, "JSON"), "JSON"), header=with_header))
+
+
+@api.command()
+@_name
+@_side
+@click.argument("data", metavar="[HEX|@FILE|-]", default="-")
+@_version_option
+@_header_option
+@_raw_option
+def decode(name: str, side: str, data: str, version: int, with_header: bool, raw: bool) -> None:
+    """Print the JSON of a request's or a response's bytes; the hex comes as an argument, from @FILE, or from stdin.
+
+    \b
+    Example:
+      kseg api decode Metadata request --version 12 000000
+      kseg api encode Metadata request --version 12 '{}' | kseg api decode Metadata request --version 12
+    """
+    from jobs.api import coding
+
+    document = coding.decode_text(name, side, version, _text(data, "HEX"), header=with_header, names=not raw)
+    click.echo(json.dumps(document, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))
+
+
+@api.command()
+@click.option("--check", metavar="FILE", type=click.Path(dir_okay=False), help="Only compare; exit 2 if FILE differs.")
+def docs(check: str | None) -> None:
+    """Print docs/protocol.md: every API, version and field, out of the definitions.
+
+    \b
+    Example:
+      kseg api docs > docs/protocol.md
+      kseg api docs --check docs/protocol.md
+    """
+    from jobs.api.page import page
+
+    text = page()
+    if check is None:
+        click.echo(text, nl=False)
+    elif Path(check).read_text(encoding="utf-8") != text:
+        raise bad_argument("--check", f"{check} is not what the definitions give", f"kseg api docs > {check}")
+
+
+def _cluster(bootstrap_servers: str | None, command_config: str | None, properties: tuple[str, ...]) -> Cluster:
+    from client import Cluster
+    from jobs.api.properties import client_config
+
+    return Cluster(client_config(bootstrap_servers, command_config, properties))
+
+
+def _text(given: str, what: str) -> str:
+    """The text itself, of a file (`@FILE`), or of stdin (`-`)."""
+    if given == "-":
+        return sys.stdin.read()
+    if not given.startswith("@"):
+        return given
+    try:
+        return Path(given[1:]).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as fault:
+        raise bad_argument(what, f"{given[1:]} cannot be read: {fault}") from fault
+
+
+def _parsed(text: str, what: str) -> Any:
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        document = dict(pairs)
+        if len(document) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise bad_argument(what, f"the field {twice!r} is there twice")
+        return document
+
+    def no_number(text: str) -> Any:
+        raise bad_argument(what, f"{text} is no JSON", f'as text it is a float64: "{text}"')
+
+    try:
+        return json.loads(text, object_pairs_hook=once, parse_constant=no_number)
+    except (json.JSONDecodeError, RecursionError) as fault:
+        raise bad_argument(what, f"is no JSON: {fault}") from fault

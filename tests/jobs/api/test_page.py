@@ -1,0 +1,61 @@
+"""docs/protocol.md is what the definitions give."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from client.protocol.api import API_BY_NAME
+from jobs.api.page import page
+from jobs.cli import cli
+
+PAGE = Path(__file__).parents[3] / "docs" / "protocol.md"
+
+
+def test_the_page_is_what_the_definitions_give() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run: kseg api docs > docs/protocol.md"
+
+
+def test_the_page_is_of_a_size_that_people_can_open() -> None:
+    assert len(page().encode()) < 1_000_000
+
+
+def test_every_api_is_in_the_index_and_has_a_table_of_its_own() -> None:
+    text = page()
+    for api in API_BY_NAME.values():
+        lowest, highest = api.versions
+        versions = str(lowest) if lowest == highest else f"{lowest}–{highest}"
+        assert f"| {api.key} | [{api.name}](#{api.name.lower()}) | {versions} |" in text
+        section = text.partition(f"\n## {api.name}\n")[2].partition("\n## ")[0]
+        assert section.count("| field | type | versions | null | default | tag | |") == 1
+        assert "| **request** |" in section
+        assert "| **response** |" in section
+
+
+def test_a_field_has_its_type_versions_null_default_and_tag() -> None:
+    text = page()
+    fetch = text.partition("\n## Fetch\n")[2].partition("\n## ")[0]
+    assert re.search(r"\| `clusterId` \| string \| 12\+ \| 12\+ \| null \| 0 \| ignorable \|", fetch)
+    assert re.search(r"\| `isolationLevel` \| int8 \| (4|0)?\+? ?.*\| isolation level", fetch)
+    assert "| `topics[].partitions[].currentLeaderEpoch` | int32 | 9+ |  | `-1` |  | ignorable |" in fetch
+
+
+def test_every_row_of_a_table_has_as_many_cells_as_its_head() -> None:
+    width = 0
+    for line in page().splitlines():
+        cells = len(re.findall(r"(?<!\\)\|", line)) if line.startswith("|") else 0
+        assert not (width and cells) or cells == width, line
+        width = cells
+
+
+def test_the_command_prints_it_and_checks_a_file(tmp_path: Path) -> None:
+    printed = CliRunner().invoke(cli, ["api", "docs"])
+    assert (printed.exit_code, printed.stdout) == (0, page())
+    assert CliRunner().invoke(cli, ["api", "docs", "--check", str(PAGE)]).exit_code == 0
+    other = tmp_path / "other.md"
+    other.write_text("x")
+    refused = CliRunner().invoke(cli, ["api", "docs", "--check", str(other)])
+    assert refused.exit_code == 2
+    assert "kseg api docs >" in refused.stderr
