@@ -47,6 +47,7 @@ _LEADER: Final = {
     "ShareFetch": ("topics", "topic_id", "partitions", "partition_index"),
     "ShareAcknowledge": ("topics", "topic_id", "partitions", "partition_index"),
 }
+_MARKED: Final = ("topics", "name", "partition_indexes", "")
 _GROUP: Final = frozenset(
     """
     OffsetCommit OffsetFetch OffsetDelete TxnOffsetCommit JoinGroup SyncGroup Heartbeat LeaveGroup DescribeGroups
@@ -105,8 +106,14 @@ def by_default(api: str, request: Message) -> list[Whom]:
 
     Raises ConfigurationError where only a person can say (AlterReplicaLogDirs belongs to the broker with the replica).
     """
+    if api == "WriteTxnMarkers":
+        markers: Iterable[Any] = getattr(request, "markers", None) or []
+        leaders = [whom for marker in markers for whom in _leaders(marker, *_MARKED)]
+        return list(dict.fromkeys(leaders)) or [_ask_back(api, "names no partition", "leader:TOPIC:PARTITION")]
     if api in _LEADER:
-        return _leaders(api, request) or [_ask_back(api, "names no partition", "leader:TOPIC:PARTITION or broker:ID")]
+        return _leaders(request, *_LEADER[api]) or [
+            _ask_back(api, "names no partition", "leader:TOPIC:PARTITION or broker:ID")
+        ]
     if api in _GROUP:
         return [Whom("group", name=name) for name in _names(request, "group")] or [
             _ask_back(api, "names no group", "group:ID or broker:ID")
@@ -159,8 +166,7 @@ def _topic_of(cluster: Cluster, topic_id: UUID | None, deadline: Deadline) -> st
     )
 
 
-def _leaders(api: str, request: Message) -> list[Whom]:
-    topics, name, partitions, number = _LEADER[api]
+def _leaders(request: Any, topics: str, name: str, partitions: str, number: str) -> list[Whom]:
     found: dict[Whom, None] = {}
     for topic in getattr(request, topics) or []:
         topic_id = getattr(topic, "topic_id", ZERO_UUID)
