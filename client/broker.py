@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
@@ -266,11 +267,28 @@ class BrokerConnection:
 
     def _receive(self, deadline: Deadline, *, patient: bool = False) -> Any:
         self._require_open()
-        connection, transport = self._connection, self._transport
+        transport = self._transport
+        return self._receive(lambda target: transport.receive_into(target, deadline))
+
+    def poll(self) -> Any:
+        """The answer to the oldest open request if it is here in full, else None: never waits. See `receive`."""
+        self._require_open()
+        return self._receive(self._transport.receive_now)
+
+    def fileno(self) -> int:
+        """What to wait for, together with others, until there is something to `poll`."""
+        return self._transport.fileno()
+
+    def _receive(self, read: Callable[[memoryview], int]) -> Any:
+        """`read` gives how many bytes it read, 0 for "nothing now"."""
+        connection = self._connection
         try:
             answer = None
             while answer is None:
-                answer = connection.received(transport.receive_into(connection.wanted(), deadline))
+                count = read(connection.wanted())
+                if count == 0:
+                    return None
+                answer = connection.received(count)
         except BaseException as error:
             if patient and isinstance(error, RequestTimedOut):
                 return None  # the connection keeps what has come of the answer

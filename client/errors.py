@@ -5,6 +5,8 @@
     ├── BrokerUnavailable       no connection to be had, or it broke                            retriable
     │   └── RebootstrapRequired the cluster asks its clients to start over from the given list  retriable
     ├── RequestTimedOut         connected, but no answer in time                                retriable
+    │   ├── DeliveryTimedOut    a record was not acknowledged within `delivery.timeout.ms`
+    │   └── BufferExhausted     a producer's memory stayed full for `max.block.ms`              retriable
     ├── ProtocolFault           the peer's bytes are no answer to what was asked
     ├── OutcomeUnknown          the connection was lost before the answer came, and the request may have been done
     ├── RequestTooLarge         larger than a broker takes; not sent
@@ -15,6 +17,10 @@
     ├── LeaderNotAvailable      the partition has no leader right now                           retriable
     ├── OffsetOutOfRange        the offset lies outside the partition's log
     ├── TopicExists             a topic of that name is there already
+    ├── RecordTooLarge          a record is larger than producer or topic allow
+    ├── InvalidRecord           the broker refuses records of a batch: `.record_errors`
+    ├── NotEnoughReplicas       too few replicas are in sync for acks=all                       retriable
+    ├── SequenceLost            the leader misses records that this producer wrote before
     ├── GroupError              a consumer group's coordinator refused                          as its code says
     │   └── OffsetCommitFailed  …some partitions of a commit: `.partitions`
     ├── TransactionError        the transaction's coordinator refused                           as its code says
@@ -184,6 +190,40 @@ class LeaderNotAvailable(KafkaError):
     retriable = True
 
 
+class DeliveryTimedOut(RequestTimedOut):
+    """A batch was not acknowledged within `delivery.timeout.ms`. `sent`: it may have been appended nevertheless."""
+
+    retriable = False
+
+    def __init__(self, message: str, *, sent: bool = False, **address: Any) -> None:
+        super().__init__(message, **address)
+        self.sent = sent
+
+
+class BufferExhausted(RequestTimedOut):
+    """A producer's `buffer.memory` stayed full for `max.block.ms`: records come in faster than they go out."""
+
+
+class RecordTooLarge(KafkaError):
+    """A record is larger than `max.request.size`, `buffer.memory` or the topic's `max.message.bytes`."""
+
+
+class InvalidRecord(KafkaError):
+    """The broker refuses a batch for what is in it. `record_errors`: its reasons by the record's number there."""
+
+    def __init__(self, message: str, *, record_errors: Mapping[int, str] | None = None, **address: Any) -> None:
+        super().__init__(message, **address)
+        self.record_errors = dict(record_errors or {})
+
+
+class NotEnoughReplicas(KafkaError):
+    """Fewer replicas are in sync than `min.insync.replicas` asks for."""
+
+
+class SequenceLost(KafkaError):
+    """The leader does not have what this producer wrote before, or has it without its sequence numbers."""
+
+
 class OffsetOutOfRange(KafkaError):
     """A fetch offset outside the partition's log: below `log_start` or above `high_watermark` (-1: not known)."""
 
@@ -250,6 +290,14 @@ _CLASSES: dict[int, type[KafkaError]] = {
     ErrorCode.ILLEGAL_SASL_STATE: AuthenticationFailed,
     ErrorCode.SASL_AUTHENTICATION_FAILED: AuthenticationFailed,
     ErrorCode.TOPIC_ALREADY_EXISTS: TopicExists,
+    ErrorCode.MESSAGE_TOO_LARGE: RecordTooLarge,
+    ErrorCode.RECORD_LIST_TOO_LARGE: RecordTooLarge,
+    ErrorCode.INVALID_TIMESTAMP: InvalidRecord,
+    ErrorCode.INVALID_RECORD: InvalidRecord,
+    ErrorCode.NOT_ENOUGH_REPLICAS: NotEnoughReplicas,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: NotEnoughReplicas,
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: SequenceLost,
+    ErrorCode.UNKNOWN_PRODUCER_ID: SequenceLost,
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: AuthorizationFailed,
     ErrorCode.GROUP_AUTHORIZATION_FAILED: AuthorizationFailed,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: AuthorizationFailed,

@@ -126,6 +126,10 @@ class Transaction:
         return self.state in _OPEN
 
     @property
+    def can_abort(self) -> bool:
+        return self._states.allows(Step.ABORT)
+
+    @property
     def identity(self) -> TransactionIdentity:
         """Who writes in the open transaction. Raises IllegalStep where none is open."""
         self._require(Step.WORK)

@@ -118,6 +118,24 @@ class Transport:
         self._fresh = False
         return count
 
+    def receive_now(self, target: memoryview) -> int:
+        """Read what is here already, `len(target)` bytes at most; how many, 0 for none. Raises BrokerUnavailable."""
+        try:
+            self._socket.settimeout(0)
+            count = self._socket.recv_into(target)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return 0
+        except OSError as error:
+            raise self._broken(error, "receiving") from error
+        if count == 0:
+            raise BrokerUnavailable("the broker closed the connection" + self._guess(), broker=self.label)
+        self._fresh = False
+        return count
+
+    def fileno(self) -> int:
+        """The socket's number, to wait for it together with others. -1 once it is closed."""
+        return self._socket.fileno()
+
     def close(self) -> None:
         with contextlib.suppress(OSError):
             self._socket.close()

@@ -66,11 +66,14 @@ def decompress(
         raise CodecFault(Fault.DECOMPRESS, f"{_NAMES[codec]}: {error}") from None
 
 
-def compress(codec: int, data: bytes, *, magic: int = 2) -> bytes:
-    """Packs the records of one batch as the Java client does: xerial snappy, 64 KB lz4 blocks, zstd without size."""
+def compress(codec: int, data: bytes, *, magic: int = 2, level: int | None = None) -> bytes:
+    """Packs the records of one batch as the Java client does: xerial snappy, 64 KB lz4 blocks, zstd without size.
+
+    `level` is the library's own, None its default (zstd: 3); snappy has none.
+    """
     if codec == NONE:
         return data
-    return _COMPRESS[codec](data, magic)
+    return _COMPRESS[codec](data, magic, level)
 
 
 # -- gzip
@@ -93,8 +96,8 @@ def _gunzip(data: bytes | memoryview, magic: int, limit: int) -> bytes:
             return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _gzip(data: bytes, magic: int) -> bytes:
-    packer = zlib.compressobj(wbits=31)
+def _gzip(data: bytes, magic: int, level: int | None) -> bytes:
+    packer = zlib.compressobj(zlib.Z_DEFAULT_COMPRESSION if level is None else level, wbits=31)
     return packer.compress(data) + packer.flush()
 
 
@@ -138,7 +141,7 @@ def _unsnap(data: bytes | memoryview, magic: int, limit: int) -> bytes | memoryv
     return view[:filled]
 
 
-def _snap(data: bytes, magic: int) -> bytes:
+def _snap(data: bytes, magic: int, level: int | None) -> bytes:
     parts = [_XERIAL_HEADER]
     for start in range(0, len(data), _XERIAL_BLOCK):
         block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK]))
@@ -167,8 +170,14 @@ def _unlz4(data: bytes | memoryview, magic: int, limit: int) -> bytes:
     return bytes(out)
 
 
-def _lz4(data: bytes, magic: int) -> bytes:
-    frame = lz4.frame.compress(data, block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False)
+def _lz4(data: bytes, magic: int, level: int | None) -> bytes:
+    frame = lz4.frame.compress(
+        data,
+        compression_level=0 if level is None else level,
+        block_size=lz4.frame.BLOCKSIZE_MAX64KB,
+        block_linked=False,
+        store_size=False,
+    )
     if magic == 0:  # KAFKA-3160: the checksum of magic number and descriptor, where the format says descriptor alone
         return _with_header_checksum(frame, frame[: _descriptor_end(frame)])
     return bytes(frame)
@@ -255,8 +264,8 @@ def _unzstd(data: bytes | memoryview, magic: int, limit: int) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _zstd(data: bytes, magic: int) -> bytes:
-    return zstandard.ZstdCompressor(level=3, write_content_size=False).compress(data)
+def _zstd(data: bytes, magic: int, level: int | None) -> bytes:
+    return zstandard.ZstdCompressor(level=3 if level is None else level, write_content_size=False).compress(data)
 
 
 _DECOMPRESS: dict[int, Callable[[bytes | memoryview, int, int], bytes | memoryview]] = {
@@ -265,5 +274,5 @@ _DECOMPRESS: dict[int, Callable[[bytes | memoryview, int, int], bytes | memoryvi
     LZ4: _unlz4,
     ZSTD: _unzstd,
 }
-_COMPRESS: dict[int, Callable[[bytes, int], bytes]] = {GZIP: _gzip, SNAPPY: _snap, LZ4: _lz4, ZSTD: _zstd}
+_COMPRESS: dict[int, Callable[[bytes, int, int | None], bytes]] = {GZIP: _gzip, SNAPPY: _snap, LZ4: _lz4, ZSTD: _zstd}
 _NAMES = {number: name for name, number in CODECS.items()}

@@ -18,6 +18,7 @@ from client.errors import (
     OffsetCommitFailed,
     OffsetOutOfRange,
     RebootstrapRequired,
+    RecordTooLarge,
     TransactionError,
     UnknownTopic,
     error_from_code,
@@ -56,7 +57,8 @@ def test_a_code_becomes_the_class_that_callers_look_for():
     assert isinstance(error_from_code(47, "x"), Fenced)
     assert isinstance(error_from_code(90, "x"), Fenced)
     assert isinstance(error_from_code(25, "x"), GroupError)
-    assert isinstance(error_from_code(10, "x"), BrokerError)
+    assert isinstance(error_from_code(10, "x"), RecordTooLarge)
+    assert isinstance(error_from_code(42, "x"), BrokerError)
     assert isinstance(error_from_code(129, "x"), RebootstrapRequired)
 
 

@@ -1,0 +1,18 @@
+"""Producing: `KafkaProducer` for many records, `Producer` and `produce` for whole batches that are waited for.
+
+kafka_producer                      what a user calls
+config, partitioners, murmur2       properties by their Java names; which partition a record goes to
+accumulator, batch                  records wait, in batches by partition
+sender, links, requests             the I/O thread: due batches to their leaders, a request a broker, answers back
+answers, sequences                  what follows from an answer; the numbers by which a leader knows a batch again
+record_sets                         the format that a Produce version carries
+direct                              one batch a partition, sent and waited for
+"""
+
+from client.producer.batch import Delivered, Delivery
+from client.producer.config import ProducerConfig
+from client.producer.direct import Produced, Producer, produce
+from client.producer.kafka_producer import KafkaProducer
+from segment_reader.encode import Record
+
+__all__ = ["Delivered", "Delivery", "KafkaProducer", "Produced", "Producer", "ProducerConfig", "Record", "produce"]

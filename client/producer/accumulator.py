@@ -1,0 +1,360 @@
+"""Records wait here until they are sent: a queue of batches for each partition, one bound for the memory of all.
+
+    senders (any thread)   append ──► the last batch of a partition's queue      all under one lock
+    the I/O thread         drain  ◄── the first ones that are due; put_back, where they have to be sent again
+
+A batch is due when it is full, has lingered, when another one waits behind it, or when somebody waits for it (a flush,
+a full buffer, closing).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from client.errors import BufferExhausted, KafkaError, RecordTooLarge
+from client.partition import TopicPartition
+from client.producer.batch import BATCH_OVERHEAD, NO_SEQUENCE, Batch, Delivery
+from client.producer.config import ProducerConfig
+from client.producer.sequences import Sequences
+from client.producer_identity import TransactionIdentity
+from segment_reader.bodies import Body
+from segment_reader.encode import Record
+
+NEVER: Final = float("inf")
+#: A leader knows the last five batches of a producer again: no more of a partition may be under way.
+_UNDER_WAY: Final = 5
+
+
+class PartitionQueue:
+    """One partition's batches that wait, and how many are under way."""
+
+    __slots__ = ("batches", "failures", "not_before", "restart", "sequences", "tp", "trouble", "under_way")
+
+    def __init__(self, tp: TopicPartition) -> None:
+        self.tp = tp
+        self.batches: deque[Batch] = deque()
+        self.under_way = 0
+        self.not_before = 0.0
+        self.failures = 0
+        self.sequences: Sequences | None = None
+        self.restart = False
+        self.trouble: KafkaError | None = None
+
+
+class Accumulator:
+    """All partitions' queues. `wake` is called, without the lock, when there is something to send sooner than known."""
+
+    def __init__(self, config: ProducerConfig, wake: Callable[[], None]) -> None:
+        self.lock = threading.Condition(threading.Lock())
+        self.queues: dict[TopicPartition, PartitionQueue] = {}
+        self.identity: TransactionIdentity | None = None
+        self._ids = (-1, -1)
+        self.failure: KafkaError | None = None
+        self.sequences_open = False
+        self.asleep_until = 0.0
+        self._config = config
+        self._linger = config.linger_ms / 1000
+        self._wake = wake
+        self._incomplete: dict[Batch, None] = {}
+        self._used = 0
+        self._waiting = 0
+        self._flushing = 0
+        self._closed = False
+        self._per_partition = min(config.max_in_flight, _UNDER_WAY) if config.idempotent else config.max_in_flight
+
+    # -- for whoever sends records
+
+    def append(self, tp: TopicPartition, record: Record, size: int) -> Delivery:
+        """Put a record into the last batch of its partition, or into a new one; wait for memory where it is full.
+
+        Raises RecordTooLarge, BufferExhausted, RuntimeError once closed, and what has failed an open transaction.
+        """
+        with self.lock:
+            self._make_room(size)
+            queue = self._queue(tp)
+            batch = queue.batches[-1] if queue.batches else None
+            if (
+                batch is None
+                or not batch.takes_records
+                or (batch.count and batch.size + size > self._config.batch_size)
+            ):
+                batch = self._add(queue, Batch(tp, time.monotonic()))
+            delivery = batch.append(record, size)
+            self._used += size
+            wake = self._is_due_before_known(queue, batch)
+        if wake:
+            self._wake()
+        return delivery
+
+    def append_body(self, tp: TopicPartition, body: Body) -> Delivery:
+        """Put a whole batch in; the delivery is that of its first record. Raises as `append`."""
+        size = len(body.data)
+        with self.lock:
+            self._make_room(size)
+            batch = self._add(self._queue(tp), Batch(tp, time.monotonic(), body))
+            self._used += size
+        self._wake()
+        return Delivery(batch, 0)
+
+    def flush(self, until: float = NEVER) -> bool:
+        """Send all that is here now, and wait for the answers; whether they came until then."""
+        with self.lock:
+            waited_for = list(self._incomplete)
+            self._flushing += 1
+        self._wake()
+        try:
+            return all(_wait(batch, until) for batch in waited_for)
+        finally:
+            with self.lock:
+                self._flushing -= 1
+
+    def abandon(self, error: KafkaError, *, also_under_way: bool = False) -> None:
+        """Fail what waits; what is under way is left to its answers, unless told otherwise."""
+        with self.lock:
+            for queue in self.queues.values():
+                while queue.batches:
+                    batch = queue.batches.popleft()
+                    self.sequences_open = self.sequences_open or batch.sequence != NO_SEQUENCE
+                    self._finish(queue, batch, error)
+            for batch in list(self._incomplete) if also_under_way else ():
+                self._finish(self.queues[batch.tp], batch, error)
+
+    def close(self) -> None:
+        """Take nothing more."""
+        with self.lock:
+            self._closed = True
+            self.lock.notify_all()
+        self._wake()
+
+    def set_identity(self, identity: TransactionIdentity) -> None:
+        """Who writes from here on. Sequences go on where the ids are those that they were counted for."""
+        with self.lock:
+            ids = (identity.producer_id, identity.producer_epoch)
+            if self.identity is None or (self.identity.producer_id, self.identity.producer_epoch) != ids:
+                for queue in self.queues.values():
+                    queue.sequences, queue.restart = None, False
+            self.identity = identity
+            self.failure, self.sequences_open = None, False
+
+    def set_ids(self, producer_id: int, producer_epoch: int) -> None:
+        """Those of an idempotent producer without transactions."""
+        with self.lock:
+            self._ids = producer_id, producer_epoch
+
+    def waiting_batches(self, topic: str) -> Mapping[int, int]:
+        """How many batches each partition of a topic has waiting or under way."""
+        with self.lock:
+            return {
+                tp.partition: len(queue.batches) + queue.under_way
+                for tp, queue in self.queues.items()
+                if tp.topic == topic
+            }
+
+    # -- for the I/O thread
+
+    def due(self, now: float, *, going_to_sleep: bool = False) -> tuple[list[PartitionQueue], float]:
+        """The queues whose first batch is to be sent, and when else to look again.
+
+        `going_to_sleep`: until then, so that who appends something more urgent has to wake the I/O thread.
+        """
+        ready, wake_at = [], NEVER
+        with self.lock:
+            for queue in self.queues.values():
+                if not queue.batches:
+                    continue
+                at = self._due_at(queue)
+                if at <= now:
+                    ready.append(queue)
+                else:
+                    wake_at = min(wake_at, at, queue.batches[0].created + self._config.delivery_timeout_ms / 1000)
+            self.asleep_until = wake_at if going_to_sleep else 0.0
+        return ready, wake_at
+
+    def ids(self) -> tuple[int, int]:
+        """Producer id and epoch of a partition that begins to count."""
+        if self.identity is not None:
+            return self.identity.producer_id, self.identity.producer_epoch
+        return self._ids
+
+    def number(self, queue: PartitionQueue, batch: Batch) -> None:
+        """Give a batch its sequence, if it has none yet."""
+        with self.lock:
+            if queue.sequences is None:
+                queue.sequences = Sequences(*self.ids())
+            queue.sequences.give(batch)
+
+    def restart(self, queue: PartitionQueue, producer_id: int, producer_epoch: int) -> None:
+        """The partition counts from 0 under these ids; nothing of it is under way."""
+        with self.lock:
+            queue.restart = False
+            if queue.sequences is not None:
+                queue.sequences.restart(producer_id, producer_epoch)
+
+    def fail_transaction(self, error: KafkaError, *, sequences_open: bool) -> None:
+        """Records of the open transaction are lost: nothing more is taken for it."""
+        with self.lock:
+            self.failure = self.failure or error
+            self.sequences_open = self.sequences_open or sequences_open
+
+    def drain_all(self, queue: PartitionQueue) -> list[Batch]:
+        """All that waits in a queue, to be failed."""
+        with self.lock:
+            taken = list(queue.batches)
+            queue.batches.clear()
+            queue.under_way += len(taken)
+            return taken
+
+    def drain(self, queues: Iterable[PartitionQueue], now: float) -> list[Batch]:
+        """At most one batch of each queue, up to `max.request.size` together (but at least one)."""
+        taken: list[Batch] = []
+        room = self._config.max_request_size
+        with self.lock:
+            for queue in queues:
+                if not queue.batches or self._due_at(queue) > now:
+                    continue
+                batch = queue.batches[0]
+                if taken and batch.size > room:
+                    break
+                room -= batch.size
+                queue.batches.popleft()
+                queue.under_way += 1
+                batch.closed = True
+                batch.attempts += 1
+                taken.append(batch)
+        return taken
+
+    def put_back(self, queue: PartitionQueue, batch: Batch) -> None:
+        """To be sent again, in its place before all that comes after it."""
+        with self.lock:
+            queue.under_way -= 1
+            if not batch.finished.is_set():
+                self._insert(queue, batch)
+
+    def replace(self, queue: PartitionQueue, batch: Batch) -> None:
+        """Its two halves take its place."""
+        with self.lock:
+            queue.under_way -= 1
+            if batch.finished.is_set():
+                return
+            halves = batch.split()
+            if queue.sequences is not None:
+                queue.sequences.replaced(batch, halves)
+            del self._incomplete[batch]
+            self._used -= batch.size - BATCH_OVERHEAD
+            for half in reversed(halves):
+                self._incomplete[half] = None
+                self._used += half.size - BATCH_OVERHEAD
+                half.closed = True
+                self._insert(queue, half)
+
+    def finish(self, queue: PartitionQueue, batch: Batch, error: KafkaError | None) -> None:
+        """Its answer came and is told (`error`: it failed for good)."""
+        with self.lock:
+            queue.under_way -= 1
+            self._finish(queue, batch, error)
+
+    def expire(self, now: float, error: Callable[[Batch], KafkaError]) -> list[Batch]:
+        """Fail what is older than `delivery.timeout.ms`, also what is under way: its answer will be nobody's."""
+        limit = now - self._config.delivery_timeout_ms / 1000
+        with self.lock:
+            late = [batch for batch in self._incomplete if batch.created <= limit]
+            for batch in late:
+                queue = self.queues[batch.tp]
+                if batch in queue.batches:
+                    queue.batches.remove(batch)
+                self._finish(queue, batch, error(batch))
+        return late
+
+    # -- with the lock held
+
+    def _queue(self, tp: TopicPartition) -> PartitionQueue:
+        queue = self.queues.get(tp)
+        if queue is None:
+            queue = self.queues[tp] = PartitionQueue(tp)
+        return queue
+
+    def _add(self, queue: PartitionQueue, batch: Batch) -> Batch:
+        queue.batches.append(batch)
+        self._incomplete[batch] = None
+        return batch
+
+    def _make_room(self, size: int) -> None:
+        self._check_open()
+        limit = self._config.buffer_memory
+        if size > limit:
+            raise RecordTooLarge(f"a record of {size} bytes does not fit into buffer.memory ({limit} bytes)")
+        if self._used + size <= limit:
+            return
+        until = time.monotonic() + self._config.max_block_ms / 1000
+        self._waiting += 1
+        try:
+            while self._used + size > limit:
+                self._wake()
+                left = until - time.monotonic()
+                if left <= 0 or not self.lock.wait(left):
+                    raise BufferExhausted(
+                        f"{limit} bytes of records (buffer.memory) have waited for {self._config.max_block_ms} ms "
+                        "(max.block.ms)"
+                    )
+                self._check_open()
+        finally:
+            self._waiting -= 1
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuntimeError("the producer is closed")
+        if self.failure is not None:
+            raise self.failure
+
+    def _due_at(self, queue: PartitionQueue) -> float:
+        """When the first batch may be sent. NEVER: something else has to happen first, and wakes the I/O thread."""
+        batch = queue.batches[0]
+        if queue.under_way and (queue.restart or queue.under_way >= self._per_partition):
+            return NEVER
+        if batch.sequence != NO_SEQUENCE and queue.sequences is not None and not queue.sequences.is_first(batch):
+            return NEVER
+        hurry = batch.closed or len(queue.batches) > 1 or self._flushing or self._waiting or self._closed
+        if hurry or not batch.takes_records or batch.size >= self._config.batch_size:
+            return queue.not_before
+        return max(queue.not_before, batch.created + self._linger)
+
+    def _is_due_before_known(self, queue: PartitionQueue, batch: Batch) -> bool:
+        if batch.count > 1 and batch.size < self._config.batch_size:
+            return False
+        return self._due_at(queue) < self.asleep_until
+
+    def _insert(self, queue: PartitionQueue, batch: Batch) -> None:
+        at = 0
+        if batch.sequence != NO_SEQUENCE and queue.sequences is not None:
+            place = {id(other): number for number, other in enumerate(queue.sequences.open)}
+            mine = place.get(id(batch), -1)
+            while at < len(queue.batches) and place.get(id(queue.batches[at]), len(place)) < mine:
+                at += 1
+        queue.batches.insert(at, batch)
+
+    def _finish(self, queue: PartitionQueue, batch: Batch, error: KafkaError | None) -> None:
+        if queue.sequences is not None:
+            if error is None:
+                queue.sequences.appended(batch)
+            else:
+                queue.sequences.given_up(batch)
+        if self._incomplete.pop(batch, 0) == 0:
+            return  # it has expired before
+        self._used -= batch.size - BATCH_OVERHEAD
+        if error is not None:
+            batch.fail(error)
+        else:
+            batch.succeed(batch.base_offset, batch.log_append_time)
+        if self._waiting:
+            self.lock.notify_all()
+
+
+def _wait(batch: Batch, until: float) -> bool:
+    """Until it is decided, its halves too."""
+    if not batch.finished.wait(None if until == NEVER else max(0.0, until - time.monotonic())):
+        return False
+    return all(_wait(half, until) for half in batch.halves or ())

@@ -1,0 +1,55 @@
+"""What follows from a leader's answer for one batch: Java's rules, as one pure function.
+
+The general rule is the table's (`client.reactions`); sequences refine it for the two errors that speak of them.
+
+    OUT_OF_ORDER_SEQUENCE_NUMBER  not the first open batch: it follows from the one before, wait for that
+                                  the first one: idempotent: start anew under a higher epoch; transactional: failed
+    UNKNOWN_PRODUCER_ID           the leader has forgotten the producer: idempotent: start anew under a higher epoch;
+                                  transactional: count from 0 again if what it wrote has been deleted since, else failed
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from client.producer.batch import Batch
+from client.producer.sequences import Sequences
+from client.protocol import ErrorCode
+from client.reaction_kinds import Reaction
+from client.reactions import reaction
+
+_NOT_TOLD = -1
+
+
+class Verdict(Enum):
+    """What becomes of a batch."""
+
+    APPENDED = "its records are in the log"
+    AGAIN = "send it again after a pause"
+    IN_TURN = "send it again when the batches before it are settled"
+    RESTART = "count the partition's sequences from 0 under a higher epoch, and send it again"
+    RECOUNT = "count the partition's sequences from 0 under the same epoch, and send it again"
+    SPLIT = "send its halves"
+    FAILED = "tell whoever sent it"
+
+
+def verdict(
+    code: int, batch: Batch, sequences: Sequences | None, *, transactional: bool, log_start_offset: int, retries: int
+) -> Verdict:
+    """`sequences`: the partition's, None for a producer that is not idempotent. `retries`: how many are left."""
+    kind = reaction("Produce", code) if code else Reaction.DONE
+    if kind is Reaction.DONE:
+        return Verdict.APPENDED
+    if kind is Reaction.SPLIT:
+        return Verdict.SPLIT if batch.count > 1 else Verdict.FAILED
+    if sequences is not None and code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+        if not sequences.is_first(batch):
+            return Verdict.IN_TURN
+        return Verdict.FAILED if transactional else Verdict.RESTART
+    if sequences is not None and code == ErrorCode.UNKNOWN_PRODUCER_ID:
+        if log_start_offset == _NOT_TOLD:
+            return Verdict.AGAIN
+        if not transactional:
+            return Verdict.RESTART if sequences.is_first(batch) else Verdict.IN_TURN
+        return Verdict.RECOUNT if sequences.last_offset < log_start_offset else Verdict.FAILED
+    return Verdict.AGAIN if kind.again and retries > 0 else Verdict.FAILED

@@ -1,0 +1,203 @@
+"""A batch on its way to one partition, and what a sender of records holds of it.
+
+    collecting ─full, lingered, flushed─► closed ─sent─► waiting for an answer ─► done: appended, or failed
+                                            ▲───── to be tried again ─────┘
+                                            └ too large: two batches of its halves take its place
+
+The sequence of a batch is given to it when it is sent for the first time and stays, so that its leader knows it again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import NamedTuple
+
+from client.errors import KafkaError
+from client.partition import TopicPartition
+from segment_reader.bodies import Body, compress_body, encode_body, records_of
+from segment_reader.encode import Record
+
+NO_SEQUENCE = -1
+NO_OFFSET = -1
+#: What a batch adds to its records, and a record to its key, value and headers, in about the largest case.
+BATCH_OVERHEAD = 61
+RECORD_OVERHEAD = 21
+SEQUENCES = 2**31
+
+
+class Delivered(NamedTuple):
+    """Where a record is.
+
+    offset, base_offset: of the record and of its batch; -1 where nobody tells (acks 0, or a leader that had it before).
+    log_append_time: in ms; -1 unless the topic's timestamps are the broker's.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    base_offset: int
+    log_append_time: int
+
+
+class Delivery:
+    """A record, or several of one batch, under way: a future of it."""
+
+    __slots__ = ("_batch", "_index")
+
+    def __init__(self, batch: Batch, index: int) -> None:
+        self._batch = batch
+        self._index = index
+
+    def done(self) -> bool:
+        """Whether `result` answers at once."""
+        return self._settled()[0].finished.is_set()
+
+    def result(self, timeout: float | None = None) -> Delivered:
+        """Wait for the answer, `timeout` seconds at most (None: as long as `delivery.timeout.ms` lets it take).
+
+        Raises the KafkaError for which the record is not there (or, as it says, perhaps is), or TimeoutError.
+        """
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            batch, index = self._settled()
+            if not batch.finished.wait(None if until is None else max(0.0, until - time.monotonic())):
+                raise TimeoutError(f"not delivered after {timeout} s")
+            if batch.halves is None:
+                return batch.delivered(index)
+
+    def exception(self, timeout: float | None = None) -> KafkaError | None:
+        """What `result` would raise, or None."""
+        try:
+            self.result(timeout)
+        except KafkaError as error:
+            return error
+        return None
+
+    def _settled(self) -> tuple[Batch, int]:
+        """The batch that the record is in now: halves of halves, where batches have been split."""
+        batch, index = self._batch, self._index
+        while batch.halves is not None:
+            first, second = batch.halves
+            batch, index = (first, index) if index < first.count else (second, index - first.count)
+        return batch, index
+
+
+class Batch:
+    """Records of one partition; filled by senders under the accumulator's lock, then the I/O thread's alone."""
+
+    __slots__ = (
+        "_body",
+        "_packed",
+        "_records",
+        "attempts",
+        "base_offset",
+        "closed",
+        "count",
+        "created",
+        "error",
+        "finished",
+        "halves",
+        "in_doubt",
+        "log_append_time",
+        "producer_epoch",
+        "producer_id",
+        "sequence",
+        "size",
+        "tp",
+    )
+
+    def __init__(self, tp: TopicPartition, created: float, body: Body | None = None) -> None:
+        self.tp = tp
+        self.created = created
+        self.count = 0 if body is None else body.count
+        self.size = BATCH_OVERHEAD + (0 if body is None else len(body.data))
+        self.finished = threading.Event()
+        self.halves: tuple[Batch, Batch] | None = None
+        self.error: KafkaError | None = None
+        self.base_offset = NO_OFFSET
+        self.log_append_time = -1
+        self.sequence = NO_SEQUENCE
+        self.producer_id = self.producer_epoch = -1
+        self.attempts = 0
+        self.closed = body is not None
+        self.in_doubt = False
+        self._records: list[Record] = []
+        self._body = body
+        self._packed: tuple[str, bytes] | None = None
+
+    def append(self, record: Record, size: int) -> Delivery:
+        """Take a record in; `size`: what it is counted as."""
+        self._records.append(record)
+        self.count += 1
+        self.size += size
+        return Delivery(self, self.count - 1)
+
+    @property
+    def takes_records(self) -> bool:
+        """Whether it still collects: it was not sent yet, and did not come as ready bytes."""
+        return not self.closed
+
+    @property
+    def body(self) -> Body:
+        """The records' bytes; from here on nothing more can be appended."""
+        if self._body is None:
+            self._body = encode_body(self._records)
+            self._records = []
+        return self._body
+
+    def records(self) -> list[Record]:
+        """The records, for a format that is not the usual one."""
+        return self._records if self._body is None else records_of(self._body)
+
+    def packed(self, compression: str, level: int | None) -> bytes:
+        """The body as it stands in the batch; compressed once, however often the batch is sent."""
+        if self._packed is None or self._packed[0] != compression:
+            self._packed = compression, compress_body(self.body, compression, level)
+        return self._packed[1]
+
+    @property
+    def next_sequence(self) -> int:
+        """The sequence of the record after its last. They wrap: after 2^31 - 1 comes 0."""
+        return (self.sequence + self.count) % SEQUENCES
+
+    def delivered(self, index: int) -> Delivered:
+        if self.error is not None:
+            raise self.error
+        known = self.base_offset >= 0
+        return Delivered(
+            self.tp.topic,
+            self.tp.partition,
+            self.base_offset + index if known else NO_OFFSET,
+            self.base_offset,
+            self.log_append_time,
+        )
+
+    def split(self) -> tuple[Batch, Batch]:
+        """Two batches of its halves in its place, with its sequences; senders find their records there."""
+        records = self.records()
+        middle = len(records) // 2
+        halves = []
+        for part in (records[:middle], records[middle:]):
+            half = Batch(self.tp, self.created, encode_body(part))
+            half.producer_id, half.producer_epoch = self.producer_id, self.producer_epoch
+            halves.append(half)
+        first, second = halves
+        if self.sequence != NO_SEQUENCE:
+            first.sequence = self.sequence
+            second.sequence = first.next_sequence
+        self.halves = first, second
+        self.finished.set()
+        return self.halves
+
+    def succeed(self, base_offset: int, log_append_time: int) -> None:
+        self.base_offset, self.log_append_time = base_offset, log_append_time
+        self._forget()
+
+    def fail(self, error: KafkaError) -> None:
+        self.error = error
+        self._forget()
+
+    def _forget(self) -> None:
+        self._records, self._packed = [], None
+        self.finished.set()

@@ -1,0 +1,291 @@
+"""A producer for many records: batched, idempotent by default, transactional with a transactional id.
+
+    with KafkaProducer({"bootstrap.servers": "localhost:9092", "compression.type": "lz4"}) as producer:
+        delivery = producer.send("orders", value=b"v", key=b"k")
+        ...
+    delivery.result().offset
+
+`send` returns at once with a future; an I/O thread sends (`client.producer.sender`). Any thread may send; transactions
+and closing are for one.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Final
+
+from client.cluster import Cluster
+from client.errors import BrokerError, KafkaError, RecordTooLarge, RequestTimedOut, UnknownTopic, error_from_code
+from client.metadata import NO_LEADER
+from client.offsets import CommittedOffset
+from client.partition import TopicPartition
+from client.producer.accumulator import NEVER, Accumulator
+from client.producer.batch import RECORD_OVERHEAD, Delivery
+from client.producer.config import ProducerConfig
+from client.producer.partitioners import (
+    Default,
+    Partitioner,
+    RandomOnce,
+    RoundRobin,
+    TopicPartitions,
+    UserPartitioner,
+    Users,
+)
+from client.producer.sender import Sender
+from client.producer_identity import TransactionIdentity, init_producer_id
+from client.transactions import Transaction
+from client.waiting import Waiter
+from segment_reader.bodies import Body
+from segment_reader.encode import Record
+
+Headers = Sequence[tuple[str | bytes, bytes | None]]
+_NO_PARTITIONS: Final = TopicPartitions(0, ())
+
+
+class KafkaProducer:
+    """See the module. Leaving it as a context manager delivers all and closes it; on an error it aborts and closes."""
+
+    def __init__(
+        self,
+        config: ProducerConfig | Mapping[str, str],
+        *,
+        partitioner: UserPartitioner | None = None,
+        identity: TransactionIdentity | None = None,
+    ) -> None:
+        """`config`: properties by their Java names, or what has been made of them. Nothing is connected yet.
+
+        partitioner: (topic, key, value, number of partitions) -> partition, instead of the configured one.
+        identity: write in a transaction that somebody else owns, begins and ends (`Transaction.identity`); to
+            partitions that nobody else writes to.
+        """
+        self.config = config if isinstance(config, ProducerConfig) else ProducerConfig.from_properties(config)
+        self._cluster = Cluster(self.config.client)
+        self._lock = threading.RLock()
+        self._waiter = Waiter()
+        self._accumulator = Accumulator(self.config, self._waiter.wake)
+        self._sender = Sender(self.config, self._accumulator, self._waiter)
+        self._choose = self._partitioner(partitioner)
+        self._topics: dict[str, tuple[TopicPartitions, float]] = {}
+        self._started = self._closed = False
+        self._shared = identity
+        self._transaction = (
+            None if self.config.transactional_id is None else Transaction(self._cluster, self.config.transactional_id)
+        )
+        if identity is not None:
+            self._accumulator.set_identity(identity)
+
+    def __enter__(self) -> KafkaProducer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+            return
+        try:
+            if self._transaction is not None:
+                self._accumulator.abandon(_closing(), also_under_way=True)
+                with self._lock:
+                    self._transaction.__exit__(kind, error, trace)
+        finally:
+            self.close(0)
+
+    # -- records
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        key: bytes | None = None,
+        *,
+        headers: Headers = (),
+        timestamp: int | None = None,
+        partition: int | None = None,
+    ) -> Delivery:
+        """Send one record; `timestamp` in ms, None: now; `partition` None: the partitioner chooses.
+
+        Raises UnknownTopic (also for a partition that is not there), RecordTooLarge, BufferExhausted, ConfigError's
+        kin for what the brokers are too old for, and in a transaction what has failed it.
+        """
+        record = Record(key, value, headers, int(time.time() * 1000) if timestamp is None else timestamp)
+        return self._send(topic, record, partition)
+
+    def send_all(self, topic: str, records: Iterable[Record], *, partition: int | None = None) -> list[Delivery]:
+        """Send many, with the timestamps that they have (-1: none). Raises as `send`; those before are on their way."""
+        return [self._send(topic, record, partition) for record in records]
+
+    def send_body(self, tp: TopicPartition, body: Body) -> Delivery:
+        """Send a batch whose records are encoded already; the delivery is its first record's. Raises as `send`."""
+        self._ready()
+        if tp.partition >= self.partitions(tp.topic).count:
+            raise _no_such_partition(tp.topic, tp.partition, self.partitions(tp.topic).count)
+        self._enlist(tp)
+        return self._accumulator.append_body(tp, body)
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Send everything now, without lingering, and wait until each record is delivered or has failed.
+
+        Raises RequestTimedOut after `timeout` seconds. What a record failed for is in its delivery.
+        """
+        if not self._accumulator.flush(NEVER if timeout is None else time.monotonic() + timeout):
+            raise RequestTimedOut(f"records are still under way after {timeout} s")
+
+    def close(self, timeout: float | None = None) -> None:
+        """Deliver what is here, within `timeout` seconds (None: as long as it takes), and fail the rest; then stop."""
+        if self._closed:
+            return
+        self._closed = True
+        self._accumulator.close()
+        if self._started:
+            if timeout != 0:
+                self._accumulator.flush(NEVER if timeout is None else time.monotonic() + timeout)
+            self._sender.stop()
+        self._accumulator.abandon(_closing(), also_under_way=True)
+        self._waiter.close()
+        with self._lock:
+            self._cluster.close()
+
+    def partitions(self, topic: str) -> TopicPartitions:
+        """The topic's partitions, as old as `metadata.max.age.ms` at most. Waits for it up to `max.block.ms`."""
+        known, until = self._topics.get(topic, (_NO_PARTITIONS, 0.0))
+        return known if time.monotonic() < until else self._ask_partitions(topic)
+
+    # -- transactions
+
+    def begin(self) -> None:
+        """Begin a transaction; the first time it fences older producers of the same transactional id."""
+        with self._lock:
+            transaction = self._transactional()
+            if transaction.producer_id < 0:
+                transaction.begin()
+            else:
+                transaction.begin_next()
+            self._accumulator.set_identity(transaction.identity)
+
+    def commit(self) -> None:
+        """Deliver all records of the transaction, then commit it.
+
+        Raises what a record has failed for (then only `abort` is possible), Fenced, and as `Transaction.commit`.
+        """
+        transaction = self._transactional()
+        self._accumulator.flush()
+        with self._lock:
+            self._tell_failure(transaction)
+            transaction.commit()
+
+    def abort(self) -> None:
+        """Abort: records that wait are dropped, and no read_committed reader will see any of the transaction's."""
+        transaction = self._transactional()
+        self._accumulator.abandon(BrokerError("the transaction was aborted before the record was sent"))
+        self._accumulator.flush()
+        with self._lock:
+            try:
+                self._tell_failure(transaction)
+            except KafkaError:
+                if not transaction.can_abort:
+                    raise
+            transaction.abort()
+
+    def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Commit a group's offsets with this transaction."""
+        with self._lock:
+            self._transactional().commit_offsets(group, offsets)
+
+    # -- inside
+
+    def _send(self, topic: str, record: Record, partition: int | None) -> Delivery:
+        key, value, headers, _ = record
+        size = RECORD_OVERHEAD + (len(key) if key is not None else 0) + (len(value) if value is not None else 0)
+        if headers:
+            size += sum(len(name) + len(content or b"") + 10 for name, content in headers)
+        if size > self.config.max_request_size:
+            limit = self.config.max_request_size
+            raise RecordTooLarge(f"a record of {size} bytes is above max.request.size ({limit} bytes)", topic=topic)
+        if not self._started:
+            self._ready()
+        known = self.partitions(topic)
+        if partition is None:
+            partition = self._choose(topic, key, value, known, size)
+        if not 0 <= partition < known.count:
+            raise _no_such_partition(topic, partition, known.count)
+        tp = TopicPartition(topic, partition)
+        if self._transaction is not None or self._shared is not None:
+            self._enlist(tp)
+        return self._accumulator.append(tp, record, size)
+
+    def _ready(self) -> None:
+        """Before the first record: a producer id, and the I/O thread."""
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("the producer is closed")
+            if self._started:
+                return
+            if self.config.idempotent and self._transaction is None and self._shared is None:
+                self._accumulator.set_ids(*init_producer_id(self._cluster))
+            self._sender.start()
+            self._started = True
+
+    def _enlist(self, tp: TopicPartition) -> None:
+        """Make the partition part of the transaction; whoever shares a transaction has it done by its owner."""
+        if self._transaction is None:
+            return
+        with self._lock:
+            self._transaction.add_partitions([tp])
+
+    def _tell_failure(self, transaction: Transaction) -> None:
+        failure = self._accumulator.failure
+        if failure is not None or self._accumulator.sequences_open:
+            error = failure or BrokerError("records of the transaction were dropped")
+            transaction.fail(error, sequences_open=self._accumulator.sequences_open)
+            if failure is not None:
+                raise failure
+
+    def _ask_partitions(self, topic: str) -> TopicPartitions:
+        with self._lock:
+
+            def attempt(_: object) -> TopicPartitions:
+                found = self._cluster.metadata([topic], refresh=True).topics[topic]
+                if found.error is not None:
+                    raise error_from_code(int(found.error), "Metadata", topic=topic)
+                if not found.partitions:
+                    raise UnknownTopic("the topic has no partitions", topic=topic, retriable=True)
+                available = (p for p, partition in found.partitions.items() if partition.leader_id != NO_LEADER)
+                return TopicPartitions(len(found.partitions), tuple(sorted(available)))
+
+            known = self._cluster.retry(attempt, timeout=self.config.max_block_ms / 1000)
+            self._topics[topic] = known, time.monotonic() + self.config.client.metadata_max_age_ms / 1000
+            return known
+
+    def _partitioner(self, users: UserPartitioner | None) -> Partitioner:
+        if users is not None:
+            return Users(users)
+        if self.config.partitioner == "round_robin":
+            return RoundRobin()
+        if self.config.partitioner == "random":
+            return RandomOnce()
+        return Default(
+            self.config.batch_size,
+            ignore_keys=self.config.ignore_keys,
+            queue_sizes=self._accumulator.waiting_batches if self.config.adaptive_partitioning else None,
+            chance=random.Random(),
+        )
+
+    def _transactional(self) -> Transaction:
+        if self._transaction is None:
+            raise RuntimeError("this producer has no transactional id")
+        return self._transaction
+
+
+def _closing() -> KafkaError:
+    return BrokerError("the producer was closed before the record was delivered")
+
+
+def _no_such_partition(topic: str, partition: int, count: int) -> UnknownTopic:
+    return UnknownTopic(
+        f"the topic has {count} partitions, this is not among them", topic=topic, partition=partition, retriable=False
+    )

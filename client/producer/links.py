@@ -1,0 +1,101 @@
+"""The producer's connection to one broker: the requests under way on it, and when to try to connect again."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass, field
+
+from client.broker import BrokerConnection
+from client.cluster import Cluster
+from client.errors import BrokerUnavailable, KafkaError, RequestTimedOut
+from client.metadata import Broker, Leader
+from client.partition import TopicPartition
+from client.producer.batch import Batch
+from client.protocol.messages import ProduceRequest, ProduceResponse
+from client.retry import Deadline
+from client.waiting import has_room
+
+
+@dataclass(slots=True)
+class Sent:
+    """A request that waits for its answer."""
+
+    batches: dict[TopicPartition, Batch]
+    leaders: dict[TopicPartition, Leader]
+    until: float
+
+
+@dataclass(slots=True)
+class Link:
+    """One broker's. `not_before`: when to connect again, on the monotonic clock; `blocked`: it takes no bytes now."""
+
+    broker: Broker
+    connection: BrokerConnection | None = None
+    under_way: deque[Sent] = field(default_factory=deque)
+    not_before: float = 0.0
+    failures: int = 0
+    blocked: bool = False
+
+    def open(self, cluster: Cluster) -> BrokerConnection:
+        """The connection, made if there is none. Raises KafkaError, and the time of the next try is set then."""
+        if self.connection is not None and not self.connection.usable and not self.under_way:
+            self.close()
+        if self.connection is None:
+            config = cluster.config
+            try:
+                deadline = Deadline.after(config.connection_setup_timeout_ms / 1000)
+                self.connection = cluster.open_connection(self.broker, deadline)
+            except KafkaError:
+                self.failures += 1
+                policy = config.retry
+                self.not_before = time.monotonic() + min(policy.initial * 2.0 ** min(self.failures, 30), policy.maximum)
+                raise
+            self.failures = 0
+        return self.connection
+
+    def accepts(self, limit: int) -> bool:
+        """Whether a request may go out now: fewer than `limit` are under way, and the broker takes bytes."""
+        if self.connection is None or len(self.under_way) >= limit or self.connection.muted_for > 0:
+            return False
+        return has_room(self.connection)
+
+    def send(self, request: ProduceRequest, version: int, sent: Sent) -> None:
+        """Raises KafkaError; UnsupportedVersion leaves the connection as it is."""
+        assert self.connection is not None
+        self.connection.send(request, version, deadline=Deadline(sent.until))
+        if request.acks:
+            self.under_way.append(sent)
+
+    def answers(self, now: float) -> list[tuple[Sent, ProduceResponse]]:
+        """What has come. Raises KafkaError when the connection broke, or the oldest answer is overdue."""
+        found: list[tuple[Sent, ProduceResponse]] = []
+        if self.connection is None:
+            return found
+        while self.under_way:
+            try:
+                response = self.connection.poll()
+            except KafkaError:
+                if found:
+                    return found  # the next look finds it closed
+                raise
+            if response is None:
+                break
+            found.append((self.under_way.popleft(), response))
+        if self.under_way and not found and now >= self.under_way[0].until:
+            raise RequestTimedOut("no answer to Produce within request.timeout.ms", broker=self.connection.label)
+        return found
+
+    def close(self) -> list[Sent]:
+        """Close the connection; gives what was under way, oldest first."""
+        lost = list(self.under_way)
+        self.under_way.clear()
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
+        return lost
+
+
+def lost(link: Link) -> BrokerUnavailable:
+    """What to tell of requests whose connection was found closed."""
+    return BrokerUnavailable("the connection broke before the answer came", broker=str(link.broker.endpoint))

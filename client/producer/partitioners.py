@@ -1,0 +1,130 @@
+"""Which partition a record goes to. The client decides; two clients agree on a key only if they decide alike.
+
+    Default      a key: murmur2 over all partitions, as Java, librdkafka ("murmur2_random") and others can
+                 no key: one partition until about `batch.size` bytes went there, then another (KIP-480, KIP-794); which
+                 one is left to chance, and partitions whose leader is slow are drawn less often
+    RoundRobin   one after the other, among those with a leader
+    RandomOnce   one partition for the producer's lifetime, drawn for each topic
+    a callable   the user's own: (topic, key, value, number of partitions) -> partition
+
+Partitions without a leader take part in the choice by key alone: that one must never change.
+"""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Protocol
+
+from client.producer.murmur2 import partition_of_key
+
+#: (topic, key, value, number of partitions) -> partition
+UserPartitioner = Callable[[str, bytes | None, bytes | None, int], int]
+#: Batches that wait, by partition, of a topic: what the default partitioner weighs by.
+QueueSizes = Callable[[str], Mapping[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPartitions:
+    """A topic as the partitioner sees it: how many partitions there are, and which of them have a leader."""
+
+    count: int
+    available: tuple[int, ...]
+
+    @property
+    def preferred(self) -> Sequence[int]:
+        return self.available or range(self.count)
+
+
+class Partitioner(Protocol):
+    """`size`: the record's bytes, so that a partitioner may count how much it sent where."""
+
+    def __call__(
+        self, topic: str, key: bytes | None, value: bytes | None, partitions: TopicPartitions, size: int
+    ) -> int: ...
+
+
+class Default:
+    """Java's built-in partitioner."""
+
+    def __init__(
+        self,
+        batch_size: int,
+        *,
+        ignore_keys: bool = False,
+        queue_sizes: QueueSizes | None = None,
+        chance: random.Random | None = None,
+    ) -> None:
+        """`queue_sizes` makes it adaptive: a partition with few batches waiting is drawn more often."""
+        self._batch_size = max(batch_size, 1)
+        self._ignore_keys = ignore_keys
+        self._queue_sizes = queue_sizes
+        self._chance = chance or random.Random()
+        self._sticky: dict[str, tuple[int, int]] = {}
+
+    def __call__(
+        self, topic: str, key: bytes | None, value: bytes | None, partitions: TopicPartitions, size: int
+    ) -> int:
+        if key is not None and not self._ignore_keys:
+            return partition_of_key(key, partitions.count)
+        partition, sent = self._sticky.get(topic, (-1, 0))
+        if partition < 0 or sent >= self._batch_size or partition >= partitions.count:
+            partition, sent = self._draw(topic, partitions), 0
+        self._sticky[topic] = partition, sent + size
+        return partition
+
+    def _draw(self, topic: str, partitions: TopicPartitions) -> int:
+        candidates = partitions.preferred
+        waiting = self._queue_sizes(topic) if self._queue_sizes is not None else {}
+        sizes = [waiting.get(partition, 0) for partition in candidates]
+        longest = max(sizes)
+        if longest == min(sizes):
+            return candidates[self._chance.randrange(len(candidates))]
+        # Weights are the distance to the longest queue, plus one so that nobody is left out (KIP-794).
+        weights = list(accumulate(longest + 1 - waits for waits in sizes))
+        return candidates[bisect_right(weights, self._chance.randrange(weights[-1]))]
+
+
+class RoundRobin:
+    """Every record to the next partition, keys or not."""
+
+    def __init__(self) -> None:
+        self._next: dict[str, int] = {}
+
+    def __call__(
+        self, topic: str, key: bytes | None, value: bytes | None, partitions: TopicPartitions, size: int
+    ) -> int:
+        number = self._next.get(topic, 0)
+        self._next[topic] = number + 1
+        return partitions.preferred[number % len(partitions.preferred)]
+
+
+class RandomOnce:
+    """Every record of a topic to one partition, drawn once: few connections, and balance over many producers."""
+
+    def __init__(self, chance: random.Random | None = None) -> None:
+        self._chance = chance or random.Random()
+        self._chosen: dict[str, int] = {}
+
+    def __call__(
+        self, topic: str, key: bytes | None, value: bytes | None, partitions: TopicPartitions, size: int
+    ) -> int:
+        chosen = self._chosen.get(topic)
+        if chosen is None:
+            chosen = self._chosen[topic] = self._chance.choice(partitions.preferred)
+        return chosen
+
+
+class Users:
+    """A user's callable."""
+
+    def __init__(self, choose: UserPartitioner) -> None:
+        self._choose = choose
+
+    def __call__(
+        self, topic: str, key: bytes | None, value: bytes | None, partitions: TopicPartitions, size: int
+    ) -> int:
+        return self._choose(topic, key, value, partitions.count)

@@ -1,0 +1,49 @@
+"""A batch as the Produce version carries it: message sets of magic 0 in v0 and v1, of magic 1 in v2, else a batch.
+
+Old formats have no place for headers, sequences and transactions, and zstd may be sent from v7 on (KIP-110). What a
+broker cannot take is refused here: there it would be refused without a word about why, or written without its headers.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from client.errors import UnsupportedVersion
+from client.producer.batch import NO_SEQUENCE, Batch
+from client.producer.config import ProducerConfig
+from segment_reader.bodies import batch_of
+from segment_reader.encode import encode_message_set
+
+_FIRST_WITH_MAGIC_1: Final = 2
+_FIRST_WITH_MAGIC_2: Final = 3
+_FIRST_WITH_ZSTD: Final = 7
+
+
+def record_set(batch: Batch, version: int, config: ProducerConfig, *, transactional: bool) -> bytes:
+    """The bytes of the partition's record set. Raises UnsupportedVersion."""
+    if config.compression == "zstd" and version < _FIRST_WITH_ZSTD:
+        raise _too_old(batch, version, "takes no zstd: choose another compression.type")
+    if version >= _FIRST_WITH_MAGIC_2:
+        return batch_of(
+            batch.body,
+            batch.packed(config.compression, config.compression_level),
+            config.compression,
+            producer_id=batch.producer_id,
+            producer_epoch=batch.producer_epoch,
+            base_sequence=batch.sequence,
+            transactional=transactional,
+        )
+    if batch.sequence != NO_SEQUENCE or transactional:
+        raise _too_old(batch, version, "has no sequence numbers: set enable.idempotence=false")
+    records = batch.records()
+    if any(record.headers for record in records):
+        raise _too_old(batch, version, "stores no headers: send records without")
+    # Offsets in what is sent count from 0, also in magic 0: the broker gives out the real ones.
+    magic = 1 if version >= _FIRST_WITH_MAGIC_1 else 0
+    return encode_message_set(records, magic=magic, compression=config.compression)
+
+
+def _too_old(batch: Batch, version: int, what: str) -> UnsupportedVersion:
+    return UnsupportedVersion(
+        f"the broker speaks Produce v{version} at most and {what}", topic=batch.tp.topic, partition=batch.tp.partition
+    )

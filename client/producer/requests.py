@@ -1,0 +1,93 @@
+"""Produce requests from record sets, and their answers partition by partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from client.errors import InvalidRecord, KafkaError, error_from_code
+from client.metadata import Leader
+from client.offsets import by_topic
+from client.partition import TopicPartition
+from client.producer.batch import Batch
+from client.protocol.messages import ProduceRequest, ProduceResponse
+
+_FIRST_WITH_TOPIC_IDS: Final = 13
+_FIRST_WITH_TRANSACTIONS: Final = 3
+
+
+class PartitionAnswer(NamedTuple):
+    """One partition's part of an answer; -1 where the version does not tell, or there is nothing to tell."""
+
+    tp: TopicPartition
+    error_code: int
+    base_offset: int
+    log_append_time: int
+    log_start_offset: int
+    message: str | None
+    record_errors: dict[int, str]
+
+
+def produce_request(
+    version: int,
+    sets: Mapping[TopicPartition, bytes],
+    leaders: Mapping[TopicPartition, Leader],
+    *,
+    acks: int,
+    timeout_ms: int,
+    transactional_id: str | None,
+) -> ProduceRequest:
+    """One broker's request: many partitions, one record set each. `timeout_ms`: how long the broker waits for replicas.
+
+    Raises ValueError for other `acks` than -1, 0 and 1: a broker would refuse them (INVALID_REQUIRED_ACKS).
+    """
+    if acks not in (-1, 0, 1):
+        raise ValueError(f"acks={acks}: only -1 (all), 0 and 1 are known")
+    topics = []
+    for name, partitions in by_topic(sets).items():
+        topic = ProduceRequest.TopicProduceData(
+            partition_data=[
+                ProduceRequest.PartitionProduceData(index=tp.partition, records=sets[tp]) for tp in partitions
+            ]
+        )
+        topic_id = leaders[partitions[0]].topic_id
+        if version >= _FIRST_WITH_TOPIC_IDS and topic_id is not None:
+            topic.topic_id = topic_id
+        else:
+            topic.name = name
+        topics.append(topic)
+    request = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=topics)
+    if version >= _FIRST_WITH_TRANSACTIONS:
+        request.transactional_id = transactional_id
+    return request
+
+
+def read_answer(response: ProduceResponse, leaders: Mapping[TopicPartition, Leader]) -> Iterator[PartitionAnswer]:
+    """Takes an answer apart; `leaders` tells which topic has which id."""
+    names = {leader.topic_id: tp.topic for tp, leader in leaders.items() if leader.topic_id is not None}
+    for topic in response.responses:
+        name = topic.name or names.get(topic.topic_id, "")
+        for entry in topic.partition_responses:
+            yield PartitionAnswer(
+                TopicPartition(name, entry.index),
+                entry.error_code,
+                entry.base_offset,
+                entry.log_append_time_ms,
+                entry.log_start_offset,
+                entry.error_message,
+                {record.batch_index: record.batch_index_error_message or "" for record in entry.record_errors},
+            )
+
+
+def typed_error(answer: PartitionAnswer, batch: Batch) -> KafkaError:
+    """The error that a batch's sender is told."""
+    error = error_from_code(
+        answer.error_code,
+        "Produce",
+        detail=answer.message,
+        topic=batch.tp.topic,
+        partition=batch.tp.partition,
+    )
+    if isinstance(error, InvalidRecord):
+        error.record_errors = answer.record_errors
+    return error

@@ -1,0 +1,340 @@
+"""The I/O thread: takes due batches from the accumulator to their leaders, and their answers back.
+
+One thread sees to all brokers. It waits for answers of all of them at once; what it does blocking is to connect, to ask
+for metadata, and to write what the system has said it takes bytes for.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from client.cluster import Cluster
+from client.errors import (
+    BrokerUnavailable,
+    DeliveryTimedOut,
+    KafkaError,
+    ProtocolFault,
+    RequestTimedOut,
+)
+from client.metadata import Leader, leader_in
+from client.partition import TopicPartition
+from client.producer.accumulator import NEVER, Accumulator, PartitionQueue
+from client.producer.answers import Verdict, verdict
+from client.producer.batch import NO_OFFSET, NO_SEQUENCE, Batch
+from client.producer.config import ProducerConfig
+from client.producer.links import Link, Sent, lost
+from client.producer.record_sets import record_set
+from client.producer.requests import PartitionAnswer, produce_request, read_answer, typed_error
+from client.producer.sequences import MAX_EPOCH
+from client.producer_identity import init_producer_id
+from client.protocol.messages import ProduceRequest
+from client.retry import Deadline
+from client.waiting import Waiter
+
+_CONNECTION_LOST: Final = (BrokerUnavailable, RequestTimedOut, ProtocolFault)
+
+
+class Sender:
+    """`start` it once; `stop` waits until it has ended. Everything else runs in its thread."""
+
+    def __init__(self, config: ProducerConfig, accumulator: Accumulator, waiter: Waiter) -> None:
+        self._config = config
+        self._accumulator = accumulator
+        self._waiter = waiter
+        self._cluster = Cluster(config.client)
+        self._links: dict[int, Link] = {}
+        self._rotation = 0
+        self._delivery_timeout = config.delivery_timeout_ms / 1000
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name=f"{config.client.client_id}-sender", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after what it does now. What waits or is under way is left as it is: flush before."""
+        self._stopping = True
+        self._waiter.wake()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping:
+                until = self.turn(time.monotonic())
+                links = [link for link in self._links.values() if link.connection is not None]
+                reading = [link.connection for link in links if link.connection and link.under_way]
+                writing = [link.connection for link in links if link.connection and link.blocked]
+                timeout = None if until == NEVER else max(0.0, until - time.monotonic())
+                self._waiter.wait(timeout, reading, writing)
+        except BaseException as error:  # a mistake of ours: nobody must wait for ever
+            failure = KafkaError(f"the producer's I/O thread has failed: {error!r}")
+            failure.__cause__ = error
+            self._accumulator.failure = failure
+            self._accumulator.abandon(failure, also_under_way=True)
+        finally:
+            for link in self._links.values():
+                link.close()
+            self._cluster.close()
+
+    def turn(self, now: float) -> float:
+        """Do all that can be done now; gives when to look again at the latest."""
+        for batch in self._accumulator.expire(now, self._expired):
+            self._note_failure(batch, batch.error)
+        self._receive(now)
+        ready, _ = self._accumulator.due(now)
+        wake_at, held_up = NEVER, set[TopicPartition]()
+        for link, queues, leaders in self._by_link(ready, now):
+            again_at, done = self._send_all(link, queues, leaders)
+            wake_at = min(wake_at, again_at)
+            if not done:
+                held_up.update(leaders)
+        left, due_at = self._accumulator.due(time.monotonic(), going_to_sleep=True)
+        if any(queue.tp not in held_up for queue in left):
+            return now  # it has become due meanwhile
+        for link in self._links.values():
+            if link.under_way:
+                wake_at = min(wake_at, link.under_way[0].until, now + self._delivery_timeout)
+        if left:
+            wake_at = min(wake_at, min(q.batches[0].created for q in left if q.batches) + self._delivery_timeout)
+        return min(wake_at, due_at)
+
+    # -- out
+
+    def _by_link(
+        self, ready: list[PartitionQueue], now: float
+    ) -> list[tuple[Link, list[PartitionQueue], dict[TopicPartition, Leader]]]:
+        """Due queues by the broker that leads them; those without one now are put off."""
+        groups: dict[int, tuple[Link, list[PartitionQueue], dict[TopicPartition, Leader]]] = {}
+        if not ready:
+            return []
+        try:
+            deadline = Deadline.after(self._config.client.request_timeout_ms / 1000)
+            metadata = self._cluster.metadata_now({queue.tp.topic for queue in ready}, deadline)
+        except KafkaError as error:
+            for queue in ready:
+                self._put_off(queue, error, now)
+            return []
+        # Another partition first in each turn: a request that is full would always leave the same ones behind.
+        self._rotation += 1
+        start = self._rotation % len(ready)
+        for queue in ready[start:] + ready[:start]:
+            try:
+                leader = leader_in(metadata, queue.tp)
+            except KafkaError as error:
+                self._put_off(queue, error, now)
+                continue
+            link = self._links.get(leader.broker.node_id)
+            if link is None:
+                link = self._links[leader.broker.node_id] = Link(leader.broker)
+            elif link.broker.endpoint != leader.broker.endpoint and not link.under_way:
+                link.close()
+                link.broker = leader.broker
+            group = groups.setdefault(leader.broker.node_id, (link, [], {}))
+            group[1].append(queue)
+            group[2][queue.tp] = leader
+        return list(groups.values())
+
+    def _send_all(
+        self, link: Link, queues: list[PartitionQueue], leaders: Mapping[TopicPartition, Leader]
+    ) -> tuple[float, bool]:
+        """As many requests as this broker may have now; gives when to try again, and whether all that was due went."""
+        now = time.monotonic()
+        if now < link.not_before:
+            return link.not_before, False
+        try:
+            connection = link.open(self._cluster)
+        except KafkaError as error:
+            for queue in queues:
+                self._put_off(queue, error, now, fatal_too=not isinstance(error, _CONNECTION_LOST))
+            return link.not_before, False
+        link.blocked = False
+        while link.accepts(self._config.max_in_flight):
+            for queue in queues:
+                self._restart(queue)
+            batches = self._accumulator.drain(queues, time.monotonic())
+            if not batches:
+                return NEVER, True
+            if not self._send(link, batches, {batch.tp: leaders[batch.tp] for batch in batches}):
+                return link.not_before, False
+        if connection.muted_for:
+            return time.monotonic() + connection.muted_for, False
+        link.blocked = len(link.under_way) < self._config.max_in_flight
+        return NEVER, False
+
+    def _send(self, link: Link, batches: list[Batch], leaders: dict[TopicPartition, Leader]) -> bool:
+        """One request. Whether the connection still stands."""
+        assert link.connection is not None
+        config, identity = self._config, self._accumulator.identity
+        features = None if identity is None else identity.finalized_features
+        sets: dict[TopicPartition, bytes] = {}
+        sending: dict[TopicPartition, Batch] = {}
+        version = 0
+        for batch in batches:
+            queue = self._accumulator.queues[batch.tp]
+            try:
+                version = link.connection.version_of(
+                    ProduceRequest,
+                    topic_ids_known=all(leader.topic_id is not None for leader in leaders.values()),
+                    transactional=features is not None,
+                    finalized_features=features,
+                )
+                if config.idempotent:
+                    self._accumulator.number(queue, batch)
+                sets[batch.tp] = record_set(batch, version, config, transactional=features is not None)
+                sending[batch.tp] = batch
+            except (KafkaError, TypeError, ValueError) as error:
+                failure = error if isinstance(error, KafkaError) else KafkaError(f"records cannot be encoded: {error}")
+                self._fail(queue, batch, failure)
+        if not sending:
+            return True
+        until = time.monotonic() + config.client.request_timeout_ms / 1000
+        sent = Sent(sending, leaders, until)
+        request = produce_request(
+            version,
+            sets,
+            leaders,
+            acks=config.acks,
+            timeout_ms=config.client.request_timeout_ms,
+            transactional_id=None if identity is None else identity.transactional_id,
+        )
+        try:
+            link.send(request, version, sent)
+        except KafkaError as error:
+            if isinstance(error, _CONNECTION_LOST):
+                self._lose(link, error, sent)
+                return False
+            for tp, batch in sending.items():
+                self._fail(self._accumulator.queues[tp], batch, error)
+            return True
+        for tp, batch in sending.items():
+            batch.in_doubt = True
+            if not config.acks:
+                batch.base_offset, batch.log_append_time = NO_OFFSET, -1
+                self._accumulator.finish(self._accumulator.queues[tp], batch, None)
+        return True
+
+    def _restart(self, queue: PartitionQueue) -> None:
+        """Nothing of the partition is under way: its open batches count from 0 again."""
+        sequences = queue.sequences
+        if not queue.restart or queue.under_way or sequences is None:
+            return
+        ids = sequences.producer_id, sequences.producer_epoch
+        if self._accumulator.identity is None:  # a transaction keeps its epoch
+            exhausted = sequences.producer_epoch >= MAX_EPOCH
+            ids = init_producer_id(self._cluster) if exhausted else (ids[0], ids[1] + 1)
+        self._accumulator.restart(queue, *ids)
+
+    # -- in
+
+    def _receive(self, now: float) -> None:
+        for link in self._links.values():
+            try:
+                for sent, response in link.answers(now):
+                    self._take(sent, list(read_answer(response, sent.leaders)), now)
+                if link.connection is not None and link.connection.closed:
+                    raise lost(link)
+            except KafkaError as error:
+                self._lose(link, error)
+
+    def _take(self, sent: Sent, answered: list[PartitionAnswer], now: float) -> None:
+        left = dict(sent.batches)
+        for answer in answered:
+            batch = left.pop(answer.tp, None)
+            if batch is not None:
+                self._settle(batch, answer, now)
+        for tp, batch in left.items():
+            why = ProtocolFault("Produce answer lacks a partition asked for", topic=tp.topic, partition=tp.partition)
+            self._again_or_fail(self._accumulator.queues[tp], batch, why, now)
+
+    def _settle(self, batch: Batch, answer: PartitionAnswer, now: float) -> None:
+        queue = self._accumulator.queues[batch.tp]
+        batch.in_doubt = False
+        transactional = self._accumulator.identity is not None
+        decided = verdict(
+            answer.error_code,
+            batch,
+            queue.sequences,
+            transactional=transactional,
+            log_start_offset=answer.log_start_offset,
+            retries=self._config.retries + 1 - batch.attempts,
+        )
+        if decided is Verdict.APPENDED:
+            queue.failures = 0
+            batch.base_offset, batch.log_append_time = answer.base_offset, answer.log_append_time
+            self._accumulator.finish(queue, batch, None)
+            return
+        error = typed_error(answer, batch)
+        self._cluster.learn(error)
+        if decided is Verdict.FAILED:
+            self._fail(queue, batch, error)
+        elif decided is Verdict.SPLIT:
+            self._accumulator.replace(queue, batch)
+        else:
+            if decided is Verdict.AGAIN:
+                self._pause(queue, now)
+            elif decided in (Verdict.RESTART, Verdict.RECOUNT):
+                queue.restart = True
+            self._accumulator.put_back(queue, batch)
+
+    def _lose(self, link: Link, error: KafkaError, also: Sent | None = None) -> None:
+        """The connection is gone: what was under way on it is sent again, in its old order."""
+        self._cluster.learn(error)
+        under_way = link.close() + ([also] if also is not None else [])
+        now = time.monotonic()
+        policy = self._config.client.retry
+        link.failures += 1
+        link.not_before = now + min(policy.initial * 2.0 ** min(link.failures - 1, 30), policy.maximum)
+        for sent in reversed(under_way):
+            for tp, batch in sent.batches.items():
+                batch.in_doubt = True
+                self._again_or_fail(self._accumulator.queues[tp], batch, error, now)
+
+    def _again_or_fail(self, queue: PartitionQueue, batch: Batch, error: KafkaError, now: float) -> None:
+        if batch.attempts > self._config.retries:
+            self._fail(queue, batch, error)
+            return
+        self._pause(queue, now)
+        self._accumulator.put_back(queue, batch)
+
+    # -- failing
+
+    def _pause(self, queue: PartitionQueue, now: float) -> None:
+        policy = self._config.client.retry
+        queue.not_before = now + min(policy.initial * 2.0 ** min(queue.failures, 30), policy.maximum)
+        queue.failures += 1
+
+    def _put_off(self, queue: PartitionQueue, error: KafkaError, now: float, *, fatal_too: bool = True) -> None:
+        """No leader to send to: later, or never if that is what the cluster says."""
+        self._cluster.learn(error)
+        if error.retriable or not fatal_too:
+            self._pause(queue, now)
+            queue.trouble = error
+            return
+        for batch in self._accumulator.drain_all(queue):
+            self._fail(queue, batch, error)
+
+    def _fail(self, queue: PartitionQueue, batch: Batch, error: KafkaError) -> None:
+        self._note_failure(batch, error)
+        self._accumulator.finish(queue, batch, error)
+
+    def _note_failure(self, batch: Batch, error: KafkaError | None) -> None:
+        """A transaction that has lost a record can only be aborted."""
+        if self._accumulator.identity is None or error is None:
+            return
+        self._accumulator.fail_transaction(error, sequences_open=batch.sequence != NO_SEQUENCE)
+
+    def _expired(self, batch: Batch) -> KafkaError:
+        queue = self._accumulator.queues[batch.tp]
+        trouble = f"; the last trouble: {queue.trouble}" if queue.trouble is not None else ""
+        sent = batch.attempts > 0 and batch.in_doubt
+        doubt = ", and may have been appended" if sent else ""
+        return DeliveryTimedOut(
+            f"not acknowledged within {self._config.delivery_timeout_ms} ms (delivery.timeout.ms){doubt}{trouble}",
+            sent=sent,
+            topic=batch.tp.topic,
+            partition=batch.tp.partition,
+        )

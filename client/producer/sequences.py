@@ -1,0 +1,79 @@
+"""The sequence numbers of one partition, as an idempotent producer counts them (KIP-98, KIP-360, KIP-679).
+
+A leader takes a batch whose first sequence follows the last one it has from that producer id and epoch, knows the last
+five again, and refuses anything else with OUT_OF_ORDER_SEQUENCE_NUMBER. So:
+
+- A batch keeps its sequence over every retry, and is sent again only when none before it is open.
+- A refusal of a batch with others open before it follows from those: it waits its turn.
+- A refusal of the *first* open batch means a gap that nobody fills any more: a batch before it was given up (refused
+  for good, or expired), or the leader has lost what it had. None of the open ones can have been appended then, and
+  they start anew: at sequence 0 of an epoch of the partition that is one higher. A transaction cannot: it has lost
+  records, and is aborted.
+
+Java bumps one epoch for all partitions; leaders look at each partition by itself, so here each has its own.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from client.producer.batch import NO_SEQUENCE, Batch
+
+MAX_EPOCH: Final = 2**15 - 1
+EXHAUSTED: Final = "exhausted"
+
+
+class Sequences:
+    """What a partition's next new batch gets. Used by the I/O thread alone."""
+
+    __slots__ = ("acknowledged", "last_offset", "next", "open", "producer_epoch", "producer_id")
+
+    def __init__(self, producer_id: int, producer_epoch: int) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.next = 0
+        self.acknowledged = NO_SEQUENCE
+        self.last_offset = -1
+        self.open: list[Batch] = []
+
+    def give(self, batch: Batch) -> None:
+        """A batch is about to be sent: number it, if it is not numbered yet."""
+        if batch.sequence == NO_SEQUENCE:
+            batch.producer_id, batch.producer_epoch = self.producer_id, self.producer_epoch
+            batch.sequence = self.next
+            self.next = batch.next_sequence
+            self.open.append(batch)
+
+    def is_first(self, batch: Batch) -> bool:
+        """Whether no batch before it is open."""
+        return not self.open or self.open[0] is batch
+
+    def appended(self, batch: Batch) -> None:
+        self._close(batch)
+        if batch.sequence != NO_SEQUENCE and batch.producer_epoch == self.producer_epoch:
+            self.acknowledged = (batch.next_sequence - 1) % (2**31)
+        self.last_offset = max(self.last_offset, batch.base_offset + batch.count - 1)
+
+    def given_up(self, batch: Batch) -> None:
+        """It failed for good. Whether that leaves a gap is for the leader to say."""
+        self._close(batch)
+
+    def replaced(self, batch: Batch, halves: tuple[Batch, Batch]) -> None:
+        """A batch that was too large is now two, with the same sequences."""
+        if batch in self.open:
+            at = self.open.index(batch)
+            self.open[at : at + 1] = halves
+
+    def restart(self, producer_id: int, producer_epoch: int) -> None:
+        """All open batches from sequence 0 on, under these ids; the answers to what is still under way are void."""
+        self.producer_id, self.producer_epoch = producer_id, producer_epoch
+        self.next = 0
+        self.acknowledged = NO_SEQUENCE
+        for batch in self.open:
+            batch.producer_id, batch.producer_epoch = producer_id, producer_epoch
+            batch.sequence = self.next
+            self.next = batch.next_sequence
+
+    def _close(self, batch: Batch) -> None:
+        if batch in self.open:
+            self.open.remove(batch)

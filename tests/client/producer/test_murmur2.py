@@ -1,0 +1,44 @@
+"""murmur2 and the choice of a partition, as Java makes them: its own classes are asked."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from client.producer.murmur2 import murmur2, partition_of_key
+from jobs.broker import jars
+from jobs.broker.java import find_java
+
+COUNTS = (1, 2, 3, 7, 12, 100, 2**31 - 1)
+
+
+@pytest.fixture(scope="module")
+def keys() -> list[bytes]:
+    chance = random.Random(7)
+    return [b""] + [chance.randbytes(chance.randrange(40)) for _ in range(3000)]
+
+
+@pytest.fixture(scope="module")
+def java(keys: list[bytes]) -> list[list[int]]:
+    """For each key: Java's hash, then the partition among each of COUNTS."""
+    folder = jars.ensure(jars.KAFKA)
+    program = Path(__file__).parent / "Partitions.java"
+    told = subprocess.run(
+        [find_java().command, "-cp", f"{folder}/*", str(program), *map(str, COUNTS)],
+        input="".join(key.hex() + "\n" for key in keys),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    return [[int(word) for word in line.split()] for line in told.stdout.splitlines()]
+
+
+def test_the_hash_and_the_partition_are_javas(keys: list[bytes], java: list[list[int]]):
+    assert len(java) == len(keys)
+    for key, (theirs, *partitions) in zip(keys, java, strict=True):
+        assert murmur2(key) == theirs & 0xFFFFFFFF
+        assert [partition_of_key(key, count) for count in COUNTS] == partitions
