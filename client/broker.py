@@ -265,22 +265,25 @@ class BrokerConnection:
         """`receive` for an answer that may take minutes (JoinGroup): None if it is not there yet; call it again."""
         return self._early.popleft() if self._early else self._receive(deadline, patient=True)
 
-    def _receive(self, deadline: Deadline, *, patient: bool = False) -> Any:
-        self._require_open()
-        transport = self._transport
-        return self._receive(lambda target: transport.receive_into(target, deadline))
-
-    def poll(self) -> Any:
+    def poll(self) -> Any | None:
         """The answer to the oldest open request if it is here in full, else None: never waits. See `receive`."""
-        self._require_open()
-        return self._receive(self._transport.receive_now)
+        return self._early.popleft() if self._early else self._read(self._transport.receive_now)
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether `poll` has something to give of which the socket knows nothing any more."""
+        return bool(self._early)
 
     def fileno(self) -> int:
         """What to wait for, together with others, until there is something to `poll`."""
         return self._transport.fileno()
 
-    def _receive(self, read: Callable[[memoryview], int]) -> Any:
+    def _receive(self, deadline: Deadline, *, patient: bool = False) -> Any:
+        return self._read(lambda target: self._transport.receive_into(target, deadline), patient=patient)
+
+    def _read(self, read: Callable[[memoryview], int], *, patient: bool = False) -> Any:
         """`read` gives how many bytes it read, 0 for "nothing now"."""
+        self._require_open()
         connection = self._connection
         try:
             answer = None

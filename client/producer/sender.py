@@ -96,6 +96,8 @@ class Sender:
         if any(queue.tp not in held_up for queue in left):
             return now  # it has become due meanwhile
         for link in self._links.values():
+            if link.connection is not None and link.connection.has_answer:
+                return now  # it came while the connection logged in again
             if link.under_way:
                 wake_at = min(wake_at, link.under_way[0].until, now + self._delivery_timeout)
         if left:
