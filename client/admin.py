@@ -93,9 +93,10 @@ class LogDir:
 def create_topics(cluster: Cluster, topics: Sequence[NewTopic]) -> dict[str, UUID | None]:
     """Create topics and wait until every partition has a leader. Gives the topics' ids (None: not told).
 
-    Raises TopicExists and others, naming the topic. After a lost answer the retry may meet its own topic and raise
-    TopicExists too.
+    Raises TopicExists and others, naming the topic. After a lost answer a topic that is there is taken for the one that
+    was to be made.
     """
+    lost = False
     request = CreateTopicsRequest(
         timeout_ms=cluster.config.request_timeout_ms,
         topics=[
@@ -111,12 +112,30 @@ def create_topics(cluster: Cluster, topics: Sequence[NewTopic]) -> dict[str, UUI
 
     def check(response: CreateTopicsResponse) -> None:
         for topic in response.topics:
+            if lost and topic.error_code == ErrorCode.TOPIC_ALREADY_EXISTS:
+                topic.error_code = 0
             if topic.error_code:
                 raise error_from_code(topic.error_code, "CreateTopics", detail=topic.error_message, topic=topic.name)
 
-    response = cluster.send(request, controller=True, check=check)
-    _wait_for_leaders(cluster, [topic.name for topic in topics])
-    return {topic.name: None if topic.topic_id == NO_ID else topic.topic_id for topic in response.topics}
+    def find_out(deadline: Deadline) -> CreateTopicsResponse | None:
+        nonlocal lost
+        lost = True
+        cluster.forget_metadata()
+        found = cluster.metadata_now([topic.name for topic in topics], deadline).topics
+        if any(topic.error is not None for topic in found.values()):
+            return None
+        created = CreateTopicsResponse.CreatableTopicResult
+        return CreateTopicsResponse(
+            topics=[created(name=name, topic_id=t.topic_id or NO_ID) for name, t in found.items()]
+        )
+
+    response = cluster.send(request, controller=True, check=check, find_out=find_out)
+    names = [topic.name for topic in topics]
+    _wait_for_leaders(cluster, names)
+    ids = {topic.name: topic.topic_id for topic in response.topics}
+    if lost:  # an answer that the topic is there already does not tell its id
+        ids = {name: topic.topic_id or NO_ID for name, topic in cluster.metadata(names).topics.items()}
+    return {name: None if topic_id == NO_ID else topic_id for name, topic_id in ids.items()}
 
 
 def create_topic(
@@ -144,11 +163,21 @@ def delete_topics(cluster: Cluster, names: Collection[str]) -> None:
 
     def check(response: DeleteTopicsResponse) -> None:
         for topic in response.responses:
-            if topic.error_code:
+            if topic.error_code and not (lost and topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
                 raise error_from_code(topic.error_code, "DeleteTopics", detail=topic.error_message, topic=topic.name)
 
     before = cluster.metadata(names, refresh=True).topics
-    cluster.send_built(DeleteTopicsRequest, build, controller=True, check=check)
+    lost = False
+
+    def find_out(deadline: Deadline) -> DeleteTopicsResponse | None:
+        nonlocal lost
+        lost = True
+        cluster.forget_metadata()
+        found = cluster.metadata_now(names, deadline).topics
+        there = [t for name, t in found.items() if t.error is None and t.topic_id == before[name].topic_id]
+        return None if there else DeleteTopicsResponse()
+
+    cluster.send_built(DeleteTopicsRequest, build, controller=True, check=check, find_out=find_out)
     _wait_until_gone(cluster, before)
 
 
@@ -188,6 +217,8 @@ def describe_topic_configs(cluster: Cluster, topics: Collection[str]) -> dict[st
 def describe_log_dirs(cluster: Cluster, partitions: Collection[TopicPartition] | None = None) -> tuple[LogDir, ...]:
     """The log folders of all brokers with these partitions (None: all). Needs the right to describe the cluster.
 
+    Raises SomeBrokersFailed, with the answers of the others.
+
     A broker tells nothing at all where that right is missing (brokers before 3.0 answer with an empty list).
     """
     request = DescribeLogDirsRequest(topics=None)
@@ -201,11 +232,8 @@ def describe_log_dirs(cluster: Cluster, partitions: Collection[TopicPartition] |
         if response.error_code:
             raise error_from_code(response.error_code, "DescribeLogDirs")
 
-    folders: list[LogDir] = []
-    for node_id in sorted(cluster.metadata([]).brokers):
-        response = cluster.send(request, broker=node_id, check=check)
-        folders += [_log_dir(node_id, result) for result in response.results]
-    return tuple(folders)
+    answers = cluster.send_to_all(request, check=check).whole("DescribeLogDirs")
+    return tuple(_log_dir(node_id, result) for node_id in sorted(answers) for result in answers[node_id].results)
 
 
 def finalized_features(cluster: Cluster) -> dict[str, int]:

@@ -1,13 +1,10 @@
-"""The cluster as one thing to talk to: finds a broker for a request, keeps connections and metadata, tries again.
+"""The cluster as one thing to talk to: finds a broker for a request, keeps metadata, tries again.
 
-    bootstrap list -> any broker that answers -> metadata (brokers, leaders, controller)
-                                              -> FindCoordinator (group, transaction)
-
-    connections, by what they are for:
-        main         metadata, offsets, administration
-        coordinator  groups and transactions: a broker works on one request of a connection at a time, so a commit must
-                     never stand behind a long poll
-        fetch        one for each `PartitionReader`, its own (`open_connection`)
+    bootstrap list -> any broker that answers -> metadata (brokers, leaders, controller)     client.bootstrap
+                                              -> FindCoordinator (group, transaction)        client.coordinators
+    whom to ask, and whether again after a lost answer                                       client.apis
+    what an error code leads to                                                              client.reactions
+    connections                                                                              client.pool
 
 What is learnt from an error before the next try is in `learn`; whether and when there is one, in `client.retry`.
 A cluster is for one thread. It is not pickled: workers get the `ClientConfig` and make their own.
@@ -15,65 +12,44 @@ A cluster is for one thread. It is not pickled: workers get the `ClientConfig` a
 
 from __future__ import annotations
 
-import random
-import weakref
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator
-from typing import Any, Final, Literal, TypeVar
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar
 
-from client.broker import BrokerConnection, Endpoint
+from client.apis import again
+from client.bootstrap import NEXT_BROKER, ask_anybody, nobody_answers
+from client.broker import BrokerConnection
 from client.config import ClientConfig
 from client.connection import MAX_FRAME
-from client.errors import (
-    BrokerUnavailable,
-    KafkaError,
-    LeaderNotAvailable,
-    ProtocolFault,
-    RebootstrapRequired,
-    RequestTimedOut,
-    error_from_code,
-)
-from client.metadata import (
-    Broker,
-    ClusterMetadata,
-    Leader,
-    MetadataCache,
-    leader_in,
-    metadata_request,
-    read_metadata,
-)
-from client.negotiation import SilentBrokers
+from client.coordinators import CoordinatorKey, find_coordinator
+from client.errors import BrokerUnavailable, KafkaError, LeaderNotAvailable, OutcomeUnknown
+from client.every_broker import Everybody, ask_every_broker
+from client.metadata import Broker, ClusterMetadata, Leader, LeaderHint, MetadataCache, leader_in
 from client.partition import TopicPartition
+from client.pool import ConnectionPool
 from client.protocol import ErrorCode
-from client.protocol.messages import FindCoordinatorRequest, MetadataRequest
+from client.protocol.api import API_BY_KEY
 from client.protocol.schema import Request, Response
 from client.reaction_kinds import Reaction
 from client.retry import Deadline
-from client.throttle import Throttle
 
 R = TypeVar("R", bound=Response)
 T = TypeVar("T")
 
-CoordinatorKey = tuple[Literal["group", "transaction"], str]
-_KEY_TYPES: Final = {"group": 0, "transaction": 1}
-_FIRST_WITH_KEY_TYPE: Final = 1
-_FIRST_WITH_KEYS: Final = 4
-
-#: Errors after which another broker may do what this one did not.
-_NEXT_BROKER: Final = (BrokerUnavailable, RequestTimedOut, ProtocolFault)
+__all__ = ["Cluster", "CoordinatorKey"]
 
 
 class Cluster:
-    """A Kafka cluster. Connects when it is first needed; close it, or use it as a context manager."""
+    """A Kafka cluster. Connects when it is first needed; close it, or use it as a context manager.
+
+    With `bootstrap.controllers` it is the quorum of KRaft controllers: "broker" then means controller, and there are
+    neither topics nor coordinators to be asked for.
+    """
 
     def __init__(self, config: ClientConfig) -> None:
         self.config = config
         self._cache = MetadataCache(config.metadata_max_age_ms / 1000)
-        self._connections: dict[tuple[int, str], BrokerConnection] = {}
-        self._own: weakref.WeakSet[BrokerConnection] = weakref.WeakSet()
+        self._pool = ConnectionPool(config)
         self._coordinators: dict[CoordinatorKey, Broker] = {}
-        self._silent = SilentBrokers()
-        self._throttles: defaultdict[int, Throttle] = defaultdict(Throttle)
 
     def __enter__(self) -> Cluster:
         return self
@@ -83,9 +59,7 @@ class Cluster:
 
     def close(self) -> None:
         """Close every connection. The cluster can be used again afterwards; it then connects anew."""
-        for connection in [*self._connections.values(), *self._own]:
-            connection.close()
-        self._connections.clear()
+        self._pool.close()
 
     # -- what the rest of the package and its users call
 
@@ -100,6 +74,14 @@ class Cluster:
             self._cache.invalidate()
         return self.retry(lambda deadline: self.metadata_now(topics, deadline))
 
+    def ask_metadata(self, topics: Collection[str] | None = None) -> ClusterMetadata:
+        """`metadata` for administrators: always asked, never from the cache, which stays as it is."""
+        return self.retry(
+            lambda deadline: ask_anybody(
+                self._pool, self.config, self._cache.current.brokers.values(), topics, deadline
+            )
+        )
+
     def send(
         self,
         request: Request[R],
@@ -109,11 +91,17 @@ class Cluster:
         broker: int | None = None,
         controller: bool = False,
         check: Callable[[R], None] | None = None,
+        find_out: Callable[[Deadline], R | None] | None = None,
+        repeatable: bool | None = None,
     ) -> R:
         """Send to whom the request belongs (nobody named: any broker) and give the answer.
 
         `check` raises the `KafkaError` that the answer's error codes stand for. Errors that are retriable, whether
         from there or from the connection, are tried again until `default.api.timeout.ms` has passed.
+
+        When the connection was lost after the request was written, `client.apis` says whether it may be sent again
+        (`repeatable` knows better about this very request). If not, `find_out` tells whether it was done, by a response
+        or None; without it OutcomeUnknown is raised.
         """
         return self.send_built(
             type(request),
@@ -123,6 +111,8 @@ class Cluster:
             broker=broker,
             controller=controller,
             check=check,
+            find_out=find_out,
+            repeatable=repeatable,
         )
 
     def send_built(
@@ -135,53 +125,47 @@ class Cluster:
         broker: int | None = None,
         controller: bool = False,
         check: Callable[[R], None] | None = None,
+        find_out: Callable[[Deadline], R | None] | None = None,
+        repeatable: bool | None = None,
         finalized_features: dict[str, int] | None = None,
         timeout: float | None = None,
     ) -> R:
         """`send` for a request that looks different by version: `build` makes it from the negotiated one."""
+        name = API_BY_KEY[kind.KEY].name
+        may_repeat = again(name).allowed if repeatable is None else repeatable
+        in_doubt = False
 
         def attempt(deadline: Deadline) -> R:
-            response = self.send_now(
-                kind,
-                build,
-                deadline,
-                leader_of=leader_of,
-                coordinator=coordinator,
-                broker=broker,
-                controller=controller,
-                finalized_features=finalized_features,
-            )
+            nonlocal in_doubt
+            if in_doubt and find_out is not None:
+                found = find_out(deadline)
+                if found is not None:
+                    return found
+                in_doubt = False
+            connection = self._route(leader_of, coordinator, broker, controller, deadline)
+            version = connection.version_of(kind, finalized_features=finalized_features)
+            try:
+                response = connection.call(build(version), version, deadline=deadline)
+            except KafkaError as error:
+                in_doubt = error.sent and not may_repeat
+                if in_doubt and find_out is None:
+                    raise outcome_unknown(name, error) from error
+                raise
             if check is not None:
                 check(response)
             return response
 
         return self.retry(attempt, coordinator=coordinator, timeout=timeout)
 
-    def send_now(
-        self,
-        kind: type[Request[R]],
-        build: Callable[[int], Request[R]],
-        deadline: Deadline,
-        *,
-        leader_of: TopicPartition | None = None,
-        coordinator: CoordinatorKey | None = None,
-        broker: int | None = None,
-        controller: bool = False,
-        finalized_features: dict[str, int] | None = None,
-    ) -> R:
-        """`send_built` for one try: errors come at once, the answer's own are not looked at. For use inside `retry`."""
-        if leader_of is not None:
-            connection = self.connection(self.leader(leader_of, deadline).broker, deadline)
-        elif coordinator is not None:
-            connection = self.coordinator(coordinator, deadline)
-        elif broker is not None:
-            connection = self.connection(self._broker(broker, deadline), deadline)
-        elif controller:
-            connection = self.connection(self._controller(deadline), deadline)
-        else:
-            connection = self.any_connection(deadline)
-        version = connection.version_of(kind, finalized_features=finalized_features)
-        return connection.call(build(version), version, deadline=deadline)
+    def send_to_all(
+        self, request: Request[R], *, check: Callable[[R], None] | None = None, timeout: float | None = None
+    ) -> Everybody[R]:
+        """Send to every broker of the cluster, at once, and give each one's answer or error.
+
+        Errors that are retriable are tried again, broker by broker, until `timeout` seconds (`default.api.timeout.ms`
+        if None) have passed; the others' answers do not wait for that to be known. Nothing is raised for a broker.
+        """
+        return ask_every_broker(self, request, check, timeout)
 
     def retry(
         self,
@@ -205,34 +189,29 @@ class Cluster:
 
     def learn(self, error: KafkaError, *, coordinator: CoordinatorKey | None = None) -> None:
         """Take from an error what it says about the cluster: what was believed and is wrong is forgotten."""
-        lost = isinstance(error, _NEXT_BROKER) and error.code is None
+        if error.learnt:
+            return
+        lost = isinstance(error, NEXT_BROKER) and error.code is None
         if error.reaction is Reaction.REBOOTSTRAP:
-            self._rebootstrap()
+            self._cache.forget()
+            self._coordinators.clear()
+            self._pool.forget()
         elif lost or error.reaction is Reaction.REFRESH or isinstance(error, LeaderNotAvailable):
             self._cache.invalidate()
         if coordinator is not None and (lost or error.reaction is Reaction.FIND_COORDINATOR):
             self._coordinators.pop(coordinator, None)
+
+    def learn_leader(self, hint: LeaderHint) -> bool:
+        """A broker that does not lead a partition tells who does (KIP-951). False: that is no news."""
+        return self._cache.take_leader(hint)
 
     def metadata_now(self, topics: Collection[str] | None, deadline: Deadline) -> ClusterMetadata:
         """`metadata` for one try: errors come at once. For use inside `retry`."""
         known = self._cache.find(topics)
         if known is not None:
             return known
-        failures: list[KafkaError] = []
-        for connection in self._askable(deadline, failures):
-            try:
-                answer = self._ask_metadata(connection, topics, deadline)
-            except KafkaError as error:
-                if connection.endpoint.node_id is None:
-                    connection.close()
-                if isinstance(error, RebootstrapRequired) or not isinstance(error, _NEXT_BROKER):
-                    raise
-                failures.append(error)
-                continue
-            if connection.endpoint.node_id is None:
-                self._adopt_or_close(connection, answer)
-            return self._cache.merge(answer, topics)
-        raise _nobody_answers(failures)
+        brokers = self._cache.current.brokers.values()
+        return self._cache.merge(ask_anybody(self._pool, self.config, brokers, topics, deadline), topics)
 
     def forget_metadata(self) -> None:
         """Ask the cluster again before anything about its topics is believed: we have just changed them."""
@@ -246,117 +225,57 @@ class Cluster:
         """The connection to a group's or transactional id's coordinator; one for all that this broker coordinates."""
         broker = self._coordinators.get(key)
         if broker is None:
-            broker = self._coordinators[key] = self._find_coordinator(key, deadline)
+            broker = self._coordinators[key] = find_coordinator(self.any_connection(deadline), key, deadline)
         return self.connection(broker, deadline, purpose="coordinator")
+
+    def broker(self, node_id: int, deadline: Deadline) -> Broker:
+        """A broker by its id, for one try. Raises BrokerUnavailable if the cluster does not list it (any more)."""
+        found = self.metadata_now([], deadline).brokers.get(node_id)
+        if found is None:
+            raise BrokerUnavailable("the cluster does not list this broker", broker=str(node_id))
+        return found
 
     def connection(self, broker: Broker, deadline: Deadline, *, purpose: str = "main") -> BrokerConnection:
         """The shared connection to a broker for one purpose, opened if there is none."""
-        key = (broker.node_id, purpose)
-        known = self._connections.pop(key, None)
-        if known is not None:
-            # Open requests are left behind only by an interrupted call; their answers are nobody's.
-            if known.usable and not known.in_flight and known.endpoint == broker.endpoint:
-                self._connections[key] = known
-                return known
-            known.close()
-        opened = BrokerConnection.open(
-            broker.endpoint,
-            self.config,
-            deadline=deadline,
-            throttle=self._throttles[broker.node_id],
-            silent=self._silent,
-        )
-        self._connections[key] = opened
-        return opened
+        return self._pool.shared(broker, deadline, purpose)
 
     def open_connection(self, broker: Broker, deadline: Deadline, *, max_frame: int = MAX_FRAME) -> BrokerConnection:
         """A connection that the caller alone uses and closes (closing the cluster closes it too)."""
-        throttle = self._throttles[broker.node_id]
-        opened = BrokerConnection.open(
-            broker.endpoint,
-            self.config,
-            deadline=deadline,
-            max_frame=max_frame,
-            throttle=throttle,
-            silent=self._silent,
-        )
-        self._own.add(opened)
-        return opened
+        return self._pool.own(broker, deadline, max_frame=max_frame)
 
     def any_connection(self, deadline: Deadline) -> BrokerConnection:
         """A connection to whichever broker answers, one that is open already if possible."""
-        brokers = self._shuffled(self.metadata_now([], deadline).brokers.values())
         failures: list[KafkaError] = []
-        for broker in brokers:
+        for broker in self._pool.in_order(self.metadata_now([], deadline).brokers.values()):
             try:
                 return self.connection(broker, deadline)
-            except _NEXT_BROKER as error:
+            except NEXT_BROKER as error:
                 failures.append(error)
-        raise _nobody_answers(failures)
+        raise nobody_answers(failures)
 
     def finalized_features(self) -> dict[str, int]:
         """The cluster's finalized features and their levels, such as `transaction.version` (KIP-584)."""
         return self.retry(lambda deadline: dict(self.any_connection(deadline).versions.finalized_features))
 
-    # -- metadata and bootstrap
-
-    def _ask_metadata(
-        self, connection: BrokerConnection, topics: Collection[str] | None, deadline: Deadline
-    ) -> ClusterMetadata:
-        version = connection.version_of(MetadataRequest)
-        response = connection.call(metadata_request(version, topics), version, deadline=deadline)
-        if response.error_code:
-            raise error_from_code(response.error_code, "Metadata", broker=connection.label)
-        answer = read_metadata(response, topics)
-        if not answer.brokers:
-            raise BrokerUnavailable("the broker lists no brokers yet", broker=connection.label)
-        return answer
-
-    def _askable(self, deadline: Deadline, failures: list[KafkaError]) -> Iterator[BrokerConnection]:
-        """Connections to ask for metadata: known brokers first, then the bootstrap servers, each tried once."""
-        brokers = self._shuffled(self._cache.current.brokers.values())
-        for broker in brokers:
-            try:
-                yield self.connection(broker, deadline)
-            except _NEXT_BROKER as error:
-                failures.append(error)
-        if brokers and self.config.metadata_recovery_strategy == "none":
-            return
-        for host, port in random.sample(self.config.bootstrap_servers, len(self.config.bootstrap_servers)):
-            try:
-                yield BrokerConnection.open(Endpoint(host, port), self.config, deadline=deadline, silent=self._silent)
-            except _NEXT_BROKER as error:
-                failures.append(error)
-
-    def _adopt_or_close(self, bootstrap: BrokerConnection, metadata: ClusterMetadata) -> None:
-        """A bootstrap connection to the very address at which a broker is advertised goes on as that broker's."""
-        at = (bootstrap.endpoint.host, bootstrap.endpoint.port)
-        broker = next((b for b in metadata.brokers.values() if (b.host, b.port) == at), None)
-        if broker is None or (broker.node_id, "main") in self._connections:
-            bootstrap.close()
-        else:
-            bootstrap.rename(broker.endpoint, self._throttles[broker.node_id])
-            self._connections[broker.node_id, "main"] = bootstrap
-
-    def _shuffled(self, brokers: Collection[Broker]) -> list[Broker]:
-        """In random order, so that many workers do not all ask the same one; those with an open connection first."""
-        order = random.sample(list(brokers), len(brokers))
-        return sorted(order, key=lambda broker: (broker.node_id, "main") not in self._connections)
-
-    def _rebootstrap(self) -> None:
-        self._cache.forget()
-        self._coordinators.clear()
-        for connection in self._connections.values():
-            connection.close()
-        self._connections.clear()
-
     # -- who is asked for what
 
-    def _broker(self, node_id: int, deadline: Deadline) -> Broker:
-        broker = self.metadata_now([], deadline).brokers.get(node_id)
-        if broker is None:
-            raise BrokerUnavailable("the cluster does not list this broker", broker=str(node_id))
-        return broker
+    def _route(
+        self,
+        leader_of: TopicPartition | None,
+        coordinator: CoordinatorKey | None,
+        broker: int | None,
+        controller: bool,
+        deadline: Deadline,
+    ) -> BrokerConnection:
+        if leader_of is not None:
+            return self.connection(self.leader(leader_of, deadline).broker, deadline)
+        if coordinator is not None:
+            return self.coordinator(coordinator, deadline)
+        if broker is not None:
+            return self.connection(self.broker(broker, deadline), deadline)
+        if controller:
+            return self.connection(self._controller(deadline), deadline)
+        return self.any_connection(deadline)
 
     def _controller(self, deadline: Deadline) -> Broker:
         metadata = self.metadata_now([], deadline)
@@ -365,31 +284,10 @@ class Cluster:
             raise BrokerUnavailable("the cluster has no controller now", code=ErrorCode.NOT_CONTROLLER)
         return broker
 
-    def _find_coordinator(self, key: CoordinatorKey, deadline: Deadline) -> Broker:
-        kind, name = key
-        connection = self.any_connection(deadline)
-        version = connection.version_of(FindCoordinatorRequest)
-        request = FindCoordinatorRequest()
-        if version >= _FIRST_WITH_KEY_TYPE:
-            request.key_type = _KEY_TYPES[kind]
-        if version >= _FIRST_WITH_KEYS:
-            request.coordinator_keys = [name]
-        else:
-            request.key = name
-        response = connection.call(request, version, deadline=deadline)
-        found: Any = response
-        if version >= _FIRST_WITH_KEYS:
-            found = next((entry for entry in response.coordinators if entry.key == name), None)
-            if found is None:
-                raise ProtocolFault("FindCoordinator answer lacks the key asked for", broker=connection.label)
-        address = {"group": name} if kind == "group" else {"transactional_id": name}
-        if found.error_code:
-            raise error_from_code(found.error_code, "FindCoordinator", detail=found.error_message, **address)
-        return Broker(found.node_id, found.host, found.port)
 
-
-def _nobody_answers(failures: list[KafkaError]) -> KafkaError:
-    """One error for several: the only one itself, a fault that trying again cannot mend, or all in one text."""
-    if len(failures) == 1 or (failures and not any(failure.retriable for failure in failures)):
-        return failures[0]
-    return BrokerUnavailable("no broker answers: " + "; ".join(str(failure) for failure in failures))
+def outcome_unknown(api: str, lost: KafkaError, **address: Any) -> OutcomeUnknown:
+    """The error for a request that may have been done, and must not be sent again."""
+    return OutcomeUnknown(
+        f"{api} was sent and its answer was lost ({lost.message}): whether it was done is to be found out",
+        **{"broker": lost.broker, **address},
+    )

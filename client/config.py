@@ -46,6 +46,8 @@ class ClientConfig:
     broker_version_fallback: str | None = None  # a release before 0.10, for brokers that do not tell what they speak
     api_version_request_timeout_ms: int = 5_000  # with a fallback: how long to wait for a broker to tell
     security: SecurityConfig = field(default_factory=SecurityConfig)
+    bootstrap_controllers: tuple[tuple[str, int], ...] = ()
+    client_rack: str = ""
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], *, client_id: str) -> ClientConfig:
@@ -56,12 +58,17 @@ class ClientConfig:
         """
         faults: list[ConfigFault] = []
         fields: dict[str, Any] = {"client_id": client_id}
-        if "bootstrap.servers" not in properties:
-            faults.append(ConfigFault("bootstrap.servers", "is missing", "give at least one host:port"))
         security = {
             key: raw if isinstance(raw, str) else _text(raw) for key, raw in properties.items() if is_security(key)
         }
         fields["security"] = parse_security(security, faults)
+        if ("bootstrap.servers" in properties) == ("bootstrap.controllers" in properties):
+            both = "bootstrap.servers" in properties
+            message = "stands beside bootstrap.controllers" if both else "is missing"
+            remedy = "give one of them" if both else "give at least one host:port"
+            faults.append(ConfigFault("bootstrap.servers", message, remedy))
+        if "bootstrap.controllers" in properties:
+            fields["bootstrap_servers"] = ()
         for key, raw in properties.items():
             if key in security:
                 continue
@@ -161,6 +168,10 @@ _BYTES = "give a whole number of bytes"
 
 _PROPERTIES: dict[str, _Property] = {
     "bootstrap.servers": _Property("bootstrap_servers", parse_servers, "give host:port, several separated by commas"),
+    "bootstrap.controllers": _Property(
+        "bootstrap_controllers", parse_servers, "give host:port of KRaft controllers, several separated by commas"
+    ),
+    "client.rack": _Property("client_rack", str, "give the rack's name, as in the brokers' broker.rack"),
     "client.id": _Property("client_id", _name, "leave it out for the default"),
     "client.dns.lookup": _Property(None, _one_of("use_all_dns_ips"), "leave it out: every address of a name is tried"),
     "request.timeout.ms": _Property("request_timeout_ms", _integer(1), _MILLISECONDS),
@@ -193,7 +204,7 @@ NAMES = frozenset(_PROPERTIES) | SECURITY_NAMES
 _WITHOUT_MEANING = frozenset(
     """
     acks allow.auto.create.topics auto.commit.interval.ms auto.include.jmx.reporter auto.offset.reset batch.size
-    buffer.memory check.crcs client.rack compression.type delivery.timeout.ms enable.auto.commit enable.idempotence
+    buffer.memory check.crcs compression.type delivery.timeout.ms enable.auto.commit enable.idempotence
     enable.metrics.push exclude.internal.topics fetch.min.bytes group.id group.instance.id group.protocol
     group.remote.assignor heartbeat.interval.ms interceptor.classes isolation.level key.deserializer key.serializer
     linger.ms max.block.ms max.in.flight.requests.per.connection max.poll.interval.ms max.poll.records max.request.size

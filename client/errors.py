@@ -8,6 +8,7 @@
     │   ├── DeliveryTimedOut    a record was not acknowledged within `delivery.timeout.ms`
     │   └── BufferExhausted     a producer's memory stayed full for `max.block.ms`              retriable
     ├── ProtocolFault           the peer's bytes are no answer to what was asked
+    ├── SomeBrokersFailed       of a request to every broker: `.errors`, `.answers`               if all of them are
     ├── OutcomeUnknown          the connection was lost before the answer came, and the request may have been done
     ├── RequestTooLarge         larger than a broker takes; not sent
     ├── UnsupportedVersion      no version that both sides speak can carry the request
@@ -55,14 +56,15 @@ Code = ErrorCode | UnknownErrorCode
 class KafkaError(Exception):
     """Base of all; see the module for the tree.
 
-    Attributes: `retriable`, `code` (the error code in the answer, where there was one) with the `reaction` to it,
-    `sent` (the broker may have carried the request out: it was written, and no answer came), and the address: `topic`,
-    `partition`, `group`, `transactional_id`, `broker` (as "host:port" or "id (host:port)"), and `resource` for what is
-    none of these ("user alice", "broker 1's configuration" …).
+    Attributes: `retriable`; `code` (the error code in the answer, where there was one) with the `reaction` to it;
+    `sent` (the broker may have carried the request out: it was written, and no answer came); `learnt` (what it says of
+    the cluster is known by now); and the address: `topic`, `partition`, `group`, `transactional_id`, `broker` (as
+    "host:port" or "id (host:port)"), and `resource` for what is none of these ("user alice" …).
     """
 
     retriable: bool = False
     sent: bool = False
+    learnt: bool = False
 
     def __init__(
         self,
@@ -147,6 +149,18 @@ class RequestTimedOut(KafkaError):
 
 class ProtocolFault(KafkaError):
     """The peer sent bytes that are no answer to what was asked. The connection they came over is closed."""
+
+
+class SomeBrokersFailed(KafkaError):
+    """A request to every broker: `errors` of those that failed, `answers` of the others, both by broker id."""
+
+    def __init__(
+        self, message: str, *, errors: Mapping[int, KafkaError], answers: Mapping[int, Any], **address: Any
+    ) -> None:
+        super().__init__(message, **address)
+        self.errors = dict(errors)
+        self.answers = dict(answers)
+        self.retriable = all(error.retriable for error in self.errors.values())
 
 
 class OutcomeUnknown(KafkaError):

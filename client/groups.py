@@ -85,10 +85,12 @@ def describe_group(cluster: Cluster, group: str) -> GroupDescription:
 
 
 def list_groups(cluster: Cluster) -> tuple[ListedGroup, ...]:
-    """Every group of the cluster, by name. Each broker lists those that it coordinates, so every broker is asked."""
+    """Every group of the cluster, by name. Each broker lists those that it coordinates, so every broker is asked.
+
+    Raises SomeBrokersFailed, with the answers of the others.
+    """
     groups: dict[str, ListedGroup] = {}
-    for node_id in cluster.metadata([]).brokers:
-        response = cluster.send(ListGroupsRequest(), broker=node_id, check=_check_listing)
+    for response in cluster.send_to_all(ListGroupsRequest(), check=_check_listing).whole("ListGroups").values():
         groups.update({listed.group: listed for listed in _listed(response)})
     return tuple(groups[name] for name in sorted(groups))
 

@@ -11,10 +11,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from client.broker import BrokerConnection
-from client.cluster import Cluster
+from client.cluster import Cluster, outcome_unknown
 from client.errors import KafkaError, ProtocolFault, error_from_code
-from client.metadata import Leader, leader_in
+from client.metadata import Leader, LeaderHint, leader_in
 from client.partition import TopicPartition
+from client.protocol.api import API_BY_KEY
 from client.protocol.schema import Request, Response
 from client.retry import Deadline
 
@@ -23,11 +24,12 @@ T = TypeVar("T")
 
 
 class Answered(NamedTuple, Generic[T]):
-    """One partition's part of an answer: its error code (0: none) and its value."""
+    """One partition's part of an answer: its error code (0: none), its value, and who leads it now if that is told."""
 
     tp: TopicPartition
     error_code: int
     value: T
+    leader: LeaderHint | None = None
 
 
 def ask_leaders(
@@ -37,11 +39,14 @@ def ask_leaders(
     build: Callable[[int, Mapping[TopicPartition, Leader]], Request[R]],
     read: Callable[[R, Mapping[TopicPartition, Leader]], Iterable[Answered[T]]],
     version_of: Callable[[BrokerConnection, Mapping[TopicPartition, Leader]], int] | None = None,
+    *,
+    repeatable: bool = True,
 ) -> dict[TopicPartition, T]:
     """Gives each partition's value.
 
     `build` makes one leader's request for a version, `read` takes its answer apart; `version_of` chooses the version
-    where that depends on more than the API.
+    where that depends on more than the API. `repeatable`: whether a request may be sent again when its answer was lost
+    (`client.apis`); OutcomeUnknown is raised otherwise.
 
     Raises the first error that cannot be tried again, or the last one that could when the deadline has passed.
     """
@@ -62,9 +67,15 @@ def ask_leaders(
         for connection, leaders in asked:
             try:
                 until = deadline.within(cluster.config.request_timeout_ms / 1000)
-                _collect(kind, connection, read(connection.receive(deadline=until), leaders), leaders, values, errors)
+                answered = read(connection.receive(deadline=until), leaders)
             except KafkaError as error:
+                if error.sent and not repeatable:
+                    first = next(iter(leaders))
+                    address = {"topic": first.topic, "partition": first.partition}
+                    error = outcome_unknown(API_BY_KEY[kind.KEY].name, error, **address)
                 errors.append(error)
+            else:
+                _collect(cluster, kind, connection, answered, leaders, values, errors)
         for failure in errors:
             cluster.learn(failure)
         if errors:
@@ -90,6 +101,7 @@ def _by_broker(
 
 
 def _collect(
+    cluster: Cluster,
     kind: type[Request[Any]],
     connection: BrokerConnection,
     answered: Iterable[Answered[T]],
@@ -99,10 +111,12 @@ def _collect(
 ) -> None:
     what = kind.__name__.removesuffix("Request")
     missing = set(leaders)
-    for tp, code, value in answered:
+    for tp, code, value, hint in answered:
         missing.discard(tp)
         if code:
-            errors.append(error_from_code(code, what, topic=tp.topic, partition=tp.partition, broker=connection.label))
+            error = error_from_code(code, what, topic=tp.topic, partition=tp.partition, broker=connection.label)
+            error.learnt = hint is not None and cluster.learn_leader(hint)
+            errors.append(error)
         elif tp in leaders:
             values[tp] = value
     errors += [

@@ -8,9 +8,9 @@ the same; and an error for a topic replaces nothing but that topic.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from client.broker import Endpoint
@@ -78,6 +78,26 @@ class Leader(NamedTuple):
     topic_id: UUID | None
 
 
+class LeaderHint(NamedTuple):
+    """What a Fetch or Produce answer tells of a partition that its broker does not lead any more (KIP-951).
+
+    `endpoints`: brokers that the answer names, by id; the leader may be known without.
+    """
+
+    tp: TopicPartition
+    leader_id: int
+    leader_epoch: int
+    endpoints: Mapping[int, Broker]
+
+
+def leader_hint(tp: TopicPartition, current_leader: Any, node_endpoints: Iterable[Any]) -> LeaderHint | None:
+    """The hint in an answer's partition, from its `current_leader` and the answer's `node_endpoints`; None: no hint."""
+    if current_leader.leader_id < 0 or current_leader.leader_epoch < 0:
+        return None
+    endpoints = {node.node_id: Broker(node.node_id, node.host, node.port, node.rack) for node in node_endpoints}
+    return LeaderHint(tp, current_leader.leader_id, current_leader.leader_epoch, endpoints)
+
+
 NOTHING = ClusterMetadata(None, -1, {}, {})
 
 
@@ -115,6 +135,22 @@ class MetadataCache:
         self._brokers_at = now
         self._topics_at.update(dict.fromkeys(answer.topics, now))
         return self.current if topics is None else self._view(topics)
+
+    def take_leader(self, hint: LeaderHint) -> bool:
+        """Take over who leads a partition now, if that is newer than what is known and the leader can be reached."""
+        topic = self.current.topics.get(hint.tp.topic)
+        partition = None if topic is None else topic.partitions.get(hint.tp.partition)
+        broker = hint.endpoints.get(hint.leader_id) or self.current.brokers.get(hint.leader_id)
+        if topic is None or partition is None or broker is None or hint.leader_epoch <= partition.leader_epoch:
+            return False
+        moved = replace(partition, leader_id=hint.leader_id, leader_epoch=hint.leader_epoch)
+        topic = replace(topic, partitions=topic.partitions | {hint.tp.partition: moved})
+        self.current = replace(
+            self.current,
+            brokers=self.current.brokers | {hint.leader_id: broker},
+            topics=self.current.topics | {topic.name: topic},
+        )
+        return True
 
     def invalidate(self) -> None:
         """Ask again before anything is believed. Leader epochs are kept, to know an older answer when it comes."""

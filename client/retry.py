@@ -88,6 +88,8 @@ class Backoff:
         self.failures += 1
         if not error.retriable:
             raise error
+        if error.learnt and not self.deadline.passed:
+            return  # the answer itself told where to go on (KIP-951), so there is nothing to wait for
         power = min(self.failures - 1, 30)  # 2**30 times any pause is beyond every maximum
         pause = min(self._policy.initial * 2.0**power, self._policy.maximum)
         pause *= self._uniform(1.0 - JITTER, 1.0 + JITTER)

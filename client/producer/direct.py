@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from client.broker import BrokerConnection
 from client.cluster import Cluster
 from client.leaders import Answered, ask_leaders
-from client.metadata import Leader
+from client.metadata import Leader, leader_hint
 from client.offsets import CommittedOffset, by_topic
 from client.partition import TopicPartition
 from client.producer_identity import init_producer_id
@@ -31,6 +31,8 @@ from segment_reader.encode import Record, encode_batch
 _ALL_IN_SYNC: Final = -1
 _FIRST_WITH_TOPIC_IDS: Final = 13
 _SEQUENCES: Final = 2**31
+_MAGIC: Final = 16  # where it stands in a batch
+_PRODUCER_ID: Final = slice(43, 51)
 
 
 class Produced(NamedTuple):
@@ -51,8 +53,8 @@ def produce(
 ) -> dict[TopicPartition, Produced]:
     """Append ready batches, one a partition, each to its leader.
 
-    Without a producer id in a batch a lost answer leads to a retry that may append it twice. Raises Fenced, and what
-    `client.errors.error_from_code` makes of a partition's error.
+    Batches without a producer id are not sent again after a lost answer, since they might be appended twice: it raises
+    OutcomeUnknown then. Raises Fenced, and what `client.errors.error_from_code` makes of a partition's error.
     """
 
     def version_of(connection: BrokerConnection, leaders: Mapping[TopicPartition, Leader]) -> int:
@@ -94,9 +96,16 @@ def produce(
                     TopicPartition(name, entry.index),
                     0 if duplicate else entry.error_code,
                     Produced(entry.base_offset, entry.log_append_time_ms),
+                    leader_hint(TopicPartition(name, entry.index), entry.current_leader, response.node_endpoints),
                 )
 
-    return ask_leaders(cluster, batches, ProduceRequest, build, read, version_of)
+    repeatable = all(_has_producer_id(batch) for batch in batches.values())
+    return ask_leaders(cluster, batches, ProduceRequest, build, read, version_of, repeatable=repeatable)
+
+
+def _has_producer_id(batch: bytes) -> bool:
+    """Whether a leader that has the batch already drops it: magic 2 or later, with a producer id in its header."""
+    return batch[_MAGIC] >= 2 and int.from_bytes(batch[_PRODUCER_ID], "big", signed=True) >= 0
 
 
 class Producer:

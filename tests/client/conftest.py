@@ -84,12 +84,16 @@ def fake(fakes: FakeTools) -> Any:
 
 @pytest.fixture
 def connect() -> Iterator[Callable[..., Cluster]]:
-    """`connect(bootstrap_servers, **properties)` gives a cluster; underscores in names stand for dots."""
+    """`connect(bootstrap_servers, **properties)` gives a cluster; underscores in names stand for dots.
+
+    Without servers ("") the properties have to say where to begin.
+    """
     clusters: list[Cluster] = []
 
     def make(bootstrap_servers: str, client_id: str = "kseg-tests", **properties: object) -> Cluster:
         given = {name.replace("_", "."): str(value) for name, value in properties.items()}
-        config = ClientConfig.from_properties({"bootstrap.servers": bootstrap_servers} | given, client_id=client_id)
+        servers = {"bootstrap.servers": bootstrap_servers} if bootstrap_servers else {}
+        config = ClientConfig.from_properties(servers | given, client_id=client_id)
         clusters.append(Cluster(config))
         return clusters[-1]
 

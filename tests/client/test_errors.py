@@ -19,6 +19,7 @@ from client.errors import (
     OffsetOutOfRange,
     RebootstrapRequired,
     RecordTooLarge,
+    SomeBrokersFailed,
     TransactionError,
     UnknownTopic,
     error_from_code,
@@ -41,6 +42,7 @@ def test_the_drawn_tree_is_the_real_one():
 def test_every_error_survives_pickling_with_its_address(cls: type[KafkaError]):
     special = {
         OffsetOutOfRange: {"offset": 9, "log_start": 1, "high_watermark": 4},
+        SomeBrokersFailed: {"errors": {}, "answers": {1: "told"}},
         OffsetCommitFailed: {"partitions": {TopicPartition("t", 0): ErrorCode.UNKNOWN_MEMBER_ID}},
     }
     error = cls("words", code=ErrorCode.UNKNOWN_MEMBER_ID, topic="t", partition=3, group="g", **special.get(cls, {}))

@@ -1,0 +1,81 @@
+"""docs/requests.md, made from the client's tables: `python -m jobs.requests_page > docs/requests.md`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Final
+
+from client.apis import SENDING, Again, Sending
+from client.permissions import permission_lacking
+from client.protocol import ErrorCode
+from client.protocol.api import API_BY_NAME
+from client.reactions import TABLE
+from client.throttle import CLIENT_WAITS_FROM
+
+_ABOUT: Final = """# Requests: who is asked, whether again, what is needed, what an error leads to
+
+Made by `python -m jobs.requests_page` from the tables that the client itself goes by (`client/apis.py`,
+`client/permissions.py`, `client/throttle.py`, `client/reactions.py`).
+
+## Who is asked, and whether again
+
+A connection may break after a request was written and before its answer came: whether it was done is open then. The
+column "after a lost answer" says what the client does. Errors in an answer are another matter, see below.
+
+"Needs" are the operations to be allowed in an authorizer (`kafka-acls --operation`), on the resource that the request
+names; where several resources stand, each one that the request names needs its own. "Waits" is the first version after
+whose throttled answer the client holds back what it has for that broker; in older ones the broker has waited already.
+"""
+
+_ERRORS: Final = """
+## What an error leads to
+
+Only codes that an API is known to answer have a row here. Any other code follows its own word in Kafka's table: refresh
+the metadata, look the coordinator up, try again, or fail. A code that is newer than this client is never tried again.
+"""
+
+_RESOURCES: Final = (
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+)
+
+
+def page() -> str:
+    """The whole page."""
+    lines = [_ABOUT, "| API | is sent to | after a lost answer | needs | waits |", "| --- | --- | --- | --- | --- |"]
+    for name in sorted(SENDING):
+        waits = CLIENT_WAITS_FROM.get(name)
+        lines.append(
+            f"| {name} | {SENDING[name].whom.value} | {_again(SENDING[name])} | {_needs(name)} "
+            f"| {'' if waits is None else f'v{waits}'} |"
+        )
+    lines += [_ERRORS, "| API | what follows | errors |", "| --- | --- | --- |"]
+    for name in sorted(TABLE):
+        by_reaction = defaultdict(list)
+        for code, reaction in TABLE[name].items():
+            by_reaction[reaction].append(code.name)
+        for reaction, codes in sorted(by_reaction.items(), key=lambda item: item[0].name):
+            lines.append(f"| {name} | {reaction.value} | {', '.join(sorted(codes))} |")
+    return "\n".join(lines) + "\n"
+
+
+def _again(sending: Sending) -> str:
+    words = sending.again.value
+    if sending.again is Again.FIND_OUT:
+        words += f" ({sending.find_out})"
+    if sending.done_already:
+        words += f" ({', '.join(code.name for code in sending.done_already)})"
+    return words
+
+
+def _needs(api: str) -> str:
+    if api in API_BY_NAME and api in ("ApiVersions", "SaslHandshake", "SaslAuthenticate"):
+        return "nothing: it comes before there is a principal"
+    found = (permission_lacking(code, api, topic=None, group=None, transactional_id=None) for code in _RESOURCES)
+    return ", ".join(str(permission) for permission in found if permission is not None) or "to be the owner, or nothing"
+
+
+if __name__ == "__main__":
+    print(page(), end="")
