@@ -55,6 +55,7 @@ from client.protocol.messages import (
     TxnOffsetCommitResponse,
 )
 from client.retry import Deadline
+from client.transaction_outcome import find_out_end
 from client.transaction_states import State, StateMachine, Step
 
 _FIRST_THAT_TELLS_IDS: Final = 3
@@ -322,12 +323,19 @@ class Transaction:
         def check(response: EndTxnResponse) -> None:
             self._check(response.error_code, "EndTxn")
 
+        def find_out(deadline: Deadline) -> EndTxnResponse | None:
+            second = self.second_protocol
+            return find_out_end(
+                self._cluster, self.transactional_id, committed=committed, second_protocol=second, deadline=deadline
+            )
+
         try:
             response = self._cluster.send_built(
                 EndTxnRequest,
                 lambda _: request,
                 coordinator=self._key,
                 check=check,
+                find_out=find_out,
                 finalized_features=self.finalized_features,
                 timeout=timeout,
             )

@@ -7,17 +7,25 @@ from uuid import UUID
 
 import pytest
 
-from client import BrokerUnavailable, NewTopic, TopicPartition, create_topics, delete_topics
+from client import BrokerUnavailable, NewTopic, TopicPartition, Transaction, create_topics, delete_topics
 from client.apis import SENDING, Again, again
 from client.errors import OutcomeUnknown, RequestTimedOut
 from client.producer import produce
 from client.protocol import ErrorCode
 from client.protocol.api import API_BY_NAME
 from client.protocol.messages import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
     ListGroupsRequest,
     ListGroupsResponse,
     MetadataRequest,
@@ -164,6 +172,61 @@ def test_a_deletion_that_was_not_done_is_asked_for_again(fake: Any, fakes: Any, 
     fake.on(DeleteTopicsRequest, lambda _: fakes.CLOSE, done)
     delete_topics(connect(fake.bootstrap_servers, retry_backoff_ms=1), ["t"])
     assert len(fake.requests(DeleteTopicsRequest)) == 2
+
+
+# -- the end of a transaction
+
+
+def committed_without_answer(
+    fake: Any, fakes: Any, connect: Any, state: str, *, version: int = 1, code: int = 0
+) -> Transaction:
+    """A transaction whose commit got no answer at first, while its coordinator tells this state."""
+    fake.features = {"transaction.version": version}
+    told = DescribeTransactionsResponse.TransactionState(
+        transactional_id="tx", transaction_state=state, error_code=code
+    )
+    fake.on(InitProducerIdRequest, lambda _: InitProducerIdResponse(producer_id=7, producer_epoch=3))
+    fake.on(AddPartitionsToTxnRequest, lambda _: AddPartitionsToTxnResponse())
+    fake.on(EndTxnRequest, lambda _: fakes.CLOSE, lambda _: EndTxnResponse())
+    fake.on(DescribeTransactionsRequest, lambda _: DescribeTransactionsResponse(transaction_states=[told]))
+    transaction = Transaction(connect(fake.bootstrap_servers, retry_backoff_ms=1), "tx")
+    transaction.begin()
+    transaction.add_partitions([TP])
+    transaction.commit()
+    return transaction
+
+
+@pytest.mark.parametrize("state", ["PrepareCommit", "CompleteCommit"])
+def test_a_commit_without_an_answer_that_was_done_is_not_asked_for_again(
+    fake: Any, fakes: Any, connect: Any, state: str
+):
+    transaction = committed_without_answer(fake, fakes, connect, state)
+    assert not transaction.open
+    assert len(fake.requests(EndTxnRequest)) == 1
+
+
+@pytest.mark.parametrize("state", ["Ongoing", "CompleteAbort", "PrepareEpochFence", "AStateOfTheFuture"])
+def test_a_commit_that_is_not_known_to_be_done_is_asked_for_again(fake: Any, fakes: Any, connect: Any, state: str):
+    committed_without_answer(fake, fakes, connect, state)
+    assert len(fake.requests(EndTxnRequest)) == 2
+
+
+def test_a_coordinator_that_may_not_tell_is_asked_for_the_end_again(fake: Any, fakes: Any, connect: Any):
+    code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    committed_without_answer(fake, fakes, connect, "", code=code)
+    assert len(fake.requests(EndTxnRequest)) == 2
+
+
+def test_brokers_before_3_0_are_asked_for_the_end_again(fake: Any, fakes: Any, connect: Any):
+    del fake.ranges[DescribeTransactionsRequest.KEY]
+    committed_without_answer(fake, fakes, connect, "")
+    assert len(fake.requests(EndTxnRequest)) == 2
+
+
+def test_in_the_second_protocol_the_repeated_end_tells_the_next_ids(fake: Any, fakes: Any, connect: Any):
+    committed_without_answer(fake, fakes, connect, "CompleteCommit", version=2)
+    assert len(fake.requests(EndTxnRequest)) == 2
+    assert not fake.requests(DescribeTransactionsRequest)
 
 
 # -- produce
