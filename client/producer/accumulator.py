@@ -313,9 +313,12 @@ class Accumulator:
     def _due_at(self, queue: PartitionQueue) -> float:
         """When the first batch may be sent. NEVER: something else has to happen first, and wakes the I/O thread."""
         batch = queue.batches[0]
+        sequences = queue.sequences
         if queue.under_way and (queue.restart or queue.under_way >= self._per_partition):
             return NEVER
-        if batch.sequence != NO_SEQUENCE and queue.sequences is not None and not queue.sequences.is_first(batch):
+        if sequences is not None and queue.under_way and not sequences.known_to_leader:
+            return NEVER
+        if batch.sequence != NO_SEQUENCE and sequences is not None and not sequences.is_first(batch):
             return NEVER
         hurry = batch.closed or len(queue.batches) > 1 or self._flushing or self._waiting or self._closed
         if hurry or not batch.takes_records or batch.size >= self._config.batch_size:

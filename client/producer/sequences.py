@@ -44,6 +44,12 @@ class Sequences:
             self.next = batch.next_sequence
             self.open.append(batch)
 
+    @property
+    def known_to_leader(self) -> bool:
+        """Whether the leader has a batch of this epoch. One that has none takes *any* first sequence: were the first
+        batch refused and the second under way with it, the second would be written first."""
+        return self.acknowledged != NO_SEQUENCE
+
     def is_first(self, batch: Batch) -> bool:
         """Whether no batch before it is open."""
         return not self.open or self.open[0] is batch
