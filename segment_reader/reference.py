@@ -126,20 +126,8 @@ class ReferenceEngine:
 
     def _records(self, buffer: memoryview, frame: Frame, fate: str) -> Iterator[pa.RecordBatch]:
         """The records of a magic 2 batch: one sequence, compressed as a whole."""
-        payload = self._unpack(frame, buffer[frame.position + RECORDS_AT : frame.position + frame.size])
-        reader = Reader(payload, 0, len(payload))
-        previous, last_delta = -1, frame.last_offset - frame.base_offset
-        for _ in range(frame.record_count):
-            if reader.position >= reader.end:
-                raise RecordFault(Fault.TOO_FEW)
-            length = reader.varint(5)
-            record = reader.part(length, Fault.RECORD_OVERRUN)
-            record.skip(1, Fault.RECORD_LENGTH)
-            timestamp = frame.base_timestamp + record.varint(10)
-            delta = record.varint(5)
-            if not previous < delta <= last_delta:
-                raise RecordFault(Fault.OFFSET_ORDER)
-            previous, offset = delta, frame.base_offset + delta
+        for delta, timestamp, record in batch_records(buffer, frame, self._options.limits.max_batch_bytes):
+            offset = frame.base_offset + delta
             if offset >= self._options.end:
                 self._absent(self._options.end)
                 return
@@ -147,34 +135,18 @@ class ReferenceEngine:
                 continue
             self._absent(offset)
             if fate == DATA:
-                if frame.log_append_time:
-                    timestamp = frame.max_timestamp
                 micros = to_micros(timestamp, offset)
                 body = read_body(record, offset, headers=self._options.headers)
                 yield from self._row(frame, offset, timestamp, micros, int(frame.log_append_time), body, delta)
             self._count(fate, 1)
             self.next_offset = offset + 1
-        if reader.position != reader.end:
-            raise RecordFault(Fault.TRAILING)
 
     def _messages(self, buffer: memoryview, frame: Frame) -> Iterator[pa.RecordBatch]:
         """The messages of a magic 0 or 1 frame: itself, or those in its compressed message set."""
         options = self._options
-        whole = buffer[frame.position : frame.position + frame.size]
-        if frame.codec:
-            leaves = open_wrapper(
-                whole, frame.base_offset, limit=options.limits.max_batch_bytes, check_crcs=options.check_crcs
-            )
-        else:
-            leaves = [Leaf(whole, frame.base_offset)]
-        previous = -1
-        for leaf in leaves:
+        limit = options.limits.max_batch_bytes
+        for leaf in frame_messages(buffer, frame, limit, check_crcs=options.check_crcs):
             message = leaf.message
-            if options.check_crcs and not message_crc_matches(message):
-                raise RecordFault(Fault.CRC)
-            if not previous < leaf.offset <= frame.last_offset:
-                raise RecordFault(Fault.OFFSET_ORDER)
-            previous = leaf.offset
             if leaf.offset >= options.end:
                 self._absent(options.end)
                 return
@@ -187,9 +159,6 @@ class ReferenceEngine:
             yield from self._row(frame, leaf.offset, timestamp, micros, kind, Body(key, value, None), 0)
             self._count(DATA, 1)
             self.next_offset = leaf.offset + 1
-
-    def _unpack(self, frame: Frame, payload: memoryview) -> bytes | memoryview:
-        return unpack(frame.codec, payload, frame.magic, self._options.limits.max_batch_bytes)
 
     # -- counts
 
@@ -279,6 +248,45 @@ class Reader:
         """A field with its length in front; a negative length is null, as in Kafka's own reader."""
         size = self.varint(5)
         return None if size < 0 else self.take(size)
+
+
+def batch_records(buffer: memoryview, frame: Frame, limit: int) -> Iterator[tuple[int, int, Reader]]:
+    """(offset delta, timestamp, what follows them) of each record of a magic 2 batch. Raises RecordFault."""
+    packed = buffer[frame.position + RECORDS_AT : frame.position + frame.size]
+    payload = unpack(frame.codec, packed, frame.magic, limit)
+    reader = Reader(payload, 0, len(payload))
+    previous, last_delta = -1, frame.last_offset - frame.base_offset
+    for _ in range(frame.record_count):
+        if reader.position >= reader.end:
+            raise RecordFault(Fault.TOO_FEW)
+        length = reader.varint(5)
+        record = reader.part(length, Fault.RECORD_OVERRUN)
+        record.skip(1, Fault.RECORD_LENGTH)
+        timestamp = frame.base_timestamp + record.varint(10)
+        delta = record.varint(5)
+        if not previous < delta <= last_delta:
+            raise RecordFault(Fault.OFFSET_ORDER)
+        previous = delta
+        yield delta, frame.max_timestamp if frame.log_append_time else timestamp, record
+    if reader.position != reader.end:
+        raise RecordFault(Fault.TRAILING)
+
+
+def frame_messages(buffer: memoryview, frame: Frame, limit: int, *, check_crcs: bool) -> Iterator[Leaf]:
+    """The messages of a magic 0 or 1 frame: itself, or those in its compressed message set. Raises RecordFault."""
+    whole = buffer[frame.position : frame.position + frame.size]
+    if frame.codec:
+        leaves = open_wrapper(whole, frame.base_offset, limit=limit, check_crcs=check_crcs)
+    else:
+        leaves = [Leaf(whole, frame.base_offset)]
+    previous = -1
+    for leaf in leaves:
+        if check_crcs and not message_crc_matches(leaf.message):
+            raise RecordFault(Fault.CRC)
+        if not previous < leaf.offset <= frame.last_offset:
+            raise RecordFault(Fault.OFFSET_ORDER)
+        previous = leaf.offset
+        yield leaf
 
 
 def read_body(record: Reader, offset: int, *, headers: bool) -> Body:

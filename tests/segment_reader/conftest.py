@@ -37,6 +37,14 @@ class Decoded:
         return [row["value"] for row in self.rows]
 
 
+def _rows(table: pa.Table) -> list[dict[str, Any]]:
+    try:
+        return table.to_pylist()
+    except OverflowError:  # beyond the year 9999, which Python's datetime cannot say
+        place = table.schema.get_field_index("timestamp")
+        return table.set_column(place, "timestamp", table["timestamp"].cast(pa.int64())).to_pylist()
+
+
 def _decode(
     records: bytes | Sequence[bytes],
     start: int = 0,
@@ -61,7 +69,7 @@ def _decode(
         batch.validate(full=True)
         assert batch.schema == decoder.schema
     counts = decoder.counts
-    rows = pa.Table.from_batches(batches, decoder.schema).to_pylist()
+    rows = _rows(pa.Table.from_batches(batches, decoder.schema))
     assert counts.data == len(rows)
     assert counts.data + counts.control + counts.aborted + counts.absent == end - start
     assert sum(stop - first for first, stop in decoder.gaps) == counts.absent
