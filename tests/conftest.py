@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
+import json
 import os
 import sys
 import time
@@ -14,10 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from hypothesis import HealthCheck, settings
 
-from jobs.broker import EmbeddedKafka, JarsUnavailable, jars
+from jobs.broker import EmbeddedKafka, JarsUnavailable, Listener, jars
+from jobs.broker.certificates import Authority, Issued
 from jobs.broker.java import use_java
+from jobs.broker.listeners import SCRAM, login_module
 from jobs.broker.releases import OtherKafka
 
 if TYPE_CHECKING:
@@ -95,6 +101,120 @@ def kafka() -> Iterator[TestKafka]:
     """A real single-node Kafka: ``bootstrap_servers``, ``log_dirs``, ``topic(partitions, config)``."""
     with EmbeddedKafka(light=True) as broker:
         yield TestKafka(broker)
+
+
+class SecureKafka(TestKafka):
+    """A broker with a listener for each way of being secure. Files of its authority lie in `folder`.
+
+    TLS, MTLS, MTLS12    TLS; with a client certificate wanted; the same in TLS 1.2 alone
+    EXPIRED, STRANGE     TLS with a certificate that has expired; that is for another host
+    PLAINSASL            SASL without TLS: PLAIN (alice) and SCRAM-SHA-256 (bob)
+    SECURE               SASL inside of TLS: PLAIN, both SCRAMs
+    SHORT                SCRAM-SHA-512 whose sessions end after 3 s
+    OAUTH, UNSIGNED      OAUTHBEARER: tokens signed by `jwt`; without a signature
+    """
+
+    __test__ = False
+    alice, bob = "alice-hunter2", "bob-hunter2"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.authority = Authority(folder, "authority")
+        self.stranger = Authority(folder, "stranger")
+        self.client = self.authority.issue("client")
+        self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        jwks = folder / "jwks.json"
+        jwks.write_text(json.dumps({"keys": [self._jwk()]}))
+        allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={jwks.as_uri()}"
+        super().__init__(
+            EmbeddedKafka(
+                light=True,
+                listeners=self._listeners(jwks),
+                scram={"bob": self.bob},
+                config={"delegation.token.secret.key": "a key for tests"},
+                jvm=[allowed],
+            )
+        )
+
+    def servers(self, listener: str, host: str = "localhost") -> str:
+        return self.broker.servers_of(listener).replace("127.0.0.1", host)
+
+    def properties(self, listener: str) -> dict[str, str]:
+        """What reaches a listener: trust where it has TLS, and bob's password where it has SCRAM."""
+        tls, short = listener in ("TLS", "MTLS", "MTLS12", "SECURE"), listener == "SHORT"
+        sasl = listener in ("PLAINSASL", "SECURE", "SHORT")
+        protocol = ("SASL_" if sasl else "") + ("SSL" if tls else "PLAINTEXT")
+        found = {"bootstrap.servers": self.servers(listener), "security.protocol": protocol}
+        if tls:
+            found["ssl.truststore.location"] = str(self.authority.pem)
+        if listener.startswith("MTLS"):
+            found["ssl.keystore.location"] = str(self.client.pem)
+        if sasl:
+            found["sasl.mechanism"] = "SCRAM-SHA-512" if short else "SCRAM-SHA-256"
+            found |= {"sasl.username": "bob", "sasl.password": self.bob}
+        return found
+
+    def jwt(self, subject: str, *, lifetime: float = 60, **claims: object) -> str:
+        """A signed token that the OAUTH listener takes."""
+        now = time.time()
+        body = {"sub": subject, "iat": now, "exp": now + lifetime, "aud": "kafka", "scope": ["kafka"]} | claims
+        parts = [_base64url(json.dumps(part).encode()) for part in ({"alg": "RS256", "kid": "tests"}, body)]
+        signed = self._key.sign(".".join(parts).encode(), padding.PKCS1v15(), hashes.SHA256())
+        return ".".join([*parts, _base64url(signed)])
+
+    def _jwk(self) -> dict[str, str]:
+        numbers = self._key.public_key().public_numbers()
+        n, e = (_base64url(value.to_bytes(size, "big")) for value, size in ((numbers.n, 256), (numbers.e, 3)))
+        return {"kty": "RSA", "kid": "tests", "alg": "RS256", "use": "sig", "n": n, "e": e}
+
+    def _listeners(self, jwks: Path) -> list[Listener]:
+        names = ["localhost", "127.0.0.1"]
+        own = _keystore(self.authority.issue("broker", names=names))
+        mutual = own | {"ssl.client.auth": "required", "ssl.truststore.type": "PEM"}
+        mutual["ssl.truststore.location"] = str(self.authority.pem)
+        plain = {"plain.sasl.jaas.config": login_module("PlainLoginModule", user_alice=self.alice)}
+        scram = {f"{name.lower()}.sasl.jaas.config": login_module("ScramLoginModule") for name in SCRAM}
+        bearer = login_module("OAuthBearerLoginModule", unsecuredLoginStringClaim_sub="kafka")
+        validator = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
+        oauth = {"sasl.enabled.mechanisms": "OAUTHBEARER", "oauthbearer.sasl.jaas.config": bearer}
+        signed = oauth | {
+            "oauthbearer.sasl.server.callback.handler.class": validator,
+            "sasl.oauthbearer.jwks.endpoint.url": jwks.as_uri(),
+            "sasl.oauthbearer.expected.audience": "kafka",
+        }
+        every = {"sasl.enabled.mechanisms": ",".join(["PLAIN", *SCRAM])}
+        return [
+            Listener("TLS", "SSL", own),
+            Listener("MTLS", "SSL", mutual),
+            Listener("MTLS12", "SSL", mutual | {"ssl.enabled.protocols": "TLSv1.2"}),
+            Listener("EXPIRED", "SSL", _keystore(self.authority.issue("expired", names=names, expired=True))),
+            Listener("STRANGE", "SSL", _keystore(self.authority.issue("strange", names=["broker.example.com"]))),
+            Listener("PLAINSASL", "SASL_PLAINTEXT", plain | scram | {"sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256"}),
+            Listener("SECURE", "SASL_SSL", own | plain | scram | every),
+            Listener(
+                "SHORT",
+                "SASL_PLAINTEXT",
+                scram | {"sasl.enabled.mechanisms": "SCRAM-SHA-512", "connections.max.reauth.ms": "3000"},
+            ),
+            Listener("OAUTH", "SASL_PLAINTEXT", signed | {"connections.max.reauth.ms": "60000"}),
+            Listener("UNSIGNED", "SASL_PLAINTEXT", oauth),
+        ]
+
+
+def _keystore(issued: Issued) -> dict[str, str]:
+    return {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(issued.pem)}
+
+
+def _base64url(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+@pytest.fixture(scope="session")
+def secure_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
+    """A real single-node Kafka with TLS and SASL listeners."""
+    kafka = SecureKafka(tmp_path_factory.mktemp("secure"))
+    with kafka.broker:
+        yield kafka
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import ssl
 import time
 from dataclasses import dataclass
 from typing import Final
@@ -20,6 +21,7 @@ from client.errors import AuthenticationFailed
 from client.retry import Deadline, RetryPolicy
 from client.security.secret import Secret
 from client.security.tls import TlsConfig
+from client.security.tlserrors import verification_fault
 from client.security.tokens import Token
 
 _MAX_BYTES: Final = 1 << 20
@@ -63,7 +65,9 @@ class ClientCredentials:
             # RFC 6749, 5.2: "error" is one of a few words; its description is the endpoint's own and may quote us.
             word = _member(body, "error")
             told = f" ({word[:60]})" if word and word.replace("_", "").isalnum() else ""
-            raise self._failed(f"answers {status}{told}", retriable=status >= 500 or status in _PASSING)
+            passing = status >= 500 or status in _PASSING
+            remedy = "" if passing else "; check client id, secret and scope"
+            raise self._failed(f"answers {status}{told}{remedy}", retriable=passing)
         token = _member(body, "access_token")
         if not token:
             raise self._failed("answers without an access_token", retriable=False)
@@ -94,6 +98,8 @@ class ClientCredentials:
                 if len(body) > _MAX_BYTES or until.passed:
                     raise TimeoutError("the answer does not end")
             answer = response.status, bytes(body)
+        except ssl.SSLCertVerificationError as error:
+            raise self._failed(verification_fault(error, url.hostname, "its"), retriable=False) from None
         except (OSError, http.client.HTTPException) as error:
             problem = "timed out" if isinstance(error, TimeoutError) else _words(error)
         finally:
@@ -114,9 +120,9 @@ class ClientCredentials:
 
     def _failed(self, what: str, *, retriable: bool) -> AuthenticationFailed:
         url = urlsplit(self.url)
+        separator = ":" if what.startswith("its ") else ""
         place = f"{url.scheme}://{url.hostname}{f':{url.port}' if url.port else ''}{url.path}"  # no user, no query
-        remedy = "" if retriable else "; check client id, secret and scope"
-        return AuthenticationFailed(f"the token endpoint {place} {what}{remedy}", retriable=retriable)
+        return AuthenticationFailed(f"the token endpoint {place}{separator} {what}", retriable=retriable)
 
 
 def _words(error: Exception) -> str:

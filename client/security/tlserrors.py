@@ -41,7 +41,7 @@ _ENDED: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
 def tls_error(error: ssl.SSLError, label: str, *, identified: bool, host: str | None = None) -> KafkaError:
     """Ours for OpenSSL's. `identified`: we have a client certificate; `host`: what is dialled, during the handshake."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return AuthenticationFailed(f"TLS: {_verification(error, host)}", broker=label)
+        return AuthenticationFailed(f"TLS: {verification_fault(error, host)}", broker=label)
     reason = error.reason or ""
     if isinstance(error, _ENDED) or reason == "UNEXPECTED_EOF_WHILE_READING":
         return BrokerUnavailable("the peer ended the TLS handshake" if host else "the TLS stream ended", broker=label)
@@ -61,25 +61,24 @@ def tls_error(error: ssl.SSLError, label: str, *, identified: bool, host: str | 
     return BrokerUnavailable(f"the TLS stream is damaged: {_told(reason)}", broker=label)
 
 
-def _verification(error: ssl.SSLCertVerificationError, host: str | None) -> str:
+def verification_fault(error: ssl.SSLCertVerificationError, host: str | None, whose: str = "the broker's") -> str:
+    """What is wrong with a certificate, and what to do."""
     code = error.verify_code
     if code in (_HOST, _IP):
         return (
-            f"the broker's certificate is not for {host}: dial a name that stands in it, have its names extended, or "
+            f"{whose} certificate is not for {host}: dial a name that stands in it, have its names extended, or "
             "set ssl.endpoint.identification.algorithm to empty and trust the CA alone"
         )
     if code == _EXPIRED:
-        return (
-            "the broker's certificate, or one above it, has expired: have it renewed, or look at this machine's clock"
-        )
+        return f"{whose} certificate, or one above it, has expired: have it renewed, or look at this machine's clock"
     if code == _NOT_YET:
-        return "the broker's certificate is not valid yet: look at this machine's clock"
+        return f"{whose} certificate is not valid yet: look at this machine's clock"
     if code in _UNTRUSTED:
         return (
-            f"the broker's certificate is not trusted ({error.verify_message}): put the CA that signed it into "
+            f"{whose} certificate is not trusted ({error.verify_message}): put the CA that signed it into "
             "ssl.truststore.location"
         )
-    return f"the broker's certificate does not hold: {error.verify_message}"
+    return f"{whose} certificate does not hold: {error.verify_message}"
 
 
 def _told(reason: str) -> str:

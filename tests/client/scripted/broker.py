@@ -10,7 +10,7 @@ import contextlib
 import socket
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -28,6 +28,7 @@ from client.protocol.messages import (
 
 CLOSE = object()
 SILENT = object()
+_HANDSHAKE_V0 = struct.pack(">hh", 17, 0)
 TOPIC_ID = UUID(int=7)
 
 
@@ -48,6 +49,10 @@ class FakeBroker:
     A handler gets a `Seen` and gives a response, raw bytes to send as they are, CLOSE, or SILENT. Several handlers for
     one API are used up one after the other, the last one stays. A handler may block: it holds up its connection alone,
     as a real broker's long poll does.
+
+    `tokens` plays SASL in bare frames, after a SaslHandshake v0, or from the first frame on where the connection's
+    number is in `tokens_first`: a generator that receives tokens and yields answers. What it returns is the last one,
+    SILENT if nothing is said.
     """
 
     def __init__(self) -> None:
@@ -57,6 +62,8 @@ class FakeBroker:
         self.node_id = 1
         self.topics: dict[str, MetadataResponse.MetadataResponseTopic] = {}
         self.brokers: list[tuple[int, str, int]] | None = None
+        self.tokens: Callable[[], Generator[Any, bytes, Any]] | None = None
+        self.tokens_first: set[int] = set()
         self.racks: dict[int, str] = {}
         self.controller_id: int | None = None
         self.coordinators: dict[str, int] = {}
@@ -193,10 +200,17 @@ class FakeBroker:
             thread.start()
 
     def _serve(self, stream: socket.socket, number: int) -> None:
+        bare = self._begin_tokens() if number in self.tokens_first else None
         with stream, stream.makefile("rb") as incoming:
             try:
                 while size := incoming.read(4):
-                    answer = self._answer(incoming.read(struct.unpack(">i", size)[0]), number)
+                    frame = incoming.read(struct.unpack(">i", size)[0])
+                    if bare is not None:
+                        answer, bare = self._token(bare, frame)
+                    else:
+                        answer = self._answer(frame, number)
+                        if self.tokens and frame[:4] == _HANDSHAKE_V0:
+                            bare = self._begin_tokens()
                     if answer is CLOSE:
                         break
                     if answer is not SILENT:
@@ -205,6 +219,19 @@ class FakeBroker:
                 pass
             with self._lock:
                 self._open.discard(stream)
+
+    def _begin_tokens(self) -> Generator[Any, bytes, Any]:
+        assert self.tokens is not None
+        script = self.tokens()
+        next(script)
+        return script
+
+    def _token(self, script: Generator[Any, bytes, Any], token: bytes) -> tuple[Any, Any]:
+        try:
+            answer, left = script.send(token), script
+        except StopIteration as end:
+            answer, left = end.value, None
+        return framed(answer) if isinstance(answer, bytes) else answer, left
 
     def _answer(self, frame: bytes, number: int) -> Any:
         key, version, correlation_id = struct.unpack_from(">hhi", frame)
