@@ -157,15 +157,51 @@ class Cluster:
 
         return self.retry(attempt, coordinator=coordinator, timeout=timeout)
 
+    def send_now(
+        self,
+        kind: type[Request[R]],
+        build: Callable[[int], Request[R]],
+        deadline: Deadline,
+        *,
+        leader_of: TopicPartition | None = None,
+        coordinator: CoordinatorKey | None = None,
+        broker: int | None = None,
+        controller: bool = False,
+        repeatable: bool | None = None,
+    ) -> R:
+        """`send_built` for one try, for use inside `retry`: errors come at once, the answer's own are not looked at.
+
+        Raises OutcomeUnknown for a lost answer to what must not be sent again.
+        """
+        name = API_BY_KEY[kind.KEY].name
+        connection = self._route(leader_of, coordinator, broker, controller, deadline)
+        version = connection.version_of(kind)
+        try:
+            return connection.call(build(version), version, deadline=deadline)
+        except KafkaError as error:
+            if error.sent and not (again(name).allowed if repeatable is None else repeatable):
+                raise outcome_unknown(name, error) from error
+            raise
+
     def send_to_all(
-        self, request: Request[R], *, check: Callable[[R], None] | None = None, timeout: float | None = None
+        self,
+        request: Request[R] | type[Request[R]],
+        *,
+        build: Callable[[int], Request[R]] | None = None,
+        check: Callable[[R], None] | None = None,
+        timeout: float | None = None,
     ) -> Everybody[R]:
         """Send to every broker of the cluster, at once, and give each one's answer or error.
 
+        A request that looks different by version is given as its class, and `build` makes it from the negotiated one.
         Errors that are retriable are tried again, broker by broker, until `timeout` seconds (`default.api.timeout.ms`
         if None) have passed; the others' answers do not wait for that to be known. Nothing is raised for a broker.
         """
-        return ask_every_broker(self, request, check, timeout)
+        if isinstance(request, type):
+            if build is None:
+                raise TypeError("a request's class needs `build`")
+            return ask_every_broker(self, request, build, check, timeout)
+        return ask_every_broker(self, type(request), lambda _: request, check, timeout)
 
     def retry(
         self,

@@ -43,7 +43,11 @@ class Everybody(Generic[R]):
 
 
 def ask_every_broker(
-    cluster: Cluster, request: Request[R], check: Callable[[R], None] | None, timeout: float | None
+    cluster: Cluster,
+    kind: type[Request[R]],
+    build: Callable[[int], Request[R]],
+    check: Callable[[R], None] | None,
+    timeout: float | None,
 ) -> Everybody[R]:
     """See `Cluster.send_to_all`."""
     found: Everybody[R] = Everybody()
@@ -61,7 +65,8 @@ def ask_every_broker(
                     raise BrokerUnavailable("the cluster does not list this broker any more", broker=str(node_id))
                 connection = cluster.connection(brokers[node_id], deadline)
                 until = deadline.within(cluster.config.request_timeout_ms / 1000)
-                connection.send(request, connection.version_of(type(request)), deadline=until)
+                version = connection.version_of(kind)
+                connection.send(build(version), version, deadline=until)
                 asked.append((node_id, connection))
             except KafkaError as error:
                 failed[node_id] = error
@@ -90,5 +95,5 @@ def ask_every_broker(
     except KafkaError as error:
         if not found.errors:
             raise  # nobody could even be looked for
-        error.add_note(f"in {API_BY_KEY[request.KEY].name} to every broker")
+        error.add_note(f"in {API_BY_KEY[kind.KEY].name} to every broker")
     return found

@@ -167,6 +167,7 @@ TABLE: Final[Mapping[str, _Rows]] = MappingProxyType(
         "OffsetDelete": _rows(
             f"{_GROUP} GROUP_ID_NOT_FOUND NON_EMPTY_GROUP GROUP_SUBSCRIBED_TO_TOPIC "
             "TOPIC_AUTHORIZATION_FAILED UNKNOWN_TOPIC_OR_PARTITION",
+            _but(FAIL="UNKNOWN_TOPIC_OR_PARTITION"),
         ),
         "ConsumerGroupHeartbeat": _rows(
             f"{_GROUP} INVALID_REQUEST UNSUPPORTED_ASSIGNOR GROUP_MAX_SIZE_REACHED "
@@ -256,6 +257,8 @@ TABLE: Final[Mapping[str, _Rows]] = MappingProxyType(
         "AlterReplicaLogDirs": _rows(
             "LOG_DIR_NOT_FOUND KAFKA_STORAGE_ERROR REPLICA_NOT_AVAILABLE UNKNOWN_TOPIC_OR_PARTITION "
             "INVALID_TOPIC_EXCEPTION CLUSTER_AUTHORIZATION_FAILED UNKNOWN_SERVER_ERROR",
+            # The broker has noted the folder for when it gets the replica: that may be never.
+            _but(FAIL="REPLICA_NOT_AVAILABLE"),
         ),
         "DescribeLogDirs": _rows(
             "CLUSTER_AUTHORIZATION_FAILED",
@@ -271,10 +274,13 @@ TABLE: Final[Mapping[str, _Rows]] = MappingProxyType(
             "UNKNOWN_TOPIC_OR_PARTITION INVALID_TOPIC_EXCEPTION",
             # Java calls it retriable, but the partition has the leader that was asked for.
             _but(DONE="ELECTION_NOT_NEEDED"),
+            # The controller knows who lives: nobody comes back because somebody asks again.
+            _but(FAIL="PREFERRED_LEADER_NOT_AVAILABLE ELIGIBLE_LEADERS_NOT_AVAILABLE UNKNOWN_TOPIC_OR_PARTITION"),
         ),
         "AlterPartitionReassignments": _rows(
             f"{_CONTROLLER} INVALID_REPLICA_ASSIGNMENT INVALID_REPLICATION_FACTOR "
             "NO_REASSIGNMENT_IN_PROGRESS UNKNOWN_TOPIC_OR_PARTITION INVALID_TOPIC_EXCEPTION",
+            _but(FAIL="UNKNOWN_TOPIC_OR_PARTITION"),
         ),
         "ListPartitionReassignments": _rows(f"{_CONTROLLER} UNKNOWN_TOPIC_OR_PARTITION"),
         "DescribeClientQuotas": _rows("CLUSTER_AUTHORIZATION_FAILED INVALID_REQUEST"),

@@ -218,6 +218,33 @@ def secure_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKaf
 
 
 @pytest.fixture(scope="session")
+def _three() -> Iterator[TestKafka]:
+    config = {
+        "broker.rack": "rack-{node}",
+        "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+        "log.dirs": "{directory}/data,{directory}/data-2",
+        # A dead broker is noticed soon.
+        "broker.session.timeout.ms": "3000",
+        "broker.heartbeat.interval.ms": "500",
+    }
+    with EmbeddedKafka(nodes=3, heap="256m", light=True, config=config) as brokers:
+        yield TestKafka(brokers)
+        for node in brokers.pids:  # a clean stop of all three would wait for the quorum that is not there any more
+            brokers.kill(node)
+
+
+@pytest.fixture
+def kafka3(_three: TestKafka) -> Iterator[TestKafka]:
+    """Three real nodes, for all tests that need more than one: racks "rack-1" … "rack-3", two log folders each.
+
+    A node that a test kills or stops (``kafka3.broker.kill(2)``) is started again after it.
+    """
+    yield _three
+    for node in {1, 2, 3} - set(_three.broker.pids):
+        _three.broker.restart(node)
+
+
+@pytest.fixture(scope="session")
 def kafka_release() -> Iterator[Callable[[str], TestKafka]]:
     """``kafka_release("0.10.2.2")``: a node of another release (`jobs.broker.releases`), shared like ``kafka``.
 

@@ -51,7 +51,9 @@ class Node:
 def server_properties(
     node: Node, nodes: Sequence[Node], extra: Mapping[str, str], listeners: Sequence[Listener] = ()
 ) -> dict[str, str]:
-    """The settings of one node; ``extra`` goes over them. ``listeners``: those beside PLAINTEXT and CONTROLLER.
+    """The settings of one node; ``extra`` goes over them, with ``{node}`` and ``{directory}`` for this node's own.
+
+    ``listeners``: those beside PLAINTEXT and CONTROLLER.
 
     A lone node elects itself a dynamic quorum; several are a static one, whose nodes can be formatted one by one.
     Replication is as high as the number of nodes allows, up to three; the internal topics have few partitions, since
@@ -92,7 +94,11 @@ def server_properties(
     for name in ("listeners", "advertised.listeners", "listener.security.protocol.map"):
         added = more.get(name.removeprefix("advertised."), "")
         properties[name] = ",".join(filter(None, [properties[name], added]))
-    return more | properties | dict(extra)
+    return more | properties | {key: _at(node, value) for key, value in extra.items()}
+
+
+def _at(node: Node, value: str) -> str:
+    return value.replace("{node}", str(node.id)).replace("{directory}", str(node.directory))
 
 
 def to_text(properties: Mapping[str, str]) -> str:

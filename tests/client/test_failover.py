@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator
 from typing import Any
-
-import pytest
 
 from client import (
     LATEST,
@@ -24,24 +21,14 @@ from client import (
     list_offsets,
 )
 from client.producer import Producer
-from jobs.broker import EmbeddedKafka
 from segment_reader.batch import next_offset
 from segment_reader.encode import Record
 
 
-@pytest.fixture(scope="module")
-def three() -> Iterator[EmbeddedKafka]:
-    sooner = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}  # a dead broker is noticed
-    with EmbeddedKafka(nodes=3, heap="256m", config=sooner) as brokers:
-        yield brokers
-        for node in brokers.pids:  # a clean stop would wait for the quorum that is not there any more
-            brokers.kill(node)
-
-
-def test_reads_and_commits_go_on_when_a_leader_dies(three: EmbeddedKafka, connect: Any):
-    cluster = connect(three.bootstrap_servers)
+def test_reads_and_commits_go_on_when_a_leader_dies(kafka3: Any, connect: Any):
+    cluster = connect(kafka3.bootstrap_servers)
     topic, group = "failover", f"group-{uuid.uuid4()}"
-    create_topics(cluster, [NewTopic(topic, partitions=6, replication_factor=3)])
+    create_topics(cluster, [NewTopic(topic, partitions=6, replication_factor=3)]).or_raise()
     partitions = [TopicPartition(topic, number) for number in range(6)]
     Producer(cluster).send(
         {tp: [Record(value=b"v" * 100, timestamp=int(time.time() * 1000))] * 50 for tp in partitions}
@@ -51,7 +38,7 @@ def test_reads_and_commits_go_on_when_a_leader_dies(three: EmbeddedKafka, connec
     leaders = {tp: metadata.topics[topic].partitions[tp.partition].leader_id for tp in partitions}
     assert len(metadata.brokers) == 3
     assert set(leaders.values()) == {1, 2, 3}
-    assert {folder.broker for folder in describe_log_dirs(cluster, partitions)} == {1, 2, 3}
+    assert set(describe_log_dirs(cluster, partitions).or_raise()) == {1, 2, 3}
     assert set(list_offsets(cluster, dict.fromkeys(partitions, LATEST), isolation_level="read_committed")) == {
         *partitions
     }
@@ -66,7 +53,7 @@ def test_reads_and_commits_go_on_when_a_leader_dies(three: EmbeddedKafka, connec
         transaction.commit_offsets(group, dict.fromkeys(partitions, CommittedOffset(50, 0)))
 
         victim = leaders[partitions[0]]
-        three.kill(victim)
+        kafka3.broker.kill(victim)
         for tp, reader in readers.items():
             reader.request(50, last=True)
             offset = 50
@@ -81,4 +68,4 @@ def test_reads_and_commits_go_on_when_a_leader_dies(three: EmbeddedKafka, connec
     assert victim not in {partition.leader_id for partition in after.values()}
     assert after[0].leader_epoch > 0
     assert describe_group(cluster, group).state == "Empty"
-    assert group in {listed.group for listed in list_groups(cluster)}
+    assert group in {listed.group for groups in list_groups(cluster).done().values() for listed in groups}

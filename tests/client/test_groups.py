@@ -28,6 +28,8 @@ from client.protocol.messages import (
     DescribeGroupsResponse,
     ListGroupsRequest,
     ListGroupsResponse,
+    ShareGroupDescribeRequest,
+    StreamsGroupDescribeRequest,
 )
 
 Join = Callable[[str, str, str], Any]
@@ -89,7 +91,8 @@ def test_live_members_are_described(cluster: Any, kafka: Any, group: str, join: 
     assert member.client_id == f"member-of-{protocol}"
     assert member.member_id
     assert member.client_host == "/127.0.0.1"
-    assert group in [listed.group for listed in list_groups(cluster) if listed.type == protocol]
+    [listed] = [listed for listed in list_groups(cluster, types=[protocol]).or_raise()[1] if listed.group == group]
+    assert (listed.type, listed.state, listed.protocol_type) == (protocol, "Stable", "consumer")
 
     consumer.close()
     left = describe_group(cluster, group)
@@ -138,7 +141,8 @@ def test_a_broker_without_the_consumer_protocol_is_asked_for_a_classic_group(
 
 
 def test_a_missing_group_is_dead_for_old_brokers_too(fake: Any, connect: Any):
-    del fake.ranges[ConsumerGroupDescribeRequest.KEY]
+    for newer in (ConsumerGroupDescribeRequest, ShareGroupDescribeRequest, StreamsGroupDescribeRequest):
+        del fake.ranges[newer.KEY]
     fake.ranges[DescribeGroupsRequest.KEY] = (0, 5)
     fake.ranges[ListGroupsRequest.KEY] = (0, 4)
     fake.on(DescribeGroupsRequest, classic_answer(state="Dead"))
@@ -146,7 +150,8 @@ def test_a_missing_group_is_dead_for_old_brokers_too(fake: Any, connect: Any):
 
 
 def test_a_group_of_a_type_without_members_here_is_taken_for_a_live_one(fake: Any, connect: Any):
-    """A share group that is not empty must not look as if nobody were in it."""
+    """A group that is not empty must not look as if nobody were in it."""
+    del fake.ranges[ShareGroupDescribeRequest.KEY], fake.ranges[StreamsGroupDescribeRequest.KEY]
     fake.on(ConsumerGroupDescribeRequest, consumer_answer(ErrorCode.GROUP_ID_NOT_FOUND))
     fake.on(DescribeGroupsRequest, classic_answer(ErrorCode.GROUP_ID_NOT_FOUND))
     listed = ListGroupsResponse.ListedGroup(group_id="g", group_state="Stable", group_type="Share")
@@ -169,4 +174,5 @@ def test_every_broker_lists_its_own_groups(fake: Any, fakes: Any, connect: Any):
     for broker, name in ((fake, "b"), (second, "a")):
         listed = ListGroupsResponse.ListedGroup(group_id=name)
         broker.on(ListGroupsRequest, lambda _, listed=listed: ListGroupsResponse(groups=[listed]))
-    assert [listed.group for listed in list_groups(connect(fake.bootstrap_servers))] == ["a", "b"]
+    listed_by = list_groups(connect(fake.bootstrap_servers)).or_raise()
+    assert {node: [listed.group for listed in groups] for node, groups in listed_by.items()} == {1: ["b"], 2: ["a"]}

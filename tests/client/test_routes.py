@@ -116,8 +116,10 @@ def test_every_broker_is_asked_and_the_answers_are_one(fakes: Any, connect: Any)
     brokers = fakes.cluster(3)
     for number, broker in enumerate(brokers, 1):
         broker.on(ListGroupsRequest, groups(f"g{number}", "everywhere"))
-    found = list_groups(connect(brokers.bootstrap_servers))
-    assert [listed.group for listed in found] == ["everywhere", "g1", "g2", "g3"]
+    found = list_groups(connect(brokers.bootstrap_servers)).or_raise()
+    assert {node: [listed.group for listed in groups] for node, groups in found.items()} == {
+        number: [f"g{number}", "everywhere"] for number in (1, 2, 3)
+    }
     assert brokers.requests(ListGroupsRequest) == {1: 1, 2: 1, 3: 1}
 
 
@@ -144,9 +146,12 @@ def test_one_brokers_failure_is_told_as_that_brokers_and_the_others_answers_are_
     assert set(everybody.answers) == {1, 3}
     assert {node: type(error) for node, error in everybody.errors.items()} == {2: AuthorizationFailed}
     with pytest.raises(SomeBrokersFailed, match=r"1 of 3 brokers failed: broker 2: .*CLUSTER_AUTHORIZATION") as caught:
-        list_groups(cluster)
+        everybody.whole("ListGroups")
     assert set(caught.value.answers) == {1, 3}
     assert not caught.value.retriable
+    listed = list_groups(cluster)
+    assert set(listed.done()) == {1, 3}
+    assert isinstance(listed[2], AuthorizationFailed)
 
 
 def test_only_who_failed_for_the_moment_is_asked_again(fakes: Any, connect: Any):

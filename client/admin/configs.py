@@ -1,0 +1,299 @@
+"""Configuration of topics, brokers, broker loggers, client metrics and groups.
+
+    describe_configs               DescribeConfigs (32)           a broker's own to that very broker, all else to any
+    alter_configs                  IncrementalAlterConfigs (44)   single values: set, delete, append, subtract
+    replace_configs                AlterConfigs (33)              everything that is not named falls back to its default
+    list_config_resources          ListConfigResources (74)       version 0 knows client metrics alone
+
+A broker's resource goes to that broker: it alone knows its static values, and a logger's level is its alone. Resource
+BROKER with name "" is the default of all brokers, which any of them answers.
+
+Sources: KIP-133, KIP-226 (sources, synonyms), KIP-339, KIP-412 (loggers), KIP-569 (types), KIP-714, KIP-848, KIP-1142.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from client.cluster import Cluster
+from client.errors import KafkaError, UnsupportedVersion, error_from_code
+from client.protocol.enums import CONFIG_SOURCES, ConfigResourceType, ConfigType
+from client.protocol.messages import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+from client.results import Results, fixed, outcome, settle
+from client.retry import Deadline
+
+_FIRST_WITH_SYNONYMS: Final = 1
+_FIRST_WITH_DOCUMENTATION: Final = 3
+_FIRST_WITH_TYPES: Final = 1
+_AT_ITS_BROKER: Final = (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER)
+
+
+class ConfigResource(NamedTuple):
+    """What a configuration belongs to: a topic, a broker (its id as text; "" is the default of all), a group …"""
+
+    type: ConfigResourceType
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.type.name.lower()} {self.name or '(default)'}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSynonym:
+    """A setting that would count, or does, for a value: from the strongest to the weakest."""
+
+    name: str
+    value: str | None
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """A setting and where its value comes from. `value` is None for one that is secret.
+
+    `source` is one of `CONFIG_SOURCES`; brokers before 1.1 tell only whether it is the default ("default" or
+    "unknown").
+    """
+
+    value: str | None
+    source: str
+    read_only: bool = False
+    sensitive: bool = False
+    type: ConfigType = ConfigType.UNKNOWN
+    documentation: str | None = None
+    synonyms: tuple[ConfigSynonym, ...] = ()
+
+    @property
+    def is_set(self) -> bool:
+        """Whether it was set for this very topic."""
+        return self.source == "topic"
+
+
+class AlterOperation(IntEnum):
+    """What to do with a setting; APPEND and SUBTRACT are for settings that are lists."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class AlterConfig(NamedTuple):
+    """One change; `value` is None for DELETE."""
+
+    name: str
+    value: str | None
+    operation: AlterOperation = AlterOperation.SET
+
+
+def describe_configs(
+    cluster: Cluster,
+    resources: Collection[ConfigResource],
+    *,
+    names: Collection[str] | None = None,
+    synonyms: bool = False,
+    documentation: bool = False,
+) -> Results[ConfigResource, dict[str, ConfigEntry]]:
+    """The settings of each resource, defaults included. `names`: only these (None: all; none for an empty one)."""
+
+    def build(members: Sequence[ConfigResource], version: int) -> DescribeConfigsRequest:
+        request = DescribeConfigsRequest(
+            resources=[
+                DescribeConfigsRequest.DescribeConfigsResource(
+                    resource_type=resource.type,
+                    resource_name=resource.name,
+                    configuration_keys=None if names is None else list(names),
+                )
+                for resource in members
+            ]
+        )
+        if synonyms and version < _FIRST_WITH_SYNONYMS:
+            raise UnsupportedVersion("the broker cannot tell what its settings override: it is too old")
+        request.include_synonyms = synonyms
+        # Documentation is for people: without it, an old broker's answer is still right.
+        request.include_documentation = documentation and version >= _FIRST_WITH_DOCUMENTATION
+        return request
+
+    def ask(waiting: list[ConfigResource], deadline: Deadline) -> dict[ConfigResource, Any]:
+        found: dict[ConfigResource, Any] = {}
+        for broker, members in _by_broker(waiting):
+            try:
+                response: DescribeConfigsResponse = cluster.send_now(
+                    DescribeConfigsRequest,
+                    partial(build, members),
+                    deadline,
+                    broker=broker,
+                )
+            except KafkaError as error:
+                found.update(dict.fromkeys(members, error))
+                continue
+            for result in response.results:
+                resource = ConfigResource(ConfigResourceType.of(result.resource_type), result.resource_name)
+                # Brokers take an empty list of names for all.
+                entries = {
+                    entry.name: config_entry(entry) for entry in result.configs if names is None or entry.name in names
+                }
+                found[resource] = outcome(
+                    result.error_code, "DescribeConfigs", entries, detail=result.error_message, **address(resource)
+                )
+        return found
+
+    return settle(cluster, resources, ask)
+
+
+def describe_topic_configs(cluster: Cluster, topics: Collection[str]) -> dict[str, dict[str, ConfigEntry]]:
+    """Every setting of each topic, defaults included. Raises UnknownTopic, AuthorizationFailed …"""
+    found = describe_configs(cluster, [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in topics])
+    return {resource.name: entries for resource, entries in found.or_raise().items()}
+
+
+def alter_configs(
+    cluster: Cluster, changes: Mapping[ConfigResource, Sequence[AlterConfig]], *, validate_only: bool = False
+) -> Results[ConfigResource, None]:
+    """Change single settings of each resource: all of a resource's or, on an error, none of it. From Kafka 2.3 on."""
+
+    def build(members: Sequence[ConfigResource]) -> IncrementalAlterConfigsRequest:
+        return IncrementalAlterConfigsRequest(
+            validate_only=validate_only,
+            resources=[
+                IncrementalAlterConfigsRequest.AlterConfigsResource(
+                    resource_type=resource.type,
+                    resource_name=resource.name,
+                    configs=[
+                        IncrementalAlterConfigsRequest.AlterableConfig(
+                            name=change.name, config_operation=change.operation, value=change.value
+                        )
+                        for change in changes[resource]
+                    ],
+                )
+                for resource in members
+            ],
+        )
+
+    return _alter(cluster, changes, IncrementalAlterConfigsRequest, build)
+
+
+def replace_configs(
+    cluster: Cluster, configs: Mapping[ConfigResource, Mapping[str, str]], *, validate_only: bool = False
+) -> Results[ConfigResource, None]:
+    """Give each resource these settings *and no others*: what was set and is not named falls back to its default.
+
+    That is the only way on brokers before 2.3; from then on prefer `alter_configs`.
+    """
+
+    def build(members: Sequence[ConfigResource]) -> AlterConfigsRequest:
+        return AlterConfigsRequest(
+            validate_only=validate_only,
+            resources=[
+                AlterConfigsRequest.AlterConfigsResource(
+                    resource_type=resource.type,
+                    resource_name=resource.name,
+                    configs=[
+                        AlterConfigsRequest.AlterableConfig(name=name, value=value)
+                        for name, value in configs[resource].items()
+                    ],
+                )
+                for resource in members
+            ],
+        )
+
+    return _alter(cluster, configs, AlterConfigsRequest, build)
+
+
+def list_config_resources(cluster: Cluster, types: Collection[ConfigResourceType] = ()) -> tuple[ConfigResource, ...]:
+    """What may have, or has, a configuration of these types (none named: all the broker can list). From Kafka 3.7 on.
+
+    Brokers before 4.1 list client metrics alone: asked for anything else there, it raises UnsupportedVersion.
+    """
+    only_metrics = set(types) == {ConfigResourceType.CLIENT_METRICS}
+
+    def build(version: int) -> ListConfigResourcesRequest:
+        if version >= _FIRST_WITH_TYPES:
+            return ListConfigResourcesRequest(resource_types=[int(kind) for kind in types])
+        if not only_metrics:
+            raise UnsupportedVersion("the broker lists client metrics' resources alone: it is too old for others")
+        return ListConfigResourcesRequest()
+
+    def check(response: ListConfigResourcesResponse) -> None:
+        if response.error_code:
+            raise error_from_code(response.error_code, "ListConfigResources")
+
+    response = cluster.send_built(ListConfigResourcesRequest, build, check=check)
+    return tuple(
+        ConfigResource(ConfigResourceType.of(found.resource_type), found.resource_name)
+        for found in response.config_resources
+    )
+
+
+def config_entry(entry: Any) -> ConfigEntry:
+    """A setting out of a DescribeConfigs or CreateTopics answer."""
+    default = "default" if getattr(entry, "is_default", False) else "unknown"
+    return ConfigEntry(
+        value=entry.value,
+        source=CONFIG_SOURCES.get(entry.config_source, default),
+        read_only=entry.read_only,
+        sensitive=entry.is_sensitive,
+        type=ConfigType.of(getattr(entry, "config_type", 0)),
+        documentation=getattr(entry, "documentation", None),
+        synonyms=tuple(
+            ConfigSynonym(other.name, other.value, CONFIG_SOURCES.get(other.source, "unknown"))
+            for other in getattr(entry, "synonyms", ())
+        ),
+    )
+
+
+def address(resource: ConfigResource) -> dict[str, str]:
+    """How an error names a resource."""
+    if resource.type == ConfigResourceType.TOPIC:
+        return {"topic": resource.name}
+    return {"group": resource.name} if resource.type == ConfigResourceType.GROUP else {"resource": str(resource)}
+
+
+def _by_broker(resources: Collection[ConfigResource]) -> Iterator[tuple[int | None, list[ConfigResource]]]:
+    """Resources by whom to ask: None is any broker."""
+    groups: dict[int | None, list[ConfigResource]] = defaultdict(list)
+    for resource in resources:
+        own = resource.type in _AT_ITS_BROKER and resource.name
+        groups[int(resource.name) if own else None].append(resource)
+    yield from groups.items()
+
+
+def _alter(
+    cluster: Cluster, resources: Collection[ConfigResource], kind: Any, build: Any
+) -> Results[ConfigResource, None]:
+    def ask(waiting: list[ConfigResource], deadline: Deadline) -> dict[ConfigResource, Any]:
+        found: dict[ConfigResource, Any] = {}
+        for broker, members in _by_broker(waiting):
+            try:
+                response: AlterConfigsResponse | IncrementalAlterConfigsResponse = cluster.send_now(
+                    kind, fixed(build(members)), deadline, broker=broker
+                )
+            except KafkaError as error:
+                found.update(dict.fromkeys(members, error))
+                continue
+            for result in response.responses:
+                resource = ConfigResource(ConfigResourceType.of(result.resource_type), result.resource_name)
+                found[resource] = outcome(
+                    result.error_code,
+                    kind.__name__.removesuffix("Request"),
+                    None,
+                    detail=result.error_message,
+                    **address(resource),
+                )
+        return found
+
+    return settle(cluster, resources, ask)

@@ -1,0 +1,112 @@
+"""What changes groups from outside. What they are and who is in them: `client.groups`.
+
+    delete_groups          DeleteGroups (42)   each group's coordinator; a group with members stays
+    delete_group_offsets   OffsetDelete (47)   the group's coordinator; topics that a member subscribes to keep theirs
+    remove_members         LeaveGroup (13)     the group's coordinator; static members by their instance id
+
+Sources: KIP-229, KIP-496, KIP-345 and KIP-571 (members removed by an administrator).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Final
+
+from client.cluster import Cluster
+from client.errors import KafkaError, UnsupportedVersion, error_from_code
+from client.offsets import by_topic
+from client.partition import TopicPartition
+from client.protocol import ErrorCode
+from client.protocol.messages import DeleteGroupsRequest, LeaveGroupRequest, OffsetDeleteRequest
+from client.results import Results, fixed, outcome, settle
+from client.retry import Deadline
+
+_FIRST_WITH_MEMBERS: Final = 3
+_FIRST_WITH_REASON: Final = 5
+
+
+def delete_groups(cluster: Cluster, groups: Collection[str]) -> Results[str, None]:
+    """Delete groups of any type with all their offsets. Errors: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND …"""
+    results: Results[str, None] = Results()
+    for group in groups:
+
+        def ask(_: list[str], deadline: Deadline, group: str = group) -> dict[str, KafkaError | None]:
+            request = DeleteGroupsRequest(groups_names=[group])
+            response = cluster.send_now(DeleteGroupsRequest, fixed(request), deadline, coordinator=("group", group))
+            return {
+                result.group_id: outcome(result.error_code, "DeleteGroups", None, group=result.group_id)
+                for result in response.results
+            }
+
+        try:
+            results |= settle(cluster, [group], ask, coordinator=("group", group))
+        except KafkaError as error:
+            results[group] = error
+    return results
+
+
+def delete_group_offsets(
+    cluster: Cluster, group: str, partitions: Collection[TopicPartition]
+) -> Results[TopicPartition, None]:
+    """Forget what the group has committed for these partitions. GROUP_SUBSCRIBED_TO_TOPIC: a member still reads it."""
+
+    def ask(waiting: list[TopicPartition], deadline: Deadline) -> dict[TopicPartition, KafkaError | None]:
+        request = OffsetDeleteRequest(
+            group_id=group,
+            topics=[
+                OffsetDeleteRequest.OffsetDeleteRequestTopic(
+                    name=topic,
+                    partitions=[
+                        OffsetDeleteRequest.OffsetDeleteRequestPartition(partition_index=tp.partition) for tp in members
+                    ],
+                )
+                for topic, members in by_topic(waiting).items()
+            ],
+        )
+        response = cluster.send_now(OffsetDeleteRequest, fixed(request), deadline, coordinator=("group", group))
+        if response.error_code:
+            raise error_from_code(response.error_code, "OffsetDelete", group=group)
+        return {
+            TopicPartition(topic.name, entry.partition_index): outcome(
+                entry.error_code,
+                "OffsetDelete",
+                None,
+                group=group,
+                topic=topic.name,
+                partition=entry.partition_index,
+            )
+            for topic in response.topics
+            for entry in topic.partitions
+        }
+
+    return settle(cluster, partitions, ask, coordinator=("group", group), final=(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,))
+
+
+def remove_members(
+    cluster: Cluster, group: str, instance_ids: Collection[str], *, reason: str | None = None
+) -> Results[str, None]:
+    """Have static members of a classic or consumer group leave it, by instance id; `reason` is for the broker's log."""
+
+    def ask(waiting: list[str], deadline: Deadline) -> dict[str, Any]:
+        def build(version: int) -> LeaveGroupRequest:
+            if version < _FIRST_WITH_MEMBERS:
+                raise UnsupportedVersion("the broker has no static members: it is too old", group=group)
+            members = [
+                LeaveGroupRequest.MemberIdentity(member_id="", group_instance_id=instance_id) for instance_id in waiting
+            ]
+            for member in members:
+                if version >= _FIRST_WITH_REASON:
+                    member.reason = reason
+            return LeaveGroupRequest(group_id=group, members=members)
+
+        response = cluster.send_now(LeaveGroupRequest, build, deadline, coordinator=("group", group))
+        if response.error_code:
+            raise error_from_code(response.error_code, "LeaveGroup", group=group)
+        return {
+            member.group_instance_id or "": outcome(
+                member.error_code, "LeaveGroup", None, group=group, resource=f"member {member.group_instance_id}"
+            )
+            for member in response.members
+        }
+
+    return settle(cluster, instance_ids, ask, coordinator=("group", group))

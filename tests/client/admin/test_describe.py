@@ -1,0 +1,107 @@
+"""Topics as they are now: by name, by id, page by page, with what one may do with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from client import CommittedOffset, NewTopic, TopicPartition, UnknownTopic, UnsupportedVersion, commit_offsets
+from client.admin import create_topic, create_topics, delete_topic, describe_topic_partitions, describe_topics
+from client.protocol import ErrorCode
+from client.protocol.enums import AclOperation
+from client.protocol.messages import DescribeTopicPartitionsRequest, MetadataRequest
+
+ALL_OF_A_TOPIC = frozenset(
+    {
+        AclOperation.READ,
+        AclOperation.WRITE,
+        AclOperation.CREATE,
+        AclOperation.DELETE,
+        AclOperation.ALTER,
+        AclOperation.DESCRIBE,
+        AclOperation.DESCRIBE_CONFIGS,
+        AclOperation.ALTER_CONFIGS,
+    }
+)
+
+
+def test_every_version_describes_topics_and_creates_none(any_cluster: Any, each_version: Any, name: str):
+    topic_id = create_topics(any_cluster, [NewTopic(name, 2, 1)]).or_raise()[name].topic_id
+    for version in each_version(any_cluster, MetadataRequest):
+        results = describe_topics(any_cluster, [name, f"{name}-none"], operations=True)
+        found = results.done()[name]
+        assert sorted(found.partitions) == [0, 1]
+        assert found.partitions[1].leader == 1
+        assert found.partitions[1].replicas == found.partitions[1].in_sync == (1,)
+        assert found.topic_id == (topic_id if version >= 10 else None)
+        assert found.operations == (ALL_OF_A_TOPIC if version >= 8 else None)
+        assert isinstance(results[f"{name}-none"], UnknownTopic), version
+        assert results.failed()[f"{name}-none"].topic == f"{name}-none"
+        # Asking is not making, not even in the versions whose asking makes topics where brokers allow it.
+        assert f"{name}-none" not in describe_topics(any_cluster).done()
+        if version >= 12:
+            assert describe_topics(any_cluster, [topic_id]).or_raise()[topic_id].name == name
+        else:
+            with pytest.raises(UnsupportedVersion, match="by id"):
+                describe_topics(any_cluster, [topic_id])
+
+
+def test_none_is_all_topics_and_an_empty_collection_is_none(cluster: Any, kafka: Any):
+    topic = kafka.topic()
+    assert topic in describe_topics(cluster)
+    assert topic in describe_topic_partitions(cluster)
+    assert describe_topics(cluster, []) == {}
+    assert describe_topic_partitions(cluster, []) == {}
+
+
+def test_internal_topics_say_that_they_are(cluster: Any, kafka: Any, name: str):
+    commit_offsets(cluster, name, {TopicPartition(kafka.topic(), 0): CommittedOffset(0)})
+    topics = describe_topics(cluster).or_raise()
+    assert topics["__consumer_offsets"].is_internal
+    assert describe_topic_partitions(cluster, ["__consumer_offsets"]).or_raise()["__consumer_offsets"].is_internal
+    assert [topic for topic in topics.values() if topic.is_internal and not topic.name.startswith("__")] == []
+
+
+def test_asking_leaves_the_remembered_metadata_alone_and_never_uses_it(cluster: Any, name: str):
+    """Admin reads always ask; the two paths are independent of each other."""
+    first = create_topic(cluster, name)
+    remembered = cluster.metadata([name])
+    other = type(cluster)(cluster.config)
+    with other:
+        delete_topic(other, name)
+        second = create_topic(other, name, partitions=2)
+    assert describe_topics(cluster, [name]).or_raise()[name].topic_id == second
+    assert describe_topic_partitions(cluster, [name]).or_raise()[name].topic_id == second
+    assert cluster.metadata([name]) == remembered
+    assert remembered.topics[name].topic_id == first
+
+
+def test_pages_are_put_together(cluster: Any, each_version: Any, name: str):
+    names = [f"{name}-{letter}" for letter in "cab"]
+    created = create_topics(cluster, [NewTopic(topic, partitions=5) for topic in names]).or_raise()
+    for _ in each_version(cluster, DescribeTopicPartitionsRequest):
+        found = describe_topic_partitions(cluster, [*names, f"{name}-none"], page=2)
+        assert set(found.done()) == set(names)
+        for topic in names:
+            assert sorted(found.done()[topic].partitions) == [0, 1, 2, 3, 4]
+            assert found.done()[topic].topic_id == created[topic].topic_id
+            assert found.done()[topic].operations == ALL_OF_A_TOPIC
+            assert found.done()[topic].partitions[4].leader == 1
+            assert found.done()[topic].partitions[4].eligible == ()
+        assert found.failed()[f"{name}-none"].code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert set(describe_topic_partitions(cluster, page=3).done()) == set(describe_topics(cluster).done())
+
+
+def test_replicas_out_of_service_are_told(three: Any, kafka3: Any, until: Any, name: str):
+    create_topics(three, [NewTopic(name, assignments=[[1, 2, 3]])]).or_raise()
+    kafka3.broker.kill(3)
+
+    def told() -> bool:
+        partition = describe_topics(three, [name]).or_raise()[name].partitions[0]
+        return partition.offline == (3,) and set(partition.in_sync) == {1, 2} and partition.replicas == (1, 2, 3)
+
+    assert until(told, seconds=30)
+    page = describe_topic_partitions(three, [name]).or_raise()[name].partitions[0]
+    assert (page.offline, page.replicas) == ((3,), (1, 2, 3))
+    assert 3 not in page.in_sync

@@ -1,0 +1,68 @@
+"""Client quotas: set, told by every way of asking, and removed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from client.admin import Match, alter_quotas, describe_quotas, quota_entity
+from client.errors import KafkaError
+from client.protocol import ErrorCode
+from client.protocol.messages import AlterClientQuotasRequest, DescribeClientQuotasRequest
+
+
+def test_every_version_sets_and_removes_a_quota(any_cluster: Any, each_version: Any, name: str, until: Any):
+    user = quota_entity(user=name)
+    for version in each_version(any_cluster, AlterClientQuotasRequest):
+        rate = 1000.0 + version
+        alter_quotas(any_cluster, {user: {"consumer_byte_rate": rate}}, validate_only=True).or_raise()
+        assert describe_quotas(any_cluster, {"user": name}) == {}
+        alter_quotas(any_cluster, {user: {"consumer_byte_rate": rate, "request_percentage": 50.5}}).or_raise()
+        assert until(
+            lambda rate=rate: (
+                describe_quotas(any_cluster, {"user": name})
+                == {user: {"consumer_byte_rate": rate, "request_percentage": 50.5}}
+            )
+        )
+        alter_quotas(any_cluster, {user: {"request_percentage": None}}).or_raise()
+        assert until(
+            lambda rate=rate: describe_quotas(any_cluster, {"user": name}) == {user: {"consumer_byte_rate": rate}}
+        )
+        alter_quotas(any_cluster, {user: {"consumer_byte_rate": None}}).or_raise()
+        assert until(lambda: describe_quotas(any_cluster, {"user": name}) == {})
+
+
+def test_every_version_finds_by_name_by_default_and_by_type(any_cluster: Any, each_version: Any, name: str, until: Any):
+    alone, both = quota_entity(user=name), quota_entity(user=name, client_id="app")
+    default = quota_entity(user=name, client_id=None)
+    rates = {alone: 1.0, both: 2.0, default: 3.0}
+    alter_quotas(any_cluster, {entity: {"producer_byte_rate": rate} for entity, rate in rates.items()}).or_raise()
+    expected = {entity: {"producer_byte_rate": rate} for entity, rate in rates.items()}
+    assert until(lambda: describe_quotas(any_cluster, {"user": name}) == expected)
+
+    def found(wanted: dict[str, Any], **options: Any) -> set[Any]:
+        return {entity for entity in describe_quotas(any_cluster, wanted, **options) if ("user", name) in entity}
+
+    for _ in each_version(any_cluster, DescribeClientQuotasRequest):
+        assert found({"user": name}, strict=True) == {alone}
+        assert found({"user": name, "client-id": "app"}) == {both}
+        assert found({"user": name, "client-id": Match.DEFAULT}) == {default}
+        assert found({"user": Match.ANY, "client-id": Match.ANY}) == {both, default}
+        assert found({}) == {alone, both, default}
+    alter_quotas(any_cluster, {entity: {"producer_byte_rate": None} for entity in rates}).or_raise()
+
+
+def test_a_quota_that_is_none_is_refused_for_its_entity_alone(cluster: Any, name: str):
+    good, bad = quota_entity(user=name), quota_entity(user=f"{name}-b")
+    results = alter_quotas(cluster, {good: {"producer_byte_rate": 9.0}, bad: {"speed": 1.0}})
+    assert results[good] is None
+    refused = results[bad]
+    assert isinstance(refused, KafkaError)
+    assert (refused.code, refused.resource) == (ErrorCode.INVALID_REQUEST, f"quota of user {name}-b")
+    alter_quotas(cluster, {good: {"producer_byte_rate": None}}).or_raise()
+
+
+def test_a_type_that_there_is_not_is_refused_as_a_whole(cluster: Any):
+    with pytest.raises(KafkaError, match="planet"):
+        describe_quotas(cluster, {"planet": "mars"})

@@ -1,0 +1,227 @@
+"""Topics are made, grow and are deleted, on real brokers of several releases and in every version."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from client import (
+    EARLIEST,
+    KafkaError,
+    NewTopic,
+    TopicExists,
+    TopicPartition,
+    UnknownTopic,
+    UnsupportedVersion,
+    create_topic,
+    create_topics,
+    delete_topic,
+    delete_topics,
+    describe_topic_configs,
+    list_offsets,
+)
+from client.admin import HIGH_WATERMARK, ConfigEntry, create_partitions, delete_records, describe_topics
+from client.producer import Producer
+from client.protocol import ErrorCode
+from client.protocol.messages import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteRecordsRequest,
+    DeleteTopicsRequest,
+)
+from segment_reader.encode import Record
+
+
+def test_a_created_topic_has_its_leaders_when_it_is_told(cluster: Any, name: str):
+    topic_id = create_topic(cluster, name, partitions=3, config={"retention.ms": "-1"})
+    found = cluster.metadata([name]).topics[name]
+    assert found.topic_id == topic_id
+    assert [found.partitions[number].leader_id for number in range(3)] == [1, 1, 1]
+    Producer(cluster).send({TopicPartition(name, 2): [Record(value=b"v")]})
+
+
+def test_a_topic_is_created_once(cluster: Any, name: str):
+    create_topics(cluster, [NewTopic(name)])
+    with pytest.raises(TopicExists) as caught:
+        create_topics(cluster, [NewTopic(name)]).or_raise()
+    assert caught.value.topic == name
+    assert not caught.value.retriable
+
+
+def test_what_the_broker_refuses_is_told_in_its_words(cluster: Any, name: str):
+    with pytest.raises(KafkaError, match=r"retention\.mss") as caught:
+        create_topic(cluster, name, config={"retention.mss": "1"})
+    assert caught.value.code == ErrorCode.INVALID_CONFIG
+    with pytest.raises(KafkaError, match="INVALID_REPLICATION_FACTOR"):
+        create_topic(cluster, name, replication_factor=7)
+
+
+def test_a_deleted_topic_is_gone_and_may_come_again_with_another_id(cluster: Any, name: str):
+    first = create_topic(cluster, name)
+    delete_topic(cluster, name)
+    assert cluster.metadata([name]).topics[name].error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    second = create_topic(cluster, name)
+    assert second not in (None, first)
+
+
+def test_deleting_what_is_not_there_is_told_at_once(cluster: Any, name: str):
+    with pytest.raises(UnknownTopic) as caught:
+        delete_topics(cluster, [name]).or_raise()
+    assert caught.value.topic == name
+
+
+def test_one_part_that_fails_keeps_no_other_back(cluster: Any, name: str):
+    create_topic(cluster, f"{name}-there")
+    created = create_topics(
+        cluster, [NewTopic(f"{name}-there"), NewTopic(f"{name}-new", partitions=2), NewTopic("no/name")]
+    )
+    assert list(created) == [f"{name}-there", f"{name}-new", "no/name"]
+    assert isinstance(created[f"{name}-there"], TopicExists)
+    assert created.done()[f"{name}-new"].partitions == 2
+    assert created.failed()["no/name"].code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert created.failed()["no/name"].topic == "no/name"
+
+    deleted = delete_topics(cluster, [f"{name}-new", f"{name}-none"])
+    assert deleted[f"{name}-new"] is None
+    assert isinstance(deleted[f"{name}-none"], UnknownTopic)
+    assert cluster.metadata([f"{name}-new"]).topics[f"{name}-new"].error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_every_version_creates_a_topic_with_its_settings(any_cluster: Any, each_version: Any, name: str):
+    for version in each_version(any_cluster, CreateTopicsRequest):
+        topic = NewTopic(f"{name}-{version}", 2, 1, {"retention.ms": "1234567"})
+        created = create_topics(any_cluster, [topic]).or_raise()[topic.name]
+        found = any_cluster.metadata([topic.name], refresh=True).topics[topic.name]
+        assert sorted(found.partitions) == [0, 1]
+        assert describe_topic_configs(any_cluster, [topic.name])[topic.name]["retention.ms"].value == "1234567"
+        assert created.topic_id == (found.topic_id if version >= 7 else None)
+        if version >= 5:
+            assert (created.partitions, created.replication_factor) == (2, 1)
+            assert created.config["retention.ms"] == ConfigEntry("1234567", "topic")
+        else:
+            assert (created.partitions, created.config) == (-1, {})
+
+
+def test_counts_left_to_a_broker_that_is_too_old_for_it_are_refused_before_sending(fake: Any, connect: Any):
+    fake.ranges[CreateTopicsRequest.KEY] = (0, 3)
+    with pytest.raises(UnsupportedVersion, match="give partitions and replication_factor"):
+        create_topics(connect(fake.bootstrap_servers), [NewTopic("t")])
+    assert not fake.requests(CreateTopicsRequest)
+
+
+def test_validating_creates_nothing(any_cluster: Any, each_version: Any, name: str):
+    for version in each_version(any_cluster, CreateTopicsRequest):
+        if version == 0:
+            with pytest.raises(UnsupportedVersion, match="validate"):
+                create_topics(any_cluster, [NewTopic(name, 1, 1)], validate_only=True)
+            continue
+        results = create_topics(any_cluster, [NewTopic(name, 3, 1), NewTopic(f"{name}-bad", 1, 7)], validate_only=True)
+        assert results[name].topic_id is None
+        assert results.failed()[f"{name}-bad"].code == ErrorCode.INVALID_REPLICATION_FACTOR
+        assert isinstance(describe_topics(any_cluster, [name])[name], UnknownTopic)
+
+
+def test_replicas_are_placed_by_hand(three: Any, name: str):
+    created = create_topics(three, [NewTopic(name, assignments=[[2, 3], [3, 1]])]).or_raise()[name]
+    assert (created.partitions, created.replication_factor) == (2, 2)
+    partitions = three.metadata([name]).topics[name].partitions
+    assert [partitions[number].replicas for number in (0, 1)] == [(2, 3), (3, 1)]
+    wrong = create_topics(three, [NewTopic(f"{name}-9", assignments=[[9]])])
+    assert wrong.failed()[f"{name}-9"].code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+@pytest.mark.parametrize("release", ["4.3.1", "2.8.2"])
+def test_a_broker_that_may_not_wait_answers_at_once(
+    kafka: Any, kafka_release: Any, connect: Any, until: Any, name: str, timeout_ms: int, release: str
+):
+    """A controller with ZooKeeper goes on with its work; one of KRaft has not begun it."""
+    cluster = connect((kafka if release == "4.3.1" else kafka_release(release)).bootstrap_servers)
+    error = create_topics(cluster, [NewTopic(name, 1, 1)], timeout_ms=timeout_ms).failed()[name]
+    assert (error.code, error.topic) == (ErrorCode.REQUEST_TIMED_OUT, name)
+    if release == "2.8.2":
+        assert until(lambda: name in describe_topics(cluster, [name]).done())
+    else:
+        assert isinstance(describe_topics(cluster, [name])[name], UnknownTopic)
+
+
+def test_partitions_are_added(any_cluster: Any, each_version: Any, name: str):
+    create_topics(any_cluster, [NewTopic(name, 1, 1)]).or_raise()
+    for count, version in enumerate(each_version(any_cluster, CreatePartitionsRequest), start=2):
+        results = create_partitions(any_cluster, {name: count, f"{name}-none": 2})
+        assert results[name] is None, version
+        assert isinstance(results[f"{name}-none"], UnknownTopic)
+        assert len(any_cluster.metadata([name], refresh=True).topics[name].partitions) == count
+    fewer = create_partitions(any_cluster, {name: 1}).failed()[name]
+    assert fewer.code == ErrorCode.INVALID_PARTITIONS
+
+
+def test_added_partitions_are_placed_by_hand_or_by_the_controller(three: Any, until: Any, name: str):
+    """Null leaves the choice to the controller; a list is the choice."""
+
+    def replicas(topic: str) -> list[tuple[int, ...]]:
+        partitions = describe_topics(three, [topic]).or_raise()[topic].partitions
+        return [partitions[number].replicas for number in sorted(partitions)]
+
+    create_topics(three, [NewTopic(name, assignments=[[1, 2]]), NewTopic(f"{name}-b", assignments=[[1]])]).or_raise()
+    create_partitions(three, {name: 3, f"{name}-b": 2}, assignments={name: [[3, 1], [2, 3]]}).or_raise()
+    # Which broker answers is chance, and each hears of it at its own time.
+    assert until(lambda: replicas(name) == [(1, 2), (3, 1), (2, 3)])
+    assert until(lambda: len(replicas(f"{name}-b")) == 2)
+    too_few = create_partitions(three, {name: 5}, assignments={name: [[1, 2]]}, validate_only=True)
+    assert too_few.failed()[name].code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert len(replicas(name)) == 3
+
+
+def test_every_version_deletes_by_name(any_cluster: Any, each_version: Any, name: str):
+    for version in each_version(any_cluster, DeleteTopicsRequest):
+        create_topics(any_cluster, [NewTopic(f"{name}-{version}", 1, 1)]).or_raise()
+        assert delete_topics(any_cluster, [f"{name}-{version}", name])[f"{name}-{version}"] is None
+        assert isinstance(describe_topics(any_cluster, [f"{name}-{version}"])[f"{name}-{version}"], UnknownTopic)
+
+
+def test_a_topic_is_deleted_by_id_and_its_successor_is_not(cluster: Any, name: str):
+    first = create_topic(cluster, name)
+    delete_topic(cluster, first)
+    second = create_topic(cluster, name)
+    results = delete_topics(cluster, [first])
+    assert results.failed()[first].code == ErrorCode.UNKNOWN_TOPIC_ID
+    assert cluster.metadata([name], refresh=True).topics[name].topic_id == second
+    assert delete_topics(cluster, [second])[second] is None
+    assert isinstance(describe_topics(cluster, [name])[name], UnknownTopic)
+
+
+def test_old_brokers_are_not_asked_to_delete_by_id(fake: Any, connect: Any):
+    fake.ranges[DeleteTopicsRequest.KEY] = (1, 5)
+    with pytest.raises(UnsupportedVersion, match="by id"):
+        delete_topics(connect(fake.bootstrap_servers), [UUID(int=9)])
+
+
+def test_records_are_deleted_up_to_an_offset_and_to_the_high_watermark(any_cluster: Any, each_version: Any, name: str):
+    create_topics(any_cluster, [NewTopic(name, 3, 1)]).or_raise()
+    first, second, third = (TopicPartition(name, number) for number in range(3))
+    Producer(any_cluster).send({tp: [Record(value=b"v")] * 10 for tp in (first, second)})
+    for cut, version in enumerate(each_version(any_cluster, DeleteRecordsRequest), start=3):
+        results = delete_records(any_cluster, {first: cut, second: HIGH_WATERMARK, third: 11})
+        assert results.done() == {first: cut, second: 10}, version
+        assert results.failed()[third].code == ErrorCode.OFFSET_OUT_OF_RANGE
+        assert (results.failed()[third].topic, results.failed()[third].partition) == (name, 2)
+        starts = list_offsets(any_cluster, dict.fromkeys((first, second), EARLIEST), isolation_level="read_committed")
+        assert {tp: start.offset for tp, start in starts.items()} == {first: cut, second: 10}
+
+
+def test_records_are_deleted_at_every_leader(three: Any, name: str):
+    create_topics(three, [NewTopic(name, assignments=[[1, 2], [2, 3], [3, 1]])]).or_raise()
+    partitions = [TopicPartition(name, number) for number in range(3)]
+    Producer(three).send({tp: [Record(value=b"v")] * (tp.partition + 1) for tp in partitions})
+    assert delete_records(three, dict.fromkeys(partitions, HIGH_WATERMARK)) == {
+        tp: tp.partition + 1 for tp in partitions
+    }
+
+
+def test_a_compacted_topics_records_are_not_deleted(cluster: Any, name: str):
+    create_topic(cluster, name, config={"cleanup.policy": "compact"})
+    tp = TopicPartition(name, 0)
+    assert delete_records(cluster, {tp: 0}).failed()[tp].code == ErrorCode.POLICY_VIOLATION
