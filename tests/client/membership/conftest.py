@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+import queue
 import subprocess
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from jobs.broker import jars
+from jobs.broker import EmbeddedKafka, jars
 from jobs.broker.errors import JarsUnavailable, JavaMissing
 from jobs.broker.java import find_java
 
@@ -41,3 +45,106 @@ def java(java_command: list[str]) -> Callable[[str, str], list[str]]:
         return done.stdout.splitlines()
 
     return run
+
+
+class JavaMembers:
+    """Java's own consumers, and Kafka's consumer-groups tool, in one JVM (Members.java)."""
+
+    def __init__(self, command: list[str]) -> None:
+        self.owned: dict[str, set[str]] = {}
+        self._numbers = itertools.count(1)
+        self._printed: queue.Queue[str] = queue.Queue()
+        self._changed = threading.Condition()
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, bufsize=1
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def open(self, topic: str, **properties: object) -> str:
+        """A consumer that joins a group; underscores stand for dots. Gives its name."""
+        name = f"java-{next(self._numbers)}"
+        self.owned[name] = set()
+        self._say("open", name, topic, *(f"{key.replace('_', '.')}={value}" for key, value in properties.items()))
+        return name
+
+    def close(self, name: str) -> None:
+        """The consumer leaves its group."""
+        self._say("close", name)
+        with self._changed:
+            assert self._changed.wait_for(lambda: name not in self.owned, 30), f"{name} does not close"
+
+    def groups(self, *arguments: str) -> list[str]:
+        """What Kafka's own consumer-groups tool prints."""
+        self._say("groups", "tool", *arguments)
+        lines: list[str] = []
+        while (line := self._printed.get(timeout=60)) != "tool done":
+            lines.append(line.removeprefix("tool | "))
+        return lines
+
+    def end(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(20)
+
+    def _say(self, *words: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write("\t".join(words) + "\n")
+        self._process.stdin.flush()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            name, what, *rest = line.rstrip("\n").split(" ")
+            with self._changed:
+                if what == "owns":
+                    self.owned[name] = {word for word in rest if word}
+                elif what == "closed":
+                    self.owned.pop(name, None)
+                else:
+                    self._printed.put(line.rstrip("\n"))
+                self._changed.notify_all()
+
+
+@pytest.fixture(scope="module")
+def java_members(java_command: list[str]) -> Iterator[JavaMembers]:
+    """Java's consumers: `open(topic, **properties)`, `owned`, `close(name)`; and `groups(…)`, Kafka's own tool."""
+    members = JavaMembers([*java_command, str(HERE / "Members.java")])
+    yield members
+    members.end()
+
+
+@pytest.fixture(scope="module")
+def trio() -> Iterator[EmbeddedKafka]:
+    """Three brokers with short timeouts for groups, so that a dead member or broker is noticed soon."""
+    config = {
+        "offsets.topic.replication.factor": "3",
+        "offsets.topic.num.partitions": "6",
+        "broker.session.timeout.ms": "3000",
+        "broker.heartbeat.interval.ms": "500",
+        "group.min.session.timeout.ms": "1000",
+        "group.consumer.min.session.timeout.ms": "1000",
+        "group.consumer.session.timeout.ms": "4000",
+        "group.consumer.min.heartbeat.interval.ms": "100",
+        "group.consumer.heartbeat.interval.ms": "300",
+    }
+    with EmbeddedKafka(nodes=3, light=True, heap="384m", config=config) as kafka:
+        yield kafka
+
+
+@pytest.fixture(scope="session")
+def until() -> Callable[..., None]:
+    """`until(condition, seconds, what, step)`: calls `step` over and over until the condition holds."""
+
+    def wait(
+        condition: Callable[[], object],
+        seconds: float = 30.0,
+        what: object = "",
+        step: Callable[[], object] = lambda: time.sleep(0.05),
+    ) -> None:
+        end = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < end, f"not within {seconds} s: {what() if callable(what) else what}"
+            step()
+
+    return wait
