@@ -185,6 +185,12 @@ def read_presence(buf: ByteString, pos: int, end: int) -> tuple[bool, int]:
     return buf[pos] < 0x80, pos + 1
 
 
+def read_tagged_presence(buf: ByteString, pos: int, end: int) -> tuple[bool, int]:
+    """The same within a tagged section, where Kafka writes an unsigned varint: 0 for null, else 1."""
+    n, pos = read_uvarint(buf, pos, end)
+    return n > 0, pos
+
+
 def read_tag(buf: ByteString, pos: int, end: int) -> tuple[int, int, int]:
     """Head of a tagged field: its tag, where its value begins, where that ends."""
     tag, pos = read_uvarint(buf, pos, end)

@@ -113,8 +113,9 @@ def _struct(source: Source, shape: Shape, field: Field, end: str, depth: int) ->
     if not shape.nullable(field):
         source.add(read, depth=depth)
         return
+    tagged = "tagged_" if field in shape.tagged else ""
     source.add(
-        f"there, pos = read_presence(buf, pos, {end})",
+        f"there, pos = read_{tagged}presence(buf, pos, {end})",
         f"o.{field.name} = None",
         "if there:",
         f"    {read}",

@@ -94,7 +94,10 @@ def _value(source: Source, shape: Shape, field: Field, put: str = "put", depth: 
         return
     compact = shape.compact(field)
     if shape.nullable(field):
-        no_value = f"{put}({_NULLS[field.kind, bool(compact)]!r})"
+        null = _NULLS[field.kind, bool(compact)]
+        if field.kind == "struct" and field in shape.tagged:
+            null = _NO_TAGGED_STRUCT
+        no_value = f"{put}({null!r})"
         source.add(f"if o.{field.name} is None:", f"    {no_value}", "else:", depth=depth)
         depth += 1
         if field.kind == "struct":
@@ -113,6 +116,7 @@ def _value(source: Source, shape: Shape, field: Field, put: str = "put", depth: 
 
 
 _PRESENT = b"\x01"
+_NO_TAGGED_STRUCT = b"\x00"
 _NULLS = {
     ("string", False): b"\xff\xff",
     ("bytes", False): b"\xff\xff\xff\xff",

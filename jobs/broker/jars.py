@@ -41,7 +41,7 @@ from jobs.broker.java import Java, find_java
 from jobs.broker.trust import trust_options
 
 KAFKA = "kafka-4.3.1"
-OLD_CLIENTS = "kafka-clients-3.9.2"
+OLD_KAFKA = "kafka-3.9.2"
 DELTA = kseg_cache.DELTA
 
 Progress = Callable[[str, int, int], None]

@@ -20,7 +20,6 @@ from jobs.broker.java import find_java
 _KAFKA = "4.3.1"
 _DELTA = "4.4.0"
 _CONNECTOR = "4.2.0"
-_OLD_CLIENTS = "3.9.2"
 
 # Kafka's libraries name slf4j without a binding (its own distribution adds one), and the tools bring all of Connect
 # with two web servers along, which neither the broker nor the tools that are used here load.
@@ -30,10 +29,6 @@ _MODULES = {
       <dependency org="org.apache.kafka" name="kafka-tools" rev="{kafka}"/>
       <dependency org="org.apache.logging.log4j" name="log4j-slf4j-impl" rev="2.25.4"/>
       <exclude org="org.apache.kafka" module="connect-.*" matcher="regexp"/>
-    """,
-    # The last release with the versions that Kafka 4 dropped: ours are held against its definitions and classes.
-    f"kafka-clients-{_OLD_CLIENTS}": """
-      <dependency org="org.apache.kafka" name="kafka-clients" rev="{old_clients}" transitive="false"/>
     """,
     # Of Delta's dependencies only these two are not in pyspark already.
     f"delta-{_DELTA}": """
@@ -85,7 +80,7 @@ def lock_lines(name: str) -> Iterator[str]:
     """The lock's lines for one set, sorted."""
     with tempfile.TemporaryDirectory() as scratch:
         work = Path(scratch)
-        dependencies = _MODULES[name].format(kafka=_KAFKA, delta=_DELTA, connector=_CONNECTOR, old_clients=_OLD_CLIENTS)
+        dependencies = _MODULES[name].format(kafka=_KAFKA, delta=_DELTA, connector=_CONNECTOR)
         (work / "ivy.xml").write_text(_IVY.format(dependencies=dependencies))
         arguments = ["-cache", str(work / "cache"), "-ivy", str(work / "ivy.xml"), "-confs", "default"]
         arguments += ["-retrieve", f"{work}/jars/[artifact]-[revision].[ext]"]

@@ -1,8 +1,8 @@
-"""A message with its int16 version in front, as embedded formats stand in bytes."""
+"""What stands before an embedded message: an int16 version or type, or unsigned varints in the metadata logs."""
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from client.protocol.codec import decode_prefix, encode
 from client.protocol.errors import DecodeError
@@ -10,6 +10,16 @@ from client.protocol.fields import ByteString
 from client.protocol.schema import Message
 
 M = TypeVar("M", bound=Message)
+
+
+class TypedMessage(Message):
+    """A message of which there are several kinds in one topic: `KEY` is the number that tells them apart."""
+
+    KEY: ClassVar[int]
+
+    def __init_subclass__(cls, *, key: int = -1, versions: str | None = None, flexible: str = "none") -> None:
+        super().__init_subclass__(versions=versions, flexible=flexible)
+        cls.KEY = key
 
 
 def encode_versioned(message: Message, version: int) -> bytes:

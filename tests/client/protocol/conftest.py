@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import pkgutil
 import random
 import re
 import subprocess
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from uuid import UUID
 
 import pytest
 from hypothesis import strategies as st
 
-from client.protocol.api import API_BY_KEY
-from client.protocol.embedded.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from client.protocol import embedded, messages
 from client.protocol.fields import NEVER, ZERO_UUID, Field, Versions
-from client.protocol.messages import RequestHeader, ResponseHeader
 from client.protocol.schema import Message, Struct
 from jobs.broker import jars
 from jobs.broker.errors import JarsUnavailable, JavaMissing
@@ -33,14 +34,16 @@ RANGES = {
     "int64": (-(1 << 63), (1 << 63) - 1),
 }
 
-MESSAGES: list[type[Message]] = [
-    RequestHeader,
-    ResponseHeader,
-    ConsumerProtocolSubscription,
-    ConsumerProtocolAssignment,
-]
-for _api in API_BY_KEY.values():
-    MESSAGES += [_api.request, _api.response]
+
+def messages_in(package: ModuleType) -> Iterator[type[Message]]:
+    """Every message class that a module of the package defines."""
+    for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        for value in vars(importlib.import_module(found.name)).values():
+            if getattr(value, "__module__", None) == found.name and hasattr(value, "VERSIONS"):
+                yield value
+
+
+MESSAGES: list[type[Message]] = [*messages_in(messages), *messages_in(embedded)]
 PAIRS = [(cls, version) for cls in MESSAGES for version in range(cls.VERSIONS.lowest, cls.VERSIONS.highest + 1)]
 
 
@@ -72,19 +75,19 @@ def kafka_jars() -> Path:
 
 @pytest.fixture(scope="session")
 def old_jars() -> Path:
-    """The folder with the clients' jar of the last release that has the versions which Kafka 4 dropped."""
-    return ensured(jars.OLD_CLIENTS)
+    """The folder with the jars of the last release that has the versions which Kafka 4 dropped."""
+    return ensured(jars.OLD_KAFKA)
 
 
 class Definitions:
     """Kafka's own definitions out of its jars: those of the newest release, and of an old one what that has dropped."""
 
     def __init__(self, newest: Path, old: Path) -> None:
-        self.newest = self._read(newest)
+        self._classes: dict[str, str] = {}
         self.old = self._read(old)
+        self.newest = self._read(newest)
 
-    @staticmethod
-    def _read(folder: Path) -> dict[str, dict[str, Any]]:
+    def _read(self, folder: Path) -> dict[str, dict[str, Any]]:
         found = {}
         for path in sorted(folder.glob("kafka-*.jar")):
             with zipfile.ZipFile(path) as jar:
@@ -93,7 +96,14 @@ class Definitions:
                         text = re.sub(r"^\s*//.*$", "", jar.read(name).decode(), flags=re.MULTILINE)
                         definition = json.loads(text)
                         found[definition["name"]] = definition
+                    elif generated := re.fullmatch(r"(org/apache/kafka/[\w/]+/(\w+))JsonConverter\.class", name):
+                        java_class = generated[1].replace("/", ".")
+                        self._classes |= {generated[2]: java_class, generated[2].removesuffix("Data"): java_class}
         return found
+
+    def java_class(self, name: str) -> str:
+        """The class that Kafka generates for a message."""
+        return self._classes[name]
 
     @staticmethod
     def stable(source: dict[str, dict[str, Any]], name: str) -> Versions:
@@ -137,11 +147,9 @@ def java(kafka_jars: Path) -> Callable[..., list[str]]:
 
 
 @pytest.fixture(scope="session")
-def old_java(kafka_jars: Path, old_jars: Path) -> Callable[..., list[str]]:
-    """Like `java`, with the clients' jar of the old release."""
-    libraries = [path for name in ("jackson-*.jar", "slf4j-*.jar") for path in kafka_jars.glob(name)]
-    class_path = ":".join(map(str, [*old_jars.glob("*.jar"), *libraries]))
-    return lambda program, stdin="": run_java(class_path, program, stdin)
+def old_java(old_jars: Path) -> Callable[..., list[str]]:
+    """Like `java`, with the jars of the old release."""
+    return lambda program, stdin="": run_java(f"{old_jars}/*", program, stdin)
 
 
 def in_version(struct: type[Struct], version: int) -> Iterator[Field]:
@@ -217,6 +225,19 @@ def random_value(rng: random.Random, kind: Any, of: Any, version: int) -> Any:
     if kind == "string":
         return "".join(rng.choice('aZ 0ä€\U0001f9ea\x00"\\') for _ in range(size))
     return rng.randbytes(size)
+
+
+def emptied(struct: type[Struct], version: int) -> Any:
+    """A message with null wherever the version has it, and defaults in all other fields."""
+    there = [field for field in in_version(struct, version) if field.kind != "records" or field.nullable.has(version)]
+    lacking = {field.name: b"" for field in in_version(struct, version) if field not in there}
+    return struct(**lacking, **{field.name: None for field in there if field.nullable.has(version)})
+
+
+@pytest.fixture(scope="session")
+def empty_message() -> Callable[[type[Message], int], Any]:
+    """`empty_message(class, version)`: null wherever the version has it, defaults elsewhere."""
+    return emptied
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import pkgutil
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -10,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from client.protocol import messages
+from client.protocol import embedded, messages
 from client.protocol.api import API_BY_KEY, API_BY_NAME
+from client.protocol.embedded.framing import TypedMessage
 from client.protocol.fields import NEVER, ZERO_UUID, Field, Versions
 from client.protocol.schema import Message, Struct
 
@@ -79,6 +81,11 @@ def ours(field: Field, version: int) -> tuple[Any, ...]:
     )
 
 
+def existing(entry: Definition) -> Versions:
+    """The versions that have the field: a tagged one's may be told by its tag alone."""
+    return versions(entry, "versions" if "versions" in entry else "taggedVersions")
+
+
 def absent(entry: Definition) -> tuple[Any, bool]:
     """What a field is for a version that lacks it: the value that may be there, and whether others are ignored."""
     return default(entry), is_true(entry.get("ignorable", False))
@@ -87,7 +94,7 @@ def absent(entry: Definition) -> tuple[Any, bool]:
 def compare(struct: type[Struct], entries: list[Definition], common: dict[str, list[Definition]], version: int) -> None:
     """Compare a struct's fields in one version, in order, then the structs in them."""
     there = [field for field in struct.FIELDS if field.versions.has(version)]
-    known = [entry for entry in entries if versions(entry, "versions").has(version)]
+    known = [entry for entry in entries if existing(entry).has(version)]
     where = f"{struct.__qualname__} v{version}"
     assert [ours(field, version) for field in there] == [present(entry, version) for entry in known], where
     lacking = {snake(entry["name"]): absent(entry) for entry in entries if entry not in known}
@@ -132,6 +139,19 @@ def test_every_api_of_kafka_is_defined(definitions: Any) -> None:
     assert {f"{name}Request" for name in API_BY_NAME} == requests - renamed
     early_access = {"ShareGroupHeartbeat", "ShareGroupDescribe", "ShareFetch", "ShareAcknowledge"}
     assert {name for name, api in API_BY_NAME.items() if api.versions.lowest > 0} == early_access
+
+
+def test_every_record_of_internal_topics_is_defined(definitions: Any) -> None:
+    kinds = {"coordinator-key", "coordinator-value", "metadata"}
+    told = {name for name, definition in definitions.newest.items() if definition["type"] in kinds}
+    defined = {
+        name
+        for module in pkgutil.iter_modules(embedded.__path__, f"{embedded.__name__}.")
+        for name, value in vars(importlib.import_module(module.name)).items()
+        if isinstance(value, type) and issubclass(value, TypedMessage) and value is not TypedMessage
+    }
+    assert defined == told
+    assert len(told) == 80
 
 
 def test_deprecated_versions_are_those_that_kafka_4_dropped(definitions: Any) -> None:

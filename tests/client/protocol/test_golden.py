@@ -32,16 +32,11 @@ def sizes_for_records(node: Any) -> Any:
     return copy
 
 
-def java_class(cls: type[Message]) -> str:
-    """The generated class: those of requests, responses and headers have a suffix."""
-    suffix = "Data" if cls.__name__.endswith(("Request", "Response", "Header")) else ""
-    return f"org.apache.kafka.common.message.{cls.__name__}{suffix}"
-
-
 @pytest.fixture(scope="module")
 def golden(
     pairs: list[tuple[type[Message], int]],
     any_message: Callable[[random.Random, type[Message], int], Any],
+    empty_message: Callable[[type[Message], int], Any],
     definitions: Any,
     java: Callable[[str, str], list[str]],
     old_java: Callable[[str, str], list[str]],
@@ -54,17 +49,14 @@ def golden(
     rng = random.Random(20260117)
     answered: dict[tuple[str, int], list[tuple[Any, str, str]]] = {}
     for source, ask in ((definitions.newest, java), (definitions.old, old_java)):
-        cases = [
-            (any_message(rng, cls, version), version)
-            for cls, version in pairs
-            if definitions.of(cls.__name__, version) is source.get(cls.__name__)
-            for _ in range(scale(4, 100))
-        ]
-        lines = [
-            "\t".join((java_class(type(message)), str(version), json.dumps(as_json(message, version)), data.hex()))
-            for message, version in cases
-            for data in [encode(message, version)]
-        ]
+        here = [pair for pair in pairs if definitions.of(pair[0].__name__, pair[1]) is source.get(pair[0].__name__)]
+        cases = [(empty_message(*pair), pair[1]) for pair in here]
+        cases += [(any_message(rng, *pair), pair[1]) for pair in here * scale(4, 100)]
+        lines = []
+        for message, version in cases:
+            java_class = definitions.java_class(type(message).__name__)
+            text = json.dumps(as_json(message, version))
+            lines.append("\t".join((java_class, str(version), text, encode(message, version).hex())))
         answers = ask("GoldenMessages.java", "\n".join(lines) + "\n")
         for (message, version), answer in zip(cases, answers, strict=True):
             answered.setdefault((type(message).__name__, version), []).append((message, *answer.split("\t")))
