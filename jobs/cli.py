@@ -22,6 +22,7 @@ COMMANDS = {
     "repair": "Finish or abandon a run that stopped half way.",
     "status": "Show last runs, lag, and ledger against group against tables.",
     "api": "List, call, encode and decode any API of Kafka's protocol.",
+    "dump": "Show what stands in a broker's segment and index files.",
     "broker": "Start and stop an embedded Kafka for trying things out.",
     "doctor": "Check this machine: Python, Java, jars, ports, memory.",
     "bench": "Measure the decoder and the way from Kafka to Delta.",
