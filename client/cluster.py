@@ -13,7 +13,7 @@ A cluster is for one thread. It is not pickled: workers get the `ClientConfig` a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from client.apis import again
 from client.bootstrap import NEXT_BROKER, ask_anybody, nobody_answers
@@ -21,13 +21,14 @@ from client.broker import BrokerConnection
 from client.config import ClientConfig
 from client.connection import MAX_FRAME
 from client.coordinators import CoordinatorKey, find_coordinator
-from client.errors import BrokerUnavailable, KafkaError, LeaderNotAvailable, OutcomeUnknown
+from client.errors import BrokerUnavailable, KafkaError, LeaderNotAvailable, OutcomeUnknown, UnsupportedVersion
 from client.every_broker import Everybody, ask_every_broker
 from client.metadata import Broker, ClusterMetadata, Leader, LeaderHint, MetadataCache, leader_in
 from client.partition import TopicPartition
 from client.pool import ConnectionPool
 from client.protocol import ErrorCode
 from client.protocol.api import API_BY_KEY
+from client.protocol.messages import MetadataRequest
 from client.protocol.schema import Request, Response
 from client.reaction_kinds import Reaction
 from client.retry import Deadline
@@ -36,6 +37,8 @@ R = TypeVar("R", bound=Response)
 T = TypeVar("T")
 
 __all__ = ["Cluster", "CoordinatorKey"]
+
+_FIRST_WITH_CONTROLLER: Final = 1  # of Metadata
 
 
 class Cluster:
@@ -317,6 +320,9 @@ class Cluster:
         metadata = self.metadata_now([], deadline)
         broker = metadata.brokers.get(metadata.controller_id)
         if broker is None:
+            asked = self.any_connection(deadline)
+            if not asked.offers(MetadataRequest, _FIRST_WITH_CONTROLLER):
+                raise UnsupportedVersion("brokers before 0.10 do not tell who the controller is", broker=asked.label)
             raise BrokerUnavailable("the cluster has no controller now", code=ErrorCode.NOT_CONTROLLER)
         return broker
 

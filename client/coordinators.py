@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final, Literal
 
 from client.broker import BrokerConnection
-from client.errors import ProtocolFault, error_from_code
+from client.errors import ProtocolFault, UnsupportedVersion, error_from_code
 from client.metadata import Broker
 from client.protocol.messages import FindCoordinatorRequest
 from client.retry import Deadline
@@ -27,6 +27,12 @@ def find_coordinator(connection: BrokerConnection, key: CoordinatorKey, deadline
     request = FindCoordinatorRequest()
     if version >= _FIRST_WITH_KEY_TYPE:
         request.key_type = _KEY_TYPES[kind]
+    elif kind != "group":  # the broker would look for a group of that name
+        raise UnsupportedVersion(
+            "the broker has no transactions, it is too old (before 0.11)",
+            broker=connection.label,
+            transactional_id=name,
+        )
     if version >= _FIRST_WITH_KEYS:
         request.coordinator_keys = [name]
     else:

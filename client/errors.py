@@ -17,6 +17,7 @@
     ├── UnknownTopic            topic, topic id or partition does not exist (or not yet)        as its code says
     ├── LeaderNotAvailable      the partition has no leader right now                           retriable
     ├── OffsetOutOfRange        the offset lies outside the partition's log
+    ├── MessageCutShort         an old broker sends a message larger than the largest fetch only in part
     ├── TopicExists             a topic of that name is there already
     ├── RecordTooLarge          a record is larger than producer or topic allow
     ├── InvalidRecord           the broker refuses records of a batch: `.record_errors`
@@ -246,6 +247,15 @@ class OffsetOutOfRange(KafkaError):
         self.offset = offset
         self.log_start = log_start
         self.high_watermark = high_watermark
+
+
+class MessageCutShort(KafkaError):
+    """A broker before 0.10.1 holds a message of `size` bytes, from `offset` on, that no fetch of ours can get whole."""
+
+    def __init__(self, message: str, *, offset: int, size: int, **address: Any) -> None:
+        super().__init__(message, **address)
+        self.offset = offset
+        self.size = size
 
 
 class TopicExists(KafkaError):

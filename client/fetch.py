@@ -8,7 +8,9 @@
 
 The record set comes as a view of the received bytes, uninterpreted. It may begin below the offset asked for (a batch
 comes whole), end with an incomplete batch, and, with its first batch, be larger than every limit that was asked for.
-An answer without records is an ordinary one: nothing came within `max_wait_ms`.
+Brokers before 0.10.1 (Fetch below 3) send of a larger message only as much as was asked for, from which nobody gets on:
+there the limit is raised, up to a largest one. An answer without records is an ordinary one: nothing came within
+`max_wait_ms`.
 
 What has nothing to do with the caller is handled inside: no leader, another leader, a fenced or unknown leader epoch, a
 broken connection: metadata is refreshed and every open request sent again, until `default.api.timeout.ms` has passed.
@@ -22,6 +24,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from struct import Struct
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -32,6 +35,7 @@ from client.errors import (
     BrokerError,
     KafkaError,
     LeaderNotAvailable,
+    MessageCutShort,
     OffsetOutOfRange,
     ProtocolFault,
     UnknownTopic,
@@ -46,7 +50,11 @@ from client.retry import Backoff, Deadline
 
 #: For the last fetch of a range: what it wants is there already, so an answer without records is to come at once.
 LAST_MAX_WAIT_MS: Final = 10
+#: What a broker before 0.10.1 is asked for at most, if one message is larger than `max_bytes`.
+LARGEST_MESSAGE: Final = 128 * 1024 * 1024
+_FIRST_WITH_WHOLE_MESSAGES: Final = 3
 _FIRST_WITH_TOPIC_IDS: Final = 13
+_MESSAGE_HEAD: Final = Struct(">qi")  # of every format: offset, and the length of what follows
 _NOT_KNOWN: Final = -1
 _SESSIONLESS: Final = (0, -1)
 
@@ -91,12 +99,14 @@ class PartitionReader:
         max_bytes: int | None = None,
         max_wait_ms: int | None = None,
         leader_epoch: int | None = None,
+        largest_message: int = LARGEST_MESSAGE,
     ) -> None:
         """Nothing is sent yet.
 
         `topic_id`: read from no other topic of that name (None: from the one that is there at the first fetch).
         `max_bytes`: how much to ask for at once (`max.partition.fetch.bytes` and `fetch.max.bytes` if None).
         `leader_epoch`: metadata with an older one than this is known to be out of date, and not believed.
+        `largest_message`: up to which size to ask brokers before 0.10.1 for a message that does not fit `max_bytes`.
         """
         config = cluster.config
         self.tp = tp
@@ -106,6 +116,7 @@ class PartitionReader:
         self._max_bytes = (
             min(config.max_partition_fetch_bytes, config.fetch_max_bytes) if max_bytes is None else max_bytes
         )
+        self._largest_message = max(largest_message, self._max_bytes)
         self._max_wait_ms = config.fetch_max_wait_ms if max_wait_ms is None else max_wait_ms
         self._oldest_epoch = _NOT_KNOWN if leader_epoch is None else leader_epoch
         self._asked: deque[_Asked] = deque()
@@ -147,8 +158,8 @@ class PartitionReader:
         """The answer to the oldest request that has none yet.
 
         Raises OffsetOutOfRange (with where the log begins and ends), UnknownTopic if the topic is another one by now,
-        AuthorizationFailed, or when the deadline has passed the last retriable error, naming the partition. After an
-        error nothing is asked any more.
+        AuthorizationFailed, MessageCutShort (of old brokers), or when the deadline has passed the last retriable error,
+        naming the partition. After an error nothing is asked any more.
         """
         if not self._asked:
             raise RuntimeError("response() without request()")
@@ -157,7 +168,7 @@ class PartitionReader:
             try:
                 fetched = self._try(backoff.deadline)
                 if fetched is None:
-                    # Throttled: the broker lives and wants us to wait, so the deadline begins again after that.
+                    # Throttled, or to be asked for more: the broker lives, so the deadline begins again after that.
                     backoff = self._new_backoff()
                     continue
                 self._asked.popleft()
@@ -189,12 +200,39 @@ class PartitionReader:
             raise error_from_code(response.error_code, "Fetch", broker=connection.label)
         if not response.responses and response.throttle_time_ms > 0:
             # A broker over its quota answers at once, without any partition (KIP-219): to be asked again.
-            for asked in self._asked:
-                asked.sent = asked is not self._asked[0]
-            if connection.in_flight:
-                self._disconnect()  # later answers would come before the one asked again
+            self._ask_again(connection)
             return None
-        return self._read(response, self._asked[0], connection)
+        fetched = self._read(response, self._asked[0], connection)
+        if self._version < _FIRST_WITH_WHOLE_MESSAGES and (size := _size_if_cut(fetched.records)):
+            self._raise_limit(size, fetched, connection)
+            self._ask_again(connection)
+            return None
+        return fetched
+
+    def _ask_again(self, connection: BrokerConnection) -> None:
+        """The oldest request is to go out once more."""
+        for asked in self._asked:
+            asked.sent = asked is not self._asked[0]
+        if connection.in_flight:
+            self._disconnect()  # later answers would come before the one asked again
+
+    def _raise_limit(self, size: int, fetched: FetchedRecords, connection: BrokerConnection) -> None:
+        if size <= self._max_bytes:
+            raise ProtocolFault(
+                f"Fetch answer holds {len(fetched.records)} of a message's {size} bytes, though {self._max_bytes} were "
+                "asked for",
+                broker=connection.label,
+            )
+        if size > self._largest_message:
+            raise MessageCutShort(
+                f"the message from offset {fetched.fetch_offset} on has {size} bytes, and {self._largest_message} are "
+                f"asked for at most; this broker (Fetch v{self._version}) sends no message above what it is asked for: "
+                "read on after it, or set max.partition.fetch.bytes and fetch.max.bytes to as much as it has",
+                offset=fetched.fetch_offset,
+                size=size,
+                broker=connection.label,
+            )
+        self._max_bytes = size
 
     def _connected(self, deadline: Deadline) -> BrokerConnection:
         if self._connection is not None and not self._connection.closed:
@@ -314,3 +352,17 @@ class PartitionReader:
     def _addressed(self, error: KafkaError) -> KafkaError:
         error.topic, error.partition = self.tp
         return error
+
+
+def _size_if_cut(records: memoryview) -> int:
+    """The size of the first message with its offset and length, if it is not there as a whole; 0 if it is, or none.
+
+    Where even its length is cut off, more than was asked for is all that is known of it.
+    """
+    if not len(records):
+        return 0
+    if len(records) < _MESSAGE_HEAD.size:
+        return 1024
+    _, length = _MESSAGE_HEAD.unpack_from(records)
+    size = _MESSAGE_HEAD.size + int(length)
+    return size if size > len(records) else 0

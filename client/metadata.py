@@ -23,6 +23,9 @@ from client.protocol.versions import all_topics, asking_creates_topics
 NO_LEADER: Final = -1
 NO_ID: Final = UUID(int=0)
 
+#: Kafka's own topics, which version 0 of Metadata does not tell from others.
+_INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state"})
+
 
 @dataclass(frozen=True, slots=True)
 class Broker:
@@ -197,7 +200,7 @@ def read_metadata(response: MetadataResponse, topics: Collection[str] | None) ->
         found[topic.name] = TopicMetadata(
             name=topic.name,
             topic_id=None if topic.topic_id == NO_ID else topic.topic_id,
-            is_internal=topic.is_internal,
+            is_internal=topic.is_internal or topic.name in _INTERNAL,
             partitions={
                 partition.partition_index: PartitionMetadata(
                     partition=partition.partition_index,

@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple
 from uuid import UUID
 
+from client.broker import BrokerConnection
 from client.cluster import Cluster, CoordinatorKey
 from client.errors import Code, KafkaError, OffsetCommitFailed, ProtocolFault, UnsupportedVersion, error_from_code
 from client.leaders import Answered, ask_leaders
@@ -43,6 +44,7 @@ LATEST: Final = -1
 NO_OFFSET: Final = -1
 
 _CONSUMER: Final = -1  # as replica id
+_FIRST_BY_TIME: Final = 1
 _FIRST_WITH_ISOLATION: Final = 2
 _FIRST_WITH_ALL_TOPICS: Final = 2
 _FIRST_WITH_GROUPS: Final = 8
@@ -105,10 +107,20 @@ def list_offsets(
 ) -> dict[TopicPartition, ListedOffset]:
     """The first offset at or after a time (ms), or EARLIEST, or LATEST.
 
-    LATEST is the high watermark under read_uncommitted, and the last stable offset under read_committed. A time after
-    the last record's gives offset -1. Raises what `client.errors.error_from_code` makes of a partition's error.
+    LATEST is the high watermark under read_uncommitted, and the last stable offset under read_committed: a broker too
+    old to be asked for it (before 0.11) has no transactions, and both are the same there. A time after the last
+    record's gives offset -1.
+
+    Raises what `client.errors.error_from_code` makes of a partition's error. A time is refused with UnsupportedVersion
+    by a broker before 0.10.1, which knows where its segments begin, but not when; and with code 43 for a topic in a
+    message format before 0.10.0, whose messages have no times.
     """
     isolation = isolation_code(isolation_level)
+
+    def version_of(connection: BrokerConnection, _: Mapping[TopicPartition, Leader]) -> int:
+        if connection.offers(ListOffsetsRequest, _FIRST_BY_TIME):
+            return connection.version_of(ListOffsetsRequest)
+        return 0  # never chosen by itself, as it knows no times; the ends of a log are the same in all versions
 
     def build(version: int, leaders: Mapping[TopicPartition, Leader]) -> ListOffsetsRequest:
         request = ListOffsetsRequest(
@@ -127,18 +139,34 @@ def list_offsets(
                 for topic, partitions in by_topic(leaders).items()
             ],
         )
-        if isolation and version < _FIRST_WITH_ISOLATION:
-            raise UnsupportedVersion("the broker cannot tell last stable offsets (read_committed): it is too old")
-        request.isolation_level = isolation
+        if version >= _FIRST_WITH_ISOLATION:
+            request.isolation_level = isolation
+        timed = [tp for tp in leaders if wanted[tp] not in (EARLIEST, LATEST)]
+        if timed and version < _FIRST_BY_TIME:
+            raise UnsupportedVersion(
+                "the broker cannot find offsets by time, it is too old (before 0.10.1): name offsets instead",
+                topic=timed[0].topic,
+                partition=timed[0].partition,
+            )
         return request
 
     def read(response: ListOffsetsResponse, _: Mapping[TopicPartition, Leader]) -> Iterator[Answered[ListedOffset]]:
         for topic in response.topics:
             for found in topic.partitions:
-                value = ListedOffset(found.offset, found.timestamp, found.leader_epoch)
+                # Version 0 answers EARLIEST and LATEST with a list of that one offset.
+                offset = next(iter(found.old_style_offsets), found.offset)
+                value = ListedOffset(offset, found.timestamp, found.leader_epoch)
                 yield Answered(TopicPartition(topic.name, found.partition_index), found.error_code, value)
 
-    return ask_leaders(cluster, wanted, ListOffsetsRequest, build, read)
+    try:
+        return ask_leaders(cluster, wanted, ListOffsetsRequest, build, read, version_of)
+    except KafkaError as error:
+        if error.code == ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT:
+            error.message += (
+                "; the topic's messages are in a format without times: name offsets instead of a time, or set the "
+                "topic's message.format.version to 0.10.0 or later for messages to come"
+            )
+        raise
 
 
 def end_of_epoch(cluster: Cluster, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:

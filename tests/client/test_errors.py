@@ -15,6 +15,7 @@ from client.errors import (
     Fenced,
     GroupError,
     KafkaError,
+    MessageCutShort,
     OffsetCommitFailed,
     OffsetOutOfRange,
     RebootstrapRequired,
@@ -42,6 +43,7 @@ def test_the_drawn_tree_is_the_real_one():
 def test_every_error_survives_pickling_with_its_address(cls: type[KafkaError]):
     special = {
         OffsetOutOfRange: {"offset": 9, "log_start": 1, "high_watermark": 4},
+        MessageCutShort: {"offset": 9, "size": 4000},
         SomeBrokersFailed: {"errors": {}, "answers": {1: "told"}},
         OffsetCommitFailed: {"partitions": {TopicPartition("t", 0): ErrorCode.UNKNOWN_MEMBER_ID}},
     }

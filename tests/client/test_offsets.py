@@ -91,14 +91,26 @@ def test_an_isolation_level_that_is_none_is_refused(cluster: Any):
         list_offsets(cluster, {}, isolation_level="serializable")  # type: ignore[arg-type]
 
 
-def test_a_broker_too_old_for_last_stable_offsets_is_refused(fake: Any, connect: Any):
+@pytest.mark.parametrize("version", [0, 1])
+def test_where_there_are_no_transactions_the_last_stable_offset_is_the_high_watermark(
+    fake: Any, connect: Any, version: int
+):
+    def answer(seen: Any) -> ListOffsetsResponse:
+        part = ListOffsetsResponse.ListOffsetsPartitionResponse(partition_index=0)
+        if version == 0:
+            part.old_style_offsets = [9]
+        else:
+            part.offset = 9
+        return ListOffsetsResponse(topics=[ListOffsetsResponse.ListOffsetsTopicResponse(name="t", partitions=[part])])
+
     fake.add_topic("t", [1])
-    fake.ranges[ListOffsetsRequest.KEY] = (0, 1)
-    fake.on(ListOffsetsRequest, lambda _: ListOffsetsResponse())
-    with pytest.raises(UnsupportedVersion, match="read_committed"):
-        list_offsets(
-            connect(fake.bootstrap_servers), {TopicPartition("t", 0): LATEST}, isolation_level="read_committed"
-        )
+    fake.ranges[ListOffsetsRequest.KEY] = (0, version)
+    fake.on(ListOffsetsRequest, answer)
+    tp = TopicPartition("t", 0)
+    found = list_offsets(connect(fake.bootstrap_servers), {tp: LATEST}, isolation_level="read_committed")
+    assert found[tp].offset == 9
+    [seen] = fake.requests(ListOffsetsRequest)
+    assert (seen.version, seen.request.isolation_level) == (version, 0)
 
 
 def test_nothing_asked_is_nothing_answered(cluster: Any):
