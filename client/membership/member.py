@@ -69,7 +69,7 @@ class GroupMember:
         self.group = group
         self._ownership = Ownership(on_assigned, on_revoked, on_lost)
         self._static = settings.instance_id is not None
-        self._closed = False
+        self._closing = self._closed = False
         self._cluster = Cluster(config)
         self._member: ClassicMember | ConsumerMember
         if protocol == "classic":
@@ -123,7 +123,8 @@ class GroupMember:
         GroupError (its instance id is another's now, no assignor is common to all …), UnsupportedVersion; and whatever
         a listener raises.
         """
-        self._require_open()
+        if self._closing:
+            raise RuntimeError("the member is closed")
         return self._member.poll(timeout)
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
@@ -152,12 +153,13 @@ class GroupMember:
         `leave` None: a dynamic member leaves, a static one stays until its session times out (with the new protocol it
         says that it will be back). Takes about `timeout` seconds at most, also where nobody answers.
         """
-        if self._closed:
+        if self._closing:
             return
-        self._closed = True
+        self._closing = True
         try:
             self._member.close(leave_group=not self._static if leave is None else leave, seconds=timeout)
         finally:
+            self._closed = True
             self._cluster.close()
 
     def _require_open(self) -> None:

@@ -9,9 +9,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from client import ClientConfig
+from client.membership import GroupMember, MemberSettings
 from jobs.broker import EmbeddedKafka, jars
 from jobs.broker.errors import JarsUnavailable, JavaMissing
 from jobs.broker.java import find_java
@@ -148,3 +151,29 @@ def until() -> Callable[..., None]:
             step()
 
     return wait
+
+
+@pytest.fixture
+def member(fake: Any) -> Iterator[Callable[..., GroupMember]]:
+    """`member(instance_id=…, assignors=…)`: a member before the scripted broker, with times of milliseconds."""
+    opened: list[GroupMember] = []
+    fake.add_topic("t", [1, 1])
+
+    def open_(servers: str | None = None, **options: Any) -> GroupMember:
+        times = {"session_timeout_ms": 2000, "heartbeat_interval_ms": 30}
+        names = MemberSettings.__dataclass_fields__
+        times |= {name: options.pop(name) for name in list(options) if name in names}
+        properties = {
+            "bootstrap.servers": servers or fake.bootstrap_servers,
+            "retry.backoff.ms": "10",
+            "retry.backoff.max.ms": "20",
+            "metadata.max.age.ms": str(options.pop("max_age", 60_000)),
+        }
+        config = ClientConfig.from_properties(properties, client_id="c")
+        options.setdefault("topics", ["t"])
+        opened.append(GroupMember(config, "g", settings=MemberSettings(**times), **options))
+        return opened[-1]
+
+    yield open_
+    for one in opened:
+        one.close(timeout=0.3)

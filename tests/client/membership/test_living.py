@@ -1,0 +1,230 @@
+"""A classic member lives: heartbeats, rebalances, watching the topics, users that do not poll."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from client import (
+    AuthorizationFailed,
+    CommittedOffset,
+    TopicPartition,
+)
+from client.membership import (
+    CooperativeStickyAssignor,
+    GroupMember,
+)
+from client.protocol import ErrorCode
+from client.protocol.embedded.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    decode_subscription,
+    encode_assignment,
+)
+from client.protocol.messages import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+
+TP = TopicPartition
+BOTH = frozenset({TP("t", 0), TP("t", 1)})
+Open = Callable[..., GroupMember]
+Until = Callable[..., None]
+
+
+def asked(broker: Any, kind: type) -> list[Any]:
+    return [seen.request for seen in broker.requests(kind)]
+
+
+def refusing(response: type, code: int) -> Callable[[Any], Any]:
+    return lambda _: response(error_code=code)
+
+
+def settle(one: GroupMember, generation: int, until: Until) -> None:
+    until(lambda: one.generation == generation and one.state == "Stable", 5, lambda: one.state, lambda: one.poll(0.1))
+
+
+def test_a_rebalance_is_heard_by_heartbeat_and_joined_as_the_same_member(
+    fake: Any, fakes: Any, member: Open, until: Until
+):
+    group = fakes.group(fake)
+    told: list[str] = []
+    one = member(on_assigned=lambda tps: told.append("assigned"), on_revoked=lambda tps: told.append("revoked"))
+    one.poll(5)
+    name = one.member_id
+    group.rebalance()
+    settle(one, 2, until)
+    assert one.member_id == name
+    assert told == ["assigned", "revoked", "assigned"]
+    assert [request.member_id for request in asked(fake, JoinGroupRequest)] == ["", name, name]
+
+
+@pytest.mark.parametrize(
+    ("code", "keeps"), [(ErrorCode.ILLEGAL_GENERATION, True), (ErrorCode.UNKNOWN_MEMBER_ID, False)]
+)
+def test_a_member_that_the_group_went_on_without_joins_afresh(
+    fake: Any, fakes: Any, member: Open, until: Until, code: ErrorCode, keeps: bool
+):
+    """What it owned is lost; only one that is not known at all needs a new id."""
+    group = fakes.group(fake)
+    fake.on(HeartbeatRequest, group.heartbeat, refusing(HeartbeatResponse, code), group.heartbeat)
+    lost: list[Any] = []
+    one = member(on_lost=lost.append)
+    one.poll(5)
+    name = one.member_id
+    settle(one, 2, until)
+    assert lost == [BOTH]
+    assert asked(fake, JoinGroupRequest)[2].member_id == (name if keeps else "")
+    assert (one.member_id == name) is keeps
+
+
+def test_a_member_goes_on_without_joining_when_its_coordinator_moves(fakes: Any, member: Open, until: Until):
+    trio = fakes.cluster(2)
+    trio.add_topic("t", [1, 1])
+    trio.move_coordinator("g", 1)
+    old, new = fakes.group(trio[1]), fakes.group(trio[2])
+    one = member(trio.bootstrap_servers)
+    one.poll(5)
+    new.members, new.generation, new.state = dict(old.members), old.generation, "Stable"
+    trio.move_coordinator("g", 2)
+    old.die()
+    until(lambda: len(trio[2].requests(HeartbeatRequest)) > 2, 5, "heartbeats", lambda: one.poll(0.05))
+    one.commit({TP("t", 0): CommittedOffset(4)})
+    assert new.commits
+    assert one.assignment == BOTH
+    assert trio.requests(JoinGroupRequest) == {1: 2}
+
+
+def test_heartbeats_go_on_while_the_user_is_busy_and_while_the_group_rebalances(
+    fake: Any, fakes: Any, member: Open, until: Until
+):
+    group = fakes.group(fake)
+    one = member(on_revoked=lambda _: busy())
+
+    def busy() -> None:
+        before = len(fake.requests(HeartbeatRequest))
+        until(lambda: len(fake.requests(HeartbeatRequest)) > before + 3, 5, "no heartbeats")
+
+    one.poll(5)
+    busy()
+    group.rebalance(2)  # on_revoked runs before the member joins …
+    assert not one.poll(0.3) or one.state == "PreparingRebalance"
+    group.wait_for(lambda g: len(g._joining) == 1)
+    busy()  # … and here it has joined, and waits for another
+    group.die()
+
+
+def test_a_user_who_does_not_poll_is_given_up_on(fake: Any, fakes: Any, member: Open, until: Until):
+    group = fakes.group(fake)
+    lost: list[Any] = []
+    one = member(max_poll_interval_ms=150, on_lost=lost.append)
+    one.poll(5)
+    until(lambda: fake.requests(LeaveGroupRequest), 5, "it never left")
+    [leaving] = asked(fake, LeaveGroupRequest)
+    assert "max.poll.interval.ms" in leaving.members[0].reason
+    beats = len(fake.requests(HeartbeatRequest))
+    time.sleep(0.1)
+    assert len(fake.requests(HeartbeatRequest)) == beats
+    assert group.state == "Empty"
+    settle(one, 2, until)
+    assert lost == [BOTH]
+    assert one.assignment == BOTH
+
+
+def test_what_the_heart_dies_of_is_raised_by_poll(fake: Any, fakes: Any, member: Open, until: Until):
+    fakes.group(fake)
+    one = member()
+    one.poll(5)
+    fake.on(HeartbeatRequest, refusing(HeartbeatResponse, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    for _ in range(2):
+        with pytest.raises(AuthorizationFailed):
+            until(lambda: False, 5, "", lambda: one.poll(0.1))
+    assert one.assignment == frozenset()
+
+
+def test_partitions_that_are_added_make_the_leader_rebalance(fake: Any, fakes: Any, member: Open, until: Until):
+    fakes.group(fake)
+    one = member(max_age=100)
+    one.poll(5)
+    fake.add_topic("t", [1, 1, 1])
+    settle(one, 2, until)
+    assert one.assignment == BOTH | {TP("t", 2)}
+    assert asked(fake, JoinGroupRequest)[-1].reason == "partitions have changed: t"
+
+
+def test_a_follower_leaves_the_watching_to_the_leader(fake: Any, fakes: Any, member: Open):
+    group = fakes.group(fake)
+
+    def follow(seen: Any) -> Any:
+        answer = group.join(seen)
+        answer.leader, answer.members = "another", []
+        return answer
+
+    mine = ConsumerProtocolAssignment(
+        assigned_partitions=[ConsumerProtocolAssignment.TopicPartition(topic="t", partitions=[1])]
+    )
+    fake.on(JoinGroupRequest, follow)
+    fake.on(SyncGroupRequest, lambda _: SyncGroupResponse(assignment=encode_assignment(mine)))
+    one = member(max_age=50)
+    one.poll(5)
+    fake.add_topic("t", [1, 1, 1])
+    assert one.poll(0.4) is None
+    assert one.assignment == {TP("t", 1)}
+    assert all(not request.assignments for request in asked(fake, SyncGroupRequest))
+
+
+def test_a_topic_that_is_not_wanted_is_not_taken(fake: Any, fakes: Any, member: Open, until: Until):
+    """The leader worked with an older subscription: join again."""
+    group = fakes.group(fake)
+    strange = ConsumerProtocolAssignment(
+        assigned_partitions=[ConsumerProtocolAssignment.TopicPartition(topic="u", partitions=[0])]
+    )
+
+    def wrong(seen: Any) -> Any:
+        answer = group.sync(seen)
+        answer.assignment = encode_assignment(strange)
+        return answer
+
+    fake.on(SyncGroupRequest, wrong, group.sync)
+    one = member()
+    settle(one, 2, until)
+    assert one.assignment == BOTH
+
+
+def test_a_cooperative_member_gives_up_only_what_goes_and_joins_again(
+    fake: Any, fakes: Any, member: Open, until: Until
+):
+    """KIP-429: partitions that stay are never revoked, and the second phase follows by itself."""
+    group = fakes.group(fake)
+    told: list[tuple[str, Any]] = []
+    one = member(
+        assignors=[CooperativeStickyAssignor()],
+        on_assigned=lambda tps: told.append(("assigned", tps)),
+        on_revoked=lambda tps: told.append(("revoked", tps)),
+    )
+    one.poll(5)
+
+    def less(seen: Any) -> Any:
+        answer = group.sync(seen)
+        mine = ConsumerProtocolAssignment.TopicPartition(topic="t", partitions=[0])
+        answer.assignment = encode_assignment(ConsumerProtocolAssignment(assigned_partitions=[mine]))
+        return answer
+
+    fake.on(SyncGroupRequest, less)
+    group.rebalance()
+    settle(one, 3, until)
+    gone = frozenset({TP("t", 1)})
+    assert told == [("assigned", BOTH), ("revoked", gone)]
+    owned = [decode_subscription(bytes(request.protocols[0].metadata)) for request in asked(fake, JoinGroupRequest)[1:]]
+    assert [[(t.topic, t.partitions) for t in told.owned_partitions] for told in owned] == [
+        [],
+        [("t", [0, 1])],
+        [("t", [0])],
+    ]
+    assert [told.generation_id for told in owned] == [-1, 1, 2]
