@@ -9,12 +9,13 @@ from client.broker import BrokerConnection
 from client.errors import UnsupportedVersion
 from client.protocol.api import API_BY_KEY, Api
 from client.protocol.fields import Versions
-from client.protocol.messages import ApiVersionsRequest
-from client.retry import Deadline
 
 
 def list_apis(cluster: Cluster | None = None) -> dict[str, Any]:
-    """The document of `kseg api list`: with a cluster also what one of its brokers offers, and its features."""
+    """The document of `kseg api list`: with a cluster also what one of its brokers offers, and its features.
+
+    `assumed`: the broker is too old to be asked, and this is what `broker.version.fallback` stands for.
+    """
     rows = [_row(api) for api in API_BY_KEY.values()]
     if cluster is None:
         return {"apis": rows}
@@ -29,7 +30,13 @@ def list_apis(cluster: Cluster | None = None) -> dict[str, Any]:
         for key, (low, high) in sorted(connection.versions.ranges.items())
         if key not in API_BY_KEY
     ]
-    return {"broker": connection.label, "apis": rows, "unknown_apis": unknown, **_features(cluster, connection)}
+    return {
+        "broker": connection.label,
+        "assumed": connection.versions.assumed,
+        "apis": rows,
+        "unknown_apis": unknown,
+        "features": _features(connection),
+    }
 
 
 def _row(api: Api[Any]) -> dict[str, Any]:
@@ -59,18 +66,15 @@ def _used(connection: BrokerConnection, api: Api[Any], *, topic_ids_known: bool)
         return None
 
 
-def _features(cluster: Cluster, connection: BrokerConnection) -> dict[str, Any]:
-    """What the broker could run, and what the cluster has agreed on (KIP-584); empty before ApiVersions v3."""
-    version = connection.version_of(ApiVersionsRequest)
-    request = ApiVersionsRequest(client_software_name="kafka-segment-etl", client_software_version="api-list")
-    answer = connection.call(request, version, deadline=Deadline.after(cluster.config.default_api_timeout_ms / 1000))
-    finalized = {feature.name: feature for feature in answer.finalized_features}
-    rows = [
+def _features(connection: BrokerConnection) -> list[dict[str, Any]]:
+    """What the broker could run, and what the cluster has agreed on, 0 for nothing (KIP-584); none below 2.7."""
+    offered = connection.versions
+    names = sorted({*offered.supported_features, *offered.finalized_features})
+    return [
         {
-            "name": feature.name,
-            "supported": [feature.min_version, feature.max_version],
-            "finalized": finalized[feature.name].max_version_level if feature.name in finalized else 0,
+            "name": name,
+            "supported": list(offered.supported_features[name]) if name in offered.supported_features else None,
+            "finalized": offered.finalized_features.get(name, 0),
         }
-        for feature in answer.supported_features
+        for name in names
     ]
-    return {"finalized_features_epoch": answer.finalized_features_epoch, "features": rows}

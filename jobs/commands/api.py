@@ -96,13 +96,13 @@ def _listed(document: dict[str, Any]) -> dict[str, Any]:
         shown: dict[str, Any] = {
             "key": row["key"],
             "API": row["name"],
-            "versions": f"{row['lowest']}-{row['highest']}",
-            "deprecated": "-".join(map(str, row["deprecated"])) if row["deprecated"] else None,
+            "versions": _range([row["lowest"], row["highest"]]),
+            "deprecated": _range(row["deprecated"]),
             "codec only": row["scope"] if row["codec_only"] else None,
         }
         if "broker" in row:
             theirs, used, by_id = row["broker"], row["used"], row["used_with_topic_ids"]
-            shown["broker"] = f"{theirs['lowest']}-{theirs['highest']}" if theirs else None
+            shown["broker"] = _range([theirs["lowest"], theirs["highest"]]) if theirs else None
             shown["used"] = f"{used} ({by_id} with topic ids)" if used != by_id else None if used is None else str(used)
         return shown
 
@@ -110,8 +110,14 @@ def _listed(document: dict[str, Any]) -> dict[str, Any]:
     if document.get("unknown_apis"):
         told["unknown_apis"] = document["unknown_apis"]
     if document.get("features"):
-        told["features"] = [row | {"supported": "-".join(map(str, row["supported"]))} for row in document["features"]]
+        told["features"] = [row | {"supported": _range(row["supported"])} for row in document["features"]]
     return told
+
+
+def _range(span: list[int] | None) -> str | None:
+    if span is None:
+        return None
+    return str(span[0]) if span[0] == span[1] else f"{span[0]}-{span[1]}"
 
 
 @api.command()

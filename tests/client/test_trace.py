@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import logging
 import re
@@ -17,7 +18,13 @@ from client.errors import KafkaError
 from client.protocol import ErrorCode
 from client.protocol.api import API_BY_KEY
 from client.protocol.messages import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
     ApiVersionsRequest,
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
     FetchRequest,
     FetchResponse,
     FindCoordinatorRequest,
@@ -25,6 +32,10 @@ from client.protocol.messages import (
     ListGroupsRequest,
     ListGroupsResponse,
     ProduceRequest,
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
 )
 from client.retry import Deadline
 
@@ -120,6 +131,54 @@ def test_no_value_of_a_message_is_in_a_line(fake: Any, connect: Any, lines: Call
         cluster.send(FindCoordinatorRequest(key="s3cr3t out"))
     assert "FindCoordinator" in "".join(lines())
     assert "s3cr3t" not in "".join(lines())
+
+
+SECRET = b"s3cr3t-s3cr3t-s3cr3t"
+
+
+@pytest.mark.parametrize(
+    ("request_", "response"),
+    [
+        (SaslAuthenticateRequest(auth_bytes=b"\0alice\0" + SECRET), SaslAuthenticateResponse(auth_bytes=SECRET)),
+        (CreateDelegationTokenRequest(), CreateDelegationTokenResponse(hmac=SECRET)),
+        (RenewDelegationTokenRequest(hmac=SECRET), RenewDelegationTokenResponse(error_code=62)),
+        (
+            AlterUserScramCredentialsRequest(
+                upsertions=[
+                    AlterUserScramCredentialsRequest.ScramCredentialUpsertion(
+                        name="alice", salt=SECRET, salted_password=SECRET
+                    )
+                ]
+            ),
+            AlterUserScramCredentialsResponse(),
+        ),
+        (
+            CreateTopicsRequest(
+                topics=[
+                    CreateTopicsRequest.CreatableTopic(
+                        configs=[
+                            CreateTopicsRequest.CreatableTopicConfig(name="ssl.key.password", value=SECRET.decode())
+                        ]
+                    )
+                ]
+            ),
+            CreateTopicsResponse(),
+        ),
+    ],
+    ids=lambda message: type(message).__name__,
+)
+def test_no_secret_is_in_a_line(request_: Any, response: Any, lines: Callable[[], list[str]]) -> None:
+    api = API_BY_KEY[request_.KEY]
+    version = api.versions.highest
+    tap = trace.Tap()
+    tap.sent("1 (localhost:9092)", request_, version, 7, 100)
+    tap.received("1 (localhost:9092)", Answer(Open(7, api, version), response, 100))
+    tap.sent("1 (localhost:9092)", request_, version, 8, 100)
+    tap.failed("1 (localhost:9092)", KafkaError(f"broke: {SECRET!r}"))
+    told = lines()
+    assert len(told) == 4
+    for form in (SECRET.decode(), SECRET.hex(), base64.b64encode(SECRET).decode()):
+        assert form not in "".join(told)
 
 
 def test_a_produce_without_acks_is_done_when_it_is_written(

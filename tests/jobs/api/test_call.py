@@ -67,8 +67,6 @@ def test_the_list_for_people_has_a_line_for_each_api() -> None:
 
 
 def test_with_a_broker_the_list_has_its_versions_those_used_and_the_features(kafka: Broker) -> None:
-    from confluent_kafka.admin import AdminClient  # an independent word on the cluster
-
     result = run(kafka, "list", "--json")
     document = json.loads(result.stdout)
     rows = {row["name"]: row for row in document["apis"]}
@@ -85,10 +83,9 @@ def test_with_a_broker_the_list_has_its_versions_those_used_and_the_features(kaf
     features = {row["name"]: row for row in document["features"]}
     assert features["transaction.version"]["supported"][1] >= 2
     assert features["transaction.version"]["finalized"] == 2
-    assert document["finalized_features_epoch"] >= 0
-    assert AdminClient({"bootstrap.servers": kafka.bootstrap_servers}).list_topics(timeout=10).brokers
+    assert document["assumed"] is False
     shown = run(kafka, "list").stdout
-    assert "12 (18 with topic ids)" in shown or "with topic ids" in shown
+    assert "12 (18 with topic ids)" in shown
     assert "metadata.version" in shown
 
 
