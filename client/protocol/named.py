@@ -108,6 +108,7 @@ QUOTA_MATCHES = Names("match type", _table("EXACT DEFAULT ANY"))
 ENDPOINTS = Names("endpoint type", {1: "BROKERS", 2: "CONTROLLERS"})
 MEMBERS = Names("member type", {-1: "UNKNOWN", 0: "CLASSIC", 1: "CONSUMER"})
 ACKNOWLEDGEMENTS = Names("acknowledge type", _table("GAP ACCEPT RELEASE REJECT RENEW"))
+ACQUIRE_MODES = Names("acquire mode", _table("BATCH_OPTIMIZED RECORD_LIMIT"))
 DELIVERY_STATES = Names("delivery state", {0: "AVAILABLE", 2: "ACKNOWLEDGED", 4: "ARCHIVED"})
 RECOVERY_STATES = Names("leader recovery state", _table("RECOVERED RECOVERING"))
 TIMESTAMPS = Names(
@@ -147,6 +148,7 @@ _EVERYWHERE: Final[Mapping[str, Naming]] = {
     "endpoint_type": ENDPOINTS,
     "member_type": MEMBERS,
     "acknowledge_types": ACKNOWLEDGEMENTS,
+    "share_acquire_mode": ACQUIRE_MODES,
     "delivery_state": DELIVERY_STATES,
     "leader_recovery_state": RECOVERY_STATES,
 }

@@ -106,7 +106,7 @@ def _default(field: Field) -> str:
         return "null"
     if value in (0, False, "", b"", "empty") or value == ZERO_UUID:
         return ""
-    return f"`{value}`"
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
 def _span(versions: Versions) -> str:
