@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import base64
+import importlib.util
 import itertools
 import json
 import os
@@ -13,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 from cryptography.hazmat.primitives import hashes
@@ -38,6 +39,26 @@ _slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile("reduced", max_examples=50, derandomize=True, deadline=None, suppress_health_check=_slow)
 settings.register_profile("full", max_examples=1000, deadline=None, suppress_health_check=_slow)
 settings.load_profile("full" if FULL else "reduced")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--protocol-table", action="store_true", help="print what has been held against Kafka, API by API")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let `comparisons.py` watch the run. Under importlib mode it cannot be imported by its name."""
+    spec = importlib.util.spec_from_file_location("comparisons", Path(__file__).with_name("comparisons.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    config.pluginmanager.register(module.Comparisons(), "comparisons")
+
+
+@pytest.fixture(scope="session")
+def comparisons(pytestconfig: pytest.Config) -> Any:
+    """Where tests tell what they have held against Kafka: see `comparisons.py`."""
+    return pytestconfig.pluginmanager.get_plugin("comparisons")
 
 
 @pytest.fixture(scope="session")

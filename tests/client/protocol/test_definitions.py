@@ -107,7 +107,7 @@ def compare(struct: type[Struct], entries: list[Definition], common: dict[str, l
             compare(field.of, fields, common, version)
 
 
-def test_a_message_is_defined_as_in_kafka(message_class: type[Message], definitions: Any) -> None:
+def test_a_message_is_defined_as_in_kafka(message_class: type[Message], definitions: Any, comparisons: Any) -> None:
     """Every version against the newest release that has it; so also those that Kafka 4 dropped."""
     name = message_class.__name__
     assert definitions.versions(name) == message_class.VERSIONS
@@ -117,6 +117,7 @@ def test_a_message_is_defined_as_in_kafka(message_class: type[Message], definiti
         assert versions(definition, "flexibleVersions").has(version) == message_class.FLEXIBLE.has(version)
         common = {entry["name"]: entry["fields"] for entry in definition.get("commonStructs", [])}
         compare(message_class, definition["fields"], common, version)
+        comparisons.compared("definition", name, version)
 
 
 def test_no_field_stands_in_no_version(message_class: type[Message]) -> None:

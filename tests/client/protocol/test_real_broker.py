@@ -39,9 +39,11 @@ class Kafka(Protocol):
 class Wire:
     """One connection, one request at a time."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, comparisons: Any) -> None:
         host, port = address.rsplit(":", 1)
-        self.socket = socket.create_connection((host, int(port)), timeout=30)
+        self.port = int(port)
+        self.comparisons = comparisons
+        self.socket = socket.create_connection((host, self.port), timeout=30)
         self.file = self.socket.makefile("rb")
         self.ranges: dict[int, tuple[int, int]] = {}
         self.features: dict[str, int] = {}
@@ -52,6 +54,7 @@ class Wire:
         answer = self.file.read(int.from_bytes(self.file.read(4), "big"))
         correlation_id, response = decode_response(api_of(request), version, answer)
         assert correlation_id == version
+        self.comparisons.answered(self.port, api_of(request).name, version, response)
         return response
 
     def versions(self, api: Api[Any]) -> range:
@@ -64,8 +67,8 @@ class Wire:
 
 
 @pytest.fixture(scope="module")
-def wire(kafka: Kafka) -> Iterator[Wire]:
-    wire = Wire(kafka.bootstrap_servers.split(",")[0])
+def wire(kafka: Kafka, comparisons: Any) -> Iterator[Wire]:
+    wire = Wire(kafka.bootstrap_servers.split(",")[0], comparisons)
     answer = wire.ask(ApiVersionsRequest(client_software_name="kseg", client_software_version="0"), 4)
     wire.ranges = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
     wire.features = {feature.name: feature.max_version_level for feature in answer.finalized_features}

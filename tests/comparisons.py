@@ -1,0 +1,202 @@
+"""The comparison table: API by API, what has been held against Java's definitions and bytes, and against live brokers.
+
+Tests tell facts while they run: that a message's definition was compared in a version, that its bytes were. What live
+brokers answered is taken from the client's own trace point, so no test has to claim it: an answer counts if it carries
+no error code and came from a port that one of our Kafka processes listens on, whose class path tells the release. Facts
+of a test that failed are dropped.
+
+The table is printed when all tests ran, and a gap in it fails the run; with `--protocol-table` after any run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+import pytest
+
+from client.protocol.api import API_BY_KEY, Api
+from client.trace import Tap, error_codes
+
+_PORT = re.compile(r":(\d+)\)?$")
+_RELEASE = re.compile(r"/kafka-(\d[\d.]*\d)/")
+
+
+@dataclass(frozen=True)
+class Fact:
+    """What a test has seen: `kind` is "definition", "bytes" or "live", `name` a message's, or an API's for "live"."""
+
+    kind: str
+    name: str
+    version: int
+    release: str = ""
+
+
+class Comparisons:
+    """A pytest plugin."""
+
+    def __init__(self) -> None:
+        self._facts: dict[Fact, set[str]] = defaultdict(set)
+        self._test = ""
+        self._failed: set[str] = set()
+        self._brokers: dict[int, tuple[psutil.Process, str]] = {}
+        self._strangers: set[int] = set()
+        self._whole = True
+        self._listen()
+
+    def compared(self, kind: str, message: str, version: int) -> None:
+        """A test has compared a message ("definition" or "bytes") in a version."""
+        self._facts[Fact(kind, message, version)].add(self._test)
+
+    def answered(self, port: int, api: str, version: int, response: Any) -> None:
+        """Something that listens on a local port has answered; counts if that is a Kafka, and it has not refused."""
+        if not error_codes(response) and (release := self._release(port)):
+            self._facts[Fact("live", api, version, release)].add(self._test)
+
+    def _listen(self) -> None:
+        received = Tap.received
+
+        def heard(tap: Tap, broker: str, answer: Any) -> None:
+            received(tap, broker, answer)
+            port = _PORT.search(broker)
+            if port:
+                self.answered(int(port[1]), answer.request.api.name, answer.request.version, answer.response)
+
+        Tap.received = heard  # type: ignore[method-assign]
+
+    def _release(self, port: int) -> str | None:
+        """The release of the Kafka that listens on this port; None for anything else, such as a scripted broker."""
+        if port in self._strangers:
+            return None
+        known = self._brokers.get(port)
+        if known and known[0].is_running():
+            return known[1]
+        for process in psutil.Process().children(recursive=True):
+            try:
+                listening = {one.laddr.port for one in process.net_connections("tcp") if one.status == "LISTEN"}
+                release = _RELEASE.search(" ".join(process.cmdline())) if port in listening else None
+            except psutil.Error:
+                continue
+            if release:
+                self._brokers[port] = process, release[1]
+                return release[1]
+        self._strangers.add(port)
+        return None
+
+    # -- pytest's hooks
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        config = session.config
+        chosen = any((config.option.keyword, config.option.markexpr, config.option.lf, config.option.deselect))
+        everything = {str(config.rootpath / path) for path in config.getini("testpaths")}
+        asked = {str((config.invocation_params.dir / path).resolve()) for path in config.args}
+        self._whole = not chosen and asked == everything
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        self._test = item.nodeid
+        self._strangers.clear()  # another test may have a broker on the same port
+        return (yield)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._failed.add(report.nodeid)
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self._whole and session.exitstatus == pytest.ExitCode.OK and any(self._gaps().values()):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+        if not self._kept() or not (self._whole or config.option.protocol_table):
+            return
+        terminalreporter.section("the protocol, API by API")
+        for line in self.table():
+            terminalreporter.line(line)
+        for what, names in self._gaps().items():
+            if names and self._whole:
+                terminalreporter.line(f"{what}: {', '.join(names)}", red=True)
+
+    # -- the table
+
+    def _kept(self) -> dict[Fact, set[str]]:
+        return {fact: tests - self._failed for fact, tests in self._facts.items() if tests - self._failed}
+
+    def _gaps(self) -> dict[str, list[str]]:
+        kept = self._kept()
+        gaps: dict[str, list[str]] = {}
+        for kind in ("definition", "bytes"):
+            gaps[f"{kind} not compared"] = [
+                f"{message.__name__} v{version}"
+                for api in API_BY_KEY.values()
+                for message in (api.request, api.response)
+                for version in _versions(api)
+                if Fact(kind, message.__name__, version) not in kept
+            ]
+        live = {fact.name for fact in kept if fact.kind == "live"}
+        clients = [api.name for api in API_BY_KEY.values() if api.scope == "client"]
+        gaps["no live broker has answered"] = [name for name in clients if name not in live]
+        return gaps
+
+    def table(self) -> list[str]:
+        """The lines: a head, one an API, a sum."""
+        kept = self._kept()
+        lines = [f"{'key':>3} {'API':<29} {'versions':>8} {'scope':<10} {'definition':>10} {'bytes':>6}  live"]
+        total = [0, 0, 0, 0]
+        for key, api in sorted(API_BY_KEY.items()):
+            versions = _versions(api)
+            same = [
+                sum(
+                    Fact(kind, api.request.__name__, version) in kept
+                    and Fact(kind, api.response.__name__, version) in kept
+                    for version in versions
+                )
+                for kind in ("definition", "bytes")
+            ]
+            live = _live(api, kept)
+            of = len(versions)
+            spoken = f"{api.versions.lowest}-{api.versions.highest}"
+            lines.append(
+                f"{key:>3} {api.name:<29} {spoken:>8} {api.scope:<10} {f'{same[0]}/{of}':>10} {f'{same[1]}/{of}':>6}"
+                f"  {live or ('none' if api.scope == 'client' else 'codec only')}"
+            )
+            total = [total[0] + of, total[1] + same[0], total[2] + same[1], total[3] + bool(live)]
+        pairs, definitions, parity, answered = total
+        lines.append(
+            f"{len(API_BY_KEY)} APIs, {pairs} pairs of API and version: {definitions} definitions and {parity} byte "
+            f"forms equal to Java's; {answered} APIs answered by live brokers"
+        )
+        return lines
+
+
+def _versions(api: Api[Any]) -> range:
+    return range(api.versions.lowest, api.versions.highest + 1)
+
+
+def _live(api: Api[Any], kept: dict[Fact, set[str]]) -> str:
+    """Versions by release, newest first, and one test that got such an answer."""
+    answered: dict[str, set[int]] = defaultdict(set)
+    tests: set[str] = set()
+    for fact, by in kept.items():
+        if fact.kind == "live" and fact.name == api.name:
+            answered[fact.release].add(fact.version)
+            tests |= by
+    if not answered:
+        return ""
+    newest_first = sorted(answered, key=lambda release: [int(part) for part in release.split(".")], reverse=True)
+    told = "; ".join(f"{release} v{_ranges(answered[release])}" for release in newest_first)
+    return f"{told} ({len(tests)} tests, e.g. {min(tests, key=len).removeprefix('tests/')})"
+
+
+def _ranges(numbers: set[int]) -> str:
+    """{0, 1, 2, 5} as "0-2,5"."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and runs[-1][1] == number - 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
