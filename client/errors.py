@@ -18,6 +18,7 @@
     ├── LeaderNotAvailable      the partition has no leader right now                           retriable
     ├── OffsetOutOfRange        the offset lies outside the partition's log
     ├── MessageCutShort         an old broker sends a message larger than the largest fetch only in part
+    ├── LogTruncated            the log has not the record any more that came before the offset, but another one
     ├── TopicExists             a topic of that name is there already
     ├── RecordTooLarge          a record is larger than producer or topic allow
     ├── InvalidRecord           the broker refuses records of a batch: `.record_errors`
@@ -256,6 +257,19 @@ class MessageCutShort(KafkaError):
         super().__init__(message, **address)
         self.offset = offset
         self.size = size
+
+
+class LogTruncated(KafkaError):
+    """What was read last is not in the leader's log any more: an unclean election, or a lagging leader (KIP-320).
+
+    The log is the reader's up to `end_offset`, where the leader's `epoch` ended; from there on it is another one.
+    """
+
+    def __init__(self, message: str, *, offset: int, epoch: int, end_offset: int, **address: Any) -> None:
+        super().__init__(message, **address)
+        self.offset = offset
+        self.epoch = epoch
+        self.end_offset = end_offset
 
 
 class TopicExists(KafkaError):

@@ -6,88 +6,62 @@
         reader.request(next_offset(fetched.records))    # before decoding: the broker works while we do
         decode(fetched)
 
-The record set comes as a view of the received bytes, uninterpreted. It may begin below the offset asked for (a batch
-comes whole), end with an incomplete batch, and, with its first batch, be larger than every limit that was asked for.
-Brokers before 0.10.1 (Fetch below 3) send of a larger message only as much as was asked for, from which nobody gets on:
-there the limit is raised, up to a largest one. An answer without records is an ordinary one: nothing came within
-`max_wait_ms`.
+An answer without records is an ordinary one: nothing came within `max_wait_ms`. What an answer means:
+`client.fetch_messages`.
 
-What has nothing to do with the caller is handled inside: no leader, another leader, a fenced or unknown leader epoch, a
-broken connection: metadata is refreshed and every open request sent again, until `default.api.timeout.ms` has passed.
+What has nothing to do with the caller is handled inside: no leader, another leader, a fenced or unknown leader epoch,
+a broken connection, a replica that fails or is behind (`client.fetch_source`): every open request is sent again to whom
+it belongs then, until `default.api.timeout.ms` has passed.
 
-Fetch sessions (KIP-227) are not used: they save work where one request names many partitions, ours name one. From
-version 13 on the topic is named by its id (KIP-516), so a topic that was deleted and created again under the same name
-is told apart; where the id is not known, version 12 is the last.
+Fetch sessions (KIP-227) are not used: they save work where one request names many partitions, ours name one, and they
+forbid to pipeline (`client.fetch_many` is the reader for many).
 """
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import UUID
 
 from client.broker import BrokerConnection
 from client.cluster import Cluster
 from client.connection import MAX_FETCH_FRAME
-from client.errors import (
-    BrokerError,
-    KafkaError,
-    LeaderNotAvailable,
-    MessageCutShort,
-    OffsetOutOfRange,
-    ProtocolFault,
-    UnknownTopic,
-    error_from_code,
+from client.errors import KafkaError, ProtocolFault, error_from_code
+from client.fetch_limit import LARGEST_MESSAGE, FetchLimit
+from client.fetch_messages import (
+    LAST_MAX_WAIT_MS,
+    NOT_KNOWN,
+    AbortedTransaction,
+    Ask,
+    FetchedRecords,
+    PartitionData,
+    error_of,
+    records_of,
+    topics_of,
 )
+from client.fetch_source import FetchSource
 from client.metadata import NO_ID, Leader
-from client.offsets import EARLIEST, LATEST, IsolationLevel, isolation_code, list_offsets
+from client.offsets import IsolationLevel, isolation_code
 from client.partition import TopicPartition
-from client.protocol import ErrorCode
 from client.protocol.messages import FetchRequest, FetchResponse
 from client.retry import Backoff, Deadline
 
-#: For the last fetch of a range: what it wants is there already, so an answer without records is to come at once.
-LAST_MAX_WAIT_MS: Final = 10
-#: What a broker before 0.10.1 is asked for at most, if one message is larger than `max_bytes`.
-LARGEST_MESSAGE: Final = 128 * 1024 * 1024
-_FIRST_WITH_WHOLE_MESSAGES: Final = 3
-_FIRST_WITH_TOPIC_IDS: Final = 13
-_MESSAGE_HEAD: Final = Struct(">qi")  # of every format: offset, and the length of what follows
-_NOT_KNOWN: Final = -1
+__all__ = ["LAST_MAX_WAIT_MS", "AbortedTransaction", "FetchedRecords", "PartitionReader"]
+
 _SESSIONLESS: Final = (0, -1)
-
-
-class AbortedTransaction(NamedTuple):
-    """An aborted transaction that overlaps what was returned; it may have begun before it."""
-
-    producer_id: int
-    first_offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class FetchedRecords:
-    """One Fetch answer. `records` is the record set as it came; offsets are -1 where the broker is too old to tell."""
-
-    records: memoryview
-    aborted: list[AbortedTransaction]
-    high_watermark: int
-    last_stable_offset: int
-    log_start_offset: int
-    fetch_offset: int
-    throttle_time_ms: int
 
 
 @dataclass(slots=True)
 class _Asked:
     offset: int
     last: bool
+    last_epoch: int
     sent: bool = False
 
 
 class PartitionReader:
-    """Fetches from one partition's leader. Close it, or use it as a context manager."""
+    """Fetches from one partition's leader, or the replica that it prefers. Close it, or use it as a context manager."""
 
     def __init__(
         self,
@@ -110,19 +84,17 @@ class PartitionReader:
         """
         config = cluster.config
         self.tp = tp
-        self.topic_id = topic_id
         self._cluster = cluster
+        self._source = FetchSource(cluster, tp, topic_id=topic_id, leader_epoch=leader_epoch)
         self._isolation = isolation_code(isolation_level)
-        self._max_bytes = (
-            min(config.max_partition_fetch_bytes, config.fetch_max_bytes) if max_bytes is None else max_bytes
-        )
-        self._largest_message = max(largest_message, self._max_bytes)
+        most = min(config.max_partition_fetch_bytes, config.fetch_max_bytes) if max_bytes is None else max_bytes
+        self._limit = FetchLimit(most, largest_message)
         self._max_wait_ms = config.fetch_max_wait_ms if max_wait_ms is None else max_wait_ms
-        self._oldest_epoch = _NOT_KNOWN if leader_epoch is None else leader_epoch
         self._asked: deque[_Asked] = deque()
         self._connection: BrokerConnection | None = None
         self._leader: Leader | None = None
-        self._version = _NOT_KNOWN
+        self._at_replica: int | None = None
+        self._version = NOT_KNOWN
 
     def __enter__(self) -> PartitionReader:
         return self
@@ -135,31 +107,44 @@ class PartitionReader:
         self._asked.clear()
         self._disconnect()
 
-    def request(self, offset: int, *, last: bool = False) -> None:
+    @property
+    def topic_id(self) -> UUID | None:
+        """The topic's id, once it is known."""
+        return self._source.topic_id
+
+    @property
+    def replica(self) -> int | None:
+        """The id of the broker that is fetched from instead of the leader; None: the leader is."""
+        return self._at_replica
+
+    def request(self, offset: int, *, last: bool = False, last_epoch: int = NOT_KNOWN) -> None:
         """Ask for records from `offset` on, without waiting.
 
-        `last`: no later record is wanted than what is there now, so do not wait for more if there is none. Before the
-        first answer, and while the broker throttles us, the request goes out with the next `response()`.
+        `last`: no later record is wanted than what is there now, so do not wait for more if there is none.
+        `last_epoch`: the leader epoch of the record before `offset`; brokers from 2.7 on tell with it whether the log
+        was truncated since (LogTruncated). Before the first answer, and while the broker throttles us, the request
+        goes out with the next `response()`.
         """
-        asked = _Asked(offset, last)
+        asked = _Asked(offset, last, last_epoch)
         self._asked.append(asked)
         if self._connection is None or self._connection.closed or self._connection.muted_for:
             return
+        if self._at_replica != self._source.replica:
+            return  # the replica's time is over
         try:
             self._send_unsent(Deadline.after(self._request_timeout))
         except KafkaError as error:
             if not error.retriable:
                 self.close()
                 raise
-            self._disconnect()  # response() connects again and sends again
-            self._cluster.learn(error)
+            self._lost(error)  # response() connects again and sends again
 
     def response(self) -> FetchedRecords:
         """The answer to the oldest request that has none yet.
 
-        Raises OffsetOutOfRange (with where the log begins and ends), UnknownTopic if the topic is another one by now,
-        AuthorizationFailed, MessageCutShort (of old brokers), or when the deadline has passed the last retriable error,
-        naming the partition. After an error nothing is asked any more.
+        Raises OffsetOutOfRange (with where the log begins and ends), LogTruncated, MessageCutShort (of old brokers),
+        UnknownTopic if the topic is another one by now, AuthorizationFailed, or when the deadline has passed the last
+        retriable error, naming the partition. After an error nothing is asked any more.
         """
         if not self._asked:
             raise RuntimeError("response() without request()")
@@ -168,14 +153,13 @@ class PartitionReader:
             try:
                 fetched = self._try(backoff.deadline)
                 if fetched is None:
-                    # Throttled, or to be asked for more: the broker lives, so the deadline begins again after that.
+                    # Throttled, sent elsewhere, or to be asked for more: the deadline begins again.
                     backoff = self._new_backoff()
                     continue
                 self._asked.popleft()
                 return fetched
             except KafkaError as error:
-                self._disconnect()
-                self._cluster.learn(error)
+                self._lost(error)
                 try:
                     backoff.pause(self._addressed(error))
                 except KafkaError:
@@ -202,9 +186,18 @@ class PartitionReader:
             # A broker over its quota answers at once, without any partition (KIP-219): to be asked again.
             self._ask_again(connection)
             return None
-        fetched = self._read(response, self._asked[0], connection)
-        if self._version < _FIRST_WITH_WHOLE_MESSAGES and (size := _size_if_cut(fetched.records)):
-            self._raise_limit(size, fetched, connection)
+        partition = self._own_part(response, connection)
+        ask = self._ask(self._asked[0])
+        error = error_of(self._cluster, ask, response, partition, at_leader=self._at_replica is None)
+        if error is not None:
+            error.broker = connection.label
+            raise error
+        if partition.preferred_read_replica >= 0 and self._at_replica is None:
+            self._source.prefer(partition.preferred_read_replica)
+            self._disconnect()
+            return None
+        fetched = records_of(partition, ask.offset, response.throttle_time_ms)
+        if self._limit.raised_for(fetched.records, ask.offset, self._version, connection.label):
             self._ask_again(connection)
             return None
         return fetched
@@ -216,54 +209,27 @@ class PartitionReader:
         if connection.in_flight:
             self._disconnect()  # later answers would come before the one asked again
 
-    def _raise_limit(self, size: int, fetched: FetchedRecords, connection: BrokerConnection) -> None:
-        if size <= self._max_bytes:
-            raise ProtocolFault(
-                f"Fetch answer holds {len(fetched.records)} of a message's {size} bytes, though {self._max_bytes} were "
-                "asked for",
-                broker=connection.label,
-            )
-        if size > self._largest_message:
-            raise MessageCutShort(
-                f"the message from offset {fetched.fetch_offset} on has {size} bytes, and {self._largest_message} are "
-                f"asked for at most; this broker (Fetch v{self._version}) sends no message above what it is asked for: "
-                "read on after it, or set max.partition.fetch.bytes and fetch.max.bytes to as much as it has",
-                offset=fetched.fetch_offset,
-                size=size,
-                broker=connection.label,
-            )
-        self._max_bytes = size
-
     def _connected(self, deadline: Deadline) -> BrokerConnection:
+        if self._connection is not None and self._at_replica != self._source.replica:
+            self._disconnect()  # the replica's time is over
         if self._connection is not None and not self._connection.closed:
             return self._connection
-        leader = self._find_leader(deadline)
-        connection = self._cluster.open_connection(leader.broker, deadline, max_frame=MAX_FETCH_FRAME)
+        leader = self._source.leader(deadline)
+        self._at_replica = self._source.replica
+        broker = leader.broker if self._at_replica is None else self._cluster.broker(self._at_replica, deadline)
+        connection = self._cluster.open_connection(broker, deadline, max_frame=MAX_FETCH_FRAME)
         self._connection, self._leader = connection, leader
         self._version = connection.version_of(FetchRequest, topic_ids_known=self.topic_id is not None)
         return connection
 
-    def _find_leader(self, deadline: Deadline) -> Leader:
-        leader = self._cluster.leader(self.tp, deadline)
-        if self._is_another_topic(leader):
-            self._cluster.forget_metadata()  # maybe it is the cached one that is another
-            leader = self._cluster.leader(self.tp, deadline)
-            if self._is_another_topic(leader):
-                raise UnknownTopic(
-                    f"the topic was deleted and created again: its id is {leader.topic_id}, not {self.topic_id}",
-                    code=ErrorCode.INCONSISTENT_TOPIC_ID,
-                    retriable=False,
-                )
-        if _NOT_KNOWN < leader.epoch < self._oldest_epoch:
-            raise LeaderNotAvailable(
-                f"the cluster's metadata is behind: leader epoch {leader.epoch}, {self._oldest_epoch} was seen before"
-            )
-        self.topic_id = leader.topic_id
-        self._oldest_epoch = max(self._oldest_epoch, leader.epoch)
-        return leader
-
-    def _is_another_topic(self, leader: Leader) -> bool:
-        return None not in (self.topic_id, leader.topic_id) and self.topic_id != leader.topic_id
+    def _lost(self, error: KafkaError) -> None:
+        """Nothing that was asked is answered any more; the next try goes to whom the error tells."""
+        self._disconnect()
+        if self._at_replica is not None:
+            self._source.back_to_leader()
+            self._at_replica = None
+            error.learnt = error.retriable  # it is the replica's, and says nothing about the leader
+        self._cluster.learn(error)
 
     def _disconnect(self) -> None:
         if self._connection is not None:
@@ -279,34 +245,24 @@ class PartitionReader:
                 self._connection.send(self._build(asked), self._version, deadline=deadline)
                 asked.sent = True
 
-    def _build(self, asked: _Asked) -> FetchRequest:
+    def _ask(self, asked: _Asked) -> Ask:
         assert self._leader is not None
-        topic = FetchRequest.FetchTopic(
-            partitions=[
-                FetchRequest.FetchPartition(
-                    partition=self.tp.partition,
-                    current_leader_epoch=self._leader.epoch,
-                    fetch_offset=asked.offset,
-                    partition_max_bytes=self._max_bytes,
-                )
-            ]
-        )
-        if self._version >= _FIRST_WITH_TOPIC_IDS and self.topic_id is not None:
-            topic.topic_id = self.topic_id
-        else:
-            topic.topic = self.tp.topic
+        return Ask(self.tp, asked.offset, self._leader.epoch, self._limit.bytes, self.topic_id, asked.last_epoch)
+
+    def _build(self, asked: _Asked) -> FetchRequest:
         session_id, session_epoch = _SESSIONLESS
         return FetchRequest(
             max_wait_ms=min(self._max_wait_ms, LAST_MAX_WAIT_MS) if asked.last else self._max_wait_ms,
             min_bytes=1,  # what is there is wanted now; only for nothing at all is it worth to wait
-            max_bytes=self._max_bytes,
+            max_bytes=self._limit.bytes,
             isolation_level=self._isolation,
             session_id=session_id,
             session_epoch=session_epoch,
-            topics=[topic],
+            topics=topics_of([self._ask(asked)], self._version),
+            rack_id=self._source.rack,
         )
 
-    def _read(self, response: FetchResponse, asked: _Asked, connection: BrokerConnection) -> FetchedRecords:
+    def _own_part(self, response: FetchResponse, connection: BrokerConnection) -> PartitionData:
         found = [
             partition
             for topic in response.responses
@@ -316,53 +272,8 @@ class PartitionReader:
         ]
         if len(found) != 1:
             raise ProtocolFault("Fetch answer lacks the partition asked for", broker=connection.label)
-        partition = found[0]
-        if partition.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            raise self._out_of_range(asked.offset)
-        if partition.error_code:
-            raise error_from_code(partition.error_code, "Fetch", broker=connection.label)
-        records = partition.records
-        return FetchedRecords(
-            records=memoryview(b"") if records is None else memoryview(records),
-            aborted=[AbortedTransaction(a.producer_id, a.first_offset) for a in partition.aborted_transactions or ()],
-            high_watermark=partition.high_watermark,
-            last_stable_offset=partition.last_stable_offset,
-            log_start_offset=partition.log_start_offset,
-            fetch_offset=asked.offset,
-            throttle_time_ms=response.throttle_time_ms,
-        )
-
-    def _out_of_range(self, offset: int) -> KafkaError:
-        """The answer does not say what is in range: ask. A leader that has caught up meanwhile is asked again."""
-        log_start = self._limit(EARLIEST)
-        high_watermark = self._limit(LATEST)
-        if log_start <= offset <= high_watermark:
-            return BrokerError("Fetch: offset out of range, but in range by now", retriable=True)
-        return OffsetOutOfRange(
-            f"offset {offset} is outside of the log, which has {log_start} to {high_watermark}",
-            offset=offset,
-            log_start=log_start,
-            high_watermark=high_watermark,
-            code=ErrorCode.OFFSET_OUT_OF_RANGE,
-        )
-
-    def _limit(self, which: int) -> int:
-        return list_offsets(self._cluster, {self.tp: which}, isolation_level="read_uncommitted")[self.tp].offset
+        return found[0]
 
     def _addressed(self, error: KafkaError) -> KafkaError:
         error.topic, error.partition = self.tp
         return error
-
-
-def _size_if_cut(records: memoryview) -> int:
-    """The size of the first message with its offset and length, if it is not there as a whole; 0 if it is, or none.
-
-    Where even its length is cut off, more than was asked for is all that is known of it.
-    """
-    if not len(records):
-        return 0
-    if len(records) < _MESSAGE_HEAD.size:
-        return 1024
-    _, length = _MESSAGE_HEAD.unpack_from(records)
-    size = _MESSAGE_HEAD.size + int(length)
-    return size if size > len(records) else 0

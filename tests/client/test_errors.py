@@ -15,6 +15,7 @@ from client.errors import (
     Fenced,
     GroupError,
     KafkaError,
+    LogTruncated,
     MessageCutShort,
     OffsetCommitFailed,
     OffsetOutOfRange,
@@ -42,6 +43,7 @@ def test_the_drawn_tree_is_the_real_one():
 @pytest.mark.parametrize("cls", [c for c in every_class() if c not in (errors.ConfigError,)])
 def test_every_error_survives_pickling_with_its_address(cls: type[KafkaError]):
     special = {
+        LogTruncated: {"offset": 9, "epoch": 1, "end_offset": 4},
         OffsetOutOfRange: {"offset": 9, "log_start": 1, "high_watermark": 4},
         MessageCutShort: {"offset": 9, "size": 4000},
         SomeBrokersFailed: {"errors": {}, "answers": {1: "told"}},

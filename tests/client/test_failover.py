@@ -25,6 +25,50 @@ from segment_reader.batch import next_offset
 from segment_reader.encode import Record
 
 
+def test_a_reader_reads_in_its_own_rack_and_from_the_leader_when_that_replica_dies(kafka3: Any, connect: Any):
+    cluster = connect(kafka3.bootstrap_servers)
+    tp = TopicPartition("racks", 0)
+    create_topics(cluster, [NewTopic("racks", partitions=1, replication_factor=3)]).or_raise()
+    producer = Producer(cluster)
+
+    def produce() -> None:
+        producer.send({tp: [Record(value=b"v" * 100, timestamp=int(time.time() * 1000))] * 50})
+
+    produce()
+    leader = cluster.metadata(["racks"]).topics["racks"].partitions[0].leader_id
+    racks = {node: broker.rack for node, broker in cluster.metadata([]).brokers.items()}
+    assert racks == {1: "rack-1", 2: "rack-2", 3: "rack-3"}
+    follower = next(node for node in racks if node != leader)
+
+    def read(reader: PartitionReader, start: int, end: int) -> None:
+        offset, until = start, time.monotonic() + 60
+        while offset < end:
+            assert time.monotonic() < until
+            reader.request(offset)
+            offset = next_offset(reader.response().records, offset)
+
+    for node in racks:
+        near = connect(kafka3.bootstrap_servers, client_rack=racks[node])
+        with PartitionReader(near, tp, isolation_level="read_committed") as reader:
+            read(reader, 0, 50)
+            assert reader.replica == (None if node == leader else node)
+
+    near = connect(kafka3.bootstrap_servers, client_rack=racks[follower])
+    with PartitionReader(near, tp, isolation_level="read_committed") as reader:
+        read(reader, 0, 50)
+        assert reader.replica == follower
+        kafka3.broker.kill(follower)
+        produce()
+        read(reader, 50, 100)
+        assert reader.replica is None
+    # A reader that comes now hears of no replica in its rack, once the cluster has noticed.
+    with PartitionReader(
+        connect(kafka3.bootstrap_servers, client_rack=racks[follower]), tp, isolation_level="read_committed"
+    ) as reader:
+        read(reader, 0, 100)
+        assert reader.replica is None
+
+
 def test_reads_and_commits_go_on_when_a_leader_dies(kafka3: Any, connect: Any):
     cluster = connect(kafka3.bootstrap_servers)
     topic, group = "failover", f"group-{uuid.uuid4()}"
