@@ -32,6 +32,7 @@ _HARMLESS_ENDINGS = frozenset(
 _SECRET_WORDS = frozenset({"password", "passwd", "passphrase", "secret", "token", "jaas"})
 _SECRET_PAIRS = (("keystore", "key"), ("private", "key"), ("account", "key"), ("secret", "key"))
 _SECRET_TAILS = ("password", "secret", "token", "passphrase", "secretkey", "secretaccesskey")
+_KERBEROS_MODULE = re.compile(r"\s*[\w.]*\bKrb5LoginModule\s")
 _LITERAL_IN_JAAS = re.compile(r"(?i)(password|secret|token|passphrase)\s*=\s*(\"(?!\$\{)|'(?!\$\{)|(?![\"'$]))")
 
 
@@ -130,7 +131,10 @@ def stands_in_clear(key: str, text: str) -> bool:
     if not sounds_secret(key) or not text.strip():
         return False
     if key.lower().endswith("jaas.config"):
-        return not has_reference(text) or _LITERAL_IN_JAAS.search(text) is not None
+        if _LITERAL_IN_JAAS.search(text):
+            return True
+        # Kerberos' module names files and principals alone.
+        return not has_reference(text) and _KERBEROS_MODULE.match(text) is None
     # A secret with a reference in it is not one reference: the rest of it would stand in the file.
     match = _REFERENCE.fullmatch(text.strip())
     return match is None or match["body"] is None

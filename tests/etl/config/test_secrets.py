@@ -190,6 +190,9 @@ def test_one_reference_is_not_a_secret_in_clear(text: str, clear: bool) -> None:
         ('m required username="${U}" password="hush";', True),
         ("m required username=${U} password=hush;", True),
         ("m required username=u password=${PW};", False),
+        ('com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true keyTab="/k" principal="u";', False),
+        ('Krb5LoginModule required password="hush";', True),
+        ('NotKrb5LoginModule required keyTab="hush";', True),
     ],
 )
 def test_a_login_module_may_hold_references(text: str, clear: bool) -> None:
