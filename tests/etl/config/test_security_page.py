@@ -1,4 +1,4 @@
-"""docs/security.md: each of its examples is a `kafka` section that a job file takes, and its table names all there is."""
+"""docs/security.md: its examples are `kafka` sections that a job file takes, its table names all properties there are."""
 
 from __future__ import annotations
 
