@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal, Protocol, runtime_checkable
 
-Unit = Literal["rows", "bytes", "tasks"]
+Unit = Literal["rows", "bytes", "tasks", "partitions"]
 
 
 @runtime_checkable

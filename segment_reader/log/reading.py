@@ -72,7 +72,7 @@ def record_sets(
         following = log.segments[number + 1] if number + 1 < len(log.segments) else None
         with closing(storage.open(segment.path)) as file:
             edge = max(offset, segment.base_offset)
-            for window in _windows(file, position, edge, window_bytes, may_be_torn=following is None):
+            for window in windows(file, position, edge, window_bytes, may_be_torn=following is None):
                 first, offset = offset, window.next_offset
                 if following is not None and offset > following.base_offset:
                     raise LogDamaged(file.path, window.position, f"offsets run into the segment {following.path}")
@@ -121,7 +121,7 @@ def _aborted(fates: Fates, window: RecordSet, first: int, last: int, behind: _Be
     return fates.aborted(first, last, behind)
 
 
-def _windows(file: OpenFile, position: int, edge: int, window_bytes: int, *, may_be_torn: bool) -> Iterator[RecordSet]:
+def windows(file: OpenFile, position: int, edge: int, window_bytes: int, *, may_be_torn: bool) -> Iterator[RecordSet]:
     """Windows of whole batches from a position on; none may begin below `edge`, the offset after the one before.
 
     The file may end in zeros and, with `may_be_torn`, in a batch that is cut off: the last write before a crash.

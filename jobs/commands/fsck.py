@@ -1,0 +1,113 @@
+"""``kseg fsck``: is a log directory whole?"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+import click
+
+from jobs.output import progress_for, show
+from segment_reader.log.check import PartitionCheck, check_partition
+from segment_reader.log.errors import SegmentGone
+from segment_reader.log.names import PartitionFolder, partition_folder
+from segment_reader.log.segments import partition_folders
+from segment_reader.log.storage import Storage, open_storage
+
+_CORRUPT: Final = 1
+
+
+@click.command()
+@click.argument("folders", nargs=-1, required=True, metavar="DIR...")
+@click.option("--topic", "topics", multiple=True, help="Check this topic alone; repeatable.")
+@click.option("--deep", is_flag=True, help="Unpack and read every record too.")
+@click.option("--threads", type=click.IntRange(1), default=min(8, os.cpu_count() or 1), show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def fsck(folders: tuple[str, ...], topics: tuple[str, ...], deep: bool, threads: int, as_json: bool) -> int:
+    """Check a broker's log directories, or copies of them: nothing is changed.
+
+    DIR is a folder of log.dirs, or the folder of one partition; a path, or a URI such as s3://bucket/key. Checksums,
+    the order of offsets, indexes, aborted transactions, producer snapshots and leader epochs are held against each
+    other.
+    Exit code 1 tells that something is wrong. A broker that runs may be writing: check a copy, or a stopped one.
+
+    \b
+    Example:
+      kseg fsck /var/lib/kafka/data
+      kseg fsck /backup/orders-0 /backup/orders-1 --deep
+      kseg fsck s3://backups/broker-1 --topic orders --json | jq .faults
+    """
+    found = [place for folder in folders for place in _partitions(folder) if not topics or place[2].topic in topics]
+    if not found:
+        raise click.BadParameter(f"no partition's folder in {', '.join(folders)}", param_hint="DIR")
+    with progress_for() as progress, ThreadPoolExecutor(threads) as pool:
+        progress.phase("check")
+        progress.total(len(found), "partitions")
+        checks = []
+        for check in pool.map(lambda place: _check(*place, deep=deep), found):
+            checks.append(check)
+            progress.advance()
+    document = _document(checks)
+    if as_json:
+        json.dump(document, sys.stdout, indent=2)
+        sys.stdout.write("\n")
+    else:
+        faults = len(document["faults"])
+        headline = (
+            f"{len(checks)} partitions are whole" if not faults else f"{faults} faults in {len(checks)} partitions"
+        )
+        show(document, headline, stream=sys.stdout)
+    return _CORRUPT if document["faults"] else 0
+
+
+def _partitions(location: str) -> Iterator[tuple[Storage, str, PartitionFolder]]:
+    storage, path = open_storage(location.rstrip("/"))
+    own = partition_folder(path.rsplit("/", 1)[-1])
+    try:
+        inner = partition_folders(storage, path)
+    except SegmentGone as error:
+        raise click.BadParameter(f"{location}: {error.reason}", param_hint="DIR") from None
+    if own is not None and not inner:
+        yield storage, path, own
+    for folder, found in inner.items():
+        if found.replica != "delete":
+            yield storage, folder, found
+
+
+def _check(storage: Storage, folder: str, found: PartitionFolder, *, deep: bool) -> PartitionCheck:
+    return check_partition(storage, folder, found.topic, found.partition, deep=deep)
+
+
+def _document(checks: list[PartitionCheck]) -> dict[str, Any]:
+    partitions = [
+        {
+            "partition": f"{check.topic}-{check.partition}",
+            "folder": check.folder,
+            "segments": check.segments,
+            "bytes": check.bytes,
+            "batches": check.batches,
+            "records": check.records,
+            "log_start_offset": check.log_start_offset,
+            "log_end_offset": check.log_end_offset,
+            "open_transactions": len(check.open_transactions),
+            "faults": len(check.faults),
+        }
+        for check in checks
+    ]
+    faults = [
+        {"file": fault.file, "position": fault.position, "fault": type(fault).__name__, "reason": fault.reason}
+        for check in checks
+        for fault in check.faults
+    ]
+    notes = [note for check in checks for note in check.notes]
+    return {
+        "bytes": sum(check.bytes for check in checks),
+        "records": sum(check.records for check in checks),
+        "partitions": partitions,
+        "faults": faults,
+        "notes": notes,
+    }

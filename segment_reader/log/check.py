@@ -1,0 +1,226 @@
+"""Is a partition's log whole? Every checksum, the chain of offsets, and whether the other files agree with it.
+
+    .log          headers, checksums, offsets that ascend, none beyond the next segment's first; with `deep` each record
+    .index        each entry names a batch                    .timeindex   each entry is the largest time up to there
+    .txnindex     each entry ends at that producer's ABORT marker, and each such marker has its entry
+    .snapshot     checksum; producers' last offsets and open transactions are those that the log leads to
+    leader-epoch-checkpoint   no batch of an epoch stands before the epoch's start
+
+What is found does not end the check; a header that is impossible ends that of its segment.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from segment_reader.batch import ABORT_MARKER, CONTROL_BIT, TRANSACTIONAL_BIT
+from segment_reader.decode import RangeDecoder
+from segment_reader.errors import Fault, RecordFormatError
+from segment_reader.log.bounds import OpenTransaction
+from segment_reader.log.dump import Findings, dump
+from segment_reader.log.errors import CorruptIndex, CorruptSnapshot, LogDamaged, LogFileError, SegmentGone
+from segment_reader.log.headers import Piece, pieces_of
+from segment_reader.log.indexes import aborted_transactions
+from segment_reader.log.kernels import first_wrong
+from segment_reader.log.reading import WINDOW_BYTES, RecordSet, windows
+from segment_reader.log.segments import PartitionLog, Segment, open_log
+from segment_reader.log.snapshots import producer_snapshot
+from segment_reader.log.storage import Storage
+from segment_reader.table import (
+    ATTRIBUTES,
+    BASE,
+    COUNT,
+    LAST,
+    LEADER,
+    MAGIC,
+    MARKER,
+    POSITION,
+    PRODUCER,
+    as_bytes,
+)
+
+_ANY_SIZE: Final = 1 << 40
+
+
+@dataclass
+class PartitionCheck:
+    """What a partition's log holds, and what is wrong with it. Offsets are -1 where there is no segment."""
+
+    topic: str
+    partition: int
+    folder: str
+    segments: int = 0
+    bytes: int = 0
+    batches: int = 0
+    records: int = 0
+    log_start_offset: int = -1
+    log_end_offset: int = -1
+    open_transactions: list[OpenTransaction] = field(default_factory=list)
+    faults: list[LogFileError] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+#: (producer id, offset) of ABORT markers, and whether the log still holds what they ended.
+Markers = dict[tuple[int, int], bool]
+
+
+@dataclass
+class _Producers:
+    """What producers had written up to a place in the log, as far as the log tells."""
+
+    last_offset: dict[int, int] = field(default_factory=dict)
+    open: dict[int, int] = field(default_factory=dict)
+
+
+def check_partition(storage: Storage, folder: str, topic: str, partition: int, *, deep: bool = False) -> PartitionCheck:
+    """Check one partition's folder. Raises SegmentGone where it is not there."""
+    log = open_log(storage, folder, topic, partition)
+    told = PartitionCheck(topic, partition, folder, len(log.segments), log.size, notes=list(log.notes))
+    if not log.segments:
+        return told
+    told.log_start_offset = edge = log.segments[0].base_offset
+    producers = _Producers()
+    for number, segment in enumerate(log.segments):
+        _check_snapshot(storage, log, segment, producers, told)
+        following = log.segments[number + 1] if number + 1 < len(log.segments) else None
+        edge = _check_segment(storage, log, segment, following, edge, producers, told, deep=deep)
+    told.log_end_offset = edge
+    told.open_transactions = sorted(
+        (OpenTransaction(producer, first) for producer, first in producers.open.items()),
+        key=lambda one: one.first_offset,
+    )
+    return told
+
+
+def _check_segment(
+    storage: Storage,
+    log: PartitionLog,
+    segment: Segment,
+    following: Segment | None,
+    edge: int,
+    producers: _Producers,
+    told: PartitionCheck,
+    *,
+    deep: bool,
+) -> int:
+    """Check one .log and its indexes; gives the offset after its last whole batch."""
+    markers: Markers = {}
+    edge = max(edge, segment.base_offset)
+    with closing(storage.open(segment.path)) as file:
+        try:
+            for window in windows(file, 0, edge, WINDOW_BYTES, may_be_torn=following is None):
+                for piece in pieces_of(file.path, window.records, window.position):
+                    _check_piece(file.path, log, piece, producers, markers, told)
+                if deep:
+                    _check_records(log, window, edge, told)
+                edge = window.next_offset
+                if following is not None and edge > following.base_offset:
+                    where = f"offsets run into the segment {following.path}"
+                    told.faults.append(LogDamaged(file.path, window.position, where))
+        except LogDamaged as fault:
+            told.faults.append(fault)
+    findings = Findings()
+    for kind in ("index", "timeindex"):
+        if kind in segment.others:
+            for _ in dump(storage, segment.others[kind], findings):
+                pass
+    told.faults += findings.faults
+    _check_txnindex(storage, segment, markers, told)
+    return edge
+
+
+def _check_piece(
+    path: str,
+    log: PartitionLog,
+    piece: Piece,
+    producers: _Producers,
+    markers: Markers,
+    told: PartitionCheck,
+) -> None:
+    table, data = piece.table, as_bytes(piece.data)
+    told.batches += len(table)
+    told.records += int(table[:, COUNT].sum())
+    row = -1
+    while (wrong := first_wrong(data, piece.start, table[row + 1 :], _ANY_SIZE)) >= 0:
+        row += 1 + wrong
+        told.faults.append(LogDamaged(path, int(table[row, POSITION]), Fault.CRC.reason))
+    for epoch, start in log.leader_epochs:
+        early = (table[:, MAGIC] == 2) & (table[:, LEADER] == epoch) & (table[:, BASE] < start)
+        if early.any():
+            where = int(table[np.flatnonzero(early)[0], POSITION])
+            told.faults.append(LogDamaged(path, where, f"a batch of leader epoch {epoch}, which begins at {start}"))
+    for row in np.flatnonzero((table[:, MAGIC] == 2) & (table[:, PRODUCER] >= 0)).tolist():
+        producer, base = int(table[row, PRODUCER]), int(table[row, BASE])
+        if not table[row, ATTRIBUTES] & CONTROL_BIT:
+            producers.last_offset[producer] = int(table[row, LAST])
+            if table[row, ATTRIBUTES] & TRANSACTIONAL_BIT:
+                producers.open.setdefault(producer, base)
+        elif table[row, MARKER] >= 0:
+            known = producers.open.pop(producer, None) is not None
+            if table[row, MARKER] == ABORT_MARKER:
+                markers[producer, base] = known
+
+
+def _check_records(log: PartitionLog, window: RecordSet, start: int, told: PartitionCheck) -> None:
+    """Decode the window's records; after a fault, on from the batch behind it."""
+    while start < window.next_offset:
+        decoder = RangeDecoder(
+            log.topic, log.partition, start, window.next_offset, isolation_level="read_uncommitted", check_crcs=False
+        )
+        try:
+            for _ in decoder.feed(window.records):
+                pass
+            return
+        except RecordFormatError as error:
+            told.faults.append(LogDamaged(window.file, window.position + error.address.position, error.reason))
+            start = max(start, _end_of(window, error.address.position))
+
+
+def _end_of(window: RecordSet, position: int) -> int:
+    piece = next(pieces_of(window.file, window.records[position:], window.position + position))
+    return int(piece.table[0, LAST]) + 1
+
+
+def _check_txnindex(storage: Storage, segment: Segment, markers: Markers, told: PartitionCheck) -> None:
+    path = segment.others.get("txnindex")
+    try:
+        entries = list(aborted_transactions(storage.read_all(path), path)) if path else []
+    except CorruptIndex as fault:
+        told.faults.append(fault)
+        return
+    indexed = {(entry.producer_id, entry.last_offset) for entry in entries}
+    for producer, offset in sorted(indexed - markers.keys()):
+        reason = f"producer {producer}'s aborted transaction ends at {offset}, where no ABORT marker of it stands"
+        told.faults.append(CorruptIndex(path or "", None, reason))
+    for producer, offset in sorted(place for place, known in markers.items() if known and place not in indexed):
+        reason = f"the transaction of producer {producer}, aborted at {offset}, is not in its .txnindex"
+        told.faults.append(CorruptIndex(path or segment.path, None, reason))
+
+
+def _check_snapshot(
+    storage: Storage, log: PartitionLog, segment: Segment, producers: _Producers, told: PartitionCheck
+) -> None:
+    """The snapshot that was taken when this segment began, against what the log has led to so far."""
+    for offset, path in log.snapshots:
+        if offset != segment.base_offset:
+            continue
+        try:
+            states = producer_snapshot(storage.read_all(path), path)
+        except SegmentGone:
+            continue
+        except CorruptSnapshot as fault:
+            told.faults.append(fault)
+            continue
+        for state in states:
+            known = producers.last_offset.get(state.producer_id)
+            if known is not None and state.last_offset >= 0 and known != state.last_offset:
+                reason = f"producer {state.producer_id} had written up to {known}, not {state.last_offset}"
+                told.faults.append(CorruptSnapshot(path, None, reason))
+            opened = producers.open.get(state.producer_id, -1)
+            if known is not None and opened != state.current_txn_first_offset:
+                reason = f"producer {state.producer_id}'s open transaction begins at {opened}, not "
+                told.faults.append(CorruptSnapshot(path, None, f"{reason}{state.current_txn_first_offset}"))
