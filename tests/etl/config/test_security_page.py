@@ -1,4 +1,4 @@
-"""docs/security.md: its examples are `kafka` sections that a job file takes, its table names all properties there are."""
+"""docs/security.md: its examples are `kafka` sections that a job file takes, its table names all properties."""
 
 from __future__ import annotations
 
