@@ -149,9 +149,9 @@ def choose(connection: BrokerConnection, api: Api[Any], document: Any, version: 
         except UnsupportedFieldError as fault:
             refused = refused or fault
         except EncodeError as fault:
-            raise _bad_json(fault) from fault
+            raise _bad_json(fault) from None
     assert refused is not None
-    raise _bad_json(refused, f"no version from {lowest} to {highest} can carry the request; ") from refused
+    raise _bad_json(refused, f"no version from {lowest} to {highest} can carry the request; ") from None
 
 
 def read(api: Api[Any], document: Any, version: int) -> Request[Any]:
@@ -159,7 +159,7 @@ def read(api: Api[Any], document: Any, version: int) -> Request[Any]:
     try:
         return _read(api, document, version)
     except EncodeError as fault:
-        raise _bad_json(fault) from fault
+        raise _bad_json(fault) from None
     except UnsupportedVersionError as fault:
         raise bad_argument("--version", str(fault)) from fault
 
@@ -200,7 +200,7 @@ def _any_version(api: Api[Any], document: Any) -> Request[Any]:
         except UnsupportedFieldError as fault:
             refused = refused or fault
         except EncodeError as fault:
-            raise _bad_json(fault) from fault
+            raise _bad_json(fault) from None
     assert refused is not None
     raise _bad_json(refused)
 

@@ -35,7 +35,7 @@ def encode_text(name: str, side: str, version: int, document: Any, *, header: bo
     except EncodeError as fault:
         raise ConfigurationError(
             f"{fault.message} v{fault.version} {json_path(fault.field)}: {fault.reason}", field=json_path(fault.field)
-        ) from fault
+        ) from None
     except UnsupportedVersionError as fault:
         raise bad_argument("--version", str(fault)) from fault
 

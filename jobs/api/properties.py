@@ -16,8 +16,10 @@ _SECRET = re.compile(r"password|secret|jaas|token|\.key$|credential", re.IGNOREC
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
 
 
-def client_config(bootstrap_servers: str | None, file: str | None, pairs: Sequence[str]) -> ClientConfig:
-    """What was given, the later over the earlier: the file, `-X`, `--bootstrap-servers`.
+def client_config(
+    bootstrap_servers: str | None, file: str | None, pairs: Sequence[str], *, controllers: str | None = None
+) -> ClientConfig:
+    """What was given, the later over the earlier: the file, `-X`, `--bootstrap-servers`, `--bootstrap-controllers`.
 
     Values that may be secrets are masked in all that this process says from here on.
     Raises ConfigurationError, and ConfigError for properties that the client refuses.
@@ -34,8 +36,10 @@ def client_config(bootstrap_servers: str | None, file: str | None, pairs: Sequen
             # What was given may be a secret without its name.
             raise bad_argument("-X", "is not of the form key=value", "for example -X client.id=me")
         properties[key.strip()] = value
-    if bootstrap_servers is not None:
-        properties["bootstrap.servers"] = bootstrap_servers
+    named = {"bootstrap.servers": bootstrap_servers, "bootstrap.controllers": controllers}
+    given = {key: value for key, value in named.items() if value is not None}
+    if given:
+        properties = {key: value for key, value in properties.items() if key not in named} | given
     REDACTOR.learn(value for key, value in properties.items() if _SECRET.search(key))
     return ClientConfig.from_properties(properties, client_id=CLIENT_ID)
 

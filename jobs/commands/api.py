@@ -32,6 +32,7 @@ def _broker_options(command: F) -> F:
     """How to reach a cluster."""
     options = [
         click.option("--bootstrap-servers", metavar="HOST:PORT,…", help="Where the cluster listens."),
+        click.option("--bootstrap-controllers", metavar="HOST:PORT,…", help="KRaft controllers instead of brokers."),
         click.option(
             "--command-config", metavar="FILE", type=click.Path(dir_okay=False), help="A Java properties file."
         ),
@@ -59,6 +60,7 @@ def api() -> None:
 @common_options
 def list_(
     bootstrap_servers: str | None,
+    bootstrap_controllers: str | None,
     command_config: str | None,
     properties: tuple[str, ...],
     as_json: bool,
@@ -78,10 +80,10 @@ def list_(
     def work(_: object) -> Result:
         from jobs.api.listing import list_apis
 
-        if not (bootstrap_servers or command_config or properties):
+        if not (bootstrap_servers or bootstrap_controllers or command_config or properties):
             document = list_apis()
             return Result(document if as_json else _listed(document), f"{len(document['apis'])} APIs", rows=1000)
-        with _cluster(bootstrap_servers, command_config, properties) as cluster:
+        with _cluster(bootstrap_servers, bootstrap_controllers, command_config, properties) as cluster:
             document = list_apis(cluster)
         told = f"{len(document['apis'])} APIs, broker {document['broker']}"
         return Result(document if as_json else _listed(document), told, rows=1000)
@@ -133,6 +135,7 @@ def _range(span: list[int] | None) -> str | None:
 def call(
     name: str,
     bootstrap_servers: str | None,
+    bootstrap_controllers: str | None,
     command_config: str | None,
     properties: tuple[str, ...],
     request: str,
@@ -155,8 +158,9 @@ def call(
     something may be given by name. A request that is for all brokers prints {"brokers": […]}, each with its answer or
     its error. A Produce with acks 0 has no answer: {"written": true}.
 
-    Exit 0: answered without an error code; 1: the answer, printed all the same, carries error codes; 4: it carries
-    error codes that are all retriable, or the broker is away; 2: the request is wrong, nothing was sent.
+    Exit 0: answered without an error code; 1: the answer, printed all the same, carries error codes, or the broker
+    cannot be asked this; 4: it carries error codes that are all retriable, or the broker is away; 2: the request is
+    wrong, nothing was sent.
     """
 
     def work(_: object) -> Result:
@@ -165,7 +169,7 @@ def call(
         found = calling.find_api(name)
         document = _parsed(_text(request, "--json"), "--json")
         target = None if to is None else whom.parse(to)
-        with _cluster(bootstrap_servers, command_config, properties) as cluster:
+        with _cluster(bootstrap_servers, bootstrap_controllers, command_config, properties) as cluster:
             outcomes = calling.call(cluster, found, document, version=version, to=target, names=not raw)
         codes = [outcome.exit_code for outcome in outcomes]
         worst = ExitCode.FAILED if ExitCode.FAILED in codes else max(codes, default=ExitCode.DONE)
@@ -244,11 +248,16 @@ def docs(check: str | None) -> None:
         raise bad_argument("--check", f"{check} is not what the definitions give", f"kseg api docs > {check}")
 
 
-def _cluster(bootstrap_servers: str | None, command_config: str | None, properties: tuple[str, ...]) -> Cluster:
+def _cluster(
+    bootstrap_servers: str | None,
+    bootstrap_controllers: str | None,
+    command_config: str | None,
+    properties: tuple[str, ...],
+) -> Cluster:
     from client import Cluster
     from jobs.api.properties import client_config
 
-    return Cluster(client_config(bootstrap_servers, command_config, properties))
+    return Cluster(client_config(bootstrap_servers, command_config, properties, controllers=bootstrap_controllers))
 
 
 def _text(given: str, what: str) -> str:

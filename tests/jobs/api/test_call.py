@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from client.protocol.api import API_BY_KEY
+from jobs.api.properties import read_properties
 from jobs.cli import cli
 from segment_reader.encode import Record, encode_batch
 
@@ -24,6 +25,7 @@ ROOT = Path(__file__).parents[3]
 
 class Broker(Protocol):
     bootstrap_servers: str
+    log_dirs: tuple[Path, ...]
 
     def topic(self, partitions: int = 1) -> str: ...
 
@@ -210,6 +212,23 @@ def test_a_named_broker(kafka: Broker) -> None:
     code, answer = call(kafka, "DescribeCluster", {"includeClusterAuthorizedOperations": True}, "--to", "broker:1")
     assert (code, answer["endpointType"], answer["brokers"][0]["brokerId"]) == (0, "BROKERS", 1)
     assert "ALTER_CONFIGS" in answer["clusterAuthorizedOperations"]
+
+
+def test_controllers_instead_of_brokers(kafka: Broker) -> None:
+    settings = read_properties((kafka.log_dirs[0].parent / "server.properties").read_text())
+    controllers = ["--bootstrap-controllers", settings["controller.quorum.bootstrap.servers"]]
+    log = {"topicName": "__cluster_metadata", "partitions": [{"partitionIndex": 0}]}
+    result = CliRunner().invoke(
+        cli, ["api", "call", "DescribeQuorum", *controllers, "--json", json.dumps({"topics": [log]})]
+    )
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["topics"][0]["partitions"][0]["leaderId"] == 1
+    listed = json.loads(CliRunner().invoke(cli, ["api", "list", *controllers, "--json"]).stdout)
+    assert listed["broker"].endswith(f"({controllers[1]})")
+    assert {row["name"]: row["broker"] for row in listed["apis"]}["Produce"] is None
+    refused = CliRunner().invoke(cli, ["api", "call", "Metadata", *controllers])
+    assert refused.exit_code == 1
+    assert "Metadata: the broker does not offer this API" in json.loads(refused.stdout)["error"]["message"]
 
 
 # ---- versions

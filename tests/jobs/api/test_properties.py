@@ -43,6 +43,15 @@ def test_what_is_given_later_wins(tmp_path: Path) -> None:
     assert (config.bootstrap_servers, config.client_id, config.request_timeout_ms) == ((("c", 3),), "pair", 5)
 
 
+def test_controllers_take_the_place_of_the_files_brokers(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("bootstrap.servers=a:1\n")
+    config = client_config(None, str(file), [], controllers="c:3")
+    assert (config.bootstrap_servers, config.bootstrap_controllers) == ((), (("c", 3),))
+    with pytest.raises(ConfigError, match=r"bootstrap\.controllers"):
+        client_config("a:1", None, [], controllers="c:3")
+
+
 def test_without_a_client_id_there_is_one() -> None:
     assert client_config("a:1", None, []).client_id == "kseg-api"
 
