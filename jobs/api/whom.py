@@ -1,4 +1,4 @@
-"""Which broker a request belongs to: by `--to`, or by what its API and its own fields say.
+"""Which broker a request belongs to: by `--to`, or by what its API (`client.apis`) and its own fields say.
 
     leader of the partition      Produce, Fetch, ListOffsets …
     coordinator of the group     OffsetCommit, JoinGroup, DescribeGroups …
@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 from uuid import UUID
 
-from client import Cluster
+from client import Cluster, apis
+from client.apis import SENDING
 from client.broker import BrokerConnection
 from client.errors import BrokerUnavailable, UnknownTopic
 from client.metadata import Broker
@@ -48,25 +49,6 @@ _LEADER: Final = {
     "ShareAcknowledge": ("topics", "topic_id", "partitions", "partition_index"),
 }
 _MARKED: Final = ("topics", "name", "partition_indexes", "")
-_GROUP: Final = frozenset(
-    """
-    OffsetCommit OffsetFetch OffsetDelete TxnOffsetCommit JoinGroup SyncGroup Heartbeat LeaveGroup DescribeGroups
-    DeleteGroups ConsumerGroupHeartbeat ConsumerGroupDescribe ShareGroupHeartbeat ShareGroupDescribe
-    DescribeShareGroupOffsets AlterShareGroupOffsets DeleteShareGroupOffsets StreamsGroupHeartbeat StreamsGroupDescribe
-    """.split()  # noqa: SIM905
-)
-_TRANSACTION: Final = frozenset(
-    ["InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "DescribeTransactions"]
-)
-_CONTROLLER: Final = frozenset(
-    """
-    CreateTopics DeleteTopics CreatePartitions ElectLeaders AlterPartitionReassignments ListPartitionReassignments
-    CreateAcls DeleteAcls AlterClientQuotas AlterUserScramCredentials UpdateFeatures UnregisterBroker
-    CreateDelegationToken RenewDelegationToken ExpireDelegationToken AddRaftVoter RemoveRaftVoter
-    """.split()  # noqa: SIM905
-)
-_ALL: Final = frozenset(["ListGroups", "ListTransactions", "DescribeLogDirs"])
-_CONFIGS: Final = {"DescribeConfigs": "any", "AlterConfigs": "controller", "IncrementalAlterConfigs": "controller"}
 _GROUP_FIELDS: Final = ("group_id", "group_ids", "groups", "groups_names")
 _TRANSACTIONAL_FIELDS: Final = ("transactional_id", "transactional_ids", "transactions")
 _OF_A_BROKER: Final = (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER)
@@ -106,28 +88,24 @@ def by_default(api: str, request: Message) -> list[Whom]:
 
     Raises ConfigurationError where only a person can say (AlterReplicaLogDirs belongs to the broker with the replica).
     """
-    if api == "WriteTxnMarkers":
-        markers: Iterable[Any] = getattr(request, "markers", None) or []
-        leaders = [whom for marker in markers for whom in _leaders(marker, *_MARKED)]
-        return list(dict.fromkeys(leaders)) or [_ask_back(api, "names no partition", "leader:TOPIC:PARTITION")]
-    if api in _LEADER:
-        return _leaders(request, *_LEADER[api]) or [
+    asked = SENDING[api].whom if api in SENDING else apis.Whom.ANY
+    if asked in (apis.Whom.LEADER, apis.Whom.REPLICA):
+        return _leaders_of(api, request) or [
             _ask_back(api, "names no partition", "leader:TOPIC:PARTITION or broker:ID")
         ]
-    if api in _GROUP:
-        return [Whom("group", name=name) for name in _names(request, "group")] or [
-            _ask_back(api, "names no group", "group:ID or broker:ID")
-        ]
-    if api in _TRANSACTION:
+    if asked is apis.Whom.GROUP:
+        groups = [Whom("group", name=name) for name in _names(request, "group")]
+        return groups or [_ask_back(api, "names no group", "group:ID or broker:ID")]
+    if asked is apis.Whom.TRANSACTION:
         # Without a transactional id a producer id may come from any broker.
         return [Whom("transaction", name=name) for name in _names(request, "transactional")] or [Whom("any")]
-    if api in _CONFIGS:
-        return _brokers(request) or [Whom(_CONFIGS[api])]  # type: ignore[arg-type]
     if api == "AlterReplicaLogDirs":
         _ask_back(api, "belongs to the broker that holds the replica", "broker:ID")
-    if api in _ALL:
+    if asked is apis.Whom.NAMED:
+        return _brokers(request) or [Whom("any")]
+    if asked is apis.Whom.ALL:
         return [Whom("all")]
-    return [Whom("controller" if api in _CONTROLLER else "any")]
+    return [Whom("controller" if asked is apis.Whom.CONTROLLER else "any")]
 
 
 def connect(cluster: Cluster, whom: Whom, deadline: Deadline) -> BrokerConnection:
@@ -164,6 +142,12 @@ def _topic_of(cluster: Cluster, topic_id: UUID | None, deadline: Deadline) -> st
     raise UnknownTopic(
         f"no topic of the cluster has the id {topic_id}", code=ErrorCode.UNKNOWN_TOPIC_ID, retriable=True
     )
+
+
+def _leaders_of(api: str, request: Any) -> list[Whom]:
+    if api != "WriteTxnMarkers":
+        return _leaders(request, *_LEADER[api])
+    return list(dict.fromkeys(leader for marker in request.markers for leader in _leaders(marker, *_MARKED)))
 
 
 def _leaders(request: Any, topics: str, name: str, partitions: str, number: str) -> list[Whom]:

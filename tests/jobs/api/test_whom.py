@@ -7,6 +7,8 @@ from uuid import UUID
 
 import pytest
 
+from client import apis
+from client.apis import SENDING
 from client.protocol.api import API_BY_NAME
 from etl.errors import ConfigurationError
 from jobs.api import whom
@@ -104,7 +106,7 @@ def asked(api: str, document: dict[str, Any]) -> list[Whom]:
         (
             "IncrementalAlterConfigs",
             {"resources": [{"resourceType": "BROKER", "resourceName": ""}]},
-            [Whom("controller")],
+            [Whom("any")],
         ),
     ],
 )
@@ -118,10 +120,22 @@ def test_a_request_that_names_nothing_is_asked_back(api: str) -> None:
         asked(api, {})
 
 
-def test_every_name_in_the_tables_is_an_api() -> None:
-    tables = [*whom._LEADER, *whom._GROUP, *whom._TRANSACTION, *whom._CONTROLLER, *whom._ALL, *whom._CONFIGS]
-    assert len(set(tables)) == len(tables)
-    assert set(tables) <= set(API_BY_NAME)
+def test_every_api_that_leaders_are_asked_for_says_where_its_partitions_stand() -> None:
+    asked = {name for name, sending in SENDING.items() if sending.whom in (apis.Whom.LEADER, apis.Whom.REPLICA)}
+    assert asked == {*whom._LEADER, "WriteTxnMarkers"}
+
+
+@pytest.mark.parametrize(
+    "api", [api for api in API_BY_NAME.values() if api.scope == "client"], ids=lambda api: api.name
+)
+def test_every_api_has_somebody_to_ask_or_asks_back(api: Any) -> None:
+    try:
+        [target] = by_default(api.name, api.request())
+    except ConfigurationError as error:
+        assert "nobody to ask" in str(error)
+        assert SENDING[api.name].whom not in (apis.Whom.ANY, apis.Whom.CONTROLLER, apis.Whom.ALL)
+    else:
+        assert target.kind in ("any", "controller", "all")
 
 
 def test_the_fields_of_leaders_tables_are_those_of_the_definitions() -> None:
