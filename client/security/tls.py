@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import re
 import ssl
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -168,8 +168,3 @@ def _choose_suites(context: ssl.SSLContext, tls: TlsConfig, faults: list[ConfigF
         context.set_ciphers(":".join(older))
     except ssl.SSLError:
         faults.append(ConfigFault("ssl.cipher.suites", "this machine's OpenSSL has none of them", "leave it out"))
-
-
-def without_identity(tls: TlsConfig) -> TlsConfig:
-    """The same trust, but no certificate of our own."""
-    return replace(tls, keystore=None)
