@@ -79,9 +79,12 @@ class OtherKafka:
         version: a key of `RELEASES`.
         config: broker settings over the defaults here. Topics are created on demand, as Kafka does by default.
         heap: the broker's heap.
+        sasl: the content of a JAAS file for the broker; it then also listens with SASL_PLAINTEXT (`sasl_servers`).
     """
 
-    def __init__(self, version: str, *, config: Mapping[str, str] | None = None, heap: str = "384m") -> None:
+    def __init__(
+        self, version: str, *, config: Mapping[str, str] | None = None, heap: str = "384m", sasl: str | None = None
+    ) -> None:
         if version not in RELEASES:
             raise ValueError(f"version={version!r}: known are {', '.join(RELEASES)}")
         self.version = version
@@ -89,6 +92,7 @@ class OtherKafka:
         self.zookeeper_port: int | None = None
         self._config = dict(config or {})
         self._heap = heap
+        self._sasl = sasl
         self._directory: Path | None = None
         self._node: Node | None = None
         self._children: list[Child] = []  # in the order of their start
@@ -102,6 +106,11 @@ class OtherKafka:
     @property
     def bootstrap_servers(self) -> str:
         return f"{HOST}:{self.node.port}"
+
+    @property
+    def sasl_servers(self) -> str:
+        """Where it listens with SASL."""
+        return f"{HOST}:{self.node.listener_ports[0]}"
 
     @property
     def log_dirs(self) -> tuple[Path, ...]:
@@ -172,8 +181,8 @@ class OtherKafka:
 
     def _start_on_free_ports(self) -> None:
         self._directory = Path(tempfile.mkdtemp(prefix=f"kseg-kafka-{self.version}-"))
-        port, second = free_ports(2)
-        self._node = node = Node(1, port, second, self._directory / "node-1")
+        port, second, third = free_ports(3)
+        self._node = node = Node(1, port, second, self._directory / "node-1", (third,) if self._sasl else ())
         node.directory.mkdir()
         (self._directory / "log4j.properties").write_text(_LOG4J)
         config = {**self.release.config, **self._config}
@@ -186,7 +195,12 @@ class OtherKafka:
         node.properties_file.write_text(to_text(properties))
         if not self.release.zookeeper:
             self._format(node)
-        command = [*self._java(self._heap), "kafka.Kafka", str(node.properties_file)]
+        jaas = []
+        if self._sasl:
+            file = node.directory / "jaas.conf"
+            file.write_text(self._sasl)
+            jaas.append(f"-Djava.security.auth.login.config={file}")
+        command = [*self._java(self._heap, *jaas), "kafka.Kafka", str(node.properties_file)]
         broker = Child(command, log_file=node.log_file, directory=node.directory, remove=True)
         self._children.append(broker)
         self._await(broker, node.log_file, lambda: bool(live_brokers(node.port, version=0)), "broker")
@@ -233,13 +247,14 @@ class OtherKafka:
         if told.returncode != 0:
             raise StartFailed(f"Kafka {self.version} could not be formatted:\n{tail(node.log_file)}")
 
-    def _java(self, heap: str) -> list[str]:
+    def _java(self, heap: str, *more: str) -> list[str]:
         options = [
             f"-Xmx{heap}",
             *_SMALL_JVM,
             f"-Dlog4j.configuration={(self._directory or Path()).joinpath('log4j.properties').as_uri()}",
             # ZooKeeper before 3.5 derives a principal from the server's address in a way that Java 14 broke.
             "-Dzookeeper.sasl.client=false",
+            *more,
         ]
         return [find_java().command, *options, "-cp", jars.class_path(self.release.jar_set)]
 
@@ -264,9 +279,10 @@ class OtherKafka:
 
 def _properties_with_zookeeper(node: Node, zookeeper_port: int, extra: Mapping[str, str]) -> dict[str, str]:
     """``server.properties`` that every release with ZooKeeper understands; what a release does not know it ignores."""
+    sasl = [f"SASL_PLAINTEXT://{HOST}:{port}" for port in node.listener_ports]
     properties = {
         "broker.id": str(node.id),
-        "listeners": f"PLAINTEXT://{HOST}:{node.port}",
+        "listeners": ",".join([f"PLAINTEXT://{HOST}:{node.port}", *sasl]),
         "log.dirs": str(node.log_dir),
         "zookeeper.connect": f"{HOST}:{zookeeper_port}",
         "zookeeper.connection.timeout.ms": "30000",
