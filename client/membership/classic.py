@@ -49,7 +49,7 @@ class ClassicMember:
         self._wanted = wanted
         self._settings = settings
         self._ownership = ownership
-        self._protocol = ConsumerProtocol(assignors, self._lookup, settings.rack)
+        self._protocol = ConsumerProtocol(assignors, self._lookup, cluster.config.client_rack or None)
         protocol: GroupProtocol = self._protocol
         self.session = ClassicSession(group, settings, protocol)
         self._heart = ClassicHeart(cluster.config, group, settings)

@@ -178,7 +178,9 @@ class ConsumerMember:
     ) -> None:
         self._cluster = cluster
         self._ownership = ownership
-        self.session = ConsumerSession(group, settings, topics, regex, server_assignor)
+        self.session = ConsumerSession(
+            group, settings, topics, regex, server_assignor, cluster.config.client_rack or None
+        )
         self._heart = ConsumerHeart(cluster.config, self.session)
         self._heart.start()
 

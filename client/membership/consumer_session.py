@@ -53,6 +53,7 @@ class ConsumerSession:
     topics: tuple[str, ...] = ()
     regex: str | None = None
     server_assignor: str | None = None
+    rack: str | None = None
     member_id: str = field(default_factory=lambda: base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode())
     epoch: int = JOIN_EPOCH
     interval: float = 0.0
@@ -105,7 +106,7 @@ class ConsumerSession:
         self._sent = self._reconciled
         everything = joining or not self._known
         if everything:
-            request.rack_id = self.settings.rack
+            request.rack_id = self.rack
             request.rebalance_timeout_ms = self.settings.rebalance_timeout
             request.subscribed_topic_names = list(self.topics)
             if self.regex is not None:

@@ -21,7 +21,7 @@ from typing import Literal
 
 from client.cluster import Cluster
 from client.config import ClientConfig
-from client.errors import GroupError
+from client.errors import ConfigError, ConfigFault, GroupError
 from client.membership.assignor import Assignor
 from client.membership.classic import ClassicMember
 from client.membership.consumer import ConsumerMember
@@ -42,7 +42,8 @@ class GroupMember:
 
     `protocol` "classic": the members' `assignors` (an object each; the group takes the first one that all have) share
     out, by default range, and cooperative-sticky for groups that move over to it. "consumer" (KIP-848, brokers from 4.0
-    on): the coordinator shares out, by `server_assignor` ("uniform", "range"; None: its own default).
+    on): the coordinator shares out, by `server_assignor` ("uniform", "range"; None: its own default). Strategies that
+    look at racks are told `client.rack`.
 
     Raises ConfigError at once. Nothing is sent before the first `poll`.
     """
@@ -64,6 +65,8 @@ class GroupMember:
     ) -> None:
         settings = settings or MemberSettings()
         settings.check()
+        if not group:
+            raise ConfigError([ConfigFault("group.id", "is empty", "give the group's name")])
         if isinstance(topics, str) or bool(topics) == (pattern is not None):
             raise ValueError("give either topics (several names) or a pattern")
         self.group = group

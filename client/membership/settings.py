@@ -20,7 +20,6 @@ class MemberSettings:
     max_poll_interval_ms: int = 300_000
     rebalance_timeout_ms: int | None = None
     instance_id: str | None = None
-    rack: str | None = None
 
     @property
     def rebalance_timeout(self) -> int:

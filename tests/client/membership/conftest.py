@@ -168,6 +168,7 @@ def member(fake: Any) -> Iterator[Callable[..., GroupMember]]:
             "retry.backoff.ms": "10",
             "retry.backoff.max.ms": "20",
             "metadata.max.age.ms": str(options.pop("max_age", 60_000)),
+            "client.rack": options.pop("rack", ""),
         }
         config = ClientConfig.from_properties(properties, client_id="c")
         options.setdefault("topics", ["t"])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from client import (
+    ClientConfig,
     ConfigError,
     GroupError,
     TopicPartition,
@@ -213,6 +214,12 @@ def test_settings_that_cannot_work_are_refused_all_at_once(member: Open):
         "heartbeat.interval.ms",
         "group.instance.id",
     ]
+
+
+def test_a_group_without_a_name_is_refused(fake: Any):
+    config = ClientConfig.from_properties({"bootstrap.servers": fake.bootstrap_servers}, client_id="c")
+    with pytest.raises(ConfigError, match=r"group\.id: is empty"):
+        GroupMember(config, "", topics=["t"])
 
 
 @pytest.mark.parametrize(

@@ -214,7 +214,7 @@ class ConsumerWalk(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.session = ConsumerSession("g", MemberSettings(rack="r"), ("t",), server_assignor="uniform")
+        self.session = ConsumerSession("g", MemberSettings(), ("t",), server_assignor="uniform", rack="r")
         self.session.subscribe()
         self.session.learn_names({TOPICS[0]: "topic-1", TOPICS[1]: "topic-2"})
         self.epoch = 0

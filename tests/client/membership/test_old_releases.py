@@ -1,0 +1,65 @@
+"""Members on older releases: JoinGroup from version 0, with another client of that time in the group."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from client import ClientConfig, CommittedOffset, TopicPartition, UnsupportedVersion
+from client.membership import CooperativeStickyAssignor, GroupMember, MemberSettings, RoundRobinAssignor
+
+pytestmark = pytest.mark.broker
+
+#: Release -> the versions of JoinGroup that its brokers speak at most (0.9: heartbeats decide about rebalances alone).
+RELEASES = ["0.9.0.1", "0.10.2.2", "2.8.2", "3.9.2"]
+Until = Callable[..., None]
+
+
+def config(servers: str, release: str) -> ClientConfig:
+    properties = {"bootstrap.servers": servers, "metadata.max.age.ms": "1000"}
+    if release.startswith("0.9"):
+        properties["broker.version.fallback"] = "0.9.0"
+    return ClientConfig.from_properties(properties, client_id="ours")
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_two_members_share_and_hand_over(kafka_release: Callable[[str], Any], until: Until, release: str):
+    kafka = kafka_release(release)
+    topic = kafka.topic(4)
+    group = f"group-{uuid.uuid4().hex[:8]}"
+    settings = MemberSettings(session_timeout_ms=6000, heartbeat_interval_ms=300, max_poll_interval_ms=20_000)
+    everything = {TopicPartition(topic, number) for number in range(4)}
+    assignors = [RoundRobinAssignor, CooperativeStickyAssignor][RELEASES.index(release) // 2]
+
+    def open_() -> GroupMember:
+        return GroupMember(
+            config(kafka.bootstrap_servers, release), group, topics=[topic], assignors=[assignors()], settings=settings
+        )
+
+    with open_() as first:
+        until(lambda: first.assignment == everything, 30, first, lambda: first.poll(0.2))
+        first.commit({TopicPartition(topic, 1): CommittedOffset(7, -1, "m")})
+        assert first.committed()[TopicPartition(topic, 1)][::2] == (7, "m")
+        with open_() as second:
+
+            def turn() -> None:
+                first.poll(0.2)
+                second.poll(0.2)
+
+            until(lambda: len(first.assignment) == len(second.assignment) == 2, 30, (first, second), turn)
+            assert first.assignment | second.assignment == everything
+        until(lambda: first.assignment == everything, 30, first, lambda: first.poll(0.2))
+
+
+@pytest.mark.parametrize("release", ["2.8.2"])
+def test_the_new_protocol_is_refused_by_a_broker_without_it(kafka_release: Callable[[str], Any], release: str):
+    kafka = kafka_release(release)
+    given = config(kafka.bootstrap_servers, release)
+    with (
+        GroupMember(given, "g", topics=["t"], protocol="consumer") as member,
+        pytest.raises(UnsupportedVersion, match="ConsumerGroupHeartbeat"),
+    ):
+        member.poll(10)
