@@ -153,7 +153,7 @@ _EVERYWHERE: Final[Mapping[str, Naming]] = {
     "leader_recovery_state": RECOVERY_STATES,
 }
 
-_ACL_MESSAGES: Final = ("DescribeAcls", "CreateAcls", "DeleteAcls")
+_ACL_MESSAGES: Final = ("DescribeAcls", "CreateAcls", "DeleteAcls", "AccessControlEntry")
 
 
 @cache

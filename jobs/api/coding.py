@@ -1,4 +1,7 @@
-"""JSON to hex and back, for a request or a response of one version: the body, or the whole frame without its size."""
+"""JSON to hex and back, for a request or a response of one version: the body, or the whole frame without its size.
+
+A third side, "data", is for the formats that stand inside of bytes: there the header is the int16 version in front.
+"""
 
 from __future__ import annotations
 
@@ -8,67 +11,76 @@ from typing import Any
 from client.protocol import DecodeError, EncodeError, UnsupportedVersionError
 from client.protocol.api import Api
 from client.protocol.codec import decode, decode_prefix, encode
+from client.protocol.embedded.framing import version_of
 from client.protocol.jsonform import from_json, json_path, to_json
 from client.protocol.messages import RequestHeader, ResponseHeader
 from client.protocol.schema import Message
 from etl.errors import ConfigurationError
 from jobs.api import bad_argument
 from jobs.api.calling import find_api
+from jobs.api.embedded import by_name
 
 
 def encode_text(name: str, side: str, version: int, document: Any, *, header: bool) -> str:
     """The hex of the message that the JSON describes. Raises ConfigurationError."""
-    api = find_api(name)
+    cls, head, head_version = _definitions(name, side, version)
     try:
         if not header:
-            return encode(from_json(_message(api, side), document, version), version).hex()
+            return encode(from_json(cls, document, version), version).hex()
+        if head is None:
+            return (version.to_bytes(2, "big") + encode(from_json(cls, document, version), version)).hex()
         if not isinstance(document, dict) or not set(document) <= {"header", "body"}:
             raise ConfigurationError('with a header the JSON is {"header": {…}, "body": {…}}')
-        body = encode(from_json(_message(api, side), document.get("body", {}), version), version)
-        of_header, header_version = _header(api, side, version)
-        head = dict(document.get("header") or {})
-        if of_header is RequestHeader:
+        body = encode(from_json(cls, document.get("body", {}), version), version)
+        fields = dict(document.get("header") or {})
+        if head is RequestHeader:
+            api = find_api(name)
             for field, value in (("requestApiKey", api.key), ("requestApiVersion", version)):
-                if head.setdefault(field, value) not in (value, api.name):
-                    raise ConfigurationError(f"header.{field} is {head[field]}, but {name} v{version} is {value}")
-        return (encode(from_json(of_header, head, header_version), header_version) + body).hex()
+                if fields.setdefault(field, value) not in (value, api.name):
+                    raise ConfigurationError(f"header.{field} is {fields[field]}, but {name} v{version} is {value}")
+        return (encode(from_json(head, fields, head_version), head_version) + body).hex()
     except EncodeError as fault:
-        raise ConfigurationError(
-            f"{fault.message} v{fault.version} {json_path(fault.field)}: {fault.reason}", field=json_path(fault.field)
-        ) from None
+        path = json_path(fault.field)
+        raise ConfigurationError(f"{fault.message} v{fault.version} {path}: {fault.reason}", field=path) from None
     except UnsupportedVersionError as fault:
         raise bad_argument("--version", str(fault)) from fault
 
 
 def decode_text(name: str, side: str, version: int, text: str, *, header: bool, names: bool) -> dict[str, Any]:
     """The JSON of the message in hex (blanks, line ends and a leading 0x are let be). Raises ConfigurationError."""
-    api = find_api(name)
+    cls, head, head_version = _definitions(name, side, version)
     digits = re.sub(r"\s", "", text).removeprefix("0x")
     try:
         data = bytes.fromhex(digits)
     except ValueError as fault:
         raise bad_argument("HEX", f"is no hexadecimal: {fault}") from fault
     try:
-        if not header:
-            return to_json(decode(_message(api, side), version, data), version, names=names)
-        of_header, header_version = _header(api, side, version)
-        head, position = decode_prefix(of_header, header_version, data)
-        body = decode(_message(api, side), version, data, position)
+        if header and head is None:
+            if version_of(data) != version:
+                raise ConfigurationError(f"these bytes say that they are {name} v{version_of(data)}")
+            return to_json(decode(cls, version, data, 2), version, names=names)
+        if not header or head is None:
+            return to_json(decode(cls, version, data), version, names=names)
+        fields, position = decode_prefix(head, head_version, data)
+        body = decode(cls, version, data, position)
     except DecodeError as fault:
         raise ConfigurationError(f"these bytes are no {name} {side} v{version}: {fault}") from fault
     except UnsupportedVersionError as fault:
         raise bad_argument("--version", str(fault)) from fault
     return {
-        "header": to_json(head, header_version, names=names),
+        "header": to_json(fields, head_version, names=names),
         "body": to_json(body, version, names=names),
     }
 
 
-def _message(api: Api[Any], side: str) -> type[Message]:
-    return api.request if side == "request" else api.response
-
-
-def _header(api: Api[Any], side: str, version: int) -> tuple[type[Message], int]:
+def _definitions(name: str, side: str, version: int) -> tuple[type[Message], type[Message] | None, int]:
+    """The message's class, its header's and the header's version; data has no header of its own."""
+    if side == "data":
+        found = {known.casefold(): cls for known, cls in by_name().items()}.get(name.casefold())
+        if found is None:
+            raise bad_argument("NAME", f"there is no format {name!r} inside of bytes", "docs/protocol.md names them")
+        return found, None, -1
+    api: Api[Any] = find_api(name)
     if side == "request":
-        return RequestHeader, api.request_header_version(version)
-    return ResponseHeader, api.response_header_version(version)
+        return api.request, RequestHeader, api.request_header_version(version)
+    return api.response, ResponseHeader, api.response_header_version(version)

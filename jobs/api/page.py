@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 from client.protocol.api import API_BY_KEY, Api
@@ -12,11 +13,13 @@ from client.protocol.fields import NEVER, ZERO_UUID, Field, Versions
 from client.protocol.jsonform import json_name
 from client.protocol.named import naming
 from client.protocol.schema import Message, Struct
+from jobs.api import embedded
 
 _HEAD = """\
 # The protocol
 
-Every API that this client has a definition of, in every version. This page is made from the definitions
+Every API that this client has a definition of, in every version; below, the [formats inside of
+bytes](#formats-inside-of-bytes). This page is made from the definitions
 (`kseg api docs > docs/protocol.md`); a test fails when the two differ.
 
 A field's name is the one that JSON has in `kseg api call`, `encode` and `decode`; `[]` is a list. *Versions* are those
@@ -27,6 +30,16 @@ out where the version has no place for it; any other that holds something else t
 *Deprecated* versions are those that Kafka 4 has dropped; older brokers speak them. *Codec only* APIs are spoken among
 brokers and controllers: this client encodes and decodes them, and calls none of them.
 
+"""
+
+
+_TABLE = "\n| field | type | versions | null | default | tag | |\n| --- | --- | --- | --- | --- | --- | --- |\n"
+
+_EMBEDDED = """
+## Formats inside of bytes
+
+What stands as opaque bytes in other messages and in records of Kafka's own topics. `kseg api encode NAME data` and
+`decode NAME data` know them by these names.
 """
 
 
@@ -47,6 +60,25 @@ def _lines() -> Iterator[str]:
     for api in API_BY_KEY.values():
         yield from _api(api)
 
+    yield _EMBEDDED
+    for module in embedded.modules().values():
+        yield from _formats(module)
+
+
+def _formats(module: ModuleType) -> Iterator[str]:
+    """A module of formats: what it says, and one table for each of them."""
+    title, _, notes = (inspect.getdoc(module) or "").partition("\n\n")
+    yield f"\n### {module.__name__.rpartition('.')[2]}\n\n{' '.join(title.split())}\n"
+    if notes:
+        yield f"\n{notes}\n"
+    for cls in embedded.defined_in(module):
+        key = getattr(cls, "KEY", None)
+        kind = "" if key is None else f", type {key}"
+        yield f"\n**{cls.__name__}**, v{_span(cls.VERSIONS)}{kind}: {_about(cls)}\n"
+        if cls.FIELDS:
+            yield _TABLE
+            yield from _fields(cls, cls, cls.VERSIONS, "")
+
 
 def _api(api: Api[Any]) -> Iterator[str]:
     about = inspect.getdoc(sys.modules[api.request.__module__]) or ""
@@ -57,7 +89,7 @@ def _api(api: Api[Any]) -> Iterator[str]:
     yield f"{' '.join(title.split())}\n"
     if notes:
         yield f"\n{notes}\n"
-    yield "\n| field | type | versions | null | default | tag | |\n| --- | --- | --- | --- | --- | --- | --- |\n"
+    yield _TABLE
     for side, message in (("request", api.request), ("response", api.response)):
         yield f"| **{side}** | | | | | | {_about(message)} |\n"
         yield from _fields(message, message, api.versions, "")

@@ -23,8 +23,12 @@ _version_option = click.option("--version", "version", type=click.IntRange(0), r
 _raw_option = click.option(
     "--raw", is_flag=True, help="Numbers and base64 throughout, as Java's JsonConverters write them; no names."
 )
-_header_option = click.option("--with-header", is_flag=True, help='With the header: {"header": {…}, "body": {…}}.')
-_side = click.argument("side", type=click.Choice(["request", "response"]))
+_header_option = click.option(
+    "--with-header",
+    is_flag=True,
+    help='With the header: {"header": {…}, "body": {…}}; data: with the version in front.',
+)
+_side = click.argument("side", type=click.Choice(["request", "response", "data"]))
 _name = click.argument("name", metavar="NAME")
 
 
@@ -195,13 +199,16 @@ def _tell_codes(outcome: Any) -> None:
 @_version_option
 @_header_option
 def encode(name: str, side: str, document: str, version: int, with_header: bool) -> None:
-    """Print the bytes of a request or a response in hex; the JSON comes as an argument, from @FILE, or from stdin.
+    """Print a message's bytes in hex; the JSON comes as an argument, from @FILE, or from stdin.
 
     \b
     Example:
       kseg api encode Metadata request --version 12 '{"topics": [{"name": "orders"}]}'
       kseg api encode Metadata request --version 12 --with-header \\
         '{"header": {"correlationId": 7, "clientId": "me"}, "body": {}}'
+      kseg api encode ConsumerProtocolSubscription data --version 3 '{"topics": ["orders"]}'
+
+    "data" is for the formats that stand inside of bytes: the consumer protocol, records of internal topics.
     """
     from jobs.api import coding
 
@@ -216,7 +223,7 @@ def encode(name: str, side: str, document: str, version: int, with_header: bool)
 @_header_option
 @_raw_option
 def decode(name: str, side: str, data: str, version: int, with_header: bool, raw: bool) -> None:
-    """Print the JSON of a request's or a response's bytes; the hex comes as an argument, from @FILE, or from stdin.
+    """Print a message's bytes as JSON; the hex comes as an argument, from @FILE, or from stdin.
 
     \b
     Example:

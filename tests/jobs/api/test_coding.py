@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from client.protocol.api import decode_request, encode_request
+from client.protocol.embedded.consumer_protocol import ConsumerProtocolSubscription, encode_subscription
 from client.protocol.messages import MetadataRequest
 from jobs.cli import cli
 
@@ -106,6 +107,27 @@ def test_a_header_that_names_another_api_is_refused() -> None:
     refused = run("encode", "Metadata", "request", "--version", "12", "--with-header", json.dumps(document))
     assert refused.exit_code == 2
     assert "requestApiKey" in refused.stderr
+
+
+def test_formats_inside_of_bytes_are_data() -> None:
+    name, document = "ConsumerProtocolSubscription", {"topics": ["orders"], "rackId": "a"}
+    body = run("encode", name, "data", "--version", "3", json.dumps(document)).stdout.strip()
+    whole = run("encode", name, "data", "--version", "3", "--with-header", json.dumps(document)).stdout.strip()
+    assert whole == "0003" + body
+    assert whole == encode_subscription(ConsumerProtocolSubscription(topics=["orders"], rack_id="a"), 3).hex()
+    for args in ((body,), (whole, "--with-header")):
+        told = json.loads(run("decode", name.lower(), "data", "--version", "3", *args).stdout)
+        assert (told["topics"], told["rackId"]) == (["orders"], "a")
+    refused = run("decode", name, "data", "--version", "1", "--with-header", whole)
+    assert (refused.exit_code, "v3" in refused.stderr) == (2, True)
+    assert "docs/protocol.md" in run("encode", "Metadata", "data", "--version", "1", "{}").stderr
+
+
+def test_an_acl_of_the_metadata_log_is_told_by_names() -> None:
+    document = {"resourceType": "GROUP", "patternType": "PREFIXED", "operation": "READ", "permissionType": "DENY"}
+    body = run("encode", "AccessControlEntryRecord", "data", "--version", "0", json.dumps(document)).stdout
+    told = json.loads(run("decode", "AccessControlEntryRecord", "data", "--version", "0", body).stdout)
+    assert {name: told[name] for name in document} == document
 
 
 @pytest.mark.parametrize(

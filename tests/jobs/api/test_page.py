@@ -8,6 +8,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from client.protocol.api import API_BY_NAME
+from jobs.api.embedded import by_name
 from jobs.api.page import page
 from jobs.cli import cli
 
@@ -32,6 +33,18 @@ def test_every_api_is_in_the_index_and_has_a_table_of_its_own() -> None:
         assert section.count("| field | type | versions | null | default | tag | |") == 1
         assert "| **request** |" in section
         assert "| **response** |" in section
+
+
+def test_the_formats_inside_of_bytes_are_there() -> None:
+    text = page().partition("\n## Formats inside of bytes\n")[2]
+    assert len(by_name()) > 80
+    for name, cls in by_name().items():
+        versions = (
+            str(cls.VERSIONS.lowest)
+            if cls.VERSIONS.lowest == cls.VERSIONS.highest
+            else "–".join(map(str, cls.VERSIONS))
+        )
+        assert f"\n**{name}**, v{versions}" in text
 
 
 def test_a_field_has_its_type_versions_null_default_and_tag() -> None:
