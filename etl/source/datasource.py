@@ -28,6 +28,7 @@ from pyspark.sql.types import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from etl.sink.datasource import KsegWriter
     from etl.source.options import ReadOptions
     from etl.source.tasks import RangeTask
 
@@ -69,6 +70,13 @@ class KsegDataSource(DataSource):
                 "schema", "the source has a fixed schema", "leave schema(…) out, select columns"
             )
         return KsegReader(self._options())
+
+    def writer(self, schema: StructType, overwrite: bool) -> KsegWriter:
+        """`df.write.format("kseg")`; see `etl.sink.datasource`. Raises ConfigurationError: options, columns, mode."""
+        from etl.sink.datasource import KsegWriter
+        from etl.sink.options import WriteOptions
+
+        return KsegWriter.of(WriteOptions.parse(self.options), schema, overwrite=overwrite)
 
     def _options(self) -> ReadOptions:
         from etl.source.options import ReadOptions

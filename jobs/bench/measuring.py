@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from etl.progress import Progress
-from jobs.bench import cold, decoding, memory
+from jobs.bench import cold, decoding, memory, producing
 from jobs.bench.contenders import contenders
 from jobs.bench.figures import Run, medians, ratios
 from jobs.bench.session import CONNECTOR, JAR_SETS, MASTER, bench_session
@@ -44,6 +44,8 @@ def measure(*, quick: bool, progress: Progress) -> dict[str, Any]:
             progress.phase("fill the topics")
             topic = fill_topic(kafka, "bench", QUICK_ROWS if quick else ROWS, progress)
             small = fill_topic(kafka, "small", cold.ROWS, progress)
+            progress.phase("produce")
+            produced = producing.measure(kafka.bootstrap_servers, quick=quick)
             progress.phase("cold")
             started = cold.measure(small, folder, times=1 if quick else COLD_RUNS)
             with bench_session(folder) as spark:
@@ -59,6 +61,7 @@ def measure(*, quick: bool, progress: Progress) -> dict[str, Any]:
         "versions": _versions(),
         "workload": {"rows": topic.rows, "partitions": PARTITIONS, "row_bytes": 170, "compression": "lz4"},
         "decode": decoded,
+        "produce": produced,
         "runs": [run.to_json() for run in runs],
         "medians_krows_per_second": medians(runs),
         "ratios": ratios(runs),

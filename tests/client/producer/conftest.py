@@ -51,12 +51,13 @@ def read_back() -> Callable[..., list[Any]]:
         until = time.monotonic() + 60
         try:
             while time.monotonic() < until:
-                for message in consumer.consume(5000, timeout=1):
-                    if message.error() is None:
-                        messages.append(message)
-                    else:
-                        assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF
-                        return messages
+                message = consumer.poll(1)
+                if message is None:
+                    continue
+                if message.error():
+                    assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF
+                    return messages
+                messages.append(message)
         finally:
             consumer.close()
         raise AssertionError(f"no end of {TopicPartition(topic, partition)} in sight")

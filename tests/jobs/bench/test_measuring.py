@@ -50,3 +50,4 @@ def test_a_quick_benchmark_tells_ratios_codecs_and_memory(quick: dict[str, Any])
     assert [entry["codec"] for entry in quick["decode"]] == ["none", "gzip", "snappy", "lz4", "zstd", "none"]
     assert all(entry["million_rows_per_second"] > 0 for entry in quick["decode"])
     assert len(quick["memory"]) == 3
+    assert {"records", "columns", "confluent_kafka"} <= quick["produce"]["krows_per_second"].keys()

@@ -1,0 +1,89 @@
+"""Writes a DataFrame exactly once in a process of its own, in which something dies. Prints one line of JSON, if it can.
+
+Run by test_transactional.py: `local[2,4]` runs failed tasks again, which the tests' shared session does not.
+
+    task    a worker is killed in the midst of a task; then the same is written once more, undisturbed
+    before  the driver is killed when it is about to end the transaction
+    after   the driver is killed when the transaction has ended, before it could tell
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from client import Transaction
+from etl import write_kafka
+from etl.sink import transactional
+from etl.sink.transactional import TaskRepeated
+from jobs.broker.java import use_java
+
+what, servers, topic, rows, folder = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5]
+
+use_java()
+os.environ["PYSPARK_PYTHON"] = sys.executable
+builder = SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false")
+spark = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+
+
+def frame() -> DataFrame:
+    return spark.range(0, rows, 1, 2).selectExpr("CAST(id % 50 AS STRING) AS key", "CAST(id AS STRING) AS value")
+
+
+def write(run_id: str) -> Any:
+    options = {"bootstrap.servers": servers, "batch.size": "1000"}
+    return write_kafka(frame(), transactional_id=f"tx-{topic}", topic=topic, options=options, run_id=run_id)
+
+
+def die(_: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+if what == "task":
+    plain = transactional._write_partitions
+
+    def dying(plan: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        def watched() -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                yield batch
+                mark = Path(folder, "died")
+                if not mark.exists():
+                    mark.touch()
+                    time.sleep(1)  # what the producer has is on its way
+                    die(None)
+
+        yield from plain(plan, watched())
+
+    transactional._write_partitions = dying
+    told: dict[str, Any] = {}
+    try:
+        write("run")
+    except TaskRepeated as error:
+        told["error"] = str(error)
+    told["died"] = Path(folder, "died").exists()
+    written = write("run")
+    told["rows"], told["already_done"] = written.rows, written.already_done
+    print(json.dumps(told))
+elif what == "before":
+    Transaction.commit = die  # type: ignore[method-assign]
+    write("run")
+elif what == "after":
+    commit = Transaction.commit
+
+    def commit_and_die(transaction: Transaction) -> None:
+        commit(transaction)
+        die(None)
+
+    Transaction.commit = commit_and_die  # type: ignore[method-assign]
+    write("run")
+spark.stop()
