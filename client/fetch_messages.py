@@ -81,10 +81,10 @@ def topics_of(asks: Iterable[Ask], version: int) -> list[FetchRequest.FetchTopic
     A topic stands there once for each run of its partitions.
     """
     topics: list[FetchRequest.FetchTopic] = []
-    current = ""
+    current: tuple[str, UUID | None] | None = None
     for ask in asks:
-        if not topics or ask.tp.topic != current:
-            current = ask.tp.topic
+        if current != (ask.tp.topic, ask.topic_id):
+            current = (ask.tp.topic, ask.topic_id)
             topics.append(name_topic(FetchRequest.FetchTopic(), ask.tp.topic, ask.topic_id, version))
         partition = FetchRequest.FetchPartition(
             partition=ask.tp.partition,

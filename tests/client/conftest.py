@@ -30,7 +30,7 @@ def _scripted(name: str) -> ModuleType:
     return module
 
 
-_answers, _broker, _cluster, _group = map(_scripted, ("answers", "broker", "cluster", "group"))
+_answers, _broker, _cluster, _group, _sessions = map(_scripted, ("answers", "broker", "cluster", "group", "sessions"))
 FakeBroker = _broker.FakeBroker
 
 
@@ -47,7 +47,7 @@ class FakeTools:
     """All that there is for scripting brokers.
 
     `start()` gives one more broker, `cluster(n)` n of them that tell the same, `group(broker, size=1)` a classic group
-    on one of them; `answers` has ready-made handlers.
+    on one of them, `sessions(broker, logs)` fetch sessions; `answers` has ready-made handlers.
     """
 
     start: Callable[[], Any]
@@ -57,6 +57,7 @@ class FakeTools:
     framed: Callable[[bytes], bytes] = _broker.framed
     answers: ModuleType = _answers
     group: Callable[..., Any] = _group.ScriptedGroup
+    sessions: Callable[..., Any] = _sessions.ScriptedSessions
 
     def cluster(self, count: int) -> Any:
         return _cluster.ScriptedCluster(self.start, count)
