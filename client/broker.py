@@ -39,7 +39,7 @@ from client.protocol.api import API_BY_KEY, is_answered
 from client.protocol.schema import Request, Response
 from client.protocol.versions import negotiate
 from client.retry import Deadline
-from client.security.authenticate import NEVER, log_in
+from client.security.authenticate import NEVER, log_in, refuse_without_sasl
 from client.throttle import Throttle
 from client.trace import Tap
 from client.transport import Transport
@@ -272,7 +272,7 @@ class BrokerConnection:
     @property
     def has_answer(self) -> bool:
         """Whether `poll` has something to give of which the socket knows nothing any more."""
-        return bool(self._early)
+        return bool(self._early) or self._transport.pending
 
     def fileno(self) -> int:
         """What to wait for, together with others, until there is something to `poll`."""
@@ -297,15 +297,14 @@ class BrokerConnection:
                 return None  # the connection keeps what has come of the answer
             if isinstance(error, KafkaError):
                 error.sent = True
-            if isinstance(error, BrokerUnavailable) and not self._served and self._config.security.sasl is None:
-                # A listener with SASL answers ApiVersions, and closes at anything else from somebody unknown.
-                error.message += " (a listener that wants SASL does so: look at security.protocol)"
             if connection.oldest is not None:
                 _tell_size(error, str(connection.oldest), connection.oldest.size)
             self._tap.failed(self.label, error)
             if self.versions.assumed:
                 self._silent.discard(self.endpoint.host, self.endpoint.port)
             self.close()
+            if isinstance(error, BrokerUnavailable) and self._may_want_sasl:
+                refuse_without_sasl(self._ask_for_sasl, self._config.security.protocol, self.label, error)
             raise
         self._last_used = time.monotonic()
         self._served = self._served or answer.request.api.name != "ApiVersions"
@@ -331,6 +330,17 @@ class BrokerConnection:
         if sasl is not None:
             self._login_ends = NEVER  # what a login sends must not begin another one
             self._login_ends = log_in(sasl, self, self._transport, host=self.endpoint.host, deadline=deadline)
+
+    @property
+    def _may_want_sasl(self) -> bool:
+        """Whether nothing but the versions was answered here, and nobody has logged in. Asked for bootstrap servers."""
+        unknown = self.endpoint.node_id is None and self._config.security.sasl is None
+        return unknown and bool(self.versions.ranges) and not self._served
+
+    def _ask_for_sasl(self, request: Request[Any], deadline: Deadline) -> Any:
+        with self._connect(self.endpoint, self._config, deadline, None, self._silent) as other:
+            other.versions, other._served = self.versions, True
+            return other.call(request, 0, deadline=deadline)
 
     def _log_in_again(self, deadline: Deadline) -> None:
         """KIP-368: the broker takes a new login after what was sent before, so the open answers come first."""

@@ -123,7 +123,7 @@ class Transport:
         try:
             self._socket.settimeout(0)
             count = self._socket.recv_into(target)
-        except (BlockingIOError, ssl.SSLWantReadError):
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return 0
         except OSError as error:
             raise self._broken(error, "receiving") from error
@@ -131,6 +131,11 @@ class Transport:
             raise BrokerUnavailable("the broker closed the connection" + self._guess(), broker=self.label)
         self._fresh = False
         return count
+
+    @property
+    def pending(self) -> bool:
+        """Whether bytes are here that waiting for the socket would not tell of: TLS decrypts a record as a whole."""
+        return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
     def fileno(self) -> int:
         """The socket's number, to wait for it together with others. -1 once it is closed."""

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from client.errors import AuthenticationFailed, BrokerUnavailable, ProtocolFault, error_from_code
+from client.errors import AuthenticationFailed, BrokerUnavailable, KafkaError, ProtocolFault, error_from_code
 from client.protocol import ErrorCode
 from client.protocol.messages import SaslAuthenticateRequest, SaslHandshakeRequest
 from client.retry import Deadline
@@ -29,6 +29,7 @@ from client.transport import Transport
 
 NEVER: Final = float("inf")
 _WINDOW: Final = (0.85, 0.95)
+_PROBE_SECONDS: Final = 2.0
 _SIZE: Final = struct.Struct(">i")
 #: Tokens of Kerberos with many groups have 64 kB; a TLS alert or a web server's text would ask for gigabytes.
 _MAX_TOKEN: Final = 1 << 20
@@ -63,6 +64,23 @@ def log_in(sasl: SaslConfig, link: Link, transport: Transport, *, host: str, dea
         return _authenticate(sasl, mechanism, link, deadline)
     _authenticate_raw(mechanism, link, transport, deadline)
     return NEVER
+
+
+def refuse_without_sasl(ask: Callable[[Any, Deadline], Any], protocol: str, label: str, cause: Exception) -> None:
+    """A listener with SASL tells its versions to anybody, and closes the connection at whatever else comes first.
+
+    A broker on its way down closes as well; but only a listener with SASL answers a handshake with its mechanisms.
+    `ask` sends one over a connection of its own. Raises AuthenticationFailed if that is how it is.
+    """
+    try:
+        answer = ask(SaslHandshakeRequest(mechanism=""), Deadline.after(_PROBE_SECONDS))
+    except KafkaError:
+        return
+    if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+        better = "SASL_SSL" if protocol == "SSL" else "SASL_PLAINTEXT"
+        offered = ", ".join(sorted(answer.mechanisms))
+        told = f"this listener wants SASL: set security.protocol to {better}, and sasl.mechanism to one of {offered}"
+        raise AuthenticationFailed(told, broker=label) from cause
 
 
 def _started(sasl: SaslConfig, link: Link, host: str, deadline: Deadline) -> Mechanism:

@@ -24,6 +24,8 @@ from client.protocol.messages import (
     FindCoordinatorResponse,
     MetadataRequest,
     MetadataResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
 )
 
 CLOSE = object()
@@ -72,6 +74,7 @@ class FakeBroker:
             ApiVersionsRequest: [self.api_versions],
             MetadataRequest: [self.metadata],
             FindCoordinatorRequest: [self.find_coordinator],
+            SaslHandshakeRequest: [lambda seen: SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)],
         }
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()

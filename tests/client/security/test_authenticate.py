@@ -279,7 +279,14 @@ def test_without_the_library_gssapi_is_refused_clearly(fake: Any, monkeypatch: p
     assert "pip install 'kafka-segment-etl[gssapi]'" in str(refusal(fake, GSSAPI))
 
 
-def test_a_broker_that_closes_after_the_versions_may_want_sasl(fake: Any, fakes: Any):
+@pytest.mark.parametrize("answer", ["no SASL", "silence", "closed"])
+def test_a_broker_that_closes_although_it_has_no_sasl_may_come_back(fake: Any, fakes: Any, answer: str):
+    said = {"no SASL": offering(code=ErrorCode.ILLEGAL_SASL_STATE), "silence": lambda seen: fakes.SILENT}
+    fake.on(SaslHandshakeRequest, said.get(answer, lambda seen: fakes.CLOSE))
     fake.on(MetadataRequest, lambda seen: fakes.CLOSE)
-    with pytest.raises(BrokerUnavailable, match="wants SASL"):
+    started = time.monotonic()
+    with pytest.raises(BrokerUnavailable):
         log_in(fake, {"security.protocol": "PLAINTEXT"}, **{"default.api.timeout.ms": "300"})
+    assert time.monotonic() - started < 5
+    fake.on(MetadataRequest, lambda seen: fakes.CLOSE, fake.metadata)
+    log_in(fake, {"security.protocol": "PLAINTEXT"})

@@ -94,13 +94,12 @@ def test_a_listener_without_sasl_says_so(secure_kafka: Any):
         assert "this listener has no SASL" in str(refusal(base | tls | {"bootstrap.servers": servers}))
 
 
-def test_a_listener_with_sasl_is_guessed_where_none_is_used(secure_kafka: Any):
-    properties = {"bootstrap.servers": secure_kafka.servers("PLAINSASL"), "default.api.timeout.ms": "500"}
-    with (
-        pytest.raises(BrokerUnavailable, match=r"wants SASL.*security\.protocol"),
-        Cluster(config(properties)) as cluster,
-    ):
-        cluster.metadata([])
+@pytest.mark.parametrize(("listener", "protocol"), [("PLAINSASL", "PLAINTEXT"), ("SECURE", "SSL")])
+def test_a_listener_with_sasl_says_so_where_none_is_used(secure_kafka: Any, listener: str, protocol: str):
+    given = {name: value for name, value in secure_kafka.properties(listener).items() if not name.startswith("sasl.")}
+    error = refusal(given | {"security.protocol": protocol})
+    better = "SASL_SSL" if protocol == "SSL" else "SASL_PLAINTEXT"
+    assert f"wants SASL: set security.protocol to {better}, and sasl.mechanism to one of PLAIN, SCRAM" in str(error)
 
 
 def test_the_order_on_the_wire_is_the_same_after_a_reconnect(secure_kafka: Any, caplog: pytest.LogCaptureFixture):

@@ -263,6 +263,26 @@ def test_the_name_that_was_dialled_is_sent_and_compared(
     assert names == ["localhost", "localhost", None]
 
 
+def test_bytes_that_were_decrypted_already_are_known_of(serve: Serve, tls: TlsConfig, server: ssl.SSLContext):
+    release = threading.Event()
+
+    def answer(stream: socket.socket) -> None:
+        with server.wrap_socket(stream, server_side=True) as encrypted:
+            encrypted.sendall(b"onetwo")  # one record
+            release.wait(30)
+
+    transport = dial(serve(answer), tls)
+    target = memoryview(bytearray(3))
+    assert transport.receive_into(target, Deadline.after(5)) == 3
+    assert transport.pending, "the socket itself has nothing to read any more"
+    assert transport.receive_now(target) == 3
+    assert bytes(target) == b"two"
+    assert not transport.pending
+    assert transport.receive_now(target) == 0
+    release.set()
+    transport.close()
+
+
 def test_deadlines_hold_inside_of_tls(serve: Serve, tls: TlsConfig, server: ssl.SSLContext):
     release = threading.Event()
 
