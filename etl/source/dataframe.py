@@ -24,14 +24,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from client import ClientConfig
 from etl.errors import ConfigurationError
 from etl.source.arrow_steps import ArrowSteps, Function
 from etl.source.carrier import Carrier
 from etl.source.errors import OutcomesIncomplete
 from etl.source.outcome import RangeOutcome
 from etl.source.outcomes import Attempts, Outcomes, ReadProgress, new_accumulator, watched
-from etl.source.reader import DecodeOptions, RangeReader, read_range
+from etl.source.reader import DecodeOptions, Origin, RangeReader, read_range
 from etl.source.tasks import RangeTask
 
 if TYPE_CHECKING:
@@ -76,19 +75,19 @@ class _Plan:
     """What every worker of a read needs. Picklable."""
 
     tasks: tuple[RangeTask, ...]
-    config: ClientConfig
+    origin: Origin
     options: DecodeOptions
     steps: ArrowSteps
     schema: pa.Schema
     carrier: Carrier = field(default_factory=Carrier)
 
     @classmethod
-    def of(cls, tasks: Sequence[RangeTask], config: ClientConfig, options: DecodeOptions, steps: Steps) -> _Plan:
+    def of(cls, tasks: Sequence[RangeTask], origin: Origin, options: DecodeOptions, steps: Steps) -> _Plan:
         for index, task in enumerate(tasks):
             if task.index != index:
                 raise ValueError(f"task {task} is number {index} and says that it is {task.index}")
         arrow_steps = ArrowSteps.of(steps)
-        return cls(tuple(tasks), config, options, arrow_steps, output_schema(options, arrow_steps))
+        return cls(tuple(tasks), origin, options, arrow_steps, output_schema(options, arrow_steps))
 
     def attempts(self, indexes: Iterable[int]) -> Iterator[TaskAttempt]:
         """In a worker: the tasks that Spark wants done there."""
@@ -106,7 +105,7 @@ class _Reading:
 
     def __init__(self, plan: _Plan, task: RangeTask) -> None:
         self._plan = plan
-        self._reader: RangeReader = read_range(task, plan.config, plan.options)
+        self._reader: RangeReader = read_range(task, plan.origin, plan.options)
         self._rows_out = 0
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -152,7 +151,7 @@ def spark_schema(schema: pa.Schema) -> StructType:
 def rows(
     spark: SparkSession,
     tasks: Sequence[RangeTask],
-    config: ClientConfig,
+    origin: Origin,
     options: DecodeOptions,
     arrow_steps: Steps = (),
 ) -> tuple[DataFrame, Outcomes]:
@@ -163,7 +162,7 @@ def rows(
     Raises:
         ConfigurationError: the Arrow steps.
     """
-    plan = _Plan.of(tasks, config, options, arrow_steps)
+    plan = _Plan.of(tasks, origin, options, arrow_steps)
     accumulator = new_accumulator(spark.sparkContext)
     outcomes = Outcomes(plan.tasks, accumulator, plan.carrier)
     schema = spark_schema(plan.schema)
@@ -191,7 +190,7 @@ def _read(
 def fused(
     context: SparkContext,
     tasks: Sequence[RangeTask],
-    config: ClientConfig,
+    origin: Origin,
     options: DecodeOptions,
     arrow_steps: Steps,
     write: Write,
@@ -208,7 +207,7 @@ def fused(
         KsegError, KafkaError, RecordFormatError: what the tasks raised (see `RangeReader`).
         OutcomesIncomplete: Spark gave no result for a task.
     """
-    plan = _Plan.of(tasks, config, options, arrow_steps)
+    plan = _Plan.of(tasks, origin, options, arrow_steps)
     if not plan.tasks:
         return ()
     accumulator = new_accumulator(context)

@@ -1,6 +1,7 @@
 """`spark.read.format("kseg")`: Kafka's records with the columns of Spark's own Kafka source.
 
     spark.read.format("kseg").option("kafka.bootstrap.servers", …).option("subscribe", "orders").load()
+    spark.read.format("kseg").option("subscribe", "orders").load("/var/lib/kafka/data")           with no broker
 
 Spark calls this in Python processes of its own: once to learn the columns, once to plan (offsets are resolved there and
 then), and in a worker for each partition. Where Spark does not find the source by itself (see `pyspark_kseg`), register
@@ -123,4 +124,4 @@ class KsegReader(DataSourceReader):
             check_crcs=self._options.check_crcs,
             on_data_loss="fail" if self._options.fail_on_data_loss else "record",
         )
-        yield from read_range(partition.task, self._options.config, options)
+        yield from read_range(partition.task, self._options.origin, options)

@@ -16,12 +16,11 @@ import queue
 import threading
 import time
 from collections.abc import Generator
-from dataclasses import dataclass, field
-from typing import Literal
 
 from client import ClientConfig, Cluster
 from client.errors import OffsetOutOfRange
 from client.fetch import FetchedRecords, PartitionReader
+from etl.source.answer import Answer, FetchOptions, FetchStats
 from etl.source.errors import NoProgress, OffsetsLost
 from etl.source.outcome import LostRange
 from etl.source.resolve import IsolationLevel
@@ -31,44 +30,6 @@ from segment_reader.batch import next_offset
 # An empty answer below the high watermark may come from a broker that has just changed its role. So many in a row, not
 # throttled, from a broker whose log goes on beyond the range mean that compaction left nothing to send.
 EMPTY_ANSWERS_OF_AN_EMPTY_LOG = 3
-
-NOTHING = memoryview(b"")
-
-
-@dataclass(frozen=True, slots=True)
-class FetchOptions:
-    """How a range is fetched.
-
-    on_data_loss: `record` goes on behind offsets that are gone, and lists them.
-    """
-
-    isolation_level: IsolationLevel = "read_committed"
-    on_data_loss: Literal["fail", "record"] = "fail"
-
-
-@dataclass(slots=True)
-class FetchStats:
-    """What fetching a range told beside the records; complete when the answers are."""
-
-    high_watermark: int = -1
-    last_stable_offset: int = -1
-    log_start: int = -1
-    fetches: int = 0
-    bytes: int = 0
-    throttled: float = 0.0
-    lost: list[LostRange] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """One answer's records, the aborted transactions that overlap them, and the offset after its last whole batch.
-
-    Without records: nothing is to be had below `next_offset`.
-    """
-
-    records: memoryview
-    aborted: list[tuple[int, int]]
-    next_offset: int
 
 
 def answers(
@@ -102,13 +63,13 @@ def answers(
                 offset = _behind_the_loss(error, task, offset, options, stats)
                 if offset < task.end:
                     reader.request(offset)
-                yield Answer(NOTHING, [], offset)
+                yield Answer.empty(offset)
                 continue
             _note(fetched, stats)
             following = next_offset(fetched.records, offset, topic=task.topic, partition=task.partition)
             if following == offset:
                 if progress.log_is_empty_from(offset, fetched, options.isolation_level):
-                    yield Answer(NOTHING, [], task.end)
+                    yield Answer.empty(task.end)
                     return
                 reader.request(offset)
                 continue

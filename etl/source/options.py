@@ -5,7 +5,8 @@ alone, and what tunes the Java consumer, is accepted and means nothing here, so 
 Source: https://spark.apache.org/docs/4.2.0/streaming/structured-streaming-kafka-integration.html
 
 Beyond Spark's source: `startingOffsets` "committed" starts at the offsets that the group in `kafka.group.id` has
-committed, a partition without one at its earliest.
+committed, a partition without one at its earliest. And `path`, instead of `kafka.bootstrap.servers`: folders of
+`log.dirs`, or copies of them, that are read with no broker; of the three ways to name topics none means all.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from client import ClientConfig, TopicPartition
 from client.errors import ConfigError
 from client.offsets import EARLIEST, LATEST
 from etl.errors import ConfigurationError, Fault
+from etl.source.files import LogFiles
 from etl.source.resolve import AtOffsets, AtTime, IsolationLevel, OffsetSpec
 
 PREFIX = "kafka."
@@ -71,7 +73,7 @@ _WITHOUT_MEANING = frozenset(
 class ReadOptions:
     """What one `load()` asks for."""
 
-    config: ClientConfig
+    origin: ClientConfig | LogFiles
     topics: tuple[str, ...] | None
     pattern: str | None
     assign: Mapping[str, tuple[int, ...]] | None
@@ -103,21 +105,23 @@ class _Parser:
         self._check_edges(start, end)
         properties = self._properties()
         group = properties.pop("group.id", None)
-        if start == "committed" and not group:
+        if start == "committed" and "path" in self._options:
+            self._fault("startingOffsets", "files tell no group's offsets", "name offsets or a time")
+        elif start == "committed" and not group:
             self._fault("startingOffsets", '"committed" needs a group', "set kafka.group.id")
         isolation = properties.pop("isolation.level", "read_uncommitted").lower()
         if isolation not in ("read_committed", "read_uncommitted"):
             self._fault("kafka.isolation.level", f"{isolation!r} is no level", "read_committed or read_uncommitted")
         check_crcs = self._truth("kafka.check.crcs", properties.pop("check.crcs", "true"))
-        config = self._config(properties)
+        origin = self._files(properties) if "path" in self._options else self._config(properties)
         include_headers = self._truth("includeHeaders", self._get("includeHeaders", "false"))
         fail_on_data_loss = self._truth("failOnDataLoss", self._get("failOnDataLoss", "true"))
         min_partitions = self._positive("minPartitions")
         max_records = self._positive("maxRecordsPerPartition")
-        if self._faults or config is None:
+        if self._faults or origin is None:
             raise ConfigurationError(self._faults)
         return ReadOptions(
-            config=config,
+            origin=origin,
             topics=topics,
             pattern=pattern,
             assign=assign,
@@ -156,6 +160,8 @@ class _Parser:
 
     def _strategy(self) -> tuple[tuple[str, ...] | None, str | None, Mapping[str, tuple[int, ...]] | None]:
         given = [name for name in _STRATEGIES if name.lower() in self._options]
+        if not given and "path" in self._options:
+            return None, None, None  # all that is there
         if len(given) != 1:
             which = "only one" if given else "one"
             self._fault("", f"exactly {which} of {', '.join(_STRATEGIES)} must be given", "say which topics to read")
@@ -285,6 +291,14 @@ class _Parser:
             self._fault(PREFIX + name, "is not supported", _NOT_SUPPORTED[name])
         drop: Collection[str] = _WITHOUT_MEANING | _NOT_SUPPORTED.keys()
         return {key: value for key, value in properties.items() if key not in drop}
+
+    def _files(self, properties: Mapping[str, str]) -> LogFiles | None:
+        for name in sorted(properties):
+            self._fault(PREFIX + name, "means nothing for files", "leave it out, or leave out path")
+        log_dirs = tuple(part.strip() for part in self._get("path", "").split(",") if part.strip())
+        if not log_dirs:
+            self._fault("path", "names no folder", "a folder of log.dirs; several separated by commas")
+        return LogFiles(log_dirs)
 
     def _config(self, properties: Mapping[str, str]) -> ClientConfig | None:
         try:

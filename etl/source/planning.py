@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from client import Cluster, TopicPartition
 from etl.errors import ConfigurationError
 from etl.source.errors import OffsetsLost
+from etl.source.files import LogCatalog, LogFiles
 from etl.source.options import ReadOptions
 from etl.source.resolve import AtOffsets, LogBounds, log_bounds, resolve_offsets, resolve_topics
 from etl.source.tasks import RangeTask, split
@@ -31,8 +32,11 @@ def plan_tasks(options: ReadOptions) -> tuple[RangeTask, ...]:
         ConfigurationError: offsets that do not fit the partitions, or end before they start.
         OffsetsLost: named offsets lie outside of the log, with failOnDataLoss.
         KafkaError: the cluster cannot be asked.
+        LogFileError: the files cannot be walked.
     """
-    with Cluster(options.config) as cluster:
+    if isinstance(options.origin, LogFiles):
+        return _plan_files(options, options.origin)
+    with Cluster(options.origin) as cluster:
         topics = resolve_topics(cluster, topics=options.topics, pattern=options.pattern, assign=options.assign)
         partitions = list(topics)
         level = options.isolation_level
@@ -50,6 +54,26 @@ def plan_tasks(options: ReadOptions) -> tuple[RangeTask, ...]:
         min_tasks=options.min_partitions or 1,
         topic_ids={topic.name: topic.topic_id for topic in topics.values()},
         leaders={tp: partition.leader_id for tp, partition in metadata.items()},
+    )
+
+
+def _plan_files(options: ReadOptions, files: LogFiles) -> tuple[RangeTask, ...]:
+    """The same from what stands in log directories."""
+    catalog = LogCatalog(files)
+    topics = catalog.topics(topics=options.topics, pattern=options.pattern, assign=options.assign)
+    level = options.isolation_level
+    starts = catalog.offsets(options.start, topics, isolation_level=level)
+    ends = catalog.offsets(options.end, topics, isolation_level=level)
+    bounds = {tp: catalog.bounds(tp) for tp in topics}
+    return split(
+        [
+            PartitionRange(tp.topic, tp.partition, start, end, topics[tp].partitions[tp.partition].leader_epoch)
+            for tp, (start, end) in _ranges(options, starts, ends, bounds)
+        ],
+        max_records=options.max_records_per_partition,
+        min_tasks=options.min_partitions or 1,
+        topic_ids={topic.name: topic.topic_id for topic in topics.values()},
+        folders={tp: catalog.folder(tp) for tp in topics},
     )
 
 

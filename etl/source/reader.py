@@ -6,22 +6,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 
 import pyarrow as pa
 
 from client import ClientConfig
-from etl.source.fetching import FetchOptions, FetchStats, ahead, answers
+from etl.source import files
+from etl.source.answer import Answer, FetchOptions, FetchStats
+from etl.source.fetching import ahead, answers
+from etl.source.files import LogFiles
 from etl.source.outcome import MAX_GAPS, LostRange, RangeOutcome
 from etl.source.resolve import IsolationLevel
 from etl.source.tasks import RangeTask
 from segment_reader.decode import Limits, RangeDecoder
+from segment_reader.errors import RecordFormatError
 from segment_reader.schema import arrow_schema
 
 T = TypeVar("T")
+
+#: Where a task's bytes come from: brokers, or files.
+Origin = ClientConfig | LogFiles
 
 ADDRESS_COLUMNS = ("_kseg_topic", "_kseg_partition", "_kseg_offset")
 
@@ -60,9 +67,9 @@ class DecodeOptions:
         return rows
 
 
-def read_range(task: RangeTask, config: ClientConfig, options: DecodeOptions) -> RangeReader:
+def read_range(task: RangeTask, origin: Origin, options: DecodeOptions) -> RangeReader:
     """A reader of the task's rows; nothing is asked before it is iterated. See `RangeReader`."""
-    return RangeReader(task, config, options)
+    return RangeReader(task, origin, options)
 
 
 class RangeReader:
@@ -72,12 +79,13 @@ class RangeReader:
         OffsetsLost: offsets are gone, unless they are to be recorded.
         NoProgress: the broker sends nothing any more.
         KafkaError: the cluster cannot be asked.
-        RecordFormatError: what it sent cannot be decoded.
+        LogFileError: the files cannot be read.
+        RecordFormatError: what was read cannot be decoded.
     """
 
-    def __init__(self, task: RangeTask, config: ClientConfig, options: DecodeOptions) -> None:
+    def __init__(self, task: RangeTask, origin: Origin, options: DecodeOptions) -> None:
         self.task = task
-        self._config = config
+        self._origin = origin
         self._options = options
         self._outcome: RangeOutcome | None = None
 
@@ -104,24 +112,42 @@ class RangeReader:
             engine=options.engine,
             limits=options.limits,
         )
-        fetched = answers(task, self._config, FetchOptions(options.isolation_level, options.on_data_loss), stats)
         waiting, decoding = _Stopwatch(), _Stopwatch()
-        with closing(ahead(fetched) if options.fetch_ahead else fetched) as source:
+        with closing(self._answers(stats)) as source:
             for answer in waiting.timed(source):
                 if not answer.records:
                     decoder.skip_to(min(answer.next_offset, task.end))
-                for batch in decoding.timed(decoder.feed(answer.records, answer.aborted)):
-                    yield self._with_address(batch)
+                try:
+                    for batch in decoding.timed(decoder.feed(answer.records, answer.aborted)):
+                        yield self._with_address(batch)
+                except RecordFormatError as error:
+                    if answer.file is None:
+                        raise
+                    raise _in_file(error, answer.file, answer.position) from error
                 del answer
         for batch in decoding.timed(decoder.finish()):
             yield self._with_address(batch)
         self._outcome = _outcome(task, decoder, stats, waiting.seconds, decoding.seconds)
+
+    def _answers(self, stats: FetchStats) -> Generator[Answer, None, None]:
+        wanted = FetchOptions(self._options.isolation_level, self._options.on_data_loss)
+        if isinstance(self._origin, LogFiles):
+            # A file's answers share one buffer, so none may be read ahead; the page cache has no latency to hide.
+            return files.answers(self.task, wanted, stats)
+        fetched = answers(self.task, self._origin, wanted, stats)
+        return ahead(fetched) if self._options.fetch_ahead else fetched
 
     def _with_address(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if not self._options.addresses:
             return batch
         columns = [*batch.columns, batch.column("topic"), batch.column("partition"), batch.column("offset")]
         return pa.RecordBatch.from_arrays(columns, schema=self._options.schema)
+
+
+def _in_file(error: RecordFormatError, file: str, position: int) -> RecordFormatError:
+    """The error of a record set that stands at a position of a file."""
+    address = replace(error.address, file=file, position=position + error.address.position)
+    return type(error)(address, error.reason, offset=error.offset)
 
 
 class _Stopwatch:

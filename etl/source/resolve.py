@@ -163,7 +163,7 @@ def resolve_offsets(
     """
     wanted = sorted(partitions)
     if isinstance(spec, AtOffsets):
-        marks = _named_offsets(spec.offsets, wanted, unnamed)
+        marks = named_offsets(spec.offsets, wanted, unnamed)
     elif isinstance(spec, AtTime):
         marks = _at_time(cluster, spec, wanted, isolation_level)
     elif spec == "committed":
@@ -186,9 +186,10 @@ def log_bounds(cluster: Cluster, partitions: Collection[TopicPartition]) -> dict
     return {p: LogBounds(start[p].offset, stable[p].offset, high[p].offset) for p in sorted(partitions)}
 
 
-def _named_offsets(
+def named_offsets(
     offsets: Mapping[TopicPartition, int], wanted: list[TopicPartition], unnamed: str
 ) -> dict[TopicPartition, int]:
+    """An entry for each partition that is read, from a user's map. Raises ConfigurationError where it does not fit."""
     strangers = sorted(offsets.keys() - set(wanted))
     missing = sorted(set(wanted) - offsets.keys()) if unnamed == "refuse" else []
     if strangers or missing:

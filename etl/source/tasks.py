@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Protocol
 from uuid import UUID
@@ -25,6 +25,7 @@ class RangeTask:
     topic_id: the id that the plan was made with, so that a topic deleted and created again is not read by mistake; None
         where the broker has no topic ids.
     leader_epoch: the leader's epoch when the plan was made; -1 where it is not known.
+    folder: where the partition's files are (a path or URI), for a read without a broker; empty for one with.
     """
 
     topic: str
@@ -34,6 +35,7 @@ class RangeTask:
     index: int = 0
     topic_id: UUID | None = None
     leader_epoch: int = -1
+    folder: str = ""
 
     @property
     def partition_address(self) -> TopicPartition:
@@ -70,6 +72,7 @@ def split(
     max_bytes: int | None = None,
     topic_ids: Mapping[str, UUID | None] | None = None,
     leaders: Mapping[TopicPartition, int] | None = None,
+    folders: Mapping[TopicPartition, str] | None = None,
 ) -> tuple[RangeTask, ...]:
     """Cut ranges into tasks of nearly equal size within each range; empty ranges are dropped.
 
@@ -79,6 +82,7 @@ def split(
         most.
     topic_ids, leaders: as metadata tells. Tasks are ordered so that neighbours, which run at the same time, ask
         different brokers and different partitions.
+    folders: where each partition's files are, for a read without a broker.
 
     Raises:
         ValueError: a limit is not positive, or a range ends before it starts.
@@ -98,7 +102,10 @@ def split(
     parts = [_parts(range_, max_records, max_bytes, weights) for range_ in filled]
     _cut_further(parts, [range_.end - range_.start for range_ in filled], min_tasks)
     pieces = [_cut(range_, count, topic_ids or {}) for range_, count in zip(filled, parts, strict=True)]
-    return _interleave(pieces, leaders or {})
+    return tuple(
+        replace(task, index=index, folder=(folders or {}).get(task.partition_address, ""))
+        for index, task in enumerate(_interleave(pieces, leaders or {}))
+    )
 
 
 def _parts(
@@ -142,17 +149,12 @@ def _cut(range_: SupportsRange, parts: int, topic_ids: Mapping[str, UUID | None]
     ]
 
 
-def _interleave(pieces: list[list[RangeTask]], leaders: Mapping[TopicPartition, int]) -> tuple[RangeTask, ...]:
+def _interleave(pieces: list[list[RangeTask]], leaders: Mapping[TopicPartition, int]) -> list[RangeTask]:
     """One task of each broker in turn; within a broker one of each partition in turn."""
     brokers: dict[int, list[list[RangeTask]]] = {}
     for tasks in pieces:
         brokers.setdefault(leaders.get(tasks[0].partition_address, -1), []).append(tasks)
-    queues = [_in_turn(brokers[broker]) for broker in sorted(brokers)]
-    ordered = _in_turn(queues)
-    return tuple(
-        RangeTask(t.topic, t.partition, t.start, t.end, index, t.topic_id, t.leader_epoch)
-        for index, t in enumerate(ordered)
-    )
+    return _in_turn([_in_turn(brokers[broker]) for broker in sorted(brokers)])
 
 
 def _in_turn(queues: list[list[RangeTask]]) -> list[RangeTask]:

@@ -117,7 +117,7 @@ def _ours_to_noop(spark: SparkSession, topic: BenchTopic) -> tuple[int, dict[str
 
     options = ReadOptions.parse({"kafka.bootstrap.servers": topic.servers, "subscribe": topic.name})
     decode = DecodeOptions(isolation_level=options.isolation_level, headers=False, limits=TO_JVM)
-    frame, outcomes = rows(spark, plan_tasks(options), options.config, decode)
+    frame, outcomes = rows(spark, plan_tasks(options), options.origin, decode)
     frame.write.format("noop").mode("overwrite").save()
     return sum(outcome.data for outcome in outcomes.resolve()), {}
 

@@ -153,4 +153,4 @@ def test_what_tunes_the_java_consumer_and_streaming_options_mean_nothing() -> No
         }
     )
     assert not options.check_crcs
-    assert options.config.fetch_max_bytes == 67_108_864
+    assert options.origin.fetch_max_bytes == 67_108_864

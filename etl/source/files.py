@@ -1,0 +1,238 @@
+"""Log directories as a source: which partitions they hold, their offsets, and their records, with no broker.
+
+The counterpart of `resolve` and `fetching` for files. A partition that lies in several of the directories (copies from
+several brokers, a replica on its way to another disk) is read from the one whose log reaches furthest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Generator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from client import TopicPartition
+from client.errors import UnknownTopic
+from client.metadata import NO_LEADER, PartitionMetadata, TopicMetadata
+from client.offsets import EARLIEST
+from etl.errors import ConfigurationError
+from etl.source.answer import Answer, FetchOptions, FetchStats
+from etl.source.errors import OffsetsLost, TimeNotFoundError
+from etl.source.outcome import LostRange
+from etl.source.resolve import AtTime, IsolationLevel, LogBounds, OffsetSpec, named_offsets
+from etl.source.tasks import RangeTask
+from segment_reader.log.bounds import last_stable_offset, log_end_offset
+from segment_reader.log.checkpoints import LOG_START, META_PROPERTIES, meta_properties, partition_offsets
+from segment_reader.log.errors import CorruptCheckpoint, LogEndsEarly, SegmentGone
+from segment_reader.log.reading import record_sets
+from segment_reader.log.segments import PartitionLog, open_log, partition_folders
+from segment_reader.log.storage import Storage, open_storage
+from segment_reader.log.times import NoTimestamps, offset_for_time
+
+_INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata")
+
+
+@dataclass(frozen=True, slots=True)
+class LogFiles:
+    """Folders of `log.dirs`, or copies of them: paths, or URIs of object stores. Picklable; stands where a worker's
+    `ClientConfig` stands for brokers."""
+
+    log_dirs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """One partition's folder."""
+
+    storage: Storage
+    log: PartitionLog
+    log_dir: str
+
+    @cached_property
+    def end(self) -> int:
+        return log_end_offset(self.storage, self.log)
+
+
+class LogCatalog:
+    """What the log directories hold at one moment.
+
+    Raises:
+        ConfigurationError: a directory is not there.
+        LogFileError: a log cannot be walked.
+    """
+
+    def __init__(self, files: LogFiles) -> None:
+        self._files = files
+        self._places: dict[TopicPartition, _Place] = {}
+        self._starts: dict[str, Mapping[tuple[str, int], int]] = {}
+        for log_dir in files.log_dirs:
+            self._add(log_dir)
+
+    @property
+    def cluster_id(self) -> str | None:
+        """As `meta.properties` has it; None where no directory has one."""
+        for log_dir in self._files.log_dirs:
+            storage, path = open_storage(log_dir)
+            try:
+                properties = meta_properties(storage.read_all(f"{path}/{META_PROPERTIES}"), path)
+            except (SegmentGone, CorruptCheckpoint):
+                continue
+            if "cluster.id" in properties:
+                return properties["cluster.id"]
+        return None
+
+    def topics(
+        self,
+        *,
+        topics: Collection[str] | None = None,
+        pattern: str | None = None,
+        assign: Mapping[str, Collection[int]] | None = None,
+    ) -> dict[TopicPartition, TopicMetadata]:
+        """The partitions asked for (none of the three: all but internal topics), as `resolve.resolve_topics` has them.
+
+        Raises:
+            UnknownTopic: a named topic or partition is not there.
+        """
+        found = self._metadata()
+        if assign is not None:
+            wanted = [TopicPartition(topic, number) for topic, numbers in assign.items() for number in numbers]
+            for tp in wanted:
+                if tp not in self._places:
+                    raise UnknownTopic("no log directory holds it", topic=tp.topic, partition=tp.partition)
+            return {tp: found[tp.topic] for tp in sorted(wanted)}
+        if topics is None:
+            expression = re.compile(pattern or "")
+            topics = [name for name in found if name not in _INTERNAL and expression.search(name)]
+        for name in topics:
+            if name not in found:
+                raise UnknownTopic("no log directory holds it", topic=name)
+        return {tp: found[tp.topic] for tp in sorted(self._places) if tp.topic in topics}
+
+    def bounds(self, tp: TopicPartition) -> LogBounds:
+        """Log start (from the checkpoint, else the first segment), last stable offset, and log end offset.
+
+        The high watermark is not in the files, only a checkpoint of it that may be old: the log's end stands for it.
+        """
+        place = self._places[tp]
+        first = place.log.segments[0].base_offset if place.log.segments else 0
+        start = max(first, self._starts.get(place.log_dir, {}).get((tp.topic, tp.partition), first))
+        return LogBounds(start, max(start, last_stable_offset(place.storage, place.log)), max(start, place.end))
+
+    def folder(self, tp: TopicPartition) -> str:
+        """Where its files are: a path or URI."""
+        place = self._places[tp]
+        return f"{place.log_dir}/{place.log.folder.rsplit('/', 1)[-1]}"
+
+    def offsets(
+        self,
+        spec: OffsetSpec,
+        partitions: Collection[TopicPartition],
+        *,
+        isolation_level: IsolationLevel,
+        unnamed: Literal["earliest", "latest", "refuse"] = "refuse",
+    ) -> dict[TopicPartition, int]:
+        """A concrete offset for every partition; as `resolve.resolve_offsets`.
+
+        Raises:
+            ConfigurationError: `committed`, which files of the topics alone cannot tell; a map that does not fit.
+            TimeNotFoundError: `AtTime(otherwise="error")` and no record is that young.
+        """
+        wanted = sorted(partitions)
+        if spec == "committed":
+            raise ConfigurationError.of("startingOffsets", "files tell no group's offsets", "name offsets or a time")
+        if isinstance(spec, AtTime):
+            return {tp: self._at_time(tp, spec, isolation_level) for tp in wanted}
+        if isinstance(spec, str):
+            return {tp: self._edge(tp, spec == "earliest", isolation_level) for tp in wanted}
+        marks = named_offsets(spec.offsets, wanted, unnamed)
+        return {
+            tp: self._edge(tp, mark == EARLIEST, isolation_level) if mark < 0 else mark for tp, mark in marks.items()
+        }
+
+    def _edge(self, tp: TopicPartition, earliest: bool, isolation_level: IsolationLevel) -> int:
+        bounds = self.bounds(tp)
+        if earliest:
+            return bounds.start
+        return bounds.last_stable if isolation_level == "read_committed" else bounds.high_watermark
+
+    def _at_time(self, tp: TopicPartition, spec: AtTime, isolation_level: IsolationLevel) -> int:
+        place = self._places[tp]
+        try:
+            found = offset_for_time(place.storage, place.log, spec.of(tp))
+        except NoTimestamps as error:
+            raise ConfigurationError.of(
+                "", f"{tp}: {error}", "choose the range by offsets: there is no time to go by"
+            ) from error
+        if found is None and spec.otherwise == "error":
+            raise TimeNotFoundError(
+                f"no record at or after {spec.of(tp)} (milliseconds since 1970)",
+                remedy='start earlier, or set startingOffsetsByTimestampStrategy to "latest"',
+                topic=tp.topic,
+                partition=tp.partition,
+            )
+        return self._edge(tp, False, isolation_level) if found is None else found.offset
+
+    def _metadata(self) -> dict[str, TopicMetadata]:
+        topics: dict[str, TopicMetadata] = {}
+        for tp, place in sorted(self._places.items()):
+            topic = topics.setdefault(
+                tp.topic, TopicMetadata(tp.topic, place.log.topic_id, tp.topic in _INTERNAL, partitions={})
+            )
+            epoch = place.log.leader_epochs[-1].epoch if place.log.leader_epochs else -1
+            topic.partitions[tp.partition] = PartitionMetadata(tp.partition, NO_LEADER, epoch, (), ())
+        return topics
+
+    def _add(self, log_dir: str) -> None:
+        storage, path = open_storage(log_dir)
+        try:
+            folders = partition_folders(storage, path)
+        except SegmentGone as error:
+            raise ConfigurationError.of("path", f"{log_dir}: {error.reason}", "name a folder of log.dirs") from error
+        for folder, found in folders.items():
+            if found.replica == "delete":
+                continue
+            place = _Place(storage, open_log(storage, folder, found.topic, found.partition), log_dir)
+            tp = TopicPartition(found.topic, found.partition)
+            known = self._places.get(tp)
+            if known is None or place.end > known.end:
+                self._places[tp] = place
+        try:
+            file = f"{path}/{LOG_START}"
+            self._starts[log_dir] = partition_offsets(storage.read_all(file), file)
+        except (SegmentGone, CorruptCheckpoint):
+            pass
+
+
+def answers(task: RangeTask, options: FetchOptions, stats: FetchStats) -> Generator[Answer, None, None]:
+    """All record sets that the task needs, from the files in `task.folder`. Each is valid until the next.
+
+    Raises:
+        OffsetsLost: offsets are gone, unless they are to be recorded.
+        LogFileError: the files cannot be read.
+    """
+    if task.start >= task.end:
+        return
+    storage, folder = open_storage(task.folder)
+    log = open_log(storage, folder, task.topic, task.partition)
+    start = task.start
+    first = log.segments[0].base_offset if log.segments else task.end
+    if first > start:
+        lost = LostRange(start, min(first, task.end), "retention")
+        if options.on_data_loss == "fail":
+            raise OffsetsLost(task.topic, task.partition, lost.first, lost.last, lost.reason)
+        stats.lost.append(lost)
+        start = lost.last
+        yield Answer.empty(start)
+    try:
+        for found in record_sets(
+            storage, log, start, task.end, read_committed=options.isolation_level == "read_committed"
+        ):
+            stats.fetches += 1
+            stats.bytes += len(found.records)
+            yield Answer(found.records, found.aborted, found.next_offset, found.file, found.position)
+    except LogEndsEarly as error:
+        if options.on_data_loss == "fail":
+            raise OffsetsLost(task.topic, task.partition, error.offset, task.end, "truncation") from error
+        stats.lost.append(LostRange(max(start, error.offset), task.end, "truncation"))
+        yield Answer.empty(task.end)
