@@ -1,15 +1,17 @@
 """The comparison table: API by API, what has been held against Java's definitions and bytes, and against live brokers.
 
 Tests tell facts while they run: that a message's definition was compared in a version, that its bytes were. What live
-brokers answered is taken from the client's own trace point, so no test has to claim it: an answer counts if it carries
-no error code and came from a port that one of our Kafka processes listens on, whose class path tells the release. Facts
-of a test that failed are dropped.
+brokers answered is taken from the client's own trace point, so no test has to claim it: an answer counts if it came
+from a port that one of our Kafka processes listens on, whose class path tells the release. Answers with an error code
+count apart: where an API has no others, the table says so. Facts of a test that failed are dropped.
 
 The table is printed when all tests ran, and a gap in it fails the run; with `--protocol-table` after any run.
 """
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import re
 from collections import defaultdict
 from collections.abc import Generator
@@ -19,7 +21,10 @@ from typing import Any
 import psutil
 import pytest
 
+from client.protocol import embedded
 from client.protocol.api import API_BY_KEY, Api
+from client.protocol.fields import Versions
+from client.protocol.schema import Message
 from client.trace import Tap, error_codes
 
 _PORT = re.compile(r":(\d+)\)?$")
@@ -28,7 +33,7 @@ _RELEASE = re.compile(r"/kafka-(\d[\d.]*\d)/")
 
 @dataclass(frozen=True)
 class Fact:
-    """What a test has seen: `kind` is "definition", "bytes" or "live", `name` a message's, or an API's for "live"."""
+    """What a test has seen: `kind` is "definition", "bytes", "live" or "refused"; the last two are an API's."""
 
     kind: str
     name: str
@@ -53,9 +58,10 @@ class Comparisons:
         self._facts[Fact(kind, message, version)].add(self._test)
 
     def answered(self, port: int, api: str, version: int, response: Any) -> None:
-        """Something that listens on a local port has answered; counts if that is a Kafka, and it has not refused."""
-        if not error_codes(response) and (release := self._release(port)):
-            self._facts[Fact("live", api, version, release)].add(self._test)
+        """Something that listens on a local port has answered; counts if that is a Kafka."""
+        if release := self._release(port):
+            kind = "refused" if error_codes(response) else "live"
+            self._facts[Fact(kind, api, version, release)].add(self._test)
 
     def _listen(self) -> None:
         received = Tap.received
@@ -127,16 +133,17 @@ class Comparisons:
 
     def _gaps(self) -> dict[str, list[str]]:
         kept = self._kept()
-        gaps: dict[str, list[str]] = {}
-        for kind in ("definition", "bytes"):
-            gaps[f"{kind} not compared"] = [
+        messages = [message for api in API_BY_KEY.values() for message in (api.request, api.response)]
+        gaps = {
+            f"{kind} not compared": [
                 f"{message.__name__} v{version}"
-                for api in API_BY_KEY.values()
-                for message in (api.request, api.response)
-                for version in _versions(api)
+                for message in [*messages, *_EMBEDDED]
+                for version in _versions(message.VERSIONS)
                 if Fact(kind, message.__name__, version) not in kept
             ]
-        live = {fact.name for fact in kept if fact.kind == "live"}
+            for kind in ("definition", "bytes")
+        }
+        live = {fact.name for fact in kept if fact.kind in ("live", "refused")}
         clients = [api.name for api in API_BY_KEY.values() if api.scope == "client"]
         gaps["no live broker has answered"] = [name for name in clients if name not in live]
         return gaps
@@ -147,7 +154,7 @@ class Comparisons:
         lines = [f"{'key':>3} {'API':<29} {'versions':>8} {'scope':<10} {'definition':>10} {'bytes':>6}  live"]
         total = [0, 0, 0, 0]
         for key, api in sorted(API_BY_KEY.items()):
-            versions = _versions(api)
+            versions = _versions(api.versions)
             same = [
                 sum(
                     Fact(kind, api.request.__name__, version) in kept
@@ -156,7 +163,8 @@ class Comparisons:
                 )
                 for kind in ("definition", "bytes")
             ]
-            live = _live(api, kept)
+            refused = _live("refused", api, kept)
+            live = _live("live", api, kept) or (f"refusals alone: {refused}" if refused else "")
             of = len(versions)
             spoken = f"{api.versions.lowest}-{api.versions.highest}"
             lines.append(
@@ -169,19 +177,38 @@ class Comparisons:
             f"{len(API_BY_KEY)} APIs, {pairs} pairs of API and version: {definitions} definitions and {parity} byte "
             f"forms equal to Java's; {answered} APIs answered by live brokers"
         )
+        formats = [(cls.__name__, version) for cls in _EMBEDDED for version in _versions(cls.VERSIONS)]
+        same = [sum(Fact(kind, *one) in kept for one in formats) for kind in ("definition", "bytes")]
+        lines.append(
+            f"{len(_EMBEDDED)} embedded messages in {len(formats)} versions: {same[0]} definitions and {same[1]} byte "
+            "forms equal to Java's"
+        )
         return lines
 
 
-def _versions(api: Api[Any]) -> range:
-    return range(api.versions.lowest, api.versions.highest + 1)
+def _embedded() -> list[type[Message]]:
+    """The messages that belong to no API."""
+    return [
+        value
+        for found in pkgutil.iter_modules(embedded.__path__, f"{embedded.__name__}.")
+        for value in vars(importlib.import_module(found.name)).values()
+        if getattr(value, "__module__", None) == found.name and hasattr(value, "VERSIONS")
+    ]
 
 
-def _live(api: Api[Any], kept: dict[Fact, set[str]]) -> str:
+_EMBEDDED = _embedded()
+
+
+def _versions(versions: Versions) -> range:
+    return range(versions.lowest, versions.highest + 1)
+
+
+def _live(kind: str, api: Api[Any], kept: dict[Fact, set[str]]) -> str:
     """Versions by release, newest first, and one test that got such an answer."""
     answered: dict[str, set[int]] = defaultdict(set)
     tests: set[str] = set()
     for fact, by in kept.items():
-        if fact.kind == "live" and fact.name == api.name:
+        if fact.kind == kind and fact.name == api.name:
             answered[fact.release].add(fact.version)
             tests |= by
     if not answered:
