@@ -91,17 +91,3 @@ def test_pages_are_put_together(cluster: Any, each_version: Any, name: str):
             assert found.done()[topic].partitions[4].eligible == ()
         assert found.failed()[f"{name}-none"].code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert set(describe_topic_partitions(cluster, page=3).done()) == set(describe_topics(cluster).done())
-
-
-def test_replicas_out_of_service_are_told(three: Any, kafka3: Any, until: Any, name: str):
-    create_topics(three, [NewTopic(name, assignments=[[1, 2, 3]])]).or_raise()
-    kafka3.broker.kill(3)
-
-    def told() -> bool:
-        partition = describe_topics(three, [name]).or_raise()[name].partitions[0]
-        return partition.offline == (3,) and set(partition.in_sync) == {1, 2} and partition.replicas == (1, 2, 3)
-
-    assert until(told, seconds=30)
-    page = describe_topic_partitions(three, [name]).or_raise()[name].partitions[0]
-    assert (page.offline, page.replicas) == ((3,), (1, 2, 3))
-    assert 3 not in page.in_sync
