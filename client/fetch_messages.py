@@ -140,7 +140,8 @@ def error_of(
     if partition.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and at_leader:
         error = _out_of_range(cluster, tp, ask.offset)
     elif partition.error_code:
-        error = error_from_code(partition.error_code, "Fetch" if at_leader else FETCH_FROM_FOLLOWER)
+        what = "Fetch" if at_leader else FETCH_FROM_FOLLOWER
+        error = error_from_code(partition.error_code, what, topic=tp.topic, partition=tp.partition)
         hint = leader_hint(tp, partition.current_leader, response.node_endpoints)
         # A replica's failure says nothing about the leader, who is asked next and at once.
         error.learnt = (not at_leader and error.retriable) or (hint is not None and cluster.learn_leader(hint))

@@ -108,7 +108,7 @@ def permission_lacking(
     if code not in _TABLES:
         return None
     kind, operations = _TABLES[code]
-    operation = operations.get(api)
+    operation = operations.get(api.partition(" ")[0])  # "Fetch from a follower" is a Fetch
     if operation is None:
         return None
     names = {

@@ -238,6 +238,46 @@ def secure_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKaf
         yield kafka
 
 
+class GuardedKafka(TestKafka):
+    """A broker that allows nobody anything: user "etl" gets what a test gives it, over listener USERS (SASL/PLAIN).
+
+    Whoever comes over PLAINTEXT (`bootstrap_servers`), and user "admin", may do everything.
+    """
+
+    def __init__(self) -> None:
+        users = {"sasl.enabled.mechanisms": "PLAIN"}
+        users["plain.sasl.jaas.config"] = login_module("PlainLoginModule", user_etl="etl-pw", user_admin="admin-pw")
+        super().__init__(
+            EmbeddedKafka(
+                light=True,
+                listeners=[Listener("USERS", "SASL_PLAINTEXT", users)],
+                config={
+                    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+                    "super.users": "User:ANONYMOUS;User:admin",
+                    "delegation.token.secret.key": "a key for tests",
+                },
+            )
+        )
+
+    def properties(self, user: str = "etl") -> dict[str, str]:
+        """Client properties of a user."""
+        return {
+            "bootstrap.servers": self.broker.servers_of("USERS"),
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": user,
+            "sasl.password": f"{user}-pw",
+        }
+
+
+@pytest.fixture(scope="session")
+def guarded_kafka() -> Iterator[GuardedKafka]:
+    """A real single-node Kafka with an authorizer."""
+    kafka = GuardedKafka()
+    with kafka.broker:
+        yield kafka
+
+
 @pytest.fixture(scope="session")
 def _three() -> Iterator[TestKafka]:
     config = {

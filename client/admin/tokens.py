@@ -110,7 +110,7 @@ def expire_token(cluster: Cluster, hmac: bytes, *, period_ms: int = BROKERS_OWN)
 
 
 def describe_tokens(cluster: Cluster, owners: Collection[str] | None = None) -> tuple[DelegationToken, ...]:
-    """The tokens of these owners (None: all; none for an empty collection) that the asker may see."""
+    """The tokens that these principals own or may renew, as far as the asker may see them (None: everybody's)."""
     asked = (
         None
         if owners is None

@@ -130,7 +130,7 @@ def _named(cluster: Cluster, names: Collection[str]) -> list[TopicMetadata]:
         if topic is None:
             raise UnknownTopic("the cluster knows no such topic", topic=name)
         if topic.error:
-            raise error_from_code(int(topic.error), "asking for a topic's metadata", topic=name)
+            raise error_from_code(int(topic.error), "Metadata", topic=name)
         result.append(topic)
     return result
 

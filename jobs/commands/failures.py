@@ -93,6 +93,9 @@ def _foreign(error: BaseException) -> tuple[dict[str, Any], int]:
     if isinstance(retriable, bool):
         document = _document(error, str(getattr(error, "message", None) or error))
         document["retriable"] = retriable
+        lacking = getattr(error, "lacking", None)
+        if lacking is not None:
+            document["remedy"] = f"allow it: {lacking.remedy} (docs/acls.md lists what a job needs)"
         if _is_client_config_error(error):
             return document, int(ExitCode.BAD_CONFIGURATION)
         return document, int(ExitCode.RETRIABLE if retriable else ExitCode.FAILED)
