@@ -95,6 +95,7 @@ class PartitionReader:
         self._leader: Leader | None = None
         self._at_replica: int | None = None
         self._version = NOT_KNOWN
+        self._throttled_ms = 0
 
     def __enter__(self) -> PartitionReader:
         return self
@@ -184,6 +185,7 @@ class PartitionReader:
             raise error_from_code(response.error_code, "Fetch", broker=connection.label)
         if not response.responses and response.throttle_time_ms > 0:
             # A broker over its quota answers at once, without any partition (KIP-219): to be asked again.
+            self._throttled_ms += response.throttle_time_ms
             self._ask_again(connection)
             return None
         partition = self._own_part(response, connection)
@@ -196,10 +198,11 @@ class PartitionReader:
             self._source.prefer(partition.preferred_read_replica)
             self._disconnect()
             return None
-        fetched = records_of(partition, ask.offset, response.throttle_time_ms)
+        fetched = records_of(partition, ask.offset, self._throttled_ms + response.throttle_time_ms)
         if self._limit.raised_for(fetched.records, ask.offset, self._version, connection.label):
             self._ask_again(connection)
             return None
+        self._throttled_ms = 0
         return fetched
 
     def _ask_again(self, connection: BrokerConnection) -> None:

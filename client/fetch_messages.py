@@ -48,7 +48,10 @@ class AbortedTransaction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FetchedRecords:
-    """One Fetch answer. `records` is the record set as it came; offsets are -1 where the broker is too old to tell."""
+    """One Fetch answer. `records` is the record set as it came; offsets are -1 where the broker is too old to tell.
+
+    `throttle_time_ms` is that of the answers without any partition before it, too: a broker over its quota gives none.
+    """
 
     records: memoryview
     aborted: list[AbortedTransaction]

@@ -287,6 +287,8 @@ def _three() -> Iterator[TestKafka]:
         # A dead broker is noticed soon.
         "broker.session.timeout.ms": "3000",
         "broker.heartbeat.interval.ms": "500",
+        # Lower than ours, so that a request can be too large.
+        "socket.request.max.bytes": "20000000",
     }
     with EmbeddedKafka(nodes=3, heap="256m", light=True, config=config) as brokers:
         yield TestKafka(brokers)

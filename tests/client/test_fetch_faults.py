@@ -292,7 +292,8 @@ def test_an_answer_emptied_by_throttling_is_asked_for_again(fake: Any, reader: P
     fake.on(FetchRequest, emptied, by_offset)
     started = time.monotonic()
     reader.request(4)
-    assert bytes(reader.response().records) == b"4"
+    answer = reader.response()
+    assert (bytes(answer.records), answer.throttle_time_ms) == (b"4", 200)
     assert time.monotonic() - started > 0.15
     assert offsets_asked(fake) == [4, 4]
 
