@@ -215,7 +215,8 @@ def _live(kind: str, api: Api[Any], kept: dict[Fact, set[str]]) -> str:
         return ""
     newest_first = sorted(answered, key=lambda release: [int(part) for part in release.split(".")], reverse=True)
     told = "; ".join(f"{release} v{_ranges(answered[release])}" for release in newest_first)
-    return f"{told} ({len(tests)} tests, e.g. {min(tests, key=len).removeprefix('tests/')})"
+    count = f"{len(tests)} test{'s' if len(tests) > 1 else ''}"
+    return f"{told} ({count}, e.g. {min(tests, key=len).removeprefix('tests/')})"
 
 
 def _ranges(numbers: set[int]) -> str:
