@@ -26,6 +26,13 @@ from jobs.api import whom as whom_
 from jobs.api.whom import Whom
 
 _ACKS: Final = (-1, 0, 1)
+#: What APIs were called in older guides.
+_OLD_NAMES: Final = {
+    "electpreferredleaders": "ElectLeaders",
+    "groupcoordinator": "FindCoordinator",
+    "consumermetadata": "FindCoordinator",
+    "offsets": "ListOffsets",
+}
 _READERS: Final = ("Fetch", "ListOffsets", "OffsetForLeaderEpoch")
 
 
@@ -53,9 +60,10 @@ class Outcome:
 
 
 def find_api(name: str) -> Api[Any]:
-    """The API of this name, in any case. Raises ConfigurationError."""
+    """The API of this name, in any case, or of this key. Raises ConfigurationError."""
+    wanted = _OLD_NAMES.get(name.casefold(), name).casefold()
     for api in API_BY_NAME.values():
-        if api.name.casefold() == name.casefold():
+        if wanted in (api.name.casefold(), str(api.key)):
             return api
     import difflib
 

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from client.protocol.api import API_BY_KEY
+from jobs.api.calling import find_api
 from jobs.api.properties import read_properties
 from jobs.cli import cli
 from segment_reader.encode import Record, encode_batch
@@ -89,6 +90,19 @@ def test_with_a_broker_the_list_has_its_versions_those_used_and_the_features(kaf
     shown = run(kafka, "list").stdout
     assert "12 (18 with topic ids)" in shown
     assert "metadata.version" in shown
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("metadata", "Metadata"),
+        ("3", "Metadata"),
+        ("ElectPreferredLeaders", "ElectLeaders"),
+        ("GroupCoordinator", "FindCoordinator"),
+    ],
+)
+def test_an_api_is_found_by_name_in_any_case_by_key_and_by_its_old_name(given: str, name: str) -> None:
+    assert find_api(given).name == name
 
 
 # ---- whom to ask

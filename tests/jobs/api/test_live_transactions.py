@@ -109,3 +109,22 @@ def list_transactions(live: Live, version: int) -> None:
     told = {row["transactionalId"]: row["producerId"] for row in answer["transactionStates"]}
     assert told[who["transactionalId"]] == who["producerId"]
     live.end(who)
+
+
+def test_replica_minus_2_sees_what_is_not_decided_yet(live: Live) -> None:
+    """A client is replica -1; -2 is for looking at a log as its replicas do (rule of the guide, `api call` alone)."""
+    topic = live.kafka.topic()
+    who = live.a_transaction()
+    ids = {f"v3AndBelow{name[0].upper()}{name[1:]}": value for name, value in who.items()}
+    live.ask("AddPartitionsToTxn", ids | {"v3AndBelowTopics": [{"name": topic, "partitions": [0]}]}, 3)
+    options = {"producer_id": who["producerId"], "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    data = [{"name": topic, "partitionData": [{"index": 0, "records": live.records(**options)}]}]
+    produced = {"transactionalId": who["transactionalId"], "acks": -1, "timeoutMs": 5000, "topicData": data}
+    live.ask("Produce", produced, 11)
+    place = {"topics": [{"name": topic, "partitions": [{"partitionIndex": 0, "timestamp": "LATEST"}]}]}
+    ends = {}
+    for replica in (-1, -2):
+        asked = place | {"isolationLevel": "READ_COMMITTED", "replicaId": replica}
+        ends[replica] = live.ask("ListOffsets", asked)["topics"][0]["partitions"][0]["offset"]
+    live.end(who)
+    assert ends == {-1: 0, -2: 1}
