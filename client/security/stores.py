@@ -207,7 +207,7 @@ def _revealed(secret: Secret | None) -> str:
 @contextlib.contextmanager
 def _file(data: bytes) -> Iterator[str]:
     """A file with this content, in memory if the system can, and readable by this user alone."""
-    if hasattr(os, "memfd_create"):
+    if hasattr(os, "memfd_create") and Path("/proc/self/fd").is_dir():
         handle = os.memfd_create("kseg-identity")
         try:
             os.write(handle, data)

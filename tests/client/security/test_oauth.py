@@ -52,6 +52,15 @@ def test_client_credentials_become_a_token_and_a_login(secure_kafka: Any, endpoi
     assert len(endpoint.asked) == 1, "the token is kept, although several connections logged in"
 
 
+def test_an_endpoint_that_comes_back_is_waited_for(secure_kafka: Any, endpoint: Any):
+    away = [lambda asked: (503, {})] * 4
+    endpoint.answers = [*away, lambda asked: (200, {"access_token": secure_kafka.jwt("patient"), "expires_in": 60})]
+    given = properties(secure_kafka, **{"sasl.oauthbearer.token.endpoint.url": endpoint.url}) | CREDENTIALS
+    # One login gives up before the endpoint is back; the cluster tries again.
+    assert principal(given | {"sasl.login.retry.backoff.max.ms": "1", "sasl.login.retry.backoff.ms": "1"}) == "patient"
+    assert len(endpoint.asked) == 5
+
+
 def test_a_wrong_client_secret(secure_kafka: Any, endpoint: Any):
     endpoint.answers = [lambda asked: (401, {"error": "invalid_client"})]
     given = properties(secure_kafka, **{"sasl.oauthbearer.token.endpoint.url": endpoint.url}) | CREDENTIALS
