@@ -39,7 +39,7 @@ from client.protocol.api import API_BY_KEY, is_answered
 from client.protocol.schema import Request, Response
 from client.protocol.versions import negotiate
 from client.retry import Deadline
-from client.security.authenticate import NEVER, log_in, refuse_without_sasl
+from client.security.authenticate import LOGIN_INTERVAL, NEVER, log_in, refuse_without_sasl
 from client.throttle import Throttle
 from client.trace import Tap
 from client.transport import Transport
@@ -86,6 +86,7 @@ class BrokerConnection:
         self._connection = connection
         self._last_used = time.monotonic()
         self._login_ends = NEVER
+        self._login_began = 0.0
         self._early: deque[Any] = deque()
         self._served = False
         self._tap = Tap()
@@ -329,6 +330,7 @@ class BrokerConnection:
         sasl = self._config.security.sasl
         if sasl is not None:
             self._login_ends = NEVER  # what a login sends must not begin another one
+            self._login_began = time.monotonic()
             self._login_ends = log_in(sasl, self, self._transport, host=self.endpoint.host, deadline=deadline)
 
     @property
@@ -343,12 +345,16 @@ class BrokerConnection:
             return other.call(request, 0, deadline=deadline)
 
     def _log_in_again(self, deadline: Deadline) -> None:
-        """KIP-368: the broker takes a new login after what was sent before, so the open answers come first."""
+        """KIP-368: the broker takes a new login after what was sent before, so the open answers come first.
+
+        It takes one a second; where a session is shorter, the next request waits.
+        """
         answers = list(self._early)
         self._early.clear()
         try:
             while self._connection.open:
                 answers.append(self._receive(deadline))
+            time.sleep(min(max(0.0, self._login_began + LOGIN_INTERVAL - time.monotonic()), deadline.remaining()))
             self._log_in(deadline)
         except BaseException as error:
             self.close()

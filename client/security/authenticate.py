@@ -28,6 +28,8 @@ from client.security.tokens import forget
 from client.transport import Transport
 
 NEVER: Final = float("inf")
+#: Seconds between two logins on one connection; a broker refuses them within one second.
+LOGIN_INTERVAL: Final = 1.05
 _WINDOW: Final = (0.85, 0.95)
 _PROBE_SECONDS: Final = 2.0
 _SIZE: Final = struct.Struct(">i")
