@@ -51,7 +51,6 @@ class Comparisons:
         self._brokers: dict[int, tuple[psutil.Process, str]] = {}
         self._strangers: set[int] = set()
         self._whole = True
-        self._listen()
 
     def compared(self, kind: str, message: str, version: int) -> None:
         """A test has compared a message ("definition" or "bytes") in a version."""
@@ -63,7 +62,8 @@ class Comparisons:
             kind = "refused" if error_codes(response) else "live"
             self._facts[Fact(kind, api, version, release)].add(self._test)
 
-    def _listen(self) -> None:
+    def listen(self) -> None:
+        """Hear every answer that the client gets from here on."""
         received = Tap.received
 
         def heard(tap: Tap, broker: str, answer: Any) -> None:

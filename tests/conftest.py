@@ -52,7 +52,9 @@ def pytest_configure(config: pytest.Config) -> None:
     assert spec.loader is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    config.pluginmanager.register(module.Comparisons(), "comparisons")
+    comparisons = module.Comparisons()
+    comparisons.listen()
+    config.pluginmanager.register(comparisons, "comparisons")
 
 
 @pytest.fixture(scope="session")
