@@ -265,11 +265,12 @@ class Sender:
             retries=self._config.retries + 1 - batch.attempts,
         )
         if decided is Verdict.APPENDED:
-            queue.failures = 0
+            queue.failures, queue.trouble = 0, None
             batch.base_offset, batch.log_append_time = answer.base_offset, answer.log_append_time
             self._accumulator.finish(queue, batch, None)
             return
         error = typed_error(answer, batch)
+        queue.trouble = error
         self._cluster.learn(error)
         if decided is Verdict.FAILED:
             self._fail(queue, batch, error)
@@ -299,6 +300,7 @@ class Sender:
         if batch.attempts > self._config.retries:
             self._fail(queue, batch, error)
             return
+        queue.trouble = error
         self._pause(queue, now)
         self._accumulator.put_back(queue, batch)
 

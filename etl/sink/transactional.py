@@ -8,13 +8,15 @@
              EndTxn                all of it counts from here on, or none
 
 Spark may run a task again; what the first attempt has written is in the transaction by then and cannot be taken back
-alone. So an attempt that is not the first of its stage's first refuses to write, the job fails, and the driver aborts.
+alone. So an attempt that is not the first refuses to write, the job fails, and the driver aborts. A stage that runs
+again, since shuffle files were lost, counts attempts anew, which a Python task cannot see: the driver looks for that.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +36,7 @@ from etl.sink.rows import PartitionChooser, RowWriter, encodable
 from etl.source.carrier import Carrier
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import DataFrame
 
 #: What brokers allow a transaction to last, unless `transaction.max.timeout.ms` says otherwise there.
@@ -185,7 +188,7 @@ def _write(df: DataFrame, plan: _Plan, targets: int) -> dict[TopicPartition, Wri
     # By number and not by hash: every target has a task, and no task more than its share.
     tasks = max(1, min(targets, df.sparkSession.sparkContext.defaultParallelism * 2))
     shuffled = placed.repartitionById(tasks, placed[TARGET] % tasks)
-    with plan.carrier.opening():
+    with plan.carrier.opening(), _watched(df.sparkSession.sparkContext):
         facts = shuffled.mapInArrow(write, _FACTS).collect()
     written: dict[TopicPartition, WrittenRange] = {}
     for fact in facts:
@@ -194,6 +197,29 @@ def _write(df: DataFrame, plan: _Plan, targets: int) -> dict[TopicPartition, Wri
             raise TaskRepeated("two tasks have written to one partition", topic=tp.topic, partition=tp.partition)
         written[tp] = WrittenRange(fact["rows"], fact["first"], fact["last"])
     return written
+
+
+@contextmanager
+def _watched(context: SparkContext) -> Iterator[None]:
+    """Around the job. Raises TaskRepeated if Spark has run one of its stages again."""
+    name = "spark.jobGroup.id"
+    before: Any = context.getLocalProperty(name)  # None takes the property away again
+    group = f"kseg-write-{uuid.uuid4().hex}"
+    context.setLocalProperty(name, group)
+    try:
+        yield
+    finally:
+        context.setLocalProperty(name, before)
+    status = context.statusTracker()
+    jobs = [status.getJobInfo(job) for job in status.getJobIdsForGroup(group)]
+    for stage in {stage for job in jobs if job is not None for stage in job.stageIds}:
+        found = status.getStageInfo(stage)
+        if found is not None and found.currentAttemptId > 0:
+            raise TaskRepeated(
+                f"Spark ran stage {stage} again (attempt {found.currentAttemptId}): what its first one wrote cannot be "
+                "told apart",
+                remedy="run the write again",
+            )
 
 
 def _place(plan: _Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -234,12 +260,12 @@ def _task_context() -> Any:
 
 
 def _refuse_repetition(context: Any) -> None:
-    """A retried or speculative attempt, or one of a stage that runs again: another may have written already."""
+    """A retried or speculative attempt: another may have written already."""
     if context is None:
         raise RuntimeError("this runs in a Spark task only")
-    if context.attemptNumber() > 0 or context.stageAttemptNumber() > 0:
+    if context.attemptNumber() > 0:
         raise TaskRepeated(
-            f"Spark ran task {context.partitionId()} a second time (attempt {context.attemptNumber()} in attempt "
-            f"{context.stageAttemptNumber()} of its stage): what the first one wrote cannot be told apart",
+            f"Spark ran task {context.partitionId()} a second time (attempt {context.attemptNumber()}): what the first "
+            "one wrote cannot be told apart",
             remedy="run the write again; speculation is better off for it (spark.speculation=false)",
         )

@@ -10,7 +10,6 @@ import sys
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,7 +21,7 @@ from etl import write_kafka
 from etl.errors import ConfigurationError
 from etl.sink import transactional
 from etl.sink.rows import BadRow
-from etl.sink.transactional import KafkaWrite, TaskRepeated
+from etl.sink.transactional import KafkaWrite
 from jobs.broker import EmbeddedKafka
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -153,16 +152,6 @@ def test_every_mistake_is_told_at_once(frame: Any, write: Any):
         write(frame, "no-such-topic")
 
 
-@pytest.mark.parametrize(("attempt", "stage_attempt"), [(1, 0), (0, 1), (3, 2)])
-def test_an_attempt_that_is_not_the_first_refuses_to_write(attempt: int, stage_attempt: int):
-    context = SimpleNamespace(
-        attemptNumber=lambda: attempt, stageAttemptNumber=lambda: stage_attempt, partitionId=lambda: 4
-    )
-    with pytest.raises(TaskRepeated, match="task 4") as caught:
-        transactional._refuse_repetition(context)
-    assert caught.value.retriable
-
-
 def run_driver(what: str, kafka: Any, topic: str, folder: Path) -> subprocess.CompletedProcess[str]:
     script = Path(__file__).with_name("write_driver.py")
     return subprocess.run(
@@ -175,13 +164,17 @@ def run_driver(what: str, kafka: Any, topic: str, folder: Path) -> subprocess.Co
     )
 
 
-def test_a_killed_task_aborts_everything_and_the_next_write_is_whole(kafka: Any, read_topic: Any, tmp_path: Path):
+def test_a_killed_task_or_a_repeated_stage_aborts_everything_and_the_next_write_is_whole(
+    kafka: Any, read_topic: Any, tmp_path: Path
+):
     topic = kafka.topic(partitions=4)
     done = run_driver("task", kafka, topic, tmp_path)
     assert done.returncode == 0, done.stderr[-4000:]
     told = json.loads(done.stdout.splitlines()[-1])
     assert told["died"]
     assert "a second time" in told["error"]
+    assert told["lost"]
+    assert "again" in told["stage_error"]
     assert (told["rows"], told["already_done"]) == (ROWS, False)
     assert values(read_topic(topic, 4)) == list(range(ROWS))
     assert len(read_topic(topic, 4, isolation="read_uncommitted")) > ROWS  # the killed one had written

@@ -2,7 +2,8 @@
 
 Run by test_transactional.py: `local[2,4]` runs failed tasks again, which the tests' shared session does not.
 
-    task    a worker is killed in the midst of a task; then the same is written once more, undisturbed
+    task    a worker is killed in the midst of a task; then shuffle files are lost, so that a stage runs again; then the
+            same is written once more, undisturbed
     before  the driver is killed when it is about to end the transaction
     after   the driver is killed when the transaction has ended, before it could tell
 """
@@ -31,7 +32,10 @@ what, servers, topic, rows, folder = sys.argv[1], sys.argv[2], sys.argv[3], int(
 
 use_java()
 os.environ["PYSPARK_PYTHON"] = sys.executable
-builder = SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false")
+builder = SparkSession.builder.master("local[1,4]" if what == "task" else "local[2]").config(
+    "spark.ui.enabled", "false"
+)
+builder = builder.config("spark.local.dir", str(Path(folder, "spark")))
 spark = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()
 spark.sparkContext.setLogLevel("OFF")
 
@@ -71,6 +75,23 @@ if what == "task":
     except TaskRepeated as error:
         told["error"] = str(error)
     told["died"] = Path(folder, "died").exists()
+
+    def losing(plan: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The first task writes its rows, then all shuffle files are gone: the tasks after it cannot read theirs."""
+        first = not Path(folder, "lost").exists()
+        Path(folder, "lost").touch()
+        yield from plain(plan, batches)
+        if first:
+            for file in Path(folder, "spark").rglob("shuffle_*"):
+                file.unlink(missing_ok=True)
+
+    transactional._write_partitions = losing
+    try:
+        write("run")
+    except TaskRepeated as error:
+        told["stage_error"] = str(error)
+    told["lost"] = Path(folder, "lost").exists()
+    transactional._write_partitions = plain
     written = write("run")
     told["rows"], told["already_done"] = written.rows, written.already_done
     print(json.dumps(told))

@@ -1,0 +1,81 @@
+"""The producer on older releases: the format goes by the version, and librdkafka reads it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import confluent_kafka
+import pytest
+
+from client.errors import KafkaError, UnsupportedVersion
+from segment_reader.encode import Record
+
+pytestmark = pytest.mark.broker
+
+NOW = 1_767_225_600_000
+#: Release, the magic that its brokers store, codecs that they take.
+RELEASES = [
+    ("0.9.0.1", 0, ["none", "lz4", "gzip", "snappy"]),
+    ("0.10.2.2", 1, ["none", "lz4", "gzip", "snappy"]),
+    ("1.1.1", 2, ["none", "lz4"]),
+]
+
+
+def read(servers: str, topic: str, count: int, release: str) -> list[Any]:
+    old = {"api.version.request": False, "broker.version.fallback": release} if release.startswith("0.9") else {}
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": servers, "group.id": "g", "auto.offset.reset": "earliest", "check.crcs": True} | old
+    )
+    consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+    found: list[Any] = []
+    until = time.monotonic() + 60
+    while len(found) < count and time.monotonic() < until:
+        message = consumer.poll(1)
+        if message is not None:
+            assert message.error() is None, message.error()
+            found.append(message)
+    consumer.close()
+    return found
+
+
+@pytest.mark.parametrize(("release", "magic", "codecs"), RELEASES)
+def test_the_format_goes_by_the_version(
+    kafka_release: Callable[[str], Any], producing: Any, scale: Any, release: str, magic: int, codecs: list[str]
+):
+    codecs = codecs[: scale(2, 4)]
+    kafka = kafka_release(release)
+    topic = kafka.topic(config={"retention.ms": "-1"})
+    given: dict[str, object] = {"broker_version_fallback": "0.9.0"} if release.startswith("0.9") else {}
+    if magic < 2:
+        given["enable_idempotence"] = "false"
+    records = [Record(None, None, (), NOW), Record(b"", b"", (), NOW + 1)]
+    records += [Record(b"%d" % n, b"value %d" % n, (), NOW + n) for n in range(2, 40)]
+    offsets = []
+    for codec in codecs:
+        producer = producing(kafka.bootstrap_servers, compression_type=codec, batch_size=500, linger_ms=50, **given)
+        deliveries = producer.send_all(topic, records)
+        producer.flush(60)
+        offsets += [delivery.result(0).offset for delivery in deliveries]
+    expected = records * len(codecs)
+    assert offsets == list(range(len(expected)))
+    messages = read(kafka.bootstrap_servers, topic, len(expected), release)
+    assert [(m.offset(), m.key(), m.value()) for m in messages] == [
+        (offset, record.key, record.value) for offset, record in enumerate(expected)
+    ]
+    if magic:
+        assert [m.timestamp()[1] for m in messages] == [record.timestamp for record in expected]
+    log = next(iter(sorted(kafka.log_dirs[0].glob(f"{topic}-0/*.log")))).read_bytes()
+    assert log[16] == magic
+
+    error: KafkaError | None = (
+        producing(kafka.bootstrap_servers, compression_type="zstd", **given).send(topic, b"v").exception(60)
+    )
+    assert isinstance(error, UnsupportedVersion)
+    if magic < 2:
+        with_headers = producing(kafka.bootstrap_servers, **given).send(topic, b"v", headers=[("h", b"1")])
+        assert isinstance(with_headers.exception(60), UnsupportedVersion)
+        idempotent = {name: value for name, value in given.items() if name != "enable_idempotence"}
+        with pytest.raises(UnsupportedVersion):
+            producing(kafka.bootstrap_servers, **idempotent).send(topic, b"v").result(60)
