@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from client.errors import ConfigFault
 from client.security.endpoint import ClientCredentials
@@ -93,14 +93,10 @@ def parse_window(properties: Mapping[str, str], faults: list[ConfigFault]) -> fl
 def _endpoint(
     text: str, properties: Mapping[str, str], options: Mapping[str, str], faults: list[ConfigFault]
 ) -> TokenSource | None:
-    url = urlsplit(text)
-    try:
-        port_is_one = url.port is None or url.port > 0
-    except ValueError:
-        port_is_one = False
+    url = _split(text)
     if url.scheme == "file" and url.path and not url.netloc:
         return TokenFile(unquote(url.path))
-    if url.scheme not in ("http", "https") or not url.hostname or not port_is_one or url.username or url.password:
+    if url.scheme not in ("http", "https") or not url.hostname or url.username or url.password:
         remedy = "https://host/path, or file:///path; id and secret have their own properties"
         faults.append(ConfigFault(_URL, "is no URL of a token endpoint", remedy))
         return None
@@ -126,6 +122,15 @@ def _endpoint(
         urlencode_header=encode == "true",
         **{field: _milliseconds(properties, name, default, faults) for name, (field, default) in _TIMES.items()},
     )
+
+
+def _split(text: str) -> SplitResult:
+    """The URL's parts, all empty for one that is none."""
+    try:
+        url = urlsplit(text)
+        return url if url.port is None or url.port > 0 else urlsplit("")
+    except ValueError:  # brackets that are no IPv6 address, a port that is no number
+        return urlsplit("")
 
 
 def _milliseconds(properties: Mapping[str, str], name: str, default: int, faults: list[ConfigFault]) -> int:

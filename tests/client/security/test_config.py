@@ -6,9 +6,12 @@ import pickle
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from client import ClientConfig, ConfigError
 from client.security import Secret, SecurityConfig
+from client.security.config import NAMES
 from client.security.endpoint import ClientCredentials
 from client.security.kerberos import KerberosConfig
 from client.security.tokens import Callback, TokenFile, Unsecured
@@ -233,6 +236,9 @@ def test_tokens_come_from_a_file_a_function_or_nowhere():
         ({}, URL, "no source"),
         ({URL: "https://h/t", "sasl.oauthbearer.token.callback": "a:b"}, URL, "more than one"),
         ({URL: "ftp://h/t"}, URL, "no URL"),
+        ({URL: "https://[h/t"}, URL, "no URL"),
+        ({URL: "https://h:port/t"}, URL, "no URL"),
+        ({URL: "https://h:0/t"}, URL, "no URL"),
         ({URL: "https://me:hunter2@h/t"}, URL, "no URL"),
         ({URL: "https://h/t"}, "sasl.oauthbearer.client.credentials.client.secret", "is missing"),
         ({"sasl.oauthbearer.token.callback": "no function"}, "sasl.oauthbearer.token.callback", "module:function"),
@@ -279,3 +285,40 @@ def test_no_repr_shows_a_secret_and_it_travels_to_workers():
         copy = pickle.loads(pickle.dumps(config))
         assert copy == config
         assert "hunter2" not in f"{config!r} {config} {copy!r} {config.security.sasl}"
+
+
+SECRETS = sorted(name for name in NAMES if name.endswith(("password", "secret", "jaas.config", "keystore.key")))
+WORDS = [
+    "PlainLoginModule required ",
+    "username=",
+    '"',
+    ";",
+    "\\",
+    "-----BEGIN PRIVATE KEY-----",
+    "https://",
+    " ",
+    "\x00",
+]
+hostile = st.lists(st.sampled_from(WORDS) | st.text(max_size=5)).map(lambda parts: "".join([*parts, "hunter2", *parts]))
+
+
+@given(
+    st.sampled_from(["SSL", "SASL_SSL", "SASL_PLAINTEXT", "PLAINTEXT"]),
+    st.sampled_from(["PLAIN", "SCRAM-SHA-256", "OAUTHBEARER", "GSSAPI"]),
+    st.dictionaries(st.sampled_from(SECRETS), hostile),
+    st.dictionaries(st.sampled_from(sorted(NAMES - set(SECRETS))), st.text(max_size=20)),
+)
+def test_whatever_is_written_is_taken_or_refused_without_telling_a_secret(
+    protocol: str, mechanism: str, secrets: dict[str, str], others: dict[str, str]
+):
+    properties = {"security.protocol": protocol, "sasl.mechanism": mechanism} | secrets | others
+    try:
+        shown = repr(security(properties))
+    except ConfigError as error:
+        shown = f"{error} {error!r}"
+    if "username" not in "".join(secrets.values()):  # a user's name is shown
+        assert "hunter2" not in shown
+
+
+def test_the_names_of_secrets_are_all_there():
+    assert len(SECRETS) == 7
