@@ -20,22 +20,24 @@ from client import (
     list_groups,
     list_offsets,
 )
+from client.admin.placement import alter_reassignments, elect_leaders
 from client.producer import Producer
+from client.trace import TRAFFIC
 from segment_reader.batch import next_offset
 from segment_reader.encode import Record
 
 
 def test_a_reader_reads_in_its_own_rack_and_from_the_leader_when_that_replica_dies(kafka3: Any, connect: Any):
     cluster = connect(kafka3.bootstrap_servers)
-    tp = TopicPartition("racks", 0)
-    create_topics(cluster, [NewTopic("racks", partitions=1, replication_factor=3)]).or_raise()
+    tp = TopicPartition(f"racks-{uuid.uuid4()}", 0)
+    create_topics(cluster, [NewTopic(tp.topic, partitions=1, replication_factor=3)]).or_raise()
     producer = Producer(cluster)
 
     def produce() -> None:
         producer.send({tp: [Record(value=b"v" * 100, timestamp=int(time.time() * 1000))] * 50})
 
     produce()
-    leader = cluster.metadata(["racks"]).topics["racks"].partitions[0].leader_id
+    leader = cluster.metadata([tp.topic]).topics[tp.topic].partitions[0].leader_id
     racks = {node: broker.rack for node, broker in cluster.metadata([]).brokers.items()}
     assert racks == {1: "rack-1", 2: "rack-2", 3: "rack-3"}
     follower = next(node for node in racks if node != leader)
@@ -67,6 +69,37 @@ def test_a_reader_reads_in_its_own_rack_and_from_the_leader_when_that_replica_di
     ) as reader:
         read(reader, 0, 100)
         assert reader.replica is None
+
+
+def test_a_leader_that_moves_is_followed_by_what_the_old_one_answers(kafka3: Any, connect: Any):
+    """KIP-951: the answer names the new leader and where it listens, so nobody asks for metadata."""
+    cluster = connect(kafka3.bootstrap_servers)
+    tp = TopicPartition(f"moving-{uuid.uuid4()}", 0)
+    create_topics(cluster, [NewTopic(tp.topic, assignments=[[1, 2, 3]])]).or_raise()
+    producer = Producer(cluster)
+    producer.send({tp: [Record(value=b"v", timestamp=int(time.time() * 1000))] * 10})
+    administrator = connect(kafka3.bootstrap_servers)
+
+    def metadata_requests() -> int:
+        return sum(tally.requests for (_, api, _), tally in TRAFFIC.snapshot().items() if api == "Metadata")
+
+    with PartitionReader(cluster, tp, isolation_level="read_committed") as reader:
+        reader.request(0)
+        assert next_offset(reader.response().records, 0) == 10
+        for leader, replicas in ((2, [2, 3, 1]), (3, [3, 1, 2])):
+            alter_reassignments(administrator, {tp: replicas}).or_raise()
+            elect_leaders(administrator, "preferred", [tp]).or_raise()
+            until = time.monotonic() + 30
+            while administrator.ask_metadata([tp.topic]).topics[tp.topic].partitions[0].leader_id != leader:
+                assert time.monotonic() < until
+                time.sleep(0.1)
+            asked = metadata_requests()
+            while cluster.retry(lambda deadline: cluster.leader(tp, deadline)).broker.node_id != leader:
+                assert time.monotonic() < until  # the old leader serves until it has heard that it is none any more
+                reader.request(0, last=True)
+                assert next_offset(reader.response().records, 0) == 10
+            assert metadata_requests() == asked
+    producer.send({tp: [Record(value=b"w", timestamp=int(time.time() * 1000))]})
 
 
 def test_reads_and_commits_go_on_when_a_leader_dies(kafka3: Any, connect: Any):

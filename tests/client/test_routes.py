@@ -218,6 +218,44 @@ def test_no_version_of_metadata_creates_a_topic(fake: Any, connect: Any, version
         assert seen.request.topics == ([] if version == 0 else None)  # all of them: to ask for one would create it
 
 
+def test_a_connection_begins_with_versions_and_a_new_one_to_a_known_broker_asks_no_metadata(fake: Any, connect: Any):
+    fake.on(ListGroupsRequest, groups())
+    cluster = connect(fake.bootstrap_servers, connections_max_idle_ms=50)
+    cluster.send(ListGroupsRequest(), broker=1)
+    time.sleep(0.1)
+    cluster.send(ListGroupsRequest(), broker=1)
+    order = [(seen.connection, type(seen.request).__name__.removesuffix("Request")) for seen in fake.seen]
+    assert order == [(0, "ApiVersions"), (0, "Metadata"), (0, "ListGroups"), (1, "ApiVersions"), (1, "ListGroups")]
+
+
+def test_a_partition_with_replicas_that_are_away_has_its_leader_all_the_same(fake: Any, fakes: Any, connect: Any):
+    """Code 9 in Metadata is no error of ours; the dead replicas stay named, though no broker of theirs is listed."""
+    fake.add_topic("t", [1])
+    [partition] = fake.topics["t"].partitions
+    partition.error_code = ErrorCode.REPLICA_NOT_AVAILABLE
+    partition.replica_nodes, partition.offline_replicas = [1, 5, 9], [5, 9]
+    fake.on(ListOffsetsRequest, fakes.answers.list_offsets(offset=4))
+    cluster = connect(fake.bootstrap_servers)
+    assert latest(cluster) == 4
+    told = cluster.metadata(["t"])
+    assert told.topics["t"].partitions[0].replicas == (1, 5, 9)
+    assert list(told.brokers) == [1]
+
+
+def test_one_connection_serves_all_that_is_asked_of_a_broker(fakes: Any, connect: Any):
+    brokers = fakes.cluster(2)
+    brokers.add_topic("t", [1, 2])
+    brokers.on(ListOffsetsRequest, fakes.answers.list_offsets())
+    brokers.on(ListGroupsRequest, groups())
+    cluster = connect(brokers.bootstrap_servers)
+    for _ in range(5):
+        latest(cluster)
+        latest(cluster, TopicPartition("t", 1))
+        cluster.send_to_all(ListGroupsRequest())
+        cluster.metadata(refresh=True)
+    assert [broker.connections for broker in brokers] == [1, 1]
+
+
 def test_a_name_with_several_addresses_is_one_server_with_several_doors(
     fake: Any, connect: Any, monkeypatch: pytest.MonkeyPatch
 ):
@@ -283,6 +321,29 @@ def test_an_older_hint_is_no_news_and_metadata_is_asked(fakes: Any, connect: Any
     produce(cluster, {TP: BATCH})
     assert sum(brokers.requests(MetadataRequest).values()) == 2
     assert brokers.requests(ProduceRequest) == {1: 2}
+
+
+def test_only_the_partitions_of_a_moved_leader_are_sent_again(fakes: Any, connect: Any):
+    brokers = fakes.cluster(2)
+    brokers.add_topic("t", [1, 1, 1])
+    good, moved = fakes.answers.produce(), fakes.answers.produce(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def one_has_moved(seen: Any) -> Any:
+        response = good(seen)
+        for topic in response.responses:
+            for partition in topic.partition_responses:
+                if partition.index == 1:
+                    partition.error_code = moved(seen).responses[0].partition_responses[0].error_code
+        brokers.move_leader("t", 1, 2)
+        return response
+
+    brokers[1].on(ProduceRequest, one_has_moved)
+    brokers[2].on(ProduceRequest, good)
+    cluster = connect(brokers.bootstrap_servers, retry_backoff_ms=1)
+    assert len(produce(cluster, {TopicPartition("t", number): BATCH for number in range(3)})) == 3
+    [again] = brokers[2].requests(ProduceRequest)
+    assert [p.index for topic in again.request.topic_data for p in topic.partition_data] == [1]
+    assert brokers.requests(ProduceRequest) == {1: 1, 2: 1}
 
 
 def test_a_hint_about_something_unknown_changes_nothing(fake: Any, connect: Any):
