@@ -80,9 +80,39 @@ def test_the_client_is_listened_to(comparisons: Any, kafka: Any) -> None:
     assert "4.3.1 v4" in row(comparisons, "ApiVersions")
 
 
-def test_a_gap_fails_a_whole_run_and_no_other(table: Any) -> None:
-    for whole, status in ((True, pytest.ExitCode.TESTS_FAILED), (False, pytest.ExitCode.OK)):
+@pytest.mark.broker
+def test_a_gap_fails_a_whole_run_with_a_kafka_and_no_other(table: Any, kafka: Any) -> None:
+    def outcome() -> int:
         session = SimpleNamespace(exitstatus=pytest.ExitCode.OK)
-        table._whole = whole
         table.pytest_sessionfinish(session)
-        assert session.exitstatus == status
+        return session.exitstatus
+
+    assert outcome() == pytest.ExitCode.OK
+    table.answered(ports(kafka.bootstrap_servers)[0], "Heartbeat", 4, HeartbeatResponse())
+    assert outcome() == pytest.ExitCode.TESTS_FAILED
+    table._whole = False
+    assert outcome() == pytest.ExitCode.OK
+
+
+@pytest.mark.parametrize(
+    ("given", "whole"),
+    [
+        ({}, True),
+        ({"args": ["tests/client"]}, False),
+        ({"args": ["tests/test_comparisons.py::test_what_is_chosen_is_no_whole_run"]}, False),
+        ({"keyword": "fetch"}, False),
+        ({"markexpr": "not broker"}, False),
+        ({"collectonly": True}, False),
+    ],
+)
+def test_what_is_chosen_is_no_whole_run(table: Any, pytestconfig: pytest.Config, given: Any, whole: bool) -> None:
+    options = dict.fromkeys(("keyword", "markexpr", "lf", "deselect", "collectonly"))
+    config = SimpleNamespace(
+        option=SimpleNamespace(**options | {key: value for key, value in given.items() if key != "args"}),
+        rootpath=pytestconfig.rootpath,
+        getini=pytestconfig.getini,
+        args=given.get("args", pytestconfig.getini("testpaths")),
+        invocation_params=SimpleNamespace(dir=pytestconfig.rootpath),
+    )
+    table.pytest_collection_finish(SimpleNamespace(config=config))
+    assert table._whole is whole
