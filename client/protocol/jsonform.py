@@ -230,9 +230,12 @@ class _Read:
         if isinstance(given, bool) or not isinstance(given, int | float):
             raise self.wrong("is no number", path, given)
         try:
-            return float(given)
+            number = float(given)
         except OverflowError:
-            raise self.wrong(f"{given} is outside of float64", path) from None
+            number = math.inf
+        if math.isinf(number):
+            raise self.wrong("is outside of float64", path)
+        return number
 
     def string(self, given: Any, path: str) -> str:
         if not isinstance(given, str):

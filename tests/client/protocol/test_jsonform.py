@@ -23,6 +23,7 @@ from client.protocol.embedded.consumer_protocol import (
 from client.protocol.errors import EncodeError, JsonError, UnsupportedFieldError, UnsupportedVersionError
 from client.protocol.jsonform import from_json, json_path, to_json
 from client.protocol.messages import (
+    AlterClientQuotasRequest,
     CreateTopicsRequest,
     DescribeClusterResponse,
     DescribeConfigsRequest,
@@ -225,6 +226,16 @@ def test_wrong_types_are_told(cls: type[Message], version: int, document: Any, p
     assert isinstance(error, JsonError)
     assert error.field == path
     assert reason in error.reason
+
+
+@pytest.mark.parametrize("value", [float("inf"), 10**400])
+def test_a_number_that_no_float_can_hold_is_refused(value: float) -> None:
+    entry = {"ops": [{"key": "k", "value": value}]}
+    assert "outside of float64" in fault(AlterClientQuotasRequest, {"entries": [entry]}, 1).reason
+    entry["ops"][0]["value"] = "-Infinity"
+    [read] = from_json(AlterClientQuotasRequest, {"entries": [entry]}, 1).entries
+    assert read.ops[0].value == float("-inf")
+    assert to_json(AlterClientQuotasRequest(entries=[read]), 1)["entries"][0]["ops"][0]["value"] == "-Infinity"
 
 
 def test_an_unknown_field_is_told_with_the_one_that_may_be_meant() -> None:
