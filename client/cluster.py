@@ -79,11 +79,7 @@ class Cluster:
 
     def ask_metadata(self, topics: Collection[str] | None = None) -> ClusterMetadata:
         """`metadata` for administrators: always asked, never from the cache, which stays as it is."""
-        return self.retry(
-            lambda deadline: ask_anybody(
-                self._pool, self.config, self._cache.current.brokers.values(), topics, deadline
-            )
-        )
+        return self.retry(lambda deadline: self.ask_metadata_now(topics, deadline))
 
     def send(
         self,
@@ -247,10 +243,11 @@ class Cluster:
     def metadata_now(self, topics: Collection[str] | None, deadline: Deadline) -> ClusterMetadata:
         """`metadata` for one try: errors come at once. For use inside `retry`."""
         known = self._cache.find(topics)
-        if known is not None:
-            return known
-        brokers = self._cache.current.brokers.values()
-        return self._cache.merge(ask_anybody(self._pool, self.config, brokers, topics, deadline), topics)
+        return self._cache.merge(self.ask_metadata_now(topics, deadline), topics) if known is None else known
+
+    def ask_metadata_now(self, topics: Collection[str] | None, deadline: Deadline) -> ClusterMetadata:
+        """`ask_metadata` for one try."""
+        return ask_anybody(self._pool, self.config, self._cache.current.brokers.values(), topics, deadline)
 
     def forget_metadata(self) -> None:
         """Ask the cluster again before anything about its topics is believed: we have just changed them."""

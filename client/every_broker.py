@@ -52,13 +52,14 @@ def ask_every_broker(
     """See `Cluster.send_to_all`."""
     found: Everybody[R] = Everybody()
     final: set[int] = set()
-    wanted = set(cluster.metadata([], refresh=True).brokers)
+    wanted: set[int] = set()
 
     def round_(deadline: Deadline) -> None:
         asked: list[tuple[int, BrokerConnection]] = []
         failed: dict[int, KafkaError] = {}
         # Asked for first: a question for metadata in between would find a connection with an open request.
-        brokers = cluster.metadata_now([], deadline).brokers
+        brokers = cluster.ask_metadata_now([], deadline).brokers
+        wanted.update(brokers)
         for node_id in sorted(wanted - found.answers.keys() - final):
             try:
                 if node_id not in brokers:

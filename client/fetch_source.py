@@ -21,6 +21,7 @@ from client.protocol import ErrorCode
 from client.retry import Deadline
 
 NOT_KNOWN: Final = -1
+_SHORTEST_STAY: Final = 0.1  # seconds
 
 
 class FetchSource:
@@ -35,7 +36,8 @@ class FetchSource:
         self._cluster = cluster
         self._oldest_epoch = NOT_KNOWN if leader_epoch is None else leader_epoch
         self._rack = cluster.config.client_rack
-        self._max_age = cluster.config.metadata_max_age_ms / 1000
+        # Not for no time at all: the leader would be asked for a replica, and left, without end.
+        self._max_age = max(cluster.config.metadata_max_age_ms / 1000, _SHORTEST_STAY)
         self._replica: int | None = None
         self._until = 0.0  # the replica's end, or the end of staying with the leader
 

@@ -164,6 +164,13 @@ def test_after_the_metadatas_age_the_leader_is_asked_for_a_replica_again(brokers
     assert brokers.requests(FetchRequest) == {1: 2, 2: 2}
 
 
+def test_metadata_that_is_never_believed_does_not_keep_a_reader_from_its_replica(brokers: Any, connect: Any):
+    cluster = connect(brokers.bootstrap_servers, client_rack="b", metadata_max_age_ms=0)
+    with PartitionReader(cluster, TP, isolation_level="read_committed", max_wait_ms=50) as reader:
+        assert read(reader, 1) == b"1"
+    assert brokers.requests(FetchRequest) == {1: 1, 2: 1}
+
+
 # -- leaders
 
 

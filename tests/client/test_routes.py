@@ -192,8 +192,11 @@ def test_administrators_always_ask_and_leave_the_cache_alone(fakes: Any, connect
     assert told.topics["t"].partitions[0].leader_id == 2
     assert told.topics["new"].error is None
     assert sum(brokers.requests(MetadataRequest).values()) == before + 1
+    brokers.on(ListGroupsRequest, groups())
+    assert set(cluster.send_to_all(ListGroupsRequest()).answers) == {1, 2}
+    asked = sum(brokers.requests(MetadataRequest).values())
     assert cluster.metadata(["t"]).topics["t"].partitions[0].leader_id == 1
-    assert sum(brokers.requests(MetadataRequest).values()) == before + 1
+    assert sum(brokers.requests(MetadataRequest).values()) == asked
 
 
 def test_metadata_is_asked_for_anew_after_its_age(fakes: Any, connect: Any):
