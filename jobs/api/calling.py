@@ -16,6 +16,7 @@ from client.errors import KafkaError, UnsupportedVersion
 from client.protocol import EncodeError, ErrorCode, UnsupportedFieldError, UnsupportedVersionError
 from client.protocol.api import API_BY_NAME, Api, is_answered
 from client.protocol.codec import encode
+from client.protocol.fields import ZERO_UUID
 from client.protocol.jsonform import from_json, json_path, to_json
 from client.protocol.schema import Request
 from client.retry import Deadline
@@ -175,6 +176,7 @@ def read(api: Api[Any], document: Any, version: int) -> Request[Any]:
 def _read(api: Api[Any], document: Any, version: int) -> Request[Any]:
     request: Request[Any] = from_json(api.request, _with_our_defaults(api, document), version)
     _check(api, request, version)
+    _check_topics(request, request, version, "")
     encode(request, version)  # what only the codec sees, such as a string that is too long
     return request
 
@@ -190,6 +192,27 @@ def _check(api: Api[Any], request: Any, version: int) -> None:
             if replica >= 0:
                 reason = f"{replica} would be taken for a broker's own replica; a client is -1 (-2: read everything)"
                 raise EncodeError(reason, field=field, message=api.request.__name__, version=version)
+
+
+def _check_topics(request: Request[Any], value: Any, version: int, path: str) -> None:
+    """A topic's name and its id are ignorable, so a version without the one given would ask for no topic."""
+    fields = {field.name: field for field in value.FIELDS}
+    name = next((fields[name] for name in ("topic", "name") if name in fields), None)
+    if name is not None and "topic_id" in fields:
+        by_name, by_id = getattr(value, name.name), value.topic_id != ZERO_UUID
+        for field, given, other in ((name, by_name, by_id), (fields["topic_id"], by_id, by_name)):
+            if given and not other and not field.versions.has(version):
+                kind = "by id" if field is name else "by name"
+                raise UnsupportedFieldError(
+                    f"v{version} names topics {kind} alone",
+                    field=f"{path}{field.name}",
+                    message=type(request).__name__,
+                    version=version,
+                )
+    for field in fields.values():
+        if field.kind == "array" and isinstance(field.of, type):
+            for index, item in enumerate(getattr(value, field.name) or []):
+                _check_topics(request, item, version, f"{path}{field.name}[{index}].")
 
 
 def _with_our_defaults(api: Api[Any], document: Any) -> Any:

@@ -272,6 +272,18 @@ def test_the_newest_version_that_can_carry_the_request_is_taken(kafka: Broker) -
         assert f" FindCoordinator v{version} " in result.stderr
 
 
+def test_a_topic_is_never_lost_on_the_way(kafka: Broker) -> None:
+    """From v13 on Fetch has topics by id, before by name; either is left out silently where the other belongs."""
+    by_name = {"topics": [{"topic": "orders", "partitions": [{"partition": 0}]}]}
+    refused = run(kafka, "call", "Fetch", "--json", json.dumps(by_name), "--version", "13", "--to", "any")
+    assert refused.exit_code == 2
+    assert "topics[0].topic: v13 names topics by id alone" in json.loads(refused.stdout)["error"]["message"]
+    by_id = {"topics": [{"topicId": "BOAtzkZ_TPCMipnOr4Sa2A", "partitions": [{"partition": 0}]}]}
+    refused = run(kafka, "call", "Fetch", "--json", json.dumps(by_id), "--version", "12", "--to", "any")
+    assert refused.exit_code == 2
+    assert "topics[0].topicId: v12 names topics by name alone" in json.loads(refused.stdout)["error"]["message"]
+
+
 def test_no_version_can_carry_two_things_at_once(kafka: Broker) -> None:
     result = run(kafka, "call", "FindCoordinator", "--json", '{"key": "g", "coordinatorKeys": ["g"]}')
     assert result.exit_code == 2
