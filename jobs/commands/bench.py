@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.option("--quick", is_flag=True, help="Fewer records and rounds: minutes become seconds, figures become rough.")
 @common_options
 def bench(quick: bool, as_json: bool, debug: bool) -> None:
-    """Measure the decoder by codec, and the whole way from Kafka to Delta beside Spark's own connector.
+    """Measure the decoder by codec, producing, and the whole way from Kafka to Delta beside Spark's own connector.
 
     Both sides run in turn on the same broker and the same machine; medians and ratios are told.
     """
