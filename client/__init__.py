@@ -6,6 +6,7 @@ security/                             TLS, SASL, where credentials come from
 connection -> transport -> broker     one connection: sans-IO core, the one file with sockets, versions of a broker
 metadata, cluster, leaders            many brokers as one: bootstrap, metadata, routing, trying again
 offsets, groups, transactions, admin, producer, fetch      what a user calls
+membership/                           being a member of a group
 """
 
 from client.admin import (

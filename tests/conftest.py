@@ -291,6 +291,12 @@ def _three() -> Iterator[TestKafka]:
         "broker.heartbeat.interval.ms": "500",
         # Lower than ours, so that a request can be too large.
         "socket.request.max.bytes": "20000000",
+        # And so is a dead member of a group.
+        "group.min.session.timeout.ms": "1000",
+        "group.consumer.min.session.timeout.ms": "1000",
+        "group.consumer.session.timeout.ms": "4000",
+        "group.consumer.min.heartbeat.interval.ms": "100",
+        "group.consumer.heartbeat.interval.ms": "300",
     }
     with EmbeddedKafka(nodes=3, heap="256m", light=True, config=config) as brokers:
         yield TestKafka(brokers)

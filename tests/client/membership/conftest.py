@@ -15,7 +15,7 @@ import pytest
 
 from client import ClientConfig
 from client.membership import GroupMember, MemberSettings
-from jobs.broker import EmbeddedKafka, jars
+from jobs.broker import jars
 from jobs.broker.errors import JarsUnavailable, JavaMissing
 from jobs.broker.java import find_java
 
@@ -115,24 +115,6 @@ def java_members(java_command: list[str]) -> Iterator[JavaMembers]:
     members = JavaMembers([*java_command, str(HERE / "Members.java")])
     yield members
     members.end()
-
-
-@pytest.fixture(scope="module")
-def trio() -> Iterator[EmbeddedKafka]:
-    """Three brokers with short timeouts for groups, so that a dead member or broker is noticed soon."""
-    config = {
-        "offsets.topic.replication.factor": "3",
-        "offsets.topic.num.partitions": "6",
-        "broker.session.timeout.ms": "3000",
-        "broker.heartbeat.interval.ms": "500",
-        "group.min.session.timeout.ms": "1000",
-        "group.consumer.min.session.timeout.ms": "1000",
-        "group.consumer.session.timeout.ms": "4000",
-        "group.consumer.min.heartbeat.interval.ms": "100",
-        "group.consumer.heartbeat.interval.ms": "300",
-    }
-    with EmbeddedKafka(nodes=3, light=True, heap="384m", config=config) as kafka:
-        yield kafka
 
 
 @pytest.fixture(scope="session")

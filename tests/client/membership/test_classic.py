@@ -142,6 +142,28 @@ def test_the_last_commit_goes_out_while_partitions_are_given_up(fake: Any, fakes
     assert kinds.index(OffsetCommitRequest) < kinds.index(LeaveGroupRequest)
 
 
+def test_what_a_listener_raises_comes_out_of_poll_and_the_member_goes_on(
+    fake: Any, fakes: Any, member: Open, until: Until
+):
+    """The partitions are given up all the same: the others of the group do not wait for a listener to be mended."""
+
+    def fail(_: Any) -> None:
+        raise ZeroDivisionError
+
+    group = fakes.group(fake)
+    one = member(on_revoked=fail)
+    one.poll(5)
+    group.rebalance()
+    with pytest.raises(ZeroDivisionError):
+        until(lambda: False, 5, "", lambda: one.poll(0.1))
+    assert one.assignment == frozenset()
+    settle(one, 2, until)
+    assert one.assignment == BOTH
+    with pytest.raises(ZeroDivisionError):
+        one.close()
+    assert group.state == "Empty"  # it has left, too
+
+
 def test_a_member_leaves_with_a_reason_when_it_is_closed(fake: Any, fakes: Any, member: Open):
     group = fakes.group(fake)
     one = member()

@@ -179,6 +179,25 @@ def test_nothing_is_said_to_be_owned_before_the_user_has_given_it_up(
     until(lambda: {T: [1]} in [owned(request) for request in coordinator.beats], 5)
 
 
+def test_what_a_listener_raises_comes_out_of_poll_and_the_member_goes_on(
+    consumer: Open, coordinator: Coordinator, until: Until
+):
+    def fail(_: Any) -> None:
+        raise ZeroDivisionError
+
+    coordinator.assign(t=[0, 1])
+    one = consumer(on_revoked=fail)
+    one.poll(5)
+    coordinator.assign(t=[1], u=[0])
+    with pytest.raises(ZeroDivisionError):
+        until(lambda: False, 5, "", lambda: one.poll(0.05))
+    until(lambda: one.assignment == {TP("t", 1), TP("u", 0)}, 5, "", lambda: one.poll(0.05))
+    until(lambda: {T: [1], U: [0]} in [owned(request) for request in coordinator.beats], 5)
+    with pytest.raises(ZeroDivisionError):
+        one.close()
+    assert coordinator.beats[-1].member_epoch == -1
+
+
 def test_a_topic_whose_name_comes_late_is_taken_late(consumer: Open, coordinator: Coordinator, until: Until):
     """What is known already is read meanwhile, and acknowledged in two steps."""
     name = coordinator.names.pop(U)

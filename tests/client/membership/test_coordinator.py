@@ -11,11 +11,13 @@ import confluent_kafka
 import pytest
 
 from client import (
+    ClientConfig,
     Cluster,
     CommittedOffset,
     GroupError,
     TopicPartition,
     commit_offsets,
+    create_topic,
     describe_group,
     list_groups,
 )
@@ -215,3 +217,23 @@ def test_a_session_timeout_that_the_broker_does_not_allow_is_told(cluster: Clust
         with pytest.raises(GroupError) as caught:
             member.poll(20)
         assert caught.value.code == ErrorCode.INVALID_SESSION_TIMEOUT
+
+
+def test_two_members_share_over_tls_and_sasl(secure_kafka: Any, until: Callable[..., None]):
+    """JoinGroup's answer is waited for piece by piece, which TLS must bear."""
+    config = ClientConfig.from_properties(secure_kafka.properties("SECURE"), client_id="c")
+    topic = f"topic-{uuid.uuid4().hex[:8]}"
+    with Cluster(config) as cluster:
+        create_topic(cluster, topic, partitions=4)
+    with GroupMember(config, topic, topics=[topic], settings=SETTINGS) as first:
+        assert first.poll(30) is not None
+        with GroupMember(config, topic, topics=[topic], settings=SETTINGS) as second:
+            until(lambda: second.state == "PreparingRebalance", 20, "", lambda: second.poll(0.1))
+            for _ in range(3):
+                assert second.poll(0.2) is None
+
+            def turn() -> None:
+                first.poll(0.1)
+                second.poll(0.1)
+
+            until(lambda: len(first.assignment) == len(second.assignment) == 2, 30, (first, second), turn)

@@ -33,12 +33,14 @@ from client.membership import (
     RoundRobinAssignor,
     StickyAssignor,
 )
+from client.membership.java_order import string_hash
 from client.offsets import Committer
 from client.protocol import ErrorCode
 
 pytestmark = pytest.mark.broker
 
 PARTITIONS = 7
+OFFSETS = "__consumer_offsets"
 PROTOCOLS = ["classic", "consumer"]
 ROOT = Path(__file__).parents[3]
 JAVA = "org.apache.kafka.clients.consumer."
@@ -50,15 +52,15 @@ STRATEGIES: list[tuple[type[Assignor], str, str]] = [
 Until = Callable[..., None]
 
 
-def config(trio: Any) -> ClientConfig:
-    properties = {"bootstrap.servers": trio.bootstrap_servers, "metadata.max.age.ms": "1000"}
+def config(kafka3: Any) -> ClientConfig:
+    properties = {"bootstrap.servers": kafka3.bootstrap_servers, "metadata.max.age.ms": "1000"}
     return ClientConfig.from_properties(properties, client_id="ours")
 
 
 @pytest.fixture
-def topic(trio: Any) -> str:
+def topic(kafka3: Any) -> str:
     name = f"topic-{uuid.uuid4().hex[:8]}"
-    with Cluster(config(trio)) as cluster:
+    with Cluster(config(kafka3)) as cluster:
         create_topic(cluster, name, partitions=PARTITIONS, replication_factor=3)
     return name
 
@@ -66,14 +68,14 @@ def topic(trio: Any) -> str:
 class Party:
     """Members of one group, of all three clients."""
 
-    def __init__(self, trio: Any, topic: str, java_members: Any, until: Until) -> None:
+    def __init__(self, kafka3: Any, topic: str, java_members: Any, until: Until) -> None:
         self.group = f"group-{uuid.uuid4().hex[:8]}"
         self.topic = topic
-        self.servers = trio.bootstrap_servers
+        self.servers = kafka3.bootstrap_servers
         self.ours: list[GroupMember] = []
         self.javas: list[str] = []
         self.confluents: list[confluent_kafka.Consumer] = []
-        self._trio = trio
+        self._kafka = kafka3
         self._java = java_members
         self._until = until
 
@@ -81,7 +83,7 @@ class Party:
         settings = MemberSettings(session_timeout_ms=4000, heartbeat_interval_ms=300, instance_id=instance_id)
         if "pattern" not in options:
             options.setdefault("topics", [self.topic])
-        self.ours.append(GroupMember(config(self._trio), self.group, settings=settings, **options))
+        self.ours.append(GroupMember(config(self._kafka), self.group, settings=settings, **options))
         return self.ours[-1]
 
     def java(self, **properties: object) -> str:
@@ -141,8 +143,8 @@ class Party:
 
 
 @pytest.fixture
-def party(trio: Any, topic: str, java_members: Any, until: Until) -> Iterator[Party]:
-    made = Party(trio, topic, java_members, until)
+def party(kafka3: Any, topic: str, java_members: Any, until: Until) -> Iterator[Party]:
+    made = Party(kafka3, topic, java_members, until)
     yield made
     made.close()
 
@@ -178,21 +180,24 @@ def test_a_new_protocol_group_with_java_and_librdkafka(party: Party):
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_pattern_takes_topics_that_come_later(trio: Any, party: Party, until: Until, protocol: str):
-    """Classic: the members watch. New protocol: the coordinator matches, in RE2's syntax."""
+def test_a_pattern_takes_topics_that_come_later(
+    kafka3: Any, party: Party, until: Until, scale: Callable[[bool, bool], bool], protocol: str
+):
+    """Classic: the members watch. New protocol: the coordinator matches (RE2's syntax), every ten seconds at most."""
     prefix = f"later-{uuid.uuid4().hex[:6]}"
-    member = party.our(protocol=protocol, pattern=f"{prefix}-[ab]")
 
     def wait_for(*names: str) -> None:
         wanted = {f"{prefix}-{name}" for name in names}
-        until(lambda: {tp.topic for tp in member.assignment} == wanted, 30, lambda: member.assignment, party.turn)
+        until(lambda: {tp.topic for tp in member.assignment} == wanted, 40, lambda: member.assignment, party.turn)
 
-    with Cluster(config(trio)) as cluster:
-        create_topic(cluster, f"{prefix}-a", partitions=2, replication_factor=1)
+    with Cluster(config(kafka3)) as cluster:
+        for name in ("a", "c"):
+            create_topic(cluster, f"{prefix}-{name}", partitions=2, replication_factor=1)
+        member = party.our(protocol=protocol, pattern=f"{prefix}-[ab]")
         wait_for("a")
-        create_topic(cluster, f"{prefix}-c", partitions=2, replication_factor=1)
-        create_topic(cluster, f"{prefix}-b", partitions=2, replication_factor=1)
-        wait_for("a", "b")
+        if protocol == "classic" or scale(False, True):
+            create_topic(cluster, f"{prefix}-b", partitions=2, replication_factor=1)
+            wait_for("a", "b")
 
 
 def test_the_leader_notices_new_partitions(party: Party):
@@ -251,32 +256,61 @@ def test_a_static_member_that_comes_back_gets_its_partitions_without_a_rebalance
         assert back.generation == stays.generation == generation
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_members_go_on_when_their_coordinator_dies(trio: Any, party: Party, protocol: str):
-    """The new coordinator reads the group from the offsets topic: nobody joins again, commits go on."""
-    first, second = party.our(protocol=protocol), party.our(protocol=protocol)
+def test_members_go_on_when_their_coordinator_dies(kafka3: Any, party: Party, java_members: Any, until: Until):
+    """The new coordinator reads the groups from the offsets topic: nobody joins again, commits go on."""
+    other = Party(kafka3, party.topic, java_members, until)
+    with Cluster(config(kafka3)) as cluster:
+        cluster.retry(lambda deadline: cluster.coordinator(("group", party.group), deadline))  # makes the offsets topic
+        count = len(cluster.metadata([OFFSETS], refresh=True).topics[OFFSETS].partitions)
+    names = (f"{party.group}-{number}" for number in range(1000))
+    other.group = next(name for name in names if place_of(name, count) == place_of(party.group, count))
+    parties = {"classic": party, "consumer": other}
+    for protocol, group in parties.items():
+        group.our(protocol=protocol)
+        group.our(protocol=protocol)
+        group.settle()
+    members = [*party.ours, *other.ours]
+    before = [(member.generation, member.member_id, member.assignment) for member in members]
+    with Cluster(config(kafka3)) as cluster:
+        found = [
+            cluster.retry(lambda deadline, group=group: cluster.coordinator(("group", group.group), deadline)).endpoint
+            for group in parties.values()
+        ]
+        assert found[0] == found[1]
+        kafka3.broker.kill(found[0].node_id)
+        for group in parties.values():
+            tp = min(group.ours[0].assignment)
+            group.ours[0].commit({tp: CommittedOffset(3)})
+            assert committed_offsets(cluster, group.group, [tp])[tp].offset == 3
+        for _ in range(10):
+            party.turn()
+            other.turn()
+    assert [(member.generation, member.member_id, member.assignment) for member in members] == before
+    other.close()
+
+
+def place_of(group: str, partitions: int) -> int:
+    """The partition of the offsets topic that a group stands in."""
+    unsigned = string_hash(group)
+    return abs(unsigned - (1 << 32) * (unsigned >> 31)) % partitions
+
+
+def test_a_rolling_change_of_strategy_takes_what_all_have(party: Party):
+    """Who prefers another strategy already goes on with the old one until the last member has moved over."""
+    first = party.our(assignors=[CooperativeStickyAssignor(), RangeAssignor()])
     party.settle()
-    epochs = (first.generation, second.generation, first.member_id, second.member_id)
-    parts = party.parts()
-    with Cluster(config(trio)) as cluster:
-        node = cluster.retry(
-            lambda deadline: cluster.coordinator(("group", party.group), deadline).endpoint.node_id,
-        )
-        trio.kill(node)
-        try:
-            tp = min(first.assignment)
-            first.commit({tp: CommittedOffset(3)})
-            for _ in range(20):
-                party.turn()
-            assert committed_offsets(cluster, party.group, [tp])[tp].offset == 3
-            assert party.parts() == parts
-            assert (first.generation, second.generation, first.member_id, second.member_id) == epochs
-        finally:
-            trio.restart(node)
+    old = party.java(partition_assignment_strategy=f"{JAVA}RangeAssignor")
+    party.settle()
+    numbers = sorted(tp.partition for tp in first.assignment)
+    assert numbers in ([0, 1, 2, 3], [4, 5, 6], [0, 1, 2], [3, 4, 5, 6])  # in a row: range did it
+    party.javas.remove(old)
+    party._java.close(old)
+    party.our(assignors=[CooperativeStickyAssignor()])
+    party.settle()
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_only_a_member_in_its_generation_may_commit(trio: Any, party: Party, protocol: str):
+def test_only_a_member_in_its_generation_may_commit(kafka3: Any, party: Party, protocol: str):
     """Neither somebody from outside, nor a member that the group has gone on without."""
     member = party.our(protocol=protocol)
     party.settle()
@@ -287,7 +321,7 @@ def test_only_a_member_in_its_generation_may_commit(trio: Any, party: Party, pro
 
     zombie = Committer(member.generation - 1, member.member_id)
     late = {"classic": ErrorCode.ILLEGAL_GENERATION, "consumer": ErrorCode.STALE_MEMBER_EPOCH}[protocol]
-    with Cluster(config(trio)) as cluster:
+    with Cluster(config(kafka3)) as cluster:
         for committer, code in ((Committer(), ErrorCode.UNKNOWN_MEMBER_ID), (zombie, late)):
             with pytest.raises(OffsetCommitFailed) as caught:
                 commit_offsets(cluster, party.group, {tp: CommittedOffset(6)}, committer=committer)
