@@ -62,7 +62,7 @@ class ConsumerHeart(Background):
                 self._goodbye = (for_good, now() + seconds)
                 self.changed.notify_all()
                 self.changed.wait_for(lambda: self._goodbye is None or not self.alive, seconds)
-            self.session.left()
+            self.session.left()  # where nobody answered
 
     # -- the heart's thread
 
@@ -87,6 +87,7 @@ class ConsumerHeart(Background):
         if goodbye is not None:
             self._leave(cluster, for_good=goodbye[0], seconds=goodbye[1] - now())
             with self.changed:
+                self.session.left()  # before anybody else has the lock: a heartbeat now would join again
                 self._goodbye = None
                 self.changed.notify_all()
         elif stuck:
