@@ -155,8 +155,7 @@ class TestSessions:
         )
 
     def test_a_busy_connection_logs_in_again_and_stays(self, secure_kafka: Any):
-        properties = secure_kafka.properties("SHORT") | {"default.api.timeout.ms": "2000"}
-        with Cluster(config(properties)) as cluster:
+        with Cluster(config(secure_kafka.properties("SHORT"))) as cluster:
             broker = next(iter(cluster.metadata([]).brokers.values()))
             before = {api: self.tally(secure_kafka, api) for api in (SaslHandshakeRequest, ApiVersionsRequest)}
             until = time.monotonic() + 7
