@@ -36,7 +36,7 @@ class ShareOffset(NamedTuple):
 def describe_share_offsets(
     cluster: Cluster, group: str, partitions: Collection[TopicPartition] | None = None
 ) -> Results[TopicPartition, ShareOffset]:
-    """The group's start offsets (partitions None: of every topic it has read). Raises GroupError for no such group."""
+    """The group's start offsets (partitions None: of every topic it has read); a group that is not there has none."""
     asked = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)
     if partitions is not None:
         asked.topics = [

@@ -67,7 +67,10 @@ def push_telemetry(
     compression: int = 0,
     terminating: bool = False,
 ) -> None:
-    """Push serialized metrics; `terminating` for the last time. UNKNOWN_SUBSCRIPTION_ID: ask for the new one."""
+    """Push serialized metrics; `terminating` for the last time. One that comes too soon waits until it may.
+
+    UNKNOWN_SUBSCRIPTION_ID: the cluster wants something else now, ask for the new subscription.
+    """
 
     def check(response: PushTelemetryResponse) -> None:
         if response.error_code:
