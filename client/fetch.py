@@ -198,7 +198,9 @@ class PartitionReader:
             self._source.prefer(partition.preferred_read_replica)
             self._disconnect()
             return None
-        fetched = records_of(partition, ask.offset, self._throttled_ms + response.throttle_time_ms)
+        throttled_ms = self._throttled_ms + response.throttle_time_ms
+        broker = NOT_KNOWN if connection.endpoint.node_id is None else connection.endpoint.node_id
+        fetched = records_of(partition, ask.offset, throttled_ms, broker)
         if self._limit.raised_for(fetched.records, ask.offset, self._version, connection.label):
             self._ask_again(connection)
             return None

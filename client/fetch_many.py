@@ -213,7 +213,7 @@ class ManyReader:
             if partition.preferred_read_replica >= 0 and at_leader:
                 place.source.prefer(partition.preferred_read_replica)
                 continue
-            fetched = records_of(partition, ask.offset, response.throttle_time_ms)
+            fetched = records_of(partition, ask.offset, response.throttle_time_ms, link.node_id)
             if not place.limit.raised_for(fetched.records, ask.offset, link.version, label):
                 place.last = fetched
                 results.append((tp, fetched))

@@ -51,6 +51,7 @@ class FetchedRecords:
     """One Fetch answer. `records` is the record set as it came; offsets are -1 where the broker is too old to tell.
 
     `throttle_time_ms` is that of the answers without any partition before it, too: a broker over its quota gives none.
+    `broker`: the id of the one that answered.
     """
 
     records: memoryview
@@ -60,6 +61,7 @@ class FetchedRecords:
     log_start_offset: int
     fetch_offset: int
     throttle_time_ms: int
+    broker: int = NOT_KNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ def name_topic(entry: Any, topic: str, topic_id: UUID | None, version: int) -> A
     return entry
 
 
-def records_of(partition: PartitionData, offset: int, throttle_time_ms: int) -> FetchedRecords:
+def records_of(partition: PartitionData, offset: int, throttle_time_ms: int, broker: int) -> FetchedRecords:
     """What an answer without an error says."""
     records = partition.records
     return FetchedRecords(
@@ -121,6 +123,7 @@ def records_of(partition: PartitionData, offset: int, throttle_time_ms: int) -> 
         log_start_offset=partition.log_start_offset,
         fetch_offset=offset,
         throttle_time_ms=throttle_time_ms,
+        broker=broker,
     )
 
 

@@ -59,6 +59,15 @@ def account_for(plan: ev.RunPlan, outcomes: Iterable[RangeOutcome], cluster: Clu
     )
 
 
+def throttled_by_broker(outcomes: Iterable[RangeOutcome]) -> dict[int, float]:
+    """Seconds that brokers told the tasks to wait, all tasks together."""
+    sums: dict[int, float] = {}
+    for outcome in outcomes:
+        for broker, seconds in outcome.throttled:
+            sums[broker] = sums.get(broker, 0.0) + seconds
+    return sums
+
+
 def compacted_topics(cluster: Cluster, topics: Collection[str]) -> frozenset[str]:
     """Those whose `cleanup.policy` has `compact`; one that may not be asked about counts as not compacted."""
     try:

@@ -38,7 +38,10 @@ def nobody(step: str) -> None:
 
 @dataclass
 class JobContext:
-    """An open job. Connections are lazy: a command that asks no broker opens none."""
+    """An open job. Connections are lazy: a command that asks no broker opens none.
+
+    throttled: seconds that tasks were told to wait because of quotas, by broker.
+    """
 
     job: Job
     cluster: Cluster
@@ -46,6 +49,7 @@ class JobContext:
     progress: Progress = NULL_PROGRESS
     observe: Observer = nobody
     stopwatch: Stopwatch = field(default_factory=Stopwatch)
+    throttled: dict[int, float] = field(default_factory=dict)
     _spark: SparkSession | None = None
     _spark_context: SparkContext | None = None
 

@@ -12,7 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from etl.accounting import Reading, account_for, differing_accounts, failed, offsets_fault, rows_fault
+from etl.accounting import (
+    Reading,
+    account_for,
+    differing_accounts,
+    failed,
+    offsets_fault,
+    rows_fault,
+    throttled_by_broker,
+)
 from etl.context import JobContext
 from etl.landing.cleanup import sweep
 from etl.landing.delta import Landed, RunCommit
@@ -64,7 +72,9 @@ class _Landing:
             sink = passes.sink_schema() if todo else None
             ready = self._prepare(sink, [table for table in todo if table not in by_spark])
             written = passes.write(sink, ready) if sink else Written()
-            reading = account_for(self.plan, [*counted.outcomes, *written.outcomes], context.cluster)
+            outcomes = [*counted.outcomes, *written.outcomes]
+            context.throttled = throttled_by_broker(outcomes)
+            reading = account_for(self.plan, outcomes, context.cluster)
             self._check_offsets(reading)
             for table, files in written.files.items():
                 self._commit(table, files, ready[table], sink)

@@ -76,7 +76,10 @@ class GroupReport:
 
 @dataclass(slots=True)
 class RunReport:
-    """One run of a job, in the words that `kseg ingest --json` prints."""
+    """One run of a job, in the words that `kseg ingest --json` prints.
+
+    throttled: seconds that brokers told the tasks to wait because of quotas, all tasks together, by broker id.
+    """
 
     job: str
     run_id: str | None
@@ -90,6 +93,7 @@ class RunReport:
     held_back: list[HeldBack] = field(default_factory=list)
     given_up: list[OffsetsGivenUp] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    throttled: dict[int, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -121,6 +125,7 @@ class RunReport:
             "held_back": [asdict(h) for h in self.held_back],
             "given_up": [asdict(g) for g in self.given_up],
             "notes": list(self.notes),
+            "throttled": {str(broker): round(seconds, 3) for broker, seconds in sorted(self.throttled.items())},
             "seconds": {phase: round(seconds, 3) for phase, seconds in self.seconds.items()},
         }
 

@@ -243,6 +243,7 @@ def execute(context: JobContext, lease: Lease, run_id: str, *, accept_group_offs
     report = report_of(context.job.name, run, status="done")
     report.group = _group_report(context, run.offsets_committed)
     report.held_back = held_back(context.cluster, run.plan.held_back)
+    report.throttled = context.throttled
     report.seconds = context.stopwatch.seconds()
     maintain(context.ledger, context.job.name)
     return report

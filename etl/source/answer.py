@@ -22,14 +22,17 @@ class FetchOptions:
 
 @dataclass(slots=True)
 class FetchStats:
-    """What fetching a range told beside the records; complete when the answers are."""
+    """What fetching a range told beside the records; complete when the answers are.
+
+    throttled: seconds by broker.
+    """
 
     high_watermark: int = -1
     last_stable_offset: int = -1
     log_start: int = -1
     fetches: int = 0
     bytes: int = 0
-    throttled: float = 0.0
+    throttled: dict[int, float] = field(default_factory=dict)
     lost: list[LostRange] = field(default_factory=list)
 
 

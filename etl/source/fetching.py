@@ -83,7 +83,9 @@ def answers(
 def _note(fetched: FetchedRecords, stats: FetchStats) -> None:
     stats.fetches += 1
     stats.bytes += len(fetched.records)
-    stats.throttled += fetched.throttle_time_ms / 1000
+    if fetched.throttle_time_ms:
+        before = stats.throttled.get(fetched.broker, 0.0)
+        stats.throttled[fetched.broker] = before + fetched.throttle_time_ms / 1000
     stats.high_watermark = fetched.high_watermark
     stats.last_stable_offset = fetched.last_stable_offset
     stats.log_start = fetched.log_start_offset

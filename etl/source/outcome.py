@@ -33,8 +33,8 @@ class RangeOutcome:
     gaps: absent offsets as `(first, last exclusive)`, without the lost ones; the first `MAX_GAPS` of them.
     gap_count: how many gaps there are.
     high_watermark, last_stable_offset, log_start: as the last answer told; -1 where none was needed.
-    fetches, waiting, decoding: answers, seconds waited for them, seconds spent decoding; throttled: seconds that the
-        broker held answers back because of a quota.
+    fetches, waiting, decoding: answers, seconds waited for them, seconds spent decoding.
+    throttled: for each broker that told us to wait because of a quota, its id and the seconds.
     rows_out: rows after the Arrow steps; None where there was no such step.
     """
 
@@ -58,7 +58,7 @@ class RangeOutcome:
     fetches: int = 0
     waiting: float = 0.0
     decoding: float = 0.0
-    throttled: float = 0.0
+    throttled: tuple[tuple[int, float], ...] = ()
     rows_out: int | None = None
 
     @property
@@ -84,4 +84,5 @@ class RangeOutcome:
         """The inverse of `to_json`."""
         gaps = tuple((int(first), int(last)) for first, last in data["gaps"])
         lost = tuple(LostRange(**entry) for entry in data["lost"])
-        return cls(**{**data, "gaps": gaps, "lost": lost})
+        throttled = tuple((int(broker), float(seconds)) for broker, seconds in data["throttled"])
+        return cls(**{**data, "gaps": gaps, "lost": lost, "throttled": throttled})

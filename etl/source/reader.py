@@ -195,7 +195,7 @@ def _outcome(
         fetches=stats.fetches,
         waiting=waiting,
         decoding=decoding,
-        throttled=stats.throttled,
+        throttled=tuple(stats.throttled.items()),
     )
 
 

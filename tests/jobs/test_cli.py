@@ -41,6 +41,7 @@ REPORT = RunReport(
     rows_out=24,
     tables=[TableReport("/lake/orders", 3, 24)],
     notes=["a run was taken up"],
+    throttled={2: 0.25},
     seconds={"plan": 0.5, "total": 1.25},
 )
 
@@ -200,6 +201,7 @@ def test_ingest_runs_the_job_and_prints_its_report(facade: Any, job_file: Path) 
     calls = facade("etl.run.run_ingest", REPORT)
     result = run("ingest", job_file, "--json", "--take-over")
     assert result.exit_code == 0
+    assert only_json(result)["throttled"] == {"2": 0.25}
     assert only_json(result) == REPORT.to_json()
     (call,) = calls
     assert isinstance(call["args"][0], Job)

@@ -14,7 +14,9 @@ from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from client import ClientConfig, Cluster, TopicPartition
+from client.admin.quotas import alter_quotas, quota_entity
 from client.errors import KafkaError, UnknownTopic
+from etl.accounting import throttled_by_broker
 from etl.source.errors import NoProgress, OffsetsLost
 from etl.source.outcome import LostRange, RangeOutcome
 from etl.source.reader import ADDRESS_COLUMNS, DecodeOptions, read_range
@@ -95,11 +97,26 @@ def test_address_columns_repeat_the_records_own(client_config: ClientConfig, pla
         assert table.column(name) == table.column(own)
 
 
+def test_what_a_quota_costs_is_told_by_broker(kafka: Any, client_config: ClientConfig, plain: str) -> None:
+    slow = replace(client_config, client_id="kseg-slow", max_partition_fetch_bytes=100_000, fetch_max_bytes=100_000)
+    entity = quota_entity(client_id=slow.client_id)
+    with Cluster(client_config) as cluster:
+        # A broker takes the mean of ten seconds: what is above the first 1,000 kB has to wait.
+        alter_quotas(cluster, {entity: {"consumer_byte_rate": 100_000.0}}).or_raise()
+        _, outcome = read(RangeTask(plain, 0, 0, 1150), slow)
+        alter_quotas(cluster, {entity: {"consumer_byte_rate": None}}).or_raise()
+    [(broker, seconds)] = outcome.throttled
+    assert broker == 1
+    assert 0.1 < seconds < 20
+    assert seconds <= outcome.waiting
+    assert throttled_by_broker([outcome, outcome, replace(outcome, throttled=())]) == {1: 2 * seconds}
+
+
 def test_options_and_outcomes_travel(client_config: ClientConfig, plain: str) -> None:
     options = DecodeOptions(provenance=True, limits=Limits(max_rows=5))
     assert pickle.loads(pickle.dumps(options)) == options
     _, outcome = read(RangeTask(plain, 0, 0, 10), client_config)
-    lost = replace(outcome, lost=(LostRange(1, 2, "retention"),), gaps=((3, 4),))
+    lost = replace(outcome, lost=(LostRange(1, 2, "retention"),), gaps=((3, 4),), throttled=((1, 0.5),))
     assert RangeOutcome.from_json(lost.to_json()) == lost
     assert pickle.loads(pickle.dumps(lost)) == lost
 
