@@ -8,6 +8,10 @@ Every one of them starts on Java 17. Those before 3.9 need a ZooKeeper, which is
 same jars; 3.9.2 runs without one, and as "3.9.2-zookeeper" with one and the message formats of the releases before 3.0
 (topic configuration `message.format.version=0.9.0` stores format 0, `0.10.0` format 1, `2.8` format 2).
 
+From 0.10 on a second listener speaks SASL over an open connection (`sasl_servers`; unless told otherwise PLAIN, user
+alice, password alice-secret), and from 1.1 on there are an authorizer, to which everybody here is a super user, and
+delegation tokens: every API that a release has can be tried on it.
+
 Jars are fetched when a release is first started, not by `make setup`.
 """
 
@@ -22,7 +26,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -46,6 +50,18 @@ log4j.appender.console=org.apache.log4j.ConsoleAppender
 log4j.appender.console.layout=org.apache.log4j.PatternLayout
 log4j.appender.console.layout.ConversionPattern=%d %p %m (%c{1})%n
 """
+_JAAS = """KafkaServer {
+  org.apache.kafka.common.security.plain.PlainLoginModule required
+  username="broker" password="broker-secret" user_broker="broker-secret" user_alice="alice-secret";
+};
+"""
+_AUTHORIZER = "authorizer.class.name"
+_SECURED = {
+    "super.users": "User:ANONYMOUS;User:alice",
+    "allow.everyone.if.no.acl.found": "true",
+    "delegation.token.master.key": "a secret that lives as long as this broker",
+}
+_WITHOUT_SASL = "0.9.0.1"  # has Kerberos alone
 _SMALL_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
@@ -61,14 +77,27 @@ class Release:
 RELEASES: Final[Mapping[str, Release]] = {
     "0.9.0.1": Release("kafka-0.9.0.1", zookeeper=True),
     "0.10.2.2": Release("kafka-0.10.2.2", zookeeper=True),
-    "1.1.1": Release("kafka-1.1.1", zookeeper=True),
-    "2.8.2": Release("kafka-2.8.2", zookeeper=True),
+    "1.1.1": Release(
+        "kafka-1.1.1", zookeeper=True, config=_SECURED | {_AUTHORIZER: "kafka.security.auth.SimpleAclAuthorizer"}
+    ),
+    "2.8.2": Release(
+        "kafka-2.8.2", zookeeper=True, config=_SECURED | {_AUTHORIZER: "kafka.security.authorizer.AclAuthorizer"}
+    ),
     "3.9.2-zookeeper": Release(
         "kafka-3.9.2",
         zookeeper=True,
-        config={"inter.broker.protocol.version": "2.8", "log.message.format.version": "2.8"},
+        config=_SECURED
+        | {
+            _AUTHORIZER: "kafka.security.authorizer.AclAuthorizer",
+            "inter.broker.protocol.version": "2.8",
+            "log.message.format.version": "2.8",
+        },
     ),
-    "3.9.2": Release("kafka-3.9.2", zookeeper=False),
+    "3.9.2": Release(
+        "kafka-3.9.2",
+        zookeeper=False,
+        config=_SECURED | {_AUTHORIZER: "org.apache.kafka.metadata.authorizer.StandardAuthorizer"},
+    ),
 }
 
 
@@ -92,7 +121,7 @@ class OtherKafka:
         self.zookeeper_port: int | None = None
         self._config = dict(config or {})
         self._heap = heap
-        self._sasl = sasl
+        self._sasl = _JAAS if sasl is None and version != _WITHOUT_SASL else sasl
         self._directory: Path | None = None
         self._node: Node | None = None
         self._children: list[Child] = []  # in the order of their start
@@ -185,13 +214,21 @@ class OtherKafka:
         self._node = node = Node(1, port, second, self._directory / "node-1", (third,) if self._sasl else ())
         node.directory.mkdir()
         (self._directory / "log4j.properties").write_text(_LOG4J)
-        config = {**self.release.config, **self._config}
+        config = {"sasl.enabled.mechanisms": "PLAIN", **self.release.config, **self._config}
         if self.release.zookeeper:
             self.zookeeper_port = second
             self._start_zookeeper(second)
             properties = _properties_with_zookeeper(node, second, config)
         else:
-            properties = server_properties(node, [node], config)
+            here = [f"PLAINTEXT://{HOST}:{port}", *(f"SASL_PLAINTEXT://{HOST}:{at}" for at in node.listener_ports)]
+            listeners = {
+                "advertised.listeners": ",".join(here),
+                "listeners": ",".join([*here, f"CONTROLLER://{HOST}:{second}"]),
+                "listener.security.protocol.map": (
+                    "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT"
+                ),
+            }
+            properties = server_properties(replace(node, listener_ports=()), [node], listeners | config)
         node.properties_file.write_text(to_text(properties))
         if not self.release.zookeeper:
             self._format(node)

@@ -55,7 +55,8 @@ def fetch(peer: Any, version: int) -> None:
     topic = peer.topic()
     peer.write(topic, [b"a", b"b"], compression="gzip")
     peer.write(topic, [b"c"])
-    whole = peer.fetch(topic, 0, version)
+    # The last stable offset is what read_committed asks for; before 2.0 nobody else is told.
+    whole = peer.fetch(topic, 0, version, **({"isolation_level": 1} if version >= 4 else {}))
     assert (whole.error_code, whole.high_watermark) == (0, 3)
     if version >= 4:
         assert whole.last_stable_offset == 3
@@ -79,7 +80,8 @@ def _larger_than_asked_for(peer: Any, version: int) -> None:
     peer.write(topic, [b"x" * 5000])
     found = peer.fetch(topic, 0, version, partition_max_bytes=1000).records
     if version < 3:
-        assert len(found) == 1000  # only as much as was asked for
+        # Only as much of it as was asked for; brokers that convert it give nothing that cannot be had whole.
+        assert len(found) == (1000 if peer.release in ("0.9.0.1", "0.10.2.2", "1.1.1") else 0)
     else:
         assert [row["value"] for row in peer.rows(topic, found, 0, 1)] == [b"x" * 5000]
 
