@@ -8,8 +8,13 @@ from typing import Any
 
 import pytest
 
-from client import ClientConfig, CommittedOffset, TopicPartition, UnsupportedVersion
+from client import ClientConfig, Cluster, CommittedOffset, TopicPartition, UnsupportedVersion, describe_group
 from client.membership import CooperativeStickyAssignor, GroupMember, MemberSettings, RoundRobinAssignor
+from client.membership.classic_session import ClassicSession
+from client.membership.consumer_protocol import ConsumerProtocol
+from client.metadata import Broker
+from client.protocol.messages import JoinGroupRequest
+from client.retry import Deadline
 
 pytestmark = pytest.mark.broker
 
@@ -56,6 +61,28 @@ def test_two_members_share_and_hand_over(
             until(lambda: len(first.assignment) == len(second.assignment) == 2, 30, (first, second), turn)
             assert first.assignment | second.assignment == everything
         until(lambda: first.assignment == everything, 30, first, lambda: first.poll(0.2))
+
+
+def test_a_group_that_waits_for_its_leader_is_called_awaiting_sync_by_old_brokers(kafka_release: Callable[[str], Any]):
+    """CompletingRebalance since 1.1; the name is passed on as the broker tells it."""
+    release = "0.9.0.1"
+    group = f"group-{uuid.uuid4().hex[:8]}"
+
+    def lookup(topics: Any) -> tuple[dict[str, int], dict[TopicPartition, frozenset[str]]]:
+        raise AssertionError("nobody leads here yet")
+
+    session = ClassicSession(
+        group, MemberSettings(session_timeout_ms=6000), ConsumerProtocol([RoundRobinAssignor()], lookup, None)
+    )
+    with Cluster(config(kafka_release(release).bootstrap_servers, release)) as cluster:
+        end = cluster.retry(lambda deadline: cluster.coordinator(("group", group), deadline)).endpoint
+        assert end.node_id is not None
+        connection = cluster.open_connection(Broker(end.node_id, end.host, end.port), Deadline.after(20))
+        version = connection.version_of(JoinGroupRequest)
+        request = session.join_request(version, "")
+        assert version == 0
+        assert session.joined(connection.call(request, version, deadline=Deadline.after(20))) is None
+        assert describe_group(cluster, group).state == "AwaitingSync"
 
 
 @pytest.mark.parametrize("release", ["2.8.2"])
