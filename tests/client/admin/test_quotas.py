@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
+from client import NewTopic, create_topics
 from client.admin import Match, alter_quotas, describe_quotas, quota_entity
 from client.errors import KafkaError
 from client.protocol import ErrorCode
-from client.protocol.messages import AlterClientQuotasRequest, DescribeClientQuotasRequest
+from client.protocol.messages import AlterClientQuotasRequest, CreateTopicsRequest, DescribeClientQuotasRequest
 
 
 def test_every_version_sets_and_removes_a_quota(any_cluster: Any, each_version: Any, name: str, until: Any):
@@ -66,3 +68,23 @@ def test_a_quota_that_is_none_is_refused_for_its_entity_alone(cluster: Any, name
 def test_a_type_that_there_is_not_is_refused_as_a_whole(cluster: Any):
     with pytest.raises(KafkaError, match="planet"):
         describe_quotas(cluster, {"planet": "mars"})
+
+
+def test_a_client_over_its_quota_of_changes_is_told_and_waits(
+    cluster: Any, kafka: Any, connect: Any, name: str, until: Any
+):
+    """The controller refuses and tells for how long (KIP-599); the next try comes when it may."""
+    limited = quota_entity(client_id=name)
+    alter_quotas(cluster, {limited: {"controller_mutation_rate": 3.0}}).or_raise()
+    assert until(lambda: describe_quotas(cluster, {"client-id": name}))
+    client = connect(kafka.bootstrap_servers, client_id=name)
+    create_topics(client, [NewTopic(f"{name}-many", 40, 1)]).or_raise()  # more than the 33 that may come at once
+    topic = CreateTopicsRequest.CreatableTopic(name=f"{name}-refused", num_partitions=1, replication_factor=1)
+    answer = client.send(CreateTopicsRequest(topics=[topic]), controller=True)
+    assert answer.topics[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert answer.throttle_time_ms > 0
+    started = time.monotonic()
+    created = create_topics(client, [NewTopic(f"{name}-late", 1, 1)]).or_raise()
+    assert created[f"{name}-late"].partitions == 1
+    assert time.monotonic() - started > answer.throttle_time_ms / 1000 / 2
+    alter_quotas(cluster, {limited: {"controller_mutation_rate": None}}).or_raise()
