@@ -25,7 +25,7 @@ from uuid import UUID
 from client.cluster import Cluster
 from client.errors import KafkaError, ProtocolFault, RequestTimedOut, error_from_code
 from client.fetch_limit import LARGEST_MESSAGE, FetchLimit
-from client.fetch_messages import NOT_KNOWN, FetchedRecords, error_of, records_of
+from client.fetch_messages import NOT_KNOWN, Ask, FetchedRecords, PartitionData, error_of, records_of
 from client.fetch_places import Link, Place
 from client.fetch_source import FetchSource
 from client.offsets import IsolationLevel, isolation_code
@@ -178,8 +178,7 @@ class ManyReader:
                 raise error_from_code(response.error_code, "Fetch", broker=link.connection.label)
             return self._take(link, response)
         except KafkaError as error:
-            if error.reaction is Reaction.NEW_SESSION:
-                link.refused(error)
+            if error.reaction is Reaction.NEW_SESSION and link.refused(error):
                 return []
             self._lose(link, error, [self._places[tp] for tp in link.asked if tp in self._places])
             return []
@@ -193,31 +192,43 @@ class ManyReader:
             raise ProtocolFault(f"Fetch answer lacks {len(missing)} partitions asked for", broker=label)
         asked, link.asked = link.asked, {}
         link.session.answered(response.session_id)
+        link.refusals = 0
         results: list[Polled] = []
         for tp, ask in asked.items():
             place = self._places.get(tp)
             if place is None or place.offset != ask.offset:
                 continue  # not read any more, or from elsewhere
             partition = answered.get(tp)
-            if partition is None:
-                if not throttled:
-                    results.append((tp, place.nothing_new()))
-                continue
-            at_leader = place.leader is None or place.leader.broker.node_id == link.node_id
-            error = error_of(self._cluster, ask, response, partition, at_leader=at_leader)
-            if error is not None:
-                error.broker = label
-                self._fail(place, error)
-                continue
-            place.succeeded()
-            if partition.preferred_read_replica >= 0 and at_leader:
-                place.source.prefer(partition.preferred_read_replica)
-                continue
-            fetched = records_of(partition, ask.offset, response.throttle_time_ms, link.node_id)
-            if not place.limit.raised_for(fetched.records, ask.offset, link.version, label):
-                place.last = fetched
-                results.append((tp, fetched))
+            if partition is not None:
+                try:
+                    fetched = self._read(link, place, ask, response, partition)
+                except KafkaError as error:
+                    error.broker = label
+                    self._fail(place, error)
+                    continue
+                if fetched is not None:
+                    results.append((tp, fetched))
+            elif not throttled:
+                results.append((tp, place.nothing_new()))
         return results
+
+    def _read(
+        self, link: Link, place: Place, ask: Ask, response: FetchResponse, partition: PartitionData
+    ) -> FetchedRecords | None:
+        """One partition's part of an answer; None: it is to be asked for elsewhere, or for more."""
+        at_leader = place.leader is None or place.leader.broker.node_id == link.node_id
+        error = error_of(self._cluster, ask, response, partition, at_leader=at_leader)
+        if error is not None:
+            raise error
+        place.succeeded()
+        if partition.preferred_read_replica >= 0 and at_leader:
+            place.source.prefer(partition.preferred_read_replica)
+            return None
+        fetched = records_of(partition, ask.offset, response.throttle_time_ms, link.node_id)
+        if place.limit.raised_for(fetched.records, ask.offset, link.version, link.label):
+            return None
+        place.last = fetched
+        return fetched
 
     def _lose(self, link: Link, error: KafkaError, places: list[Place]) -> None:
         """The broker's connection is of no use any more."""

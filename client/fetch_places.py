@@ -20,6 +20,8 @@ from client.partition import TopicPartition
 from client.protocol.messages import FetchRequest, FetchResponse
 from client.retry import Deadline
 
+#: A full fetch asks for a new session, so a second refusal in a row is already strange.
+_REFUSALS = 3
 _NOTHING = FetchedRecords(memoryview(b""), [], NOT_KNOWN, NOT_KNOWN, NOT_KNOWN, 0, 0)
 
 
@@ -88,6 +90,7 @@ class Link:
     part: SessionPart = field(default_factory=lambda: SessionPart(0, 0, [], []))
     version: int = NOT_KNOWN
     until: float = 0.0
+    refusals: int = 0
 
     @property
     def label(self) -> str:
@@ -132,10 +135,14 @@ class Link:
                 found[tp] = partition
         return found
 
-    def refused(self, error: KafkaError) -> None:
-        """The session, not what was asked: the next request is a full one."""
+    def refused(self, error: KafkaError) -> bool:
+        """The session was refused, not what was asked: the next request is a full one. False: too often in a row."""
+        self.refusals += 1
+        if self.refusals > _REFUSALS:
+            return False
         self.session.refused(int(error.code or 0))
         self.asked = {}
+        return True
 
     def close(self) -> None:
         """Drop the connection; the next one begins with a full fetch."""

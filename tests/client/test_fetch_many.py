@@ -12,6 +12,7 @@ from client import (
     AuthorizationFailed,
     BrokerUnavailable,
     KafkaError,
+    MessageCutShort,
     NewTopic,
     OffsetOutOfRange,
     ProtocolFault,
@@ -313,6 +314,34 @@ def test_the_preferred_replica_is_read_from_and_left_when_it_fails(fakes: Any, c
     assert brokers.requests(FetchRequest) == {1: 1, 2: 3}
     replica.errors["t", 0] = ErrorCode.OFFSET_NOT_AVAILABLE
     assert set(read(cluster, ranges(2)).values()) == {bytes(range(3))}
+
+
+def test_a_broker_that_refuses_every_session_is_given_up_after_the_deadline(fake: Any, connect: Any):
+    fake.add_topic("t", [1])
+    fake.on(FetchRequest, lambda _: FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH))
+    cluster = connect(fake.bootstrap_servers, default_api_timeout_ms=300, retry_backoff_ms=20)
+    started = time.monotonic()
+    with pytest.raises(KafkaError, match="INVALID_FETCH_SESSION_EPOCH"):
+        read(cluster, ranges(1))
+    assert time.monotonic() - started < 5
+    assert len(fetches(fake)) < 100
+
+
+def test_a_message_that_no_fetch_gets_whole_is_told_and_the_others_are_read(fake: Any, fakes: Any, connect: Any):
+    fake.ranges[FetchRequest.KEY] = (0, 2)
+    fake.add_topic("t", [1, 1])
+    cut = (0).to_bytes(8, "big") + (2**30).to_bytes(4, "big") + b"..."
+    whole = (0).to_bytes(8, "big") + (3).to_bytes(4, "big") + b"abc"
+    fake.on(FetchRequest, fakes.answers.fetch(lambda asked: whole if asked.partition else cut))
+    cluster = connect(fake.bootstrap_servers)
+    found: dict[TopicPartition, Any] = {}
+    with ManyReader(cluster, isolation_level="read_uncommitted") as reader:
+        for tp in ranges(2):
+            reader.add(tp, 0)
+        while len(found) < 2:
+            found |= dict(reader.poll())
+    assert isinstance(found[TopicPartition("t", 0)], MessageCutShort)
+    assert bytes(found[TopicPartition("t", 1)].records) == whole
 
 
 def test_nothing_to_read_is_nothing(fake: Any, connect: Any):
