@@ -295,6 +295,18 @@ def place_of(group: str, partitions: int) -> int:
     return abs(unsigned - (1 << 32) * (unsigned >> 31)) % partitions
 
 
+def test_one_group_of_both_protocols(party: Party):
+    """While a group moves over to the new protocol (KIP-848), its coordinator speaks to each member in its own."""
+    party.our(protocol="classic", assignors=[CooperativeStickyAssignor()])
+    party.settle()
+    party.our(protocol="consumer")
+    party.settle()
+    party.java(group_protocol="consumer")
+    party.settle()
+    party.ours.pop(0).close()
+    party.settle()
+
+
 def test_a_rolling_change_of_strategy_takes_what_all_have(party: Party):
     """Who prefers another strategy already goes on with the old one until the last member has moved over."""
     first = party.our(assignors=[CooperativeStickyAssignor(), RangeAssignor()])
