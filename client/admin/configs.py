@@ -137,6 +137,7 @@ def describe_configs(
                     partial(build, members),
                     deadline,
                     broker=broker,
+                    controller=_at_controllers(cluster),
                 )
             except KafkaError as error:
                 found.update(dict.fromkeys(members, error))
@@ -263,6 +264,11 @@ def address(resource: ConfigResource) -> dict[str, str]:
     return {"group": resource.name} if resource.type == ConfigResourceType.GROUP else {"resource": str(resource)}
 
 
+def _at_controllers(cluster: Cluster) -> bool:
+    """Of controllers only the active one answers for what is no single node's."""
+    return bool(cluster.config.bootstrap_controllers)
+
+
 def _by_broker(resources: Collection[ConfigResource]) -> Iterator[tuple[int | None, list[ConfigResource]]]:
     """Resources by whom to ask: None is any broker."""
     groups: dict[int | None, list[ConfigResource]] = defaultdict(list)
@@ -280,7 +286,7 @@ def _alter(
         for broker, members in _by_broker(waiting):
             try:
                 response: AlterConfigsResponse | IncrementalAlterConfigsResponse = cluster.send_now(
-                    kind, fixed(build(members)), deadline, broker=broker
+                    kind, fixed(build(members)), deadline, broker=broker, controller=_at_controllers(cluster)
                 )
             except KafkaError as error:
                 found.update(dict.fromkeys(members, error))

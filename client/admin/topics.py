@@ -106,7 +106,11 @@ def create_topics(
 
     at_once = timeout_ms is not None and timeout_ms <= 0
     results: Results[str, CreatedTopic] = settle(
-        cluster, wanted, ask, final=(ErrorCode.REQUEST_TIMED_OUT,) if at_once else (), find_out=find_out
+        cluster,
+        wanted,
+        ask,
+        final=(ErrorCode.REQUEST_TIMED_OUT,) if at_once else (),
+        find_out=find_out if _knows_topics(cluster) else None,
     )
     if not validate_only:
         _wait_for_leaders(cluster, {name: topic.partitions for name, topic in results.done().items()})
@@ -165,7 +169,7 @@ def create_partitions(
         there = _topics_now(cluster, names, deadline)
         return {name: None for name in names if len(there[name].partitions) == counts[name]}
 
-    results: Results[str, None] = settle(cluster, counts, ask, find_out=find_out)
+    results: Results[str, None] = settle(cluster, counts, ask, find_out=find_out if _knows_topics(cluster) else None)
     if not validate_only:
         _wait_for_leaders(cluster, {name: counts[name] for name in results.done()})
     return results
@@ -177,7 +181,7 @@ def delete_topics(cluster: Cluster, topics: Collection[str | UUID]) -> Results[s
     An id deletes that very topic and never one that was created anew under its name; brokers before 2.8 know none.
     """
     names = [topic for topic in topics if isinstance(topic, str)]
-    before = cluster.metadata(names, refresh=True).topics if names else {}
+    before = cluster.metadata(names, refresh=True).topics if names and _knows_topics(cluster) else {}
     lost = False
 
     def ask(waiting: list[str | UUID], deadline: Deadline) -> dict[str | UUID, KafkaError | None]:
@@ -222,7 +226,9 @@ def delete_topics(cluster: Cluster, topics: Collection[str | UUID]) -> Results[s
             if name in waiting and (there[name].error is not None or there[name].topic_id != before[name].topic_id)
         }
 
-    results: Results[str | UUID, None] = settle(cluster, topics, ask, find_out=find_out)
+    results: Results[str | UUID, None] = settle(
+        cluster, topics, ask, find_out=find_out if _knows_topics(cluster) else None
+    )
     gone = {name: topic for name, topic in before.items() if name in results.done() and topic.error is None}
     _wait_until_gone(cluster, gone)
     return results
@@ -311,6 +317,11 @@ def _as_created(cluster: Cluster, names: Collection[str], deadline: Deadline) ->
     }
 
 
+def _knows_topics(cluster: Cluster) -> bool:
+    """Whether there is anybody to ask: KRaft controllers make and delete topics and tell nothing of them."""
+    return not cluster.config.bootstrap_controllers
+
+
 def _topics_now(cluster: Cluster, names: Collection[str], deadline: Deadline) -> dict[str, TopicMetadata]:
     """The topics as they are, for one try."""
     cluster.forget_metadata()
@@ -357,5 +368,5 @@ def _wait_for_leaders(cluster: Cluster, counts: Mapping[str, int]) -> None:
                 leader_in(metadata, TopicPartition(name, partition))
 
     cluster.forget_metadata()
-    if counts:
+    if counts and _knows_topics(cluster):
         cluster.retry(attempt)

@@ -6,9 +6,15 @@ from typing import Any
 
 import pytest
 
-from client import KafkaError, NewTopic, UnsupportedVersion, create_topics
+from client import KafkaError, NewTopic, UnsupportedVersion, create_topics, delete_topics
 from client.admin import (
+    AlterConfig,
+    ConfigResource,
+    alter_configs,
+    create_partitions,
     describe_cluster,
+    describe_configs,
+    describe_features,
     describe_quorum,
     describe_topic_partitions,
     describe_topics,
@@ -17,7 +23,7 @@ from client.admin import (
 )
 from client.metadata import NO_ID
 from client.protocol import ErrorCode
-from client.protocol.enums import AclOperation
+from client.protocol.enums import AclOperation, ConfigResourceType
 from client.protocol.messages import DescribeClusterRequest, DescribeQuorumRequest, MetadataRequest
 
 ALL_OF_A_CLUSTER = {
@@ -86,6 +92,29 @@ def test_every_version_tells_the_quorum(any_cluster: Any, each_version: Any):
         assert quorum.observers == ()
         assert (quorum.voters[0].last_caught_up_ms > 0) == (version >= 1)
         assert bool(quorum.endpoints) == (version >= 2)
+
+
+def test_controllers_are_administered_directly(kafka3: Any, three: Any, connect: Any, name: str, until: Any):
+    ports = {node.id: node.controller_port for node in kafka3.broker.nodes}
+    controllers = connect("", bootstrap_controllers=",".join(f"127.0.0.1:{port}" for port in ports.values()))
+    told = describe_cluster(controllers, of="controllers")
+    assert {node.node_id: node.port for node in told.nodes} == ports
+    quorum = describe_quorum(controllers)
+    assert told.controller_id == quorum.leader_id
+    assert {node: {port for _, _, port in at} for node, at in quorum.endpoints.items()} == {
+        node: {port} for node, port in ports.items()
+    }
+    assert describe_features(controllers).supported
+
+    topic_id = create_topics(controllers, [NewTopic(name, 1, 2)]).or_raise()[name].topic_id
+    assert until(lambda: name in describe_topics(three, [name]).done())
+    create_partitions(controllers, {name: 2}).or_raise()
+    assert until(lambda: len(describe_topics(three, [name]).done()[name].partitions) == 2)
+    resource = ConfigResource(ConfigResourceType.TOPIC, name)
+    alter_configs(controllers, {resource: [AlterConfig("retention.ms", "123")]}).or_raise()
+    assert until(lambda: describe_configs(three, [resource]).or_raise()[resource]["retention.ms"].value == "123")
+    assert delete_topics(controllers, [topic_id])[topic_id] is None
+    assert until(lambda: name in describe_topics(three, [name]).failed())
 
 
 def test_three_voters_follow_one_leader(three: Any):
