@@ -44,10 +44,12 @@ from segment_reader.encode import Record
 
 Headers = Sequence[tuple[str | bytes, bytes | None]]
 _NO_PARTITIONS: Final = TopicPartitions(0, ())
+#: How long an error on its way out may be held up by what is under way.
+_CLEAN_UP_SECONDS: Final = 5.0
 
 
 class KafkaProducer:
-    """See the module. Leaving it as a context manager delivers all and closes it; on an error it aborts and closes."""
+    """See the module. Leaving it as a context manager delivers all and closes it; an open transaction is aborted."""
 
     def __init__(
         self,
@@ -84,16 +86,15 @@ class KafkaProducer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None:
-            self.close()
-            return
         try:
-            if self._transaction is not None:
-                self._accumulator.abandon(_closing(), also_under_way=True)
+            if self._transaction is not None and self._transaction.open:
+                # What is under way is waited for: a batch that comes after the abort would hang in the log.
+                self._accumulator.abandon(_closing())
+                self._accumulator.flush(time.monotonic() + _CLEAN_UP_SECONDS)
                 with self._lock:
                     self._transaction.__exit__(kind, error, trace)
         finally:
-            self.close(0)
+            self.close(0 if error is not None else None)
 
     # -- records
 

@@ -599,6 +599,18 @@ def test_deleted_records_do_not_fail_a_transaction(leader: Leader, transactional
     assert [(a.epoch, a.sequence) for a in leader.arrived] == [(0, 0), (0, 1), (0, 0)]
 
 
+def test_leaving_aborts_what_is_open_after_what_is_under_way(fake: Any, leader: Leader, transactional: Any):
+    producer = transactional(2)
+    leader.pause = 0.3
+    with producer:
+        producer.send("t", b"v")
+        time.sleep(0.1)
+    kinds = [type(seen.request) for seen in fake.seen if isinstance(seen.request, ProduceRequest | EndTxnRequest)]
+    assert kinds == [ProduceRequest, EndTxnRequest]
+    assert not fake.requests(EndTxnRequest)[0].request.committed
+    assert leader.log == [b"v"]
+
+
 def test_an_abort_drops_what_waits(fake: Any, leader: Leader, transactional: Any):
     producer = transactional(2, linger_ms=60_000, batch_size=100_000)
     waiting = producer.send("t", b"v")
