@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from client import (
     AuthorizationFailed,
     CommittedOffset,
+    OffsetCommitFailed,
     TopicPartition,
 )
 from client.membership import (
@@ -118,6 +120,33 @@ def test_heartbeats_go_on_while_the_user_is_busy_and_while_the_group_rebalances(
     group.wait_for(lambda g: len(g._joining) == 1)
     busy()  # … and here it has joined, and waits for another
     group.die()
+
+
+def test_a_late_answer_about_an_older_generation_is_not_believed(fake: Any, fakes: Any, member: Open, until: Until):
+    """A heartbeat was under way while the member joined the next generation: its generation was over, ours is not."""
+    group = fakes.group(fake)
+    held, release = threading.Event(), threading.Event()
+
+    def late(seen: Any) -> Any:
+        held.set()
+        assert release.wait(10)
+        return HeartbeatResponse(error_code=ErrorCode.ILLEGAL_GENERATION)
+
+    fake.on(HeartbeatRequest, late, group.heartbeat)
+    one = member()
+    one.poll(5)
+    assert held.wait(5)
+    group.rebalance()
+    with pytest.raises(OffsetCommitFailed):  # which tells the member of the rebalance
+        one.commit({TP("t", 0): CommittedOffset(1)})
+    settle(one, 2, until)
+    joins = len(fake.requests(JoinGroupRequest))
+    release.set()
+    beats = len(fake.requests(HeartbeatRequest))
+    until(lambda: len(fake.requests(HeartbeatRequest)) > beats + 2, 5, "no heartbeats", lambda: one.poll(0.05))
+    assert one.generation == 2
+    assert len(fake.requests(JoinGroupRequest)) == joins
+    assert one.assignment == BOTH
 
 
 def test_a_user_who_does_not_poll_is_given_up_on(fake: Any, fakes: Any, member: Open, until: Until):
