@@ -34,7 +34,7 @@ class Again(Enum):
     """Whether a request may be sent again after its answer was lost."""
 
     SAME = "yes: same effect, same answer"
-    SAME_EFFECT = "yes: same effect, but the answer may say that it is done already"
+    SAME_EFFECT = "yes: same effect, though the answer may differ"
     FIND_OUT = "only after finding out that it was not done"
     TELL = "no: the caller is told that the outcome is unknown"
 
@@ -48,13 +48,14 @@ class Again(Enum):
 class Sending:
     """How an API is sent. `done_already`: errors to a second try that the first one's success explains.
 
-    `find_out`: the API that tells whether it was done.
+    `find_out`: the API that tells whether it was done. `note`: when it is otherwise.
     """
 
     whom: Whom
     again: Again = Again.SAME
     done_already: tuple[ErrorCode, ...] = ()
     find_out: str = ""
+    note: str = ""
 
 
 def _all(whom: Whom, names: str) -> dict[str, Sending]:
@@ -83,9 +84,9 @@ SENDING: Final[Mapping[str, Sending]] = MappingProxyType(
     | {
         "Fetch": Sending(Whom.REPLICA),
         # With a producer id the leader drops what it has already; without one it would be there twice.
-        "Produce": Sending(Whom.LEADER, Again.TELL),
+        "Produce": Sending(Whom.LEADER, Again.TELL, note="yes for batches with a producer id"),
         # Offset -1 is the high watermark of the moment: a second try may remove what came after the first.
-        "DeleteRecords": Sending(Whom.LEADER, Again.FIND_OUT, find_out="ListOffsets"),
+        "DeleteRecords": Sending(Whom.LEADER, Again.FIND_OUT, find_out="ListOffsets", note="yes up to a given offset"),
         "JoinGroup": _effect(Whom.GROUP),  # without a member id the first one's stays until its session times out
         "LeaveGroup": _effect(Whom.GROUP, E.UNKNOWN_MEMBER_ID),
         "DeleteGroups": _effect(Whom.GROUP, E.GROUP_ID_NOT_FOUND),

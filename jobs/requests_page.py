@@ -8,7 +8,6 @@ from typing import Final
 from client.apis import SENDING, Again, Sending
 from client.permissions import permission_lacking
 from client.protocol import ErrorCode
-from client.protocol.api import API_BY_NAME
 from client.reactions import TABLE
 from client.throttle import CLIENT_WAITS_FROM
 
@@ -33,6 +32,21 @@ _ERRORS: Final = """
 Only codes that an API is known to answer have a row here. Any other code follows its own word in Kafka's table: refresh
 the metadata, look the coordinator up, try again, or fail. A code that is newer than this client is never tried again.
 """
+
+_BEFORE_LOGIN: Final = "nothing: it comes before there is a principal"
+#: What no authorization error tells: parts that are left out in silence, and tokens.
+_OTHERWISE: Final = {
+    "ApiVersions": _BEFORE_LOGIN,
+    "SaslHandshake": _BEFORE_LOGIN,
+    "SaslAuthenticate": _BEFORE_LOGIN,
+    "ListTransactions": "DESCRIBE on transactional id; others are left out",
+    "ListGroups": "DESCRIBE on cluster, or on group: others are left out",
+    "CreateDelegationToken": "CREATE_TOKENS on user, for another one's token",
+    "DescribeDelegationToken": "to own the token, DESCRIBE on it, or DESCRIBE_TOKENS on user",
+    "UpdateRaftVoter": "CLUSTER_ACTION on cluster",
+    "RenewDelegationToken": "to own the token, or to be one of its renewers",
+    "ExpireDelegationToken": "to own the token, or to be one of its renewers",
+}
 
 _RESOURCES: Final = (
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -66,15 +80,15 @@ def _again(sending: Sending) -> str:
     if sending.again is Again.FIND_OUT:
         words += f" ({sending.find_out})"
     if sending.done_already:
-        words += f" ({', '.join(code.name for code in sending.done_already)})"
-    return words
+        words += f" ({', '.join(code.name for code in sending.done_already)}: it is done)"
+    return f"{words}; {sending.note}" if sending.note else words
 
 
 def _needs(api: str) -> str:
-    if api in API_BY_NAME and api in ("ApiVersions", "SaslHandshake", "SaslAuthenticate"):
-        return "nothing: it comes before there is a principal"
+    if api in _OTHERWISE:
+        return _OTHERWISE[api]
     found = (permission_lacking(code, api, topic=None, group=None, transactional_id=None) for code in _RESOURCES)
-    return ", ".join(str(permission) for permission in found if permission is not None) or "to be the owner, or nothing"
+    return ", ".join(str(permission) for permission in found if permission is not None) or "nothing"
 
 
 if __name__ == "__main__":
