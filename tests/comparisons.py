@@ -99,7 +99,8 @@ class Comparisons:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         config = session.config
         told = config.option
-        chosen = any((told.keyword, told.markexpr, told.lf, told.deselect, told.collectonly))
+        last_failed = getattr(told, "lf", False)  # of a plugin that may be turned off
+    chosen = any((told.keyword, told.markexpr, last_failed, told.deselect, told.collectonly))
         everything = {str(config.rootpath / path) for path in config.getini("testpaths")}
         asked = {str((config.invocation_params.dir / path).resolve()) for path in config.args}
         self._whole = not chosen and asked == everything
