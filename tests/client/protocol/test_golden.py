@@ -51,7 +51,7 @@ def golden(
     for source, ask in ((definitions.newest, java), (definitions.old, old_java)):
         here = [pair for pair in pairs if definitions.of(pair[0].__name__, pair[1]) is source.get(pair[0].__name__)]
         cases = [(empty_message(*pair), pair[1]) for pair in here]
-        cases += [(any_message(rng, *pair), pair[1]) for pair in here * scale(4, 100)]
+        cases += [(any_message(rng, *pair), pair[1]) for pair in here * scale(4, 12)]
         lines = []
         for message, version in cases:
             java_class = definitions.java_class(type(message).__name__)
