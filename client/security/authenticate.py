@@ -157,6 +157,9 @@ def _exchange(mechanism: Mechanism, ask: Callable[[bytes], bytes], link: Link) -
             token = mechanism.respond(ask(token))
     except Challenged as challenged:
         raise AuthenticationFailed(f"SASL {mechanism.name}: {challenged}", broker=link.label) from None
+    except AuthenticationFailed as error:
+        error.broker = error.broker or link.label  # a library's does not know whom it was for
+        raise
     if not mechanism.complete:
         raise AuthenticationFailed(f"SASL {mechanism.name} ended too early", broker=link.label)
 

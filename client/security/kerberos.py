@@ -7,6 +7,7 @@ client -> server    wrapped: 01 00 00 00, no layer (Kafka has none), then the au
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -92,7 +93,9 @@ class _Library:
             if config.ticket_cache:
                 store["ccache"] = config.ticket_cache
             elif config.keytab:
-                store["ccache"] = "MEMORY:kseg"  # tickets got by a keytab are nobody else's
+                # Tickets that a keytab brought are kept in this process, those of each principal for themselves.
+                own = hashlib.sha256(f"{config.principal} {config.keytab}".encode()).hexdigest()[:16]
+                store["ccache"] = f"MEMORY:kseg-{own}"
             kind = gssapi.NameType
             name = gssapi.Name(config.principal, kind.kerberos_principal) if config.principal else None
             credentials = gssapi.Credentials(name=name, usage="initiate", store=store) if store or name else None
