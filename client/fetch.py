@@ -200,7 +200,7 @@ class PartitionReader:
             return None
         throttled_ms = self._throttled_ms + response.throttle_time_ms
         broker = NOT_KNOWN if connection.endpoint.node_id is None else connection.endpoint.node_id
-        fetched = records_of(partition, ask.offset, throttled_ms, broker)
+        fetched = records_of(partition, ask.offset, throttled_ms, broker, self._version)
         if self._limit.raised_for(fetched.records, ask.offset, self._version, connection.label):
             self._ask_again(connection)
             return None

@@ -224,7 +224,7 @@ class ManyReader:
         if partition.preferred_read_replica >= 0 and at_leader:
             place.source.prefer(partition.preferred_read_replica)
             return None
-        fetched = records_of(partition, ask.offset, response.throttle_time_ms, link.node_id)
+        fetched = records_of(partition, ask.offset, response.throttle_time_ms, link.node_id, link.version)
         if place.limit.raised_for(fetched.records, ask.offset, link.version, link.label):
             return None
         place.last = fetched

@@ -30,6 +30,7 @@ from client.protocol import ErrorCode
 from client.protocol.messages import FetchRequest, FetchResponse
 from client.reactions import FETCH_FROM_FOLLOWER
 
+_FIRST_WITH_STABLE_OFFSET: Final = 4
 FIRST_WITH_TOPIC_IDS: Final = 13
 FIRST_WITH_LAST_EPOCH: Final = 12
 #: For the last fetch of a range: what it wants is there already, so an answer without records is to come at once.
@@ -112,14 +113,18 @@ def name_topic(entry: Any, topic: str, topic_id: UUID | None, version: int) -> A
     return entry
 
 
-def records_of(partition: PartitionData, offset: int, throttle_time_ms: int, broker: int) -> FetchedRecords:
+def records_of(
+    partition: PartitionData, offset: int, throttle_time_ms: int, broker: int, version: int
+) -> FetchedRecords:
     """What an answer without an error says."""
     records = partition.records
+    # A broker that knows no last stable offset (before 0.11) has no transactions: all that is replicated is decided.
+    told = version >= _FIRST_WITH_STABLE_OFFSET
     return FetchedRecords(
         records=memoryview(b"") if records is None else memoryview(records),
         aborted=[AbortedTransaction(a.producer_id, a.first_offset) for a in partition.aborted_transactions or ()],
         high_watermark=partition.high_watermark,
-        last_stable_offset=partition.last_stable_offset,
+        last_stable_offset=partition.last_stable_offset if told else partition.high_watermark,
         log_start_offset=partition.log_start_offset,
         fetch_offset=offset,
         throttle_time_ms=throttle_time_ms,

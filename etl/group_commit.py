@@ -16,13 +16,13 @@ import time
 from collections.abc import Collection, Mapping
 
 from client import Cluster, TopicPartition
-from client.errors import Fenced
+from client.errors import Fenced, UnsupportedVersion
 from client.groups import describe_group
 from client.offsets import CommittedOffset, commit_offsets, committed_offsets
 from client.transactions import Transaction
 from etl.config import Job
 from etl.drift import commit_metadata
-from etl.errors import Refused, RetriableFailure
+from etl.errors import ConfigurationError, Refused, RetriableFailure
 from etl.ledger.events import GroupOffset
 from etl.ledger.state import JobState
 from etl.ledger.store import Ledger
@@ -43,9 +43,17 @@ def fence(cluster: Cluster, job: Job, ledger_id: str) -> None:
     do, a minute later. A sibling that is about to commit begins again.
 
     Raises:
+        ConfigurationError: the brokers are too old for transactions (before 0.11).
         KafkaError: the coordinator refused or is away.
     """
-    Transaction(cluster, transactional_id(job, ledger_id), timeout_ms=TRANSACTION_TIMEOUT_MS).begin()
+    try:
+        Transaction(cluster, transactional_id(job, ledger_id), timeout_ms=TRANSACTION_TIMEOUT_MS).begin()
+    except UnsupportedVersion as error:
+        raise ConfigurationError.of(
+            "group_commit",
+            f"transactional is not possible: {error}",
+            "set group_commit: plain, which commits the group's offsets after the rows without a transaction, or none",
+        ) from error
 
 
 def refuse_live_group(cluster: Cluster, group: str) -> None:

@@ -107,3 +107,13 @@ def test_newer_versions_are_not_looked_into(fake: Any, reader: PartitionReader):
     fake.on(FetchRequest, lambda seen: answer(seen, b"not a message"))
     reader.request(3)
     assert bytes(reader.response().records) == b"not a message"
+
+
+@pytest.mark.parametrize(("version", "stable"), [(3, 8), (4, -1)])
+def test_what_is_replicated_is_stable_where_there_are_no_transactions(
+    fake: Any, reader: PartitionReader, version: int, stable: int
+):
+    fake.ranges[FetchRequest.KEY] = (0, version)
+    reader.request(3)
+    fetched = reader.response()
+    assert (fetched.high_watermark, fetched.last_stable_offset) == (8, stable)
