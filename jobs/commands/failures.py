@@ -19,7 +19,7 @@ from etl.errors import ConfigurationError, ExitCode, Fault, KsegError
 _MASK = "***"
 _SHORTEST_SECRET = 4
 _ADDRESS_NAMES = (
-    "topic", "partition", "offset", "base_offset", "position", "file", "group", "transactional_id", "broker",
+    "topic", "partition", "offset", "base_offset", "position", "file", "group", "transactional_id", "resource", "broker",
 )  # fmt: skip
 
 

@@ -97,7 +97,8 @@ def test_a_leader_that_moves_is_followed_by_what_the_old_one_answers(kafka3: Any
             while cluster.retry(lambda deadline: cluster.leader(tp, deadline)).broker.node_id != leader:
                 assert time.monotonic() < until  # the old leader serves until it has heard that it is none any more
                 reader.request(0, last=True)
-                assert next_offset(reader.response().records, 0) == 10
+                # A new leader may answer before its high watermark has caught up: with nothing, then.
+                assert next_offset(reader.response().records, 0) in (0, 10)
             assert metadata_requests() == asked
     producer.send({tp: [Record(value=b"w", timestamp=int(time.time() * 1000))]})
 

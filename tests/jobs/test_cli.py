@@ -16,11 +16,13 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from client.errors import BrokerUnavailable, ConfigError, ConfigFault, OffsetOutOfRange
+from client.errors import BrokerUnavailable, ConfigError, ConfigFault, OffsetOutOfRange, error_from_code
+from client.protocol import ErrorCode
 from etl.config import Job
 from etl.errors import AnotherRunActive, ConfigurationError, Fault, KsegError, Refused, RetriableFailure
 from etl.report import RangeReport, RunReport, TableReport
 from jobs.cli import COMMANDS, cli
+from jobs.commands.failures import failure_of
 
 ROOT = Path(__file__).parents[2]
 JOB = """\
@@ -378,3 +380,11 @@ def test_a_secret_in_a_foreign_message_is_masked(facade: Any, job_file: Path, ex
     result = run("ingest", job_file, *extra)
     assert "***" in result.output
     assert "s3cr3t-client" not in result.output
+
+
+def test_a_refused_principal_is_told_which_acl_to_add() -> None:
+    failure = failure_of(error_from_code(ErrorCode.GROUP_AUTHORIZATION_FAILED, "OffsetFetch", group="g"))
+    assert failure.exit_code == 1
+    assert failure.document["address"] == {"group": "g"}
+    assert failure.document["remedy"].startswith("allow it: kafka-acls --add")
+    assert "--operation Describe --group g" in failure.document["remedy"]
