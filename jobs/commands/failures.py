@@ -19,7 +19,8 @@ from etl.errors import ConfigurationError, ExitCode, Fault, KsegError
 _MASK = "***"
 _SHORTEST_SECRET = 4
 _ADDRESS_NAMES = (
-    "topic", "partition", "offset", "base_offset", "position", "file", "group", "transactional_id", "resource", "broker",
+    "topic", "partition", "offset", "base_offset", "position", "file",
+    "group", "transactional_id", "resource", "broker",
 )  # fmt: skip
 
 
