@@ -213,7 +213,6 @@ class OtherKafka:
         port, second, third = free_ports(3)
         self._node = node = Node(1, port, second, self._directory / "node-1", (third,) if self._sasl else ())
         node.directory.mkdir()
-        (self._directory / "log4j.properties").write_text(_LOG4J)
         config = {"sasl.enabled.mechanisms": "PLAIN", **self.release.config, **self._config}
         if self.release.zookeeper:
             self.zookeeper_port = second
@@ -237,7 +236,7 @@ class OtherKafka:
             file = node.directory / "jaas.conf"
             file.write_text(self._sasl)
             jaas.append(f"-Djava.security.auth.login.config={file}")
-        command = [*self._java(self._heap, *jaas), "kafka.Kafka", str(node.properties_file)]
+        command = [*self._java(node.directory, self._heap, *jaas), "kafka.Kafka", str(node.properties_file)]
         broker = Child(command, log_file=node.log_file, directory=node.directory, remove=True)
         self._children.append(broker)
         self._await(broker, node.log_file, lambda: bool(live_brokers(node.port, version=0)), "broker")
@@ -255,7 +254,7 @@ class OtherKafka:
             "admin.enableServer": "false",  # from 3.5 on it would open another port
         }
         (directory / "zookeeper.properties").write_text(to_text(settings))
-        command = [*self._java("128m"), "org.apache.zookeeper.server.quorum.QuorumPeerMain"]
+        command = [*self._java(directory, "128m"), "org.apache.zookeeper.server.quorum.QuorumPeerMain"]
         log = directory / "zookeeper.log"
         child = Child([*command, "zookeeper.properties"], log_file=log, directory=directory, remove=True)
         self._children.append(child)
@@ -271,7 +270,7 @@ class OtherKafka:
 
     def _format(self, node: Node) -> None:
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode().replace("-", "A", 1)
-        command = [*self._java("128m"), "kafka.tools.StorageTool", "format", "--standalone"]
+        command = [*self._java(node.directory, "128m"), "kafka.tools.StorageTool", "format", "--standalone"]
         with node.log_file.open("ab") as log:
             told = subprocess.run(
                 [*command, "--config", str(node.properties_file), "--cluster-id", cluster_id],
@@ -284,11 +283,14 @@ class OtherKafka:
         if told.returncode != 0:
             raise StartFailed(f"Kafka {self.version} could not be formatted:\n{tail(node.log_file)}")
 
-    def _java(self, heap: str, *more: str) -> list[str]:
+    def _java(self, directory: Path, heap: str, *more: str) -> list[str]:
+        # In the child's own directory, which its watcher removes: nothing else may lie beside these.
+        log4j = directory / "log4j.properties"
+        log4j.write_text(_LOG4J)
         options = [
             f"-Xmx{heap}",
             *_SMALL_JVM,
-            f"-Dlog4j.configuration={(self._directory or Path()).joinpath('log4j.properties').as_uri()}",
+            f"-Dlog4j.configuration={log4j.as_uri()}",
             # ZooKeeper before 3.5 derives a principal from the server's address in a way that Java 14 broke.
             "-Dzookeeper.sasl.client=false",
             *more,

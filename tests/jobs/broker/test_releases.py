@@ -69,7 +69,7 @@ def test_the_death_of_its_owner_ends_it(tmp_path: Path) -> None:
     owner.wait()
     owner.stdout.close()
     deadline = time.monotonic() + 60
-    while directory.joinpath("node-1").exists() or _processes(str(directory)):
+    while directory.exists() or _processes(str(directory)):
         assert time.monotonic() < deadline, _processes(str(directory))
         time.sleep(0.2)
 
