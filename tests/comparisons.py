@@ -96,7 +96,7 @@ class Comparisons:
 
     # -- pytest's hooks
 
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
         config = session.config
         told = config.option
         last_failed = getattr(told, "lf", False)  # of a plugin that may be turned off
@@ -115,7 +115,19 @@ class Comparisons:
         if report.failed:
             self._failed.add(report.nodeid)
 
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        """In the process that tests are handed out from: a worker has ended, and tells what it has seen."""
+        for kind, name, version, release, tests in getattr(node, "workeroutput", {}).get("comparisons", ()):
+            self._facts[Fact(kind, name, version, release)].update(tests)
+
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        told = getattr(session.config, "workeroutput", None)
+        if told is not None:
+            told["comparisons"] = [
+                (fact.kind, fact.name, fact.version, fact.release, sorted(tests)) for fact, tests in self._facts.items()
+            ]
+            return
         with_kafka = any(fact.kind == "live" for fact in self._kept())
         if self._whole and with_kafka and session.exitstatus == pytest.ExitCode.OK and any(self._gaps().values()):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -83,7 +83,7 @@ def test_the_client_is_listened_to(comparisons: Any, kafka: Any) -> None:
 @pytest.mark.broker
 def test_a_gap_fails_a_whole_run_with_a_kafka_and_no_other(table: Any, kafka: Any) -> None:
     def outcome() -> int:
-        session = SimpleNamespace(exitstatus=pytest.ExitCode.OK)
+        session = SimpleNamespace(exitstatus=pytest.ExitCode.OK, config=SimpleNamespace())
         table.pytest_sessionfinish(session)
         return session.exitstatus
 
@@ -114,5 +114,15 @@ def test_what_is_chosen_is_no_whole_run(table: Any, pytestconfig: pytest.Config,
         args=given.get("args", pytestconfig.getini("testpaths")),
         invocation_params=SimpleNamespace(dir=pytestconfig.rootpath),
     )
-    table.pytest_collection_finish(SimpleNamespace(config=config))
+    table.pytest_sessionstart(SimpleNamespace(config=config))
     assert table._whole is whole
+
+
+def test_what_a_worker_process_has_seen_is_taken_over(table: Any) -> None:
+    table.compared("definition", "HeartbeatRequest", 1)
+    table.compared("definition", "HeartbeatResponse", 1)
+    worker = SimpleNamespace(exitstatus=pytest.ExitCode.OK, config=SimpleNamespace(workeroutput={}))
+    table.pytest_sessionfinish(worker)
+    whole = type(table)()
+    whole.pytest_testnodedown(SimpleNamespace(workeroutput=worker.config.workeroutput), None)
+    assert " 1/5 0/5 none" in row(whole, "Heartbeat")
