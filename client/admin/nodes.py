@@ -172,7 +172,8 @@ def describe_quorum(cluster: Cluster) -> QuorumDescription:
                 partition.error_code, "DescribeQuorum", detail=partition.error_message, topic=METADATA_TOPIC
             )
 
-    response = cluster.send(request, check=check)
+    # Only the quorum's leader knows; a broker passes the question on to it, a controller does not.
+    response = cluster.send(request, controller=bool(cluster.config.bootstrap_controllers), check=check)
     partition = response.topics[0].partitions[0]
     return QuorumDescription(
         leader_id=partition.leader_id,

@@ -151,17 +151,17 @@ def test_garbage_instead_of_versions_is_a_fault(fake: Any):
 
 def test_a_silent_broker_times_out_and_loses_its_connection(fake: Any, fakes: Any):
     fake.on(MetadataRequest, lambda _: fakes.SILENT)
-    connection = open_to(fake, request_timeout_ms=100)
+    connection = open_to(fake, request_timeout_ms=500)
     started = time.monotonic()
     with pytest.raises(RequestTimedOut):
         metadata(connection)
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 20
     assert connection.closed  # an answer that comes late must not be taken for the next one's
 
 
 def test_a_frame_that_stops_in_the_middle_times_out(fake: Any):
     fake.on(MetadataRequest, lambda _: b"\x00\x00\x00\x64half")
-    connection = open_to(fake, request_timeout_ms=100)
+    connection = open_to(fake, request_timeout_ms=500)
     with pytest.raises(RequestTimedOut):
         metadata(connection)
     assert connection.closed
@@ -201,9 +201,9 @@ def test_a_throttle_beyond_the_deadline_is_told_at_once(fake: Any):
 
 
 def test_an_idle_connection_is_not_used_any_more(fake: Any):
-    with open_to(fake, connections_max_idle_ms=50) as connection:
+    with open_to(fake, connections_max_idle_ms=1500) as connection:
         assert connection.usable
-        time.sleep(0.1)
+        time.sleep(1.6)
         assert not connection.usable
         assert not connection.closed
 

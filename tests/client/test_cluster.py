@@ -80,16 +80,16 @@ def test_if_no_server_is_a_kafka_that_is_told_at_once(fake: Any, connect: Any):
     started = time.monotonic()
     with pytest.raises(ProtocolFault, match="PLAINTEXT listener"):
         connect(fake.bootstrap_servers).metadata([])
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
 
 
 def test_servers_that_are_all_away_are_tried_until_the_deadline(connect: Any):
     first, second = free_port(), free_port()
-    cluster = connect(f"127.0.0.1:{first},127.0.0.1:{second}", default_api_timeout_ms=400)
+    cluster = connect(f"127.0.0.1:{first},127.0.0.1:{second}", default_api_timeout_ms=2000)
     started = time.monotonic()
     with pytest.raises(BrokerUnavailable) as caught:
         cluster.metadata([])
-    assert 0.2 < time.monotonic() - started < 5
+    assert 0.2 < time.monotonic() - started < 20
     assert str(first) in str(caught.value)
     assert str(second) in str(caught.value)
     assert caught.value.retriable
@@ -127,7 +127,7 @@ def test_start_over_from_the_list_when_no_known_broker_answers(fake: Any, fakes:
 def test_recovery_strategy_none_stays_with_the_known_brokers(fake: Any, fakes: Any, connect: Any):
     gone = fakes.start()
     fake.brokers = [(9, gone.host, gone.port)]
-    cluster = connect(fake.bootstrap_servers, default_api_timeout_ms=400, metadata_recovery_strategy="none")
+    cluster = connect(fake.bootstrap_servers, default_api_timeout_ms=2000, metadata_recovery_strategy="none")
     cluster.metadata([])
     gone.stop()
     with pytest.raises(BrokerUnavailable):
@@ -249,7 +249,7 @@ def test_what_one_leader_has_answered_is_not_asked_again_for_anothers_failure(fa
 @pytest.mark.parametrize(("leader", "words"), [(-1, "no leader"), (5, "broker 5")])
 def test_a_missing_leader_is_waited_for_and_then_named(fake: Any, connect: Any, leader: int, words: str):
     fake.add_topic("t", [leader])
-    cluster = connect(fake.bootstrap_servers, default_api_timeout_ms=400, retry_backoff_ms=50)
+    cluster = connect(fake.bootstrap_servers, default_api_timeout_ms=2500, retry_backoff_ms=50)
     with pytest.raises(LeaderNotAvailable, match=words) as caught:
         latest(cluster)
     assert (caught.value.topic, caught.value.partition) == ("t", 0)
@@ -271,7 +271,7 @@ def test_a_leader_that_appears_is_found(fake: Any, connect: Any):
 
 def test_an_unknown_topic_is_waited_for_and_then_told(fake: Any, connect: Any):
     with pytest.raises(UnknownTopic) as caught:
-        latest(connect(fake.bootstrap_servers, default_api_timeout_ms=300))
+        latest(connect(fake.bootstrap_servers, default_api_timeout_ms=2000))
     assert caught.value.topic == "t"
     assert len(fake.requests(MetadataRequest)) >= 2
 

@@ -112,7 +112,7 @@ def test_the_last_fetch_does_not_wait(cluster: Any, kafka: Any):
         read_all(reader, 0, 1)  # what is there comes at once, however long the reader would wait for more
         reader.request(1, last=True)
         assert len(reader.response().records) == 0
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 20
 
 
 def test_a_long_poll_ends_when_something_comes(cluster: Any, kafka: Any, connect: Any):
@@ -124,7 +124,7 @@ def test_a_long_poll_ends_when_something_comes(cluster: Any, kafka: Any, connect
         Producer(connect(kafka.bootstrap_servers)).send({tp: [Record(value=b"late", timestamp=now())]})
         started = time.monotonic()
         assert b"late" in bytes(reader.response().records)
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 20
 
 
 def test_a_long_poll_without_anything_ends_after_its_wait(cluster: Any, kafka: Any):
@@ -133,7 +133,7 @@ def test_a_long_poll_without_anything_ends_after_its_wait(cluster: Any, kafka: A
         reader.request(0)
         started = time.monotonic()
         assert len(reader.response().records) == 0
-        assert 0.2 < time.monotonic() - started < 5
+        assert 0.2 < time.monotonic() - started < 20
 
 
 def test_an_offset_outside_of_the_log_is_told_with_its_limits(cluster: Any, kafka: Any):

@@ -145,7 +145,7 @@ def test_a_connection_that_broke_unnoticed_is_made_again(fake: Any, reader: Part
 def test_a_silent_broker_is_asked_again_over_a_new_connection(fake: Any, fakes: Any, connect: Any):
     fake.add_topic("t", [1])
     fake.on(FetchRequest, lambda _: fakes.SILENT, by_offset)
-    cluster = connect(fake.bootstrap_servers, request_timeout_ms=100)
+    cluster = connect(fake.bootstrap_servers, request_timeout_ms=500)
     reader = PartitionReader(cluster, TP, isolation_level="read_committed", max_wait_ms=50)
     reader.request(3)
     assert bytes(reader.response().records) == b"3"
@@ -193,7 +193,7 @@ def test_a_moved_leader_is_followed_in_the_middle_of_a_read(fake: Any, fakes: An
 
 def test_a_leader_that_stays_away_is_named_after_the_deadline(fake: Any, connect: Any):
     fake.add_topic("t", [-1])
-    cluster = connect(fake.bootstrap_servers, default_api_timeout_ms=300, retry_backoff_ms=20)
+    cluster = connect(fake.bootstrap_servers, default_api_timeout_ms=2000, retry_backoff_ms=20)
     reader = PartitionReader(cluster, TP, isolation_level="read_committed")
     reader.request(0)
     with pytest.raises(LeaderNotAvailable) as caught:
@@ -300,8 +300,8 @@ def test_an_answer_emptied_by_throttling_is_asked_for_again(fake: Any, reader: P
 
 def test_a_throttle_longer_than_the_deadline_is_waited_for(fake: Any, connect: Any):
     fake.add_topic("t", [1])
-    fake.on(FetchRequest, lambda _: FetchResponse(throttle_time_ms=500), by_offset)
-    cluster = connect(fake.bootstrap_servers, default_api_timeout_ms=200, retry_backoff_ms=10)
+    fake.on(FetchRequest, lambda _: FetchResponse(throttle_time_ms=2500), by_offset)
+    cluster = connect(fake.bootstrap_servers, default_api_timeout_ms=2000, retry_backoff_ms=10)
     reader = PartitionReader(cluster, TP, isolation_level="read_committed", max_wait_ms=50)
     reader.request(4)
     assert bytes(reader.response().records) == b"4"

@@ -192,11 +192,11 @@ def test_one_partition_that_fails_for_good_is_told_and_the_others_go_on(fake: An
 def test_a_partition_without_a_leader_is_given_up_after_the_deadline(fake: Any, fakes: Any, connect: Any):
     fake.add_topic("t", [1, -1])
     fakes.sessions(fake, logs(2))
-    cluster = connect(fake.bootstrap_servers, default_api_timeout_ms=300, retry_backoff_ms=20)
+    cluster = connect(fake.bootstrap_servers, default_api_timeout_ms=2000, retry_backoff_ms=20)
     started = time.monotonic()
     with pytest.raises(KafkaError, match="no leader") as caught:
         read(cluster, ranges(2))
-    assert 0.15 < time.monotonic() - started < 5
+    assert 0.15 < time.monotonic() - started < 20
     assert caught.value.partition == 1
     assert caught.value.retriable
 
@@ -231,7 +231,7 @@ def test_an_answer_that_is_none_is_a_fault_of_that_broker(fake: Any, fakes: Any,
         return response
 
     fake.on(FetchRequest, answer)
-    cluster = connect(fake.bootstrap_servers, default_api_timeout_ms=200, retry_backoff_ms=20)
+    cluster = connect(fake.bootstrap_servers, default_api_timeout_ms=2000, retry_backoff_ms=20)
     with pytest.raises(BrokerUnavailable if strange == "closes" else ProtocolFault):
         read(cluster, ranges(3))
 
@@ -239,11 +239,11 @@ def test_an_answer_that_is_none_is_a_fault_of_that_broker(fake: Any, fakes: Any,
 def test_a_silent_broker_is_given_up_after_the_deadline(fake: Any, fakes: Any, connect: Any):
     fake.add_topic("t", [1])
     fake.on(FetchRequest, lambda _: fakes.SILENT)
-    cluster = connect(fake.bootstrap_servers, default_api_timeout_ms=300, request_timeout_ms=100, retry_backoff_ms=10)
+    cluster = connect(fake.bootstrap_servers, default_api_timeout_ms=2000, request_timeout_ms=500, retry_backoff_ms=10)
     started = time.monotonic()
     with pytest.raises(KafkaError, match="did not answer in time"):
         list(fetch_many(cluster, ranges(1), by_count, isolation_level="read_committed"))
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
 
 
 def test_a_throttled_answer_is_waited_for_and_no_data_is_missed(fake: Any, fakes: Any, connect: Any):
@@ -309,11 +309,11 @@ def test_the_preferred_replica_is_read_from_and_left_when_it_fails(fakes: Any, c
 def test_a_broker_that_refuses_every_session_is_given_up_after_the_deadline(fake: Any, connect: Any):
     fake.add_topic("t", [1])
     fake.on(FetchRequest, lambda _: FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH))
-    cluster = connect(fake.bootstrap_servers, default_api_timeout_ms=300, retry_backoff_ms=20)
+    cluster = connect(fake.bootstrap_servers, default_api_timeout_ms=2000, retry_backoff_ms=20)
     started = time.monotonic()
     with pytest.raises(KafkaError, match="INVALID_FETCH_SESSION_EPOCH"):
         read(cluster, ranges(1))
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
     assert len(fetches(fake)) < 100
 
 

@@ -220,9 +220,9 @@ def test_random_bytes_are_never_waited_for_beyond_the_deadline(peer: Any, scale:
     for _ in range(scale(20, 300)):
         started = time.monotonic()
         with pytest.raises(KafkaError) as caught:
-            list_groups(open_to(port, request_timeout_ms=100))
+            list_groups(open_to(port, request_timeout_ms=500))
         assert isinstance(caught.value, ProtocolFault | RequestTimedOut)
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 20
 
 
 # -- deadlines and phases

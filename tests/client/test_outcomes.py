@@ -64,7 +64,7 @@ def test_after_a_lost_answer_each_api_does_as_it_declares(fake: Any, fakes: Any,
 
 def test_an_answer_that_is_too_late_is_a_lost_one(fake: Any, fakes: Any, connect: Any):
     fake.on(CreateTopicsRequest, lambda _: fakes.SILENT)
-    cluster = connect(fake.bootstrap_servers, request_timeout_ms=100)
+    cluster = connect(fake.bootstrap_servers, request_timeout_ms=500)
     with pytest.raises(OutcomeUnknown) as caught:
         cluster.send(CreateTopicsRequest(), controller=True)
     assert isinstance(caught.value.__cause__, RequestTimedOut)

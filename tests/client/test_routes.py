@@ -103,7 +103,7 @@ def test_a_named_broker_is_asked_and_no_other(fakes: Any, connect: Any):
 
 def test_a_broker_that_the_cluster_does_not_list_is_waited_for_and_named(fakes: Any, connect: Any):
     brokers = fakes.cluster(2)
-    cluster = connect(brokers.bootstrap_servers, default_api_timeout_ms=200, retry_backoff_ms=20)
+    cluster = connect(brokers.bootstrap_servers, default_api_timeout_ms=2000, retry_backoff_ms=20)
     with pytest.raises(BrokerUnavailable, match="does not list this broker") as caught:
         cluster.send(ListGroupsRequest(), broker=9)
     assert caught.value.broker == "9"

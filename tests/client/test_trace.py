@@ -117,7 +117,7 @@ def test_a_connection_that_breaks_tells_the_request_it_broke_under(
     fake: Any, fakes: Any, connect: Any, lines: Callable[[], list[str]]
 ) -> None:
     fake.on(ListGroupsRequest, lambda _: fakes.CLOSE)
-    with connect(fake.bootstrap_servers, default_api_timeout_ms=200) as cluster, pytest.raises(KafkaError):
+    with connect(fake.bootstrap_servers, default_api_timeout_ms=2000) as cluster, pytest.raises(KafkaError):
         cluster.send(ListGroupsRequest())
     broken = [line for line in lines() if " !! " in line]
     assert broken

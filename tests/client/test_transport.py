@@ -90,7 +90,7 @@ def test_a_hanging_resolver_does_not_hold_up_the_deadline(monkeypatch: pytest.Mo
     started = time.monotonic()
     with pytest.raises(BrokerUnavailable, match="resolver"):
         connect("slow.test", 9092, address_timeout=0.2)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
     release.set()
 
 
@@ -106,7 +106,7 @@ def test_a_connect_that_nobody_answers_ends_with_its_timeout():
         started = time.monotonic()
         with pytest.raises(BrokerUnavailable, match="timed out"):
             connect("127.0.0.1", full.getsockname()[1], address_timeout=0.3)
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 20
         for client_socket in waiting:
             client_socket.close()
 
@@ -116,7 +116,7 @@ def test_a_silent_peer_is_a_timeout(listener: socket.socket):
     started = time.monotonic()
     with pytest.raises(RequestTimedOut):
         transport.receive_into(memoryview(bytearray(4)), Deadline.after(0.1))
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 20
     transport.close()
 
 

@@ -41,7 +41,7 @@ def test_settings_tell_where_they_come_from(cluster: Any, kafka: Any, connect: A
     assert settings["cleanup.policy"].is_set
     assert settings["cleanup.policy"].type == ConfigType.LIST
     assert not settings["retention.ms"].is_set
-    impatient = connect(kafka.bootstrap_servers, default_api_timeout_ms=300)  # the topic might be a very new one
+    impatient = connect(kafka.bootstrap_servers, default_api_timeout_ms=2000)  # the topic might be a very new one
     with pytest.raises(UnknownTopic):
         describe_topic_configs(impatient, ["nope"])
 
@@ -91,7 +91,7 @@ def test_a_brokers_settings_are_asked_of_that_very_broker(three: Any, kafka3: An
 
 
 def test_one_broker_that_is_not_there_keeps_no_other_back(kafka: Any, connect: Any):
-    impatient = connect(kafka.bootstrap_servers, default_api_timeout_ms=500)
+    impatient = connect(kafka.bootstrap_servers, default_api_timeout_ms=2000)
     there, none = ConfigResource(Type.BROKER, "1"), ConfigResource(Type.BROKER, "77")
     found = describe_configs(impatient, [there, none])
     assert found.done()[there]["node.id"].value == "1"

@@ -109,7 +109,12 @@ def test_controllers_are_administered_directly(kafka3: Any, three: Any, connect:
     topic_id = create_topics(controllers, [NewTopic(name, 1, 2)]).or_raise()[name].topic_id
     assert until(lambda: name in describe_topics(three, [name]).done())
     create_partitions(controllers, {name: 2}).or_raise()
-    assert until(lambda: len(describe_topics(three, [name]).done()[name].partitions) == 2)
+
+    def partitions() -> int:  # 0 at a broker that has not heard of the topic yet
+        found = describe_topics(three, [name]).done().get(name)
+        return len(found.partitions) if found else 0
+
+    assert until(lambda: partitions() == 2)
     resource = ConfigResource(ConfigResourceType.TOPIC, name)
     alter_configs(controllers, {resource: [AlterConfig("retention.ms", "123")]}).or_raise()
     assert until(lambda: describe_configs(three, [resource]).or_raise()[resource]["retention.ms"].value == "123")
