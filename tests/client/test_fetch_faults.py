@@ -275,13 +275,13 @@ def test_a_garbage_answer_is_a_fault(fake: Any, reader: PartitionReader):
 
 
 def test_a_throttled_answer_holds_back_the_next_request_and_not_the_caller(fake: Any, reader: PartitionReader):
-    fake.on(FetchRequest, fetched(b"data", throttle_time_ms=300), by_offset)
+    fake.on(FetchRequest, fetched(b"data", throttle_time_ms=3000), by_offset)
     reader.request(0)
     answer = reader.response()
-    assert (bytes(answer.records), answer.throttle_time_ms) == (b"data", 300)
+    assert (bytes(answer.records), answer.throttle_time_ms) == (b"data", 3000)
     started = time.monotonic()
     reader.request(1)
-    assert time.monotonic() - started < 0.1  # the caller goes on decoding
+    assert time.monotonic() - started < 1.5  # the caller goes on decoding
     assert offsets_asked(fake) == [0]
     assert bytes(reader.response().records) == b"1"
     assert time.monotonic() - started > 0.25

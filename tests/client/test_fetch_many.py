@@ -136,12 +136,12 @@ def test_all_leaders_work_at_the_same_time(fakes: Any, connect: Any):
     brokers.add_topic("t", [1, 2, 3])
     for broker in brokers:
         sessions = fakes.sessions(broker, logs(3, size=2))
-        broker.on(FetchRequest, lambda seen, sessions=sessions: (time.sleep(0.15), sessions.fetch(seen))[1])
+        broker.on(FetchRequest, lambda seen, sessions=sessions: (time.sleep(0.6), sessions.fetch(seen))[1])
     cluster = connect(brokers.bootstrap_servers)
     cluster.metadata(["t"])
     started = time.monotonic()
     assert set(read(cluster, ranges(3, 2)).values()) == {bytes(range(2))}
-    assert time.monotonic() - started < 0.75  # one after the other: 0.9
+    assert time.monotonic() - started < 3  # one after the other: 3.6
     assert brokers.requests(FetchRequest) == {1: 2, 2: 2, 3: 2}
 
 

@@ -125,7 +125,7 @@ def test_every_broker_is_asked_and_the_answers_are_one(fakes: Any, connect: Any)
 
 def test_the_brokers_work_at_the_same_time(fakes: Any, connect: Any):
     def slow(seen: Any) -> Any:
-        time.sleep(0.3)
+        time.sleep(1.5)
         return groups("g")(seen)
 
     brokers = fakes.cluster(3)
@@ -134,7 +134,7 @@ def test_the_brokers_work_at_the_same_time(fakes: Any, connect: Any):
     cluster.metadata([])
     started = time.monotonic()
     assert len(cluster.send_to_all(ListGroupsRequest()).answers) == 3
-    assert time.monotonic() - started < 0.8
+    assert time.monotonic() - started < 4
 
 
 def test_one_brokers_failure_is_told_as_that_brokers_and_the_others_answers_are_kept(fakes: Any, connect: Any):
@@ -292,13 +292,13 @@ def test_a_leader_told_by_the_answer_is_asked_at_once_and_without_metadata(fakes
     brokers = fakes.cluster(2)
     brokers.add_topic("t", [1])
     brokers.on(ProduceRequest, fakes.answers.produce())
-    cluster = connect(brokers.bootstrap_servers, retry_backoff_ms=2000, retry_backoff_max_ms=2000)
+    cluster = connect(brokers.bootstrap_servers, retry_backoff_ms=10_000, retry_backoff_max_ms=10_000)
     cluster.metadata(["t"])
     brokers[1].on(ProduceRequest, moved_to(fakes, 2, 1))
     asked = sum(brokers.requests(MetadataRequest).values())
     started = time.monotonic()
     assert produce(cluster, {TP: BATCH})[TP].base_offset == 7
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 8
     assert brokers.requests(ProduceRequest) == {1: 1, 2: 1}
     assert sum(brokers.requests(MetadataRequest).values()) == asked
 

@@ -126,7 +126,7 @@ def test_a_connections_answers_come_in_order_and_a_long_poll_holds_up_what_follo
     broker = next(iter(cluster.metadata([]).brokers.values()))
     partition = FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
     long_poll = FetchRequest(
-        max_wait_ms=700, min_bytes=1, topics=[FetchRequest.FetchTopic(topic_id=topic_id, partitions=[partition])]
+        max_wait_ms=3000, min_bytes=1, topics=[FetchRequest.FetchTopic(topic_id=topic_id, partitions=[partition])]
     )
     connection = cluster.retry(lambda deadline: cluster.open_connection(broker, deadline))
     started = time.monotonic()
@@ -134,13 +134,13 @@ def test_a_connections_answers_come_in_order_and_a_long_poll_holds_up_what_follo
     connection.send(ListGroupsRequest(), 4, deadline=Deadline.after(10))
     assert connection.in_flight == 2
     assert connection.receive(deadline=Deadline.after(10)).responses
-    assert time.monotonic() - started > 0.6
+    assert time.monotonic() - started > 2.5
     assert connection.receive(deadline=Deadline.after(10)).error_code == 0
     started = time.monotonic()
     waiting = threading.Thread(target=lambda: connection.send(long_poll, 13, deadline=Deadline.after(10)))
     waiting.start()
     list_groups(cluster)
-    assert time.monotonic() - started < 0.6
+    assert time.monotonic() - started < 2.5
     waiting.join()
 
 

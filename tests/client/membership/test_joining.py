@@ -159,7 +159,7 @@ def test_a_join_takes_as_many_polls_as_it_takes(fake: Any, fakes: Any, member: O
     started = time.monotonic()
     for _ in range(4):
         assert one.poll(0.1) is None
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 10
     assert one.state == "PreparingRebalance"
     assert len(asked(fake, JoinGroupRequest)) == 2
     with group._changed:
