@@ -28,7 +28,7 @@ _FLAGS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
 
 #: The modules whose functions and constants end up in compiled code.
-_SOURCES = ("batch", "encode_columns", "errors", "kernel", "primitives", "rows", "scan", "schema", "table")
+_SOURCES = ("batch", "errors", "kernel", "primitives", "rows", "scan", "schema", "table")
 
 
 def _fingerprint() -> str:
