@@ -50,7 +50,8 @@ def test_rows_become_the_records_that_sparks_own_sink_makes_of_them(kafka: Any, 
 def test_rows_of_a_partition_keep_their_order_and_their_keys_javas_partition(
     kafka: Any, session: Any, read_topic: Any, scale: Any
 ):
-    topic, rows = kafka.topic(partitions=3), scale(20_000, 500_000)
+    rows = scale(20_000, 500_000)
+    topic = kafka.topic(partitions=3, config={"retention.ms": "-1"})  # the rows' timestamps are old
     frame = session.range(0, rows, 1, 1).selectExpr(
         "CAST(id % 97 AS STRING) AS key", "CAST(id AS STRING) AS value", "timestamp_millis(id) AS timestamp"
     )

@@ -84,7 +84,7 @@ def test_the_first_transaction_protocol_keeps_the_promise_too(frame: Any, write:
 
 
 def test_rows_without_a_key_and_with_a_partition_arrive_once(kafka: Any, session: Any, write: Any, read_topic: Any):
-    topic = kafka.topic(partitions=3)
+    topic = kafka.topic(partitions=3, config={"retention.ms": "-1"})  # the rows' timestamps are old
     df = session.range(0, ROWS, 1, 2).selectExpr(
         "CAST(id AS STRING) AS value", "CASE WHEN id < 100 THEN 2 END AS partition", "timestamp_millis(id) AS timestamp"
     )

@@ -196,7 +196,7 @@ def test_a_consumers_subscription_and_assignment_are_told(kafka: Broker) -> None
 
 
 def test_a_transactions_coordinator(kafka: Broker) -> None:
-    document = {"transactionalId": f"t-{os.getpid()}", "transactionTimeoutMs": 10_000}
+    document = {"transactionalId": f"api-call-{os.getpid()}", "transactionTimeoutMs": 10_000}
     code, answer = call(kafka, "InitProducerId", document)
     assert (code, answer["producerEpoch"]) == (0, 0)
     assert answer["producerId"] >= 0
