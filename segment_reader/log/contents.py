@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from segment_reader.batch import CONTROL_KEY, FRAME_OVERHEAD, LENGTH_AT, Frame, FrameFault, frames
+from segment_reader.batch import CONTROL_KEY, FRAME_OVERHEAD, Frame, FrameFault, frames
 from segment_reader.codecs import CODECS, DEFAULT_LIMIT
 from segment_reader.legacy import RecordFault, message_fields, message_time
 from segment_reader.log.errors import LogDamaged
-from segment_reader.log.headers import only_zeros
+from segment_reader.log.headers import frame_size, only_zeros
 from segment_reader.log.storage import OpenFile
 from segment_reader.reference import batch_records, crc_matches, frame_messages, read_body
 
@@ -67,7 +67,7 @@ def batches(file: OpenFile, position: int = 0) -> Iterator[Batch]:
     """Every batch from a position on. Raises LogDamaged at one that is cut off, or whose header is impossible."""
     while file.size > position:
         head = file.read(position, FRAME_OVERHEAD)
-        size = FRAME_OVERHEAD + int.from_bytes(head[LENGTH_AT:FRAME_OVERHEAD], "big", signed=True)
+        size = frame_size(head)
         if not any(head) and only_zeros(file, position):
             return
         if len(head) < FRAME_OVERHEAD or size > file.size - position:

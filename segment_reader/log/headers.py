@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from segment_reader.batch import FRAME_OVERHEAD, FrameFault
+from segment_reader.batch import FRAME_OVERHEAD, LENGTH_AT, FrameFault
 from segment_reader.errors import Fault
 from segment_reader.log.errors import LogDamaged
 from segment_reader.log.storage import OpenFile
@@ -90,6 +90,11 @@ def _scanned(data: memoryview, position: int, end: int) -> Iterator[Piece]:
         at = after
         if fault:
             raise FrameFault(Fault(fault), -1, position + at)
+
+
+def frame_size(head: memoryview) -> int:
+    """Bytes of the frame that begins here, by its length field: `head` has its first 12 bytes."""
+    return FRAME_OVERHEAD + int.from_bytes(head[LENGTH_AT:FRAME_OVERHEAD], "big", signed=True)
 
 
 def only_zeros(file: OpenFile, position: int) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from segment_reader.batch import FRAME_OVERHEAD, Frame, FrameFault, frames
 from segment_reader.log.errors import CorruptIndex, SegmentGone
-from segment_reader.log.headers import pieces
+from segment_reader.log.headers import frame_size, pieces
 from segment_reader.log.indexes import OffsetIndex, TimeIndex, offset_index, time_index
 from segment_reader.log.segments import Segment
 from segment_reader.log.storage import OpenFile, Storage
@@ -85,7 +85,7 @@ def _frame_at(file: OpenFile, position: int) -> Frame | None:
     head = file.read(position, FRAME_OVERHEAD)
     if len(head) < FRAME_OVERHEAD:
         return None
-    size = FRAME_OVERHEAD + int.from_bytes(head[8:12], "big", signed=True)
+    size = frame_size(head)
     if not FRAME_OVERHEAD < size <= file.size - position:
         return None
     data = file.read(position, size)

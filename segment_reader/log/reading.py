@@ -17,11 +17,11 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
 
-from segment_reader.batch import FRAME_OVERHEAD, LENGTH_AT
+from segment_reader.batch import FRAME_OVERHEAD
 from segment_reader.errors import Fault
 from segment_reader.log.errors import LogDamaged, LogEndsEarly
 from segment_reader.log.fates import Fates
-from segment_reader.log.headers import PIECE_BYTES, Piece, only_zeros, pieces, pieces_of
+from segment_reader.log.headers import PIECE_BYTES, Piece, frame_size, only_zeros, pieces, pieces_of
 from segment_reader.log.kernels import chain
 from segment_reader.log.lookup import exact_position, load_offset_index
 from segment_reader.log.segments import PartitionLog
@@ -130,7 +130,7 @@ def windows(file: OpenFile, position: int, edge: int, window_bytes: int, *, may_
         data = file.read(position, max(window_bytes, _LEAST_WINDOW_BYTES))
         size, following, fault = chain(as_bytes(data), edge)
         if size == 0 and not fault:
-            data = file.read(position, _frame_size(data))
+            data = file.read(position, frame_size(data))
             size, following, fault = chain(as_bytes(data), edge)
         if size:
             yield RecordSet(data[:size], [], following, file.path, position)
@@ -143,7 +143,3 @@ def windows(file: OpenFile, position: int, edge: int, window_bytes: int, *, may_
             break
     if position < file.size and not may_be_torn and not only_zeros(file, position):
         raise LogDamaged(file.path, position, "the last batch is cut off")
-
-
-def _frame_size(data: memoryview) -> int:
-    return FRAME_OVERHEAD + int.from_bytes(data[LENGTH_AT:FRAME_OVERHEAD], "big", signed=True)
