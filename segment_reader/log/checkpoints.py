@@ -7,15 +7,17 @@ recovery-point-offset-checkpoint    likewise: what was flushed to disk
 cleaner-offset-checkpoint           likewise: how far compaction has come
 partition.metadata                  in a partition's folder    version: 0, topic_id: base64 of 16 bytes (KIP-516)
 meta.properties                     in a folder of log.dirs    Java properties: version, cluster.id, node.id, …
+quorum-state                        in the metadata log's      JSON: leaderId, leaderEpoch, votedId, … (KIP-595)
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from segment_reader.log.errors import CorruptCheckpoint
@@ -27,6 +29,7 @@ RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
 META_PROPERTIES: Final = "meta.properties"
+QUORUM_STATE: Final = "quorum-state"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 
 
@@ -77,6 +80,17 @@ def meta_properties(data: bytes, file: str) -> dict[str, str]:
     pairs = (re.split(r"\s*[=:]\s*", line, maxsplit=1) for line in lines if line and line[0] not in "#!")
     # Java writes these with a backslash before ":" and "=" in values.
     return {pair[0]: pair[1].replace("\\", "") for pair in pairs if len(pair) == 2}
+
+
+def quorum_state(data: bytes, file: str) -> dict[str, Any]:
+    """Reads quorum-state: `leaderId`, `leaderEpoch`, `votedId` …, as they stand there. Raises CorruptCheckpoint."""
+    try:
+        found = json.loads(_text(data, file))
+    except ValueError as error:
+        raise CorruptCheckpoint(file, None, f"it is no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise CorruptCheckpoint(file, None, "it is no JSON object")
+    return found
 
 
 def _lines(data: bytes, file: str) -> Iterator[tuple[int, list[str]]]:

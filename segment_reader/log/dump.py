@@ -18,7 +18,7 @@ from segment_reader.log.contents import Batch, LogRecord, batches, records
 from segment_reader.log.errors import LogDamaged, LogFileError, SegmentGone
 from segment_reader.log.headers import pieces
 from segment_reader.log.indexes import aborted_transactions, offset_index, time_index
-from segment_reader.log.names import segment_file
+from segment_reader.log.names import segment_file, snapshot_file
 from segment_reader.log.snapshots import producer_snapshot
 from segment_reader.log.storage import OpenFile, Storage
 from segment_reader.table import LAST, MAX_TIME, POSITION
@@ -41,7 +41,7 @@ class Findings:
 
 
 def dump(storage: Storage, path: str, findings: Findings, *, deep: bool = False) -> Iterator[Entry]:
-    """The entries of one file; of a .log its batches, with `deep` each followed by its records.
+    """The entries of one file; of a .log or .checkpoint its batches, with `deep` each followed by its records.
 
     An index is held against the .log beside it, where there is one. Raises SegmentGone, and ValueError for a file of
     another kind.
@@ -49,7 +49,7 @@ def dump(storage: Storage, path: str, findings: Findings, *, deep: bool = False)
     name = PurePosixPath(path).name
     found = segment_file(name)
     try:
-        if found is not None and found.kind == "log":
+        if is_log(path):
             yield from _log(storage, path, findings, deep=deep)
         elif found is not None and found.kind == "index":
             yield from _offset_index(storage, path, found.base_offset, findings)
@@ -109,6 +109,13 @@ def record_entry(record: LogRecord) -> Entry:
         "key": record.key,
         "value": record.value,
     }
+
+
+def is_log(path: str) -> bool:
+    """Whether a file holds batches, by its name: a .log, or a snapshot of the metadata log."""
+    name = PurePosixPath(path).name
+    found = segment_file(name)
+    return found.kind == "log" if found is not None else snapshot_file(name) is not None
 
 
 def _log(storage: Storage, path: str, findings: Findings, *, deep: bool) -> Iterator[Entry]:
@@ -204,6 +211,8 @@ def _small_file(storage: Storage, path: str, name: str) -> Iterator[Entry]:
         yield {"kind": "partition metadata", "topicId": str(checkpoints.topic_id(data, path))}
     elif name == checkpoints.META_PROPERTIES:
         yield {"kind": "properties", **checkpoints.meta_properties(data, path)}
+    elif name == checkpoints.QUORUM_STATE:
+        yield {"kind": "quorum state", **checkpoints.quorum_state(data, path)}
     else:
         raise ValueError(f"{path} is no file of a log directory that kseg knows")
 

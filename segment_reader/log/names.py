@@ -9,6 +9,9 @@ orders-3.<32 hex digits>-stray/         a replica that the cluster no longer kno
     00000000000000000170.log.deleted    replaced or too old
     00000000000000000170.log.cleaned    half of what the cleaner has written
     00000000000000000170.log.swap       all of it, about to take the place of what it was made of
+__cluster_metadata-0/                   beside segments (KIP-630):
+    00000000000000000170-0000000002.checkpoint    a snapshot: what all records below offset 170 lead to, in epoch 2
+bootstrap.checkpoint                    in a folder of log.dirs: what the metadata log begins with
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ Condition = Literal["current", "deleted", "cleaned", "swap"]
 Replica = Literal["current", "delete", "future", "stray"]
 
 _FILE: Final = re.compile(r"(\d{20})\.(log|index|timeindex|txnindex|snapshot)(?:\.(deleted|cleaned|swap))?")
+_SNAPSHOT: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 _FOLDER: Final = re.compile(r"([A-Za-z0-9._-]{1,249})-(\d{1,10})(?:\.[0-9a-f]{32}-(delete|future|stray))?")
 
 
@@ -36,6 +40,14 @@ class SegmentFile:
     def __str__(self) -> str:
         ending = "" if self.condition == "current" else f".{self.condition}"
         return f"{self.base_offset:020d}.{self.kind}{ending}"
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFile:
+    """A snapshot of the metadata log: the first offset that it does not hold, and the epoch of the one before."""
+
+    end_offset: int
+    epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +68,19 @@ def segment_file(name: str) -> SegmentFile | None:
     if int(offset) >= 1 << 63:
         return None
     return SegmentFile(int(offset), kind, condition or "current")  # type: ignore[arg-type]
+
+
+def snapshot_file(name: str) -> SnapshotFile | None:
+    """What a metadata snapshot's name says; None for another file, and for one that is not whole (`.part`) or deleted.
+
+    `bootstrap.checkpoint` stands for the beginning of the log.
+    """
+    if name == "bootstrap.checkpoint":
+        return SnapshotFile(0, 0)
+    found = _SNAPSHOT.fullmatch(name)
+    if found is None or int(found[1]) >= 1 << 63:
+        return None
+    return SnapshotFile(int(found[1]), int(found[2]))
 
 
 def partition_folder(name: str) -> PartitionFolder | None:

@@ -113,6 +113,25 @@ def _opaque(data: ByteString | None) -> bytes | None:
     return None if data is None else bytes(data)
 
 
+def log_head(value: ByteString) -> tuple[int, int | None, int]:
+    """(frame version, type, version) in front of a metadata log's record; no type in a frame that is newer.
+
+    Raises `DecodeError`.
+    """
+    end = len(value)
+    frame, position = read_uvarint(value, 0, end)
+    if frame != _FRAME_VERSION:
+        return frame, None, -1
+    number, position = read_uvarint(value, position, end)
+    return frame, number, read_uvarint(value, position, end)[0]
+
+
+def known_type(topic: str, number: int) -> str | None:
+    """The name of a metadata log's type of record."""
+    cls = _LOGS[topic].get(number)
+    return None if cls is None else cls.__name__
+
+
 def _decode_log(topic: str, key: ByteString | None, value: ByteString | None) -> InternalRecord:
     if value is None:
         return InternalRecord(_opaque(key), None)

@@ -1,0 +1,139 @@
+"""Records of Kafka's own topics as JSON documents, in the form of Kafka's dump tool (4.3.1).
+
+    __consumer_offsets, __transaction_state,   key    {"type": "1", "data": {…}}
+    __share_group_state                        value  {"version": "3", "data": {…}}
+    __cluster_metadata, __remote_log_metadata  value  {"type": "TOPIC_RECORD", "version": 0, "data": {…}}
+
+Two things are different from Kafka's tool. Secrets are hidden unless they are asked for. And what this table does not
+know is told as such, with the bytes left to the caller.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from client.protocol.embedded.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
+from client.protocol.embedded.control_records import ControlRecordType, decode_control_record
+from client.protocol.embedded.framing import TypedMessage, version_of
+from client.protocol.embedded.group_records import GroupMetadataValue
+from client.protocol.embedded.internal_topics import (
+    CLUSTER_METADATA,
+    REMOTE_LOG_METADATA,
+    decode_internal,
+    known_type,
+    log_head,
+)
+from client.protocol.embedded.metadata_records import ConfigRecord, UserScramCredentialRecord
+from client.protocol.errors import ProtocolError
+from client.protocol.fields import ByteString
+from client.protocol.jsonform import to_json
+from client.protocol.schema import Message
+
+Document = dict[str, Any]
+
+HIDDEN: Final = "(hidden)"
+#: Settings whose values are secrets, by their Java names: passwords, keys, login modules, tokens.
+_SENSITIVE: Final = re.compile(
+    r"password|secret|jaas\.config|keystore\.key|token(?!\.endpoint)|credential", re.IGNORECASE
+)
+_LOGS: Final = (CLUSTER_METADATA, REMOTE_LOG_METADATA)
+
+
+@dataclass(frozen=True, slots=True)
+class ToldRecord:
+    """What a record says. `type` is the value's message without "Value" or "Record", None where it is not known.
+
+    A None of `key` or `value` is a null in the record, or something that is not known: then `unknown` says why.
+    `hidden`: something of the value is a secret, and not told.
+    """
+
+    type: str | None
+    key: Document | None
+    value: Document | None
+    unknown: str | None = None
+    hidden: bool = False
+
+
+def is_sensitive(setting: str) -> bool:
+    """Whether a setting's value is a secret, by its name."""
+    return _SENSITIVE.search(setting) is not None
+
+
+def told_internal(topic: str, key: ByteString | None, value: ByteString | None, *, secrets: bool = False) -> ToldRecord:
+    """A record of an internal topic. Raises `DecodeError` for damage, `KeyError` for a topic that is not internal."""
+    record = decode_internal(topic, key, value)
+    if topic in _LOGS:
+        if not isinstance(record.value, TypedMessage):
+            return ToldRecord(None, None, None, None if value is None else _unknown_in_log(topic, value))
+        name = type(record.value).__name__
+        data = _data(record.value, record.value_version)
+        hidden = not secrets and _hide(record.value, data)
+        document = {"type": _java_name(name), "version": record.value_version, "data": data}
+        return ToldRecord(name.removesuffix("Record"), None, document, hidden=hidden)
+    if not isinstance(record.key, TypedMessage):
+        told = "the record has no key" if key is None else f"key type {version_of(key)} is not known"
+        return ToldRecord(None, None, None, told)
+    name = type(record.key).__name__.removesuffix("Key")
+    known_key = {"type": str(record.key.KEY), "data": to_json(record.key, 0, names=False)}
+    if isinstance(record.value, bytes):
+        return ToldRecord(name, known_key, None, f"version {version_of(record.value)} of {name}Value is not known")
+    if record.value is None:
+        return ToldRecord(name, known_key, None)
+    data = _data(record.value, record.value_version)
+    return ToldRecord(name, known_key, {"version": str(record.value_version), "data": data})
+
+
+def told_control(key: ByteString | None, value: ByteString | None) -> ToldRecord:
+    """A control record: `type` is a `ControlRecordType`'s name, the value its message. Raises `DecodeError`."""
+    kind, message = decode_control_record(key or b"", value or b"")
+    if isinstance(message, bytes):
+        known = kind in tuple(ControlRecordType)
+        told = f"this version of {ControlRecordType(kind).name} is not known" if known else f"type {kind} is not known"
+        return ToldRecord(None, None, None, told)
+    version: int = getattr(message, "version", 0)
+    return ToldRecord(ControlRecordType(kind).name, None, to_json(message, version, names=False))
+
+
+def _data(message: Message, version: int) -> Document:
+    document = to_json(message, version, names=False)
+    if isinstance(message, GroupMetadataValue) and message.protocol_type == PROTOCOL_TYPE:
+        for member, shown in zip(message.members, document["members"], strict=True):
+            shown["subscription"] = _opened(decode_subscription, member.subscription, shown["subscription"])
+            shown["assignment"] = _opened(decode_assignment, member.assignment, shown["assignment"])
+    return document
+
+
+def _hide(message: Message, document: Document) -> bool:
+    """Puts `HIDDEN` in the place of secrets; whether there were any."""
+    if isinstance(message, UserScramCredentialRecord):
+        document |= dict.fromkeys(("salt", "storedKey", "serverKey"), HIDDEN)
+        return True
+    if isinstance(message, ConfigRecord) and message.value is not None and is_sensitive(message.name):
+        document["value"] = HIDDEN
+        return True
+    return False
+
+
+def _opened(decode: Any, data: bytes, otherwise: Any) -> Any:
+    """A subscription or assignment as an object; what a member made of it may be anything."""
+    try:
+        message = decode(data)
+        version = min(version_of(data), message.VERSIONS.highest) if data else message.VERSIONS.highest
+        return to_json(message, version, names=False)
+    except ProtocolError:
+        return otherwise
+
+
+def _unknown_in_log(topic: str, value: ByteString) -> str:
+    frame, number, version = log_head(value)
+    if number is None:
+        return f"frame version {frame} is not known"
+    name = known_type(topic, number)
+    return f"type {number} is not known" if name is None else f"version {version} of {name} is not known"
+
+
+def _java_name(name: str) -> str:
+    """`TopicRecord` is `TOPIC_RECORD`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).upper()

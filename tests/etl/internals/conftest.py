@@ -1,0 +1,153 @@
+"""What a broker leaves behind in its own topics, with what its clients heard of it before it went."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from client import ClientConfig, Cluster, CommittedOffset, TopicPartition, commit_offsets
+from client.admin import alter_share_offsets, delete_group_offsets, delete_groups
+from client.protocol.messages import ShareGroupHeartbeatRequest
+from client.transactions import Transaction
+from jobs.broker import jars
+from jobs.broker.java import find_java
+
+
+@dataclass
+class Groups:
+    """Groups of all kinds at one broker. Names have the release in them; the topic is `orders`.
+
+    classic     a consumer of the classic protocol; it lives
+    modern      one of KIP-848; it lives (newer releases alone)
+    left        a classic group whose member has left
+    simple      no members: offsets 0: 7 committed in a transaction, 1: 5, 2: 9 in a transaction that is open,
+                3: committed in a transaction that was aborted, 4: committed and then deleted
+    deleted     a group that was deleted
+    share       a share group (newer releases alone) whose member has left
+    """
+
+    kafka: Any
+    log_dir: Path
+    topic: str
+    names: dict[str, str] = field(default_factory=dict)
+    transactional_ids: dict[str, str] = field(default_factory=dict)
+    living: list[Consumer] = field(default_factory=list)
+
+
+def cluster_of(kafka: Any) -> Cluster:
+    config = ClientConfig.from_properties({"bootstrap.servers": kafka.bootstrap_servers}, client_id="kseg-internals")
+    return Cluster(config)
+
+
+def member(kafka: Any, group: str, topic: str, **more: str) -> Consumer:
+    """A consumer that has read a record and committed behind it."""
+    base = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": group, "auto.offset.reset": "earliest"}
+    consumer = Consumer(base | {"client.id": "somebody", "enable.auto.commit": False} | more)
+    consumer.subscribe([topic])
+    deadline = time.monotonic() + 120
+    while (message := consumer.poll(1)) is None or message.error():
+        assert time.monotonic() < deadline
+    consumer.commit(message, asynchronous=False)
+    return consumer
+
+
+def make_groups(kafka: Any, log_dir: Path, topic: str, *, modern: bool) -> Groups:
+    made = Groups(kafka, log_dir, topic)
+    made.names = {kind: f"{kind}-gruppe-ä-\U0001f9ea" for kind in ("classic", "left", "simple", "deleted")}
+    made.transactional_ids = {kind: f"writer-ü-{kind}" for kind in ("committed", "aborted", "open")}
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    for number in range(5):
+        producer.produce(topic, b"value", partition=number)
+    producer.flush(60)
+    made.living.append(member(kafka, made.names["classic"], topic))
+    member(kafka, made.names["left"], topic).close()
+    if modern:
+        made.names["modern"] = "modern-gruppe-ä-\U0001f9ea"
+        made.living.append(member(kafka, made.names["modern"], topic, **{"group.protocol": "consumer"}))
+    with cluster_of(kafka) as cluster:
+
+        def at(number: int) -> TopicPartition:
+            return TopicPartition(topic, number)
+
+        simple, gone = made.names["simple"], made.names["deleted"]
+        commit_offsets(cluster, simple, {at(1): CommittedOffset(5, 0, "mit Ümlaut"), at(4): CommittedOffset(1)})
+        commit_offsets(cluster, gone, {at(0): CommittedOffset(1), at(1): CommittedOffset(1)})
+        for kind, partition, offset in (("committed", 0, 7), ("aborted", 3, 3), ("open", 2, 9)):
+            transaction = Transaction(cluster, made.transactional_ids[kind], timeout_ms=600_000)
+            transaction.begin()
+            transaction.add_offsets(simple)
+            transaction.commit_offsets(simple, {at(partition): CommittedOffset(offset)})
+            if kind != "open":
+                transaction.commit() if kind == "committed" else transaction.abort()
+        delete_group_offsets(cluster, simple, [at(4)]).or_raise()
+        delete_groups(cluster, [gone]).or_raise()
+        if modern:
+            made.names["share"] = "share-gruppe-ä"
+            share(cluster, made.names["share"], at(0))
+    return made
+
+
+def share(cluster: Cluster, group: str, tp: TopicPartition) -> None:
+    """A share group whose one member has come and gone, with state of one partition."""
+    who = str(uuid.uuid4())
+
+    def heartbeat(epoch: int, topics: list[str] | None = None) -> Any:
+        request = ShareGroupHeartbeatRequest(
+            group_id=group, member_id=who, member_epoch=epoch, subscribed_topic_names=topics
+        )
+        answer = cluster.send(request, coordinator=("group", group))
+        assert answer.error_code == 0, answer
+        return answer
+
+    answer = heartbeat(0, [tp.topic])
+    deadline = time.monotonic() + 120
+    while answer.assignment is None or not answer.assignment.topic_partitions:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+        answer = heartbeat(answer.member_epoch)
+    heartbeat(-1)
+    alter_share_offsets(cluster, group, {tp: 1}).or_raise()
+
+
+@pytest.fixture(scope="session")
+def groups(kafka: Any) -> Iterator[Groups]:
+    topic = kafka.topic(5, prefix="internals")
+    made = make_groups(kafka, kafka.log_dirs[0], topic, modern=True)
+    yield made
+    for consumer in made.living:
+        consumer.close()
+
+
+@pytest.fixture(scope="session")
+def old_groups(kafka_release: Callable[[str], Any], tmp_path_factory: pytest.TempPathFactory) -> Groups:
+    """The same of Kafka 3.9.2, which writes older versions of the records; a copy of its files."""
+    kafka = kafka_release("3.9.2")
+    topic = kafka.topic(5, prefix="internals")
+    made = make_groups(kafka, kafka.log_dirs[0], topic, modern=False)
+    folder = tmp_path_factory.mktemp("release") / "data"
+    subprocess.run(["cp", "-r", str(made.log_dir), str(folder)], check=True)
+    made.log_dir = folder
+    for consumer in made.living:
+        consumer.close()
+    return made
+
+
+@pytest.fixture(scope="session")
+def java_dump() -> Callable[..., list[str]]:
+    """Lines of Kafka's own dump tool (4.3.1) for these files, with one of its decoders."""
+
+    def run(decoder: str, *files: Path) -> list[str]:
+        command = [find_java().command, "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", jars.class_path(jars.KAFKA)]
+        command += ["org.apache.kafka.tools.DumpLogSegments", f"--{decoder}", "--files", ",".join(map(str, files))]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+        return done.stdout.splitlines()
+
+    return run
