@@ -17,7 +17,7 @@ import numpy as np
 from segment_reader.batch import CONTROL_BIT, TRANSACTIONAL_BIT
 from segment_reader.log.errors import CorruptSnapshot, SegmentGone
 from segment_reader.log.headers import pieces
-from segment_reader.log.lookup import exact_position, load_offset_index, next_offset_after
+from segment_reader.log.lookup import first_batch, next_offset_after
 from segment_reader.log.segments import PartitionLog
 from segment_reader.log.snapshots import producer_snapshot
 from segment_reader.log.storage import Storage
@@ -54,8 +54,7 @@ def open_transactions(storage: Storage, log: PartitionLog) -> list[OpenTransacti
     number = log.segment_at(offset)
     for segment in log.segments[number:]:
         with closing(storage.open(segment.path)) as file:
-            position, _ = exact_position(file, segment, offset, load_offset_index(storage, segment))
-            for piece in pieces(file, position):
+            for piece in pieces(file, first_batch(storage, segment, file, offset).position):
                 table = piece.table
                 transactional = (table[:, MAGIC] == 2) & (table[:, ATTRIBUTES] & TRANSACTIONAL_BIT != 0)
                 for row in np.flatnonzero(transactional & (table[:, BASE] >= offset)).tolist():

@@ -1,18 +1,31 @@
 """Walking a .log by its batches' headers alone: what lies between them is passed over unread.
 
 read a piece of the file ──► headers of the frames in it (compiled) ──► on behind the last one that began in it
+
+Where batches are small next to a piece, next to everything is read anyway: pieces grow then, so that a long walk costs
+few requests. Where they are large, most of the file is passed over in pieces as small as at the start.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+import crc32c
 import numpy as np
 import numpy.typing as npt
 
-from segment_reader.batch import FRAME_OVERHEAD, LENGTH_AT, FrameFault
+from segment_reader.batch import (
+    ATTRIBUTES_AT,
+    CRC_AT,
+    FRAME_OVERHEAD,
+    LEGACY_CRC_AT,
+    LENGTH_AT,
+    MAGIC_AT,
+    FrameFault,
+)
 from segment_reader.errors import Fault
 from segment_reader.log.errors import LogDamaged
 from segment_reader.log.storage import OpenFile
@@ -24,7 +37,13 @@ Table = npt.NDArray[np.int64]
 #: What is read at once. Less costs more calls than it saves bytes, at the usual batches of some 16 KiB.
 PIECE_BYTES: Final = 64 * 1024
 _LEAST_PIECE_BYTES: Final = 4096
+_MOST_PIECE_BYTES: Final = 4 * 1024 * 1024
 _ROWS: Final = 1024
+#: A control batch is looked at whole. Its records are a handful of numbers, or the voters of a quorum.
+_MOST_CONTROL_BYTES: Final = 1 << 20
+_CHECKED_AT_ONCE: Final = 1 << 20
+#: Frames that claim to be larger are read only after their checksum was found to hold.
+BELIEVED_BYTES: Final = 16 * 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -48,15 +67,20 @@ class Piece:
 
 
 def pieces(file: OpenFile, position: int = 0, *, piece_bytes: int = PIECE_BYTES) -> Iterator[Piece]:
-    """Walks a .log from a position on, to where the file's frames end: see `end_of_frames` for what ends them.
+    """Walks a .log from a position on, to where the file's frames end: in zeros, or in one that is cut off.
 
+    piece_bytes: what is read first. The file must not be read by others while this is iterated.
     Raises LogDamaged at a header that is impossible.
     """
-    size = max(piece_bytes, _LEAST_PIECE_BYTES)
+    least = max(piece_bytes, _LEAST_PIECE_BYTES)
+    most = max(least, _MOST_PIECE_BYTES)
+    size = least
     while file.size - position >= FRAME_OVERHEAD:
         end = position
+        data = file.read(position, min(size, file.size - position))
+        had = len(data)
         try:
-            for piece in _scanned(file.read(position, size), position, file.size):
+            for piece in _scanned(data, position, file.size):
                 yield piece
                 end = piece.end
         except FrameFault as error:
@@ -64,8 +88,26 @@ def pieces(file: OpenFile, position: int = 0, *, piece_bytes: int = PIECE_BYTES)
                 return
             raise LogDamaged(file.path, error.position, error.fault.reason) from None
         if end == position:
-            return
+            size = _size_of_control_batch(file, position, had)
+            if not size:
+                return
+            continue
+        size = min(2 * size, most) if end <= position + had else least
         position = end
+
+
+def _size_of_control_batch(file: OpenFile, position: int, had: int) -> int:
+    """Of the frame that could not be scanned with so many bytes of it in memory; 0 where the file's end cuts it off.
+
+    Control batches alone have to be whole. Raises LogDamaged for one that is larger than any can be.
+    """
+    head = file.read(position, FRAME_OVERHEAD)
+    size = frame_size(head) if len(head) == FRAME_OVERHEAD else 0
+    if not had < size <= file.size - position:
+        return 0
+    if size > _MOST_CONTROL_BYTES:
+        raise LogDamaged(file.path, position, "a control batch of impossible size")
+    return size
 
 
 def pieces_of(path: str, data: memoryview, position: int) -> Iterator[Piece]:
@@ -97,13 +139,39 @@ def frame_size(head: memoryview) -> int:
     return FRAME_OVERHEAD + int.from_bytes(head[LENGTH_AT:FRAME_OVERHEAD], "big", signed=True)
 
 
+def believe(file: OpenFile, position: int, size: int) -> None:
+    """Before a whole frame is read: a length field alone must not make anybody take gigabytes. Raises LogDamaged."""
+    if size > BELIEVED_BYTES and not checksum_holds(file, position, size):
+        raise LogDamaged(file.path, position, Fault.CRC.reason)
+
+
+def checksum_holds(file: OpenFile, position: int, size: int) -> bool:
+    """Whether the frame of `size` bytes at a position has the right checksum. Read in pieces: any size will do."""
+    head = bytes(file.read(position, ATTRIBUTES_AT))
+    if len(head) < ATTRIBUTES_AT:
+        return False
+    modern = head[MAGIC_AT] == 2
+    told = int.from_bytes(head[CRC_AT:ATTRIBUTES_AT] if modern else head[LEGACY_CRC_AT:MAGIC_AT], "big")
+    at, end = position + (ATTRIBUTES_AT if modern else MAGIC_AT), position + size
+    found = 0
+    while at < end:
+        data = file.read(at, min(_CHECKED_AT_ONCE, end - at))
+        if not len(data):
+            return False
+        found = crc32c.crc32c(data, found) if modern else zlib.crc32(data, found)
+        at += len(data)
+    return found == told
+
+
 def only_zeros(file: OpenFile, position: int) -> bool:
     """Whether nothing but zeros is left: room that was allocated ahead (`log.preallocate`), or lost in a crash."""
+    size = PIECE_BYTES
     while position < file.size:
-        data = file.read(position, PIECE_BYTES)
+        data = file.read(position, min(size, file.size - position))
         if not len(data):
             break
         if np.frombuffer(data, np.uint8).any():
             return False
         position += len(data)
+        size = min(2 * size, _MOST_PIECE_BYTES)
     return True

@@ -39,16 +39,6 @@ class OffsetIndex:
     offsets: Numbers
     positions: Numbers
 
-    def position_before(self, offset: int) -> int:
-        """A position at or before the batch that holds `offset`: 0 where the index does not know better."""
-        found = int(np.searchsorted(self.offsets, offset, side="right")) - 1
-        return int(self.positions[found]) if found >= 0 else 0
-
-    def position_after(self, offset: int) -> int | None:
-        """A position at or behind the end of the batch that holds `offset`, None where the index ends before it."""
-        found = int(np.searchsorted(self.offsets, offset, side="left")) + 1
-        return int(self.positions[found]) if found < len(self.positions) else None
-
 
 @dataclass(frozen=True)
 class TimeIndex:
@@ -56,11 +46,6 @@ class TimeIndex:
 
     timestamps: Numbers
     offsets: Numbers
-
-    def offset_before(self, timestamp: int) -> int | None:
-        """An offset before which every record is older than `timestamp`; None where the index does not know."""
-        found = int(np.searchsorted(self.timestamps, timestamp, side="left")) - 1
-        return int(self.offsets[found]) if found >= 0 else None
 
 
 class AbortedEntry(NamedTuple):

@@ -1,96 +1,132 @@
-"""Positions in a .log, by offset: what an index says is used only where the log itself agrees."""
+"""Positions in a .log, by offset: what a hint or an index says is used only where the log itself agrees.
+
+    a hint that came with the task ─► entries of the .index, from the best one down ─► the beginning of the file
+
+The first of these at which a batch stands, with the right checksum, that begins at or below the offset in question, is
+where the walk over headers begins. A wrong hint costs a look, never a row.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterator
 from contextlib import closing
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from segment_reader.batch import FRAME_OVERHEAD, Frame, FrameFault, frames
-from segment_reader.log.errors import CorruptIndex, SegmentGone
-from segment_reader.log.headers import frame_size, pieces
-from segment_reader.log.indexes import OffsetIndex, TimeIndex, offset_index, time_index
+from segment_reader.log.entries import entries_of
+from segment_reader.log.errors import LogDamaged
+from segment_reader.log.headers import Piece, checksum_holds, pieces
+from segment_reader.log.kernels import first_wrong
 from segment_reader.log.segments import Segment
 from segment_reader.log.storage import OpenFile, Storage
-from segment_reader.reference import crc_matches
-from segment_reader.table import BASE, LAST, POSITION
+from segment_reader.table import BASE, LAST, POSITION, SIZE, as_bytes
 
-#: Entries of an index that are tried, from the best one down, before the whole segment is read instead.
+#: Entries of an index that are tried before the whole segment is walked instead.
 _TRIES: Final = 3
+#: What is read at a place to see whether a batch begins there: an index names one every 4 KiB.
+LOOK_BYTES: Final = 16 * 1024
+_ANY_SIZE: Final = 1 << 40
+THE_END: Final = 1 << 62
 
 
-def load_offset_index(storage: Storage, segment: Segment) -> OffsetIndex | None:
-    """A segment's .index; None where it is missing or contradicts itself."""
-    path = segment.others.get("index")
-    try:
-        return None if path is None else offset_index(storage.read_all(path), segment.base_offset, path)
-    except (CorruptIndex, SegmentGone):
-        return None
+class Place(NamedTuple):
+    """A byte position in the .log of the segment with this base offset: a hint, good only where a batch begins."""
+
+    segment: int
+    position: int
 
 
-def load_time_index(storage: Storage, segment: Segment) -> TimeIndex | None:
-    """A segment's .timeindex; None where it is missing or contradicts itself."""
-    path = segment.others.get("timeindex")
-    try:
-        return None if path is None else time_index(storage.read_all(path), segment.base_offset, path)
-    except (CorruptIndex, SegmentGone):
-        return None
+class Found(NamedTuple):
+    """A batch: its position and base offset (its own offset for magic 0 and 1). `exists`: False at the frames' end."""
+
+    position: int
+    base_offset: int
+    exists: bool
 
 
-def position_before(file: OpenFile, segment: Segment, offset: int, index: OffsetIndex | None) -> int:
-    """A position at which a batch begins, at or before the one that holds `offset` (where there is one).
+def first_batch(
+    storage: Storage, segment: Segment, file: OpenFile, offset: int, *, hint: int | None = None, look: int = LOOK_BYTES
+) -> Found:
+    """The first batch of an open segment that ends at or behind `offset`, else where its frames end.
 
-    The batch at the place that the index names is looked at: it has to begin at or below `offset`, to hold the entry's
-    own offset or end below it, and to have the right checksum.
+    hint: a position at which a batch may begin, at or before that one. Raises LogDamaged.
     """
-    if index is None:
-        return 0
-    found = int(np.searchsorted(index.offsets, offset, side="right")) - 1
-    for entry in range(found, max(found - _TRIES, -1), -1):
-        position = int(index.positions[entry])
-        frame = _frame_at(file, position)
-        if frame is not None and segment.base_offset <= frame.base_offset <= int(index.offsets[entry]):
-            return position
-    return 0
-
-
-def exact_position(file: OpenFile, segment: Segment, offset: int, index: OffsetIndex | None) -> tuple[int, int]:
-    """(position, base offset) of the first batch that ends at or behind `offset`, else where the file's frames end.
-
-    Raises LogDamaged.
-    """
-    position, base = position_before(file, segment, offset, index), segment.base_offset
-    for piece in pieces(file, position):
-        behind = np.flatnonzero(piece.table[:, LAST] >= offset)
-        if len(behind):
-            row = int(behind[0])
-            return int(piece.table[row, POSITION]), int(piece.table[row, BASE])
-        position, base = piece.end, int(piece.table[-1, LAST]) + 1
-    return position, base
+    if offset > segment.base_offset:
+        with closing(_candidates(storage, segment, file.size, offset, hint)) as candidates:
+            for position in candidates:
+                found = _from(segment, file, position, offset, look)
+                if found is not None:
+                    return found
+    return _walk(segment, pieces(file, 0, piece_bytes=look), 0, offset)
 
 
 def next_offset_after(storage: Storage, segment: Segment) -> tuple[int, int]:
-    """(offset after a segment's last whole batch, position where its frames end). Raises LogDamaged."""
+    """(offset after a segment's last whole batch, position where its frames end). Raises LogDamaged, SegmentGone."""
     with closing(storage.open(segment.path)) as file:
-        position = position_before(file, segment, 1 << 62, load_offset_index(storage, segment))
-        following = segment.base_offset
-        for piece in pieces(file, position):
-            following, position = int(piece.table[-1, LAST]) + 1, piece.end
-        return following, position
+        found = first_batch(storage, segment, file, THE_END)
+        return found.base_offset, found.position
 
 
-def _frame_at(file: OpenFile, position: int) -> Frame | None:
-    """The whole frame at a position, if there is one whose checksum is right."""
-    head = file.read(position, FRAME_OVERHEAD)
-    if len(head) < FRAME_OVERHEAD:
-        return None
-    size = frame_size(head)
-    if not FRAME_OVERHEAD < size <= file.size - position:
-        return None
-    data = file.read(position, size)
+def position_behind(storage: Storage, segment: Segment, offset: int) -> int | None:
+    """A position at or behind the end of the batch that holds `offset`, as the .index has it; None: it does not know.
+
+    Nothing is checked: it is good for how much to read at once, and for nothing else.
+    """
+    with entries_of(storage, segment, "index") as index:
+        if index is None:
+            return None
+        number = index.last_below(offset - segment.base_offset, 0) + 2
+        position = index[number][1] if number < len(index) else 0
+    return position if 0 < position <= segment.size else None
+
+
+def _candidates(
+    storage: Storage, segment: Segment, size: int, offset: int, hint: int | None
+) -> Generator[int, None, None]:
+    if hint is not None and 0 < hint < size:
+        yield hint
+    with entries_of(storage, segment, "index") as index:
+        if index is None:
+            return
+        best = index.last_below(offset - segment.base_offset, 0, inclusive=True)
+        if best >= 0 and index[best][1] >= size:  # it ran ahead of its log in a crash
+            best = min(best, index.last_below(size, 1))
+        for number in range(best, max(best - _TRIES, -1), -1):
+            position = index[number][1]
+            if 0 < position < size:
+                yield position
+
+
+def _from(segment: Segment, file: OpenFile, position: int, offset: int, look: int) -> Found | None:
+    """The batch in question, looked for from a position on; None where no batch stands there that may be trusted."""
+    walk = pieces(file, position, piece_bytes=look)
     try:
-        frame = next(frames(data), None)
-    except FrameFault:
+        first = next(walk, None)
+    except LogDamaged:
         return None
-    return frame if frame is not None and crc_matches(data, frame) else None
+    if first is None or not _may_begin_with(segment, file, first, offset):
+        return None
+    return _walk(segment, walk, position, offset, first)
+
+
+def _may_begin_with(segment: Segment, file: OpenFile, piece: Piece, offset: int) -> bool:
+    row = piece.table[0]
+    if not segment.base_offset <= row[BASE] <= offset:
+        return False
+    if piece.frame(0) is not None:
+        return bool(first_wrong(as_bytes(piece.data), piece.start, piece.table[:1], _ANY_SIZE) < 0)
+    return checksum_holds(file, int(row[POSITION]), int(row[SIZE]))
+
+
+def _walk(segment: Segment, walk: Iterator[Piece], position: int, offset: int, first: Piece | None = None) -> Found:
+    end, following = position, segment.base_offset
+    piece = next(walk, None) if first is None else first
+    while piece is not None:
+        behind = np.flatnonzero(piece.table[:, LAST] >= offset)
+        if len(behind):
+            row = piece.table[int(behind[0])]
+            return Found(int(row[POSITION]), int(row[BASE]), True)
+        end, following = piece.end, int(piece.table[-1, LAST]) + 1
+        piece = next(walk, None)
+    return Found(end, following, False)

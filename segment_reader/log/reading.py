@@ -7,7 +7,8 @@
     yield from decoder.finish()
 
 Files are read in windows of whole batches, so memory is bounded by a window or the largest batch, whichever is more.
-Indexes shorten the way to the first batch; without them the segment's headers are walked.
+Hints and indexes shorten the way to the first batch and tell where reading may end; without them the first segment's
+headers are walked, and windows grow as more turns out to be needed, so that little is read in vain.
 """
 
 from __future__ import annotations
@@ -21,14 +22,25 @@ from segment_reader.batch import FRAME_OVERHEAD
 from segment_reader.errors import Fault
 from segment_reader.log.errors import LogDamaged, LogEndsEarly
 from segment_reader.log.fates import Fates
-from segment_reader.log.headers import PIECE_BYTES, Piece, frame_size, only_zeros, pieces, pieces_of
+from segment_reader.log.headers import (
+    BELIEVED_BYTES,
+    PIECE_BYTES,
+    Piece,
+    believe,
+    frame_size,
+    only_zeros,
+    pieces,
+    pieces_of,
+)
 from segment_reader.log.kernels import chain
-from segment_reader.log.lookup import exact_position, load_offset_index
-from segment_reader.log.segments import PartitionLog
+from segment_reader.log.lookup import Place, first_batch, position_behind
+from segment_reader.log.segments import PartitionLog, Segment
 from segment_reader.log.storage import OpenFile, Storage
 from segment_reader.table import as_bytes
 
+#: Read at once where it is known that so much is needed. Of an object store each read costs a request.
 WINDOW_BYTES: Final = 8 * 1024 * 1024
+_FIRST_WINDOW_BYTES: Final = 256 * 1024
 _LEAST_WINDOW_BYTES: Final = 4096
 
 
@@ -55,24 +67,35 @@ def record_sets(
     end: int,
     *,
     read_committed: bool,
+    begins: Place | None = None,
+    stops: Place | None = None,
     window_bytes: int = WINDOW_BYTES,
     piece_bytes: int = PIECE_BYTES,
 ) -> Iterator[RecordSet]:
     """The record sets that hold offsets [start, end). The first may begin below `start`, the last end above `end`.
 
+    begins, stops: where the first batch may stand, and the end of the last; offsets decide, these only save looking.
     Raises LogDamaged, LogEndsEarly, UndecidedTransaction (`end` is above the last stable offset), SegmentGone.
     """
     if start >= end:
         return
-    from_, position, offset = _first_batch(storage, log, start)
     fates = Fates() if read_committed else None
+    from_ = log.segment_at(start)
+    offset = start
     for number, segment in enumerate(log.segments[from_:], start=from_):
         if segment.base_offset >= end and segment.base_offset > offset:
             break
         following = log.segments[number + 1] if number + 1 < len(log.segments) else None
         with closing(storage.open(segment.path)) as file:
-            edge = max(offset, segment.base_offset)
-            for window in windows(file, position, edge, window_bytes, may_be_torn=following is None):
+            position, edge = 0, segment.base_offset
+            if number == from_ and start > edge:
+                hint = begins.position if begins is not None and begins.segment == segment.base_offset else None
+                position, edge, _ = first_batch(storage, segment, file, start, hint=hint)
+            elif number > from_:
+                edge = max(offset, edge)
+            offset = edge
+            stop = _stop(storage, segment, following, end, stops)
+            for window in windows(file, position, edge, window_bytes, may_be_torn=following is None, stop=stop):
                 first, offset = offset, window.next_offset
                 if following is not None and offset > following.base_offset:
                     raise LogDamaged(file.path, window.position, f"offsets run into the segment {following.path}")
@@ -82,18 +105,18 @@ def record_sets(
                 yield window
                 if offset >= end:
                     return
-        position = 0
     raise LogEndsEarly(log.segments[-1].path if log.segments else log.folder, None, offset)
 
 
-def _first_batch(storage: Storage, log: PartitionLog, offset: int) -> tuple[int, int, int]:
-    """Where a range's first batch is: the segment's number, the position in it, and the batch's base offset."""
-    if not log.segments:
-        return 0, 0, offset
-    number = log.segment_at(offset)
-    segment = log.segments[number]
-    with closing(storage.open(segment.path)) as file:
-        return number, *exact_position(file, segment, offset, load_offset_index(storage, segment))
+def _stop(storage: Storage, segment: Segment, following: Segment | None, end: int, stops: Place | None) -> int | None:
+    """How far into a segment the range probably reaches; None where nothing tells."""
+    if stops is not None and stops.segment == segment.base_offset:
+        return stops.position
+    if following is not None and following.base_offset <= end:
+        return segment.size
+    if segment.size <= _FIRST_WINDOW_BYTES:
+        return segment.size
+    return position_behind(storage, segment, end - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,18 +144,35 @@ def _aborted(fates: Fates, window: RecordSet, first: int, last: int, behind: _Be
     return fates.aborted(first, last, behind)
 
 
-def windows(file: OpenFile, position: int, edge: int, window_bytes: int, *, may_be_torn: bool) -> Iterator[RecordSet]:
+def windows(
+    file: OpenFile, position: int, edge: int, window_bytes: int, *, may_be_torn: bool, stop: int | None = None
+) -> Iterator[RecordSet]:
     """Windows of whole batches from a position on; none may begin below `edge`, the offset after the one before.
 
+    stop: a position up to which all will be needed; behind it, and without it, windows begin small and grow.
     The file may end in zeros and, with `may_be_torn`, in a batch that is cut off: the last write before a crash.
     """
-    while file.size - position >= FRAME_OVERHEAD:
-        data = file.read(position, max(window_bytes, _LEAST_WINDOW_BYTES))
+    largest = max(window_bytes, _LEAST_WINDOW_BYTES)
+    unsure = min(largest, _FIRST_WINDOW_BYTES)
+    exact = 0
+    while (left := file.size - position) >= FRAME_OVERHEAD:
+        if exact:
+            wanted = exact
+        elif stop is not None and stop > position:
+            wanted = max(min(largest, stop - position), _LEAST_WINDOW_BYTES)
+        else:
+            wanted, unsure = unsure, min(2 * unsure, largest)
+        data = file.read(position, min(wanted, left))
         size, following, fault = chain(as_bytes(data), edge)
-        if size == 0 and not fault:
-            data = file.read(position, frame_size(data))
+        if size == 0 and not fault and len(data) >= FRAME_OVERHEAD:
+            whole = frame_size(data)
+            if not len(data) < whole <= left:
+                break
+            believe(file, position, whole)
+            data = file.read(position, min(whole + FRAME_OVERHEAD, left))
             size, following, fault = chain(as_bytes(data), edge)
         if size:
+            exact = _worth_reading_alone(data[size:], largest)
             yield RecordSet(data[:size], [], following, file.path, position)
             position, edge = position + size, following
         elif fault and only_zeros(file, position):
@@ -143,3 +183,15 @@ def windows(file: OpenFile, position: int, edge: int, window_bytes: int, *, may_
             break
     if position < file.size and not may_be_torn and not only_zeros(file, position):
         raise LogDamaged(file.path, position, "the last batch is cut off")
+
+
+def _worth_reading_alone(begun: memoryview, window_bytes: int) -> int:
+    """Bytes to read for the batch that a window has only the beginning of, and for the head of the one behind it.
+
+    0 for a small one: the part of it that has been read is read again with the next window. A large one's would be
+    half of what is read.
+    """
+    if len(begun) < FRAME_OVERHEAD:
+        return 0
+    size = frame_size(begun)
+    return size + FRAME_OVERHEAD if window_bytes // 4 < size <= BELIEVED_BYTES else 0

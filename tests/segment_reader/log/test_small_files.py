@@ -28,21 +28,17 @@ def times_file(*entries: tuple[int, int]) -> bytes:
     return b"".join(struct.pack(">qi", *entry) for entry in entries)
 
 
-def test_an_offset_index_names_positions_at_or_before_an_offset() -> None:
-    index = offset_index(offsets_file((10, 4096), (25, 9000)), 100, FILE)
-    assert [index.position_before(offset) for offset in (0, 109, 110, 111, 125, 9999)] == [0, 0, 4096, 4096, 9000, 9000]
-    assert [index.position_after(offset) for offset in (0, 110, 111, 126)] == [9000, 9000, None, None]
-
-
 def test_room_that_is_not_used_yet_is_no_entry() -> None:
     assert offset_index(offsets_file((10, 4096)) + bytes(800), 0, FILE).offsets.tolist() == [10]
     assert time_index(times_file((5, 1)) + bytes(1200), 0, FILE).timestamps.tolist() == [5]
     assert offset_index(bytes(10 << 20), 0, FILE).offsets.tolist() == []
 
 
-def test_a_time_index_names_an_offset_before_a_time() -> None:
-    index = time_index(times_file((1000, 7), (2000, 7), (3000, 30)), 100, FILE)
-    assert [index.offset_before(time) for time in (1000, 1001, 3000, 3001)] == [None, 107, 107, 130]
+def test_entries_are_absolute_and_ascend() -> None:
+    index = offset_index(offsets_file((10, 4096), (25, 9000)), 100, FILE)
+    assert (index.offsets.tolist(), index.positions.tolist()) == ([110, 125], [4096, 9000])
+    times = time_index(times_file((1000, 7), (2000, 7), (3000, 30)), 100, FILE)
+    assert (times.timestamps.tolist(), times.offsets.tolist()) == ([1000, 2000, 3000], [107, 107, 130])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,81 @@
+"""An index's entries, read as they are looked at: a search in an index of megabytes reads some blocks of it.
+
+The entries ascend, or the index is damaged and a search finds something useless, which is no harm: whoever asks holds
+the answer against the log.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from struct import Struct
+from typing import Final
+
+from segment_reader.log.errors import SegmentGone
+from segment_reader.log.names import Kind
+from segment_reader.log.segments import Segment
+from segment_reader.log.storage import OpenFile, Storage
+
+#: A small index is read at once, a large one in blocks. A multiple of either entry's size.
+_WHOLE: Final = 96 * 1024
+_BLOCK: Final = 24 * 1024
+_BEYOND: Final = 1 << 63
+
+
+class Entries:
+    """Pairs of numbers in an open .index (relative offset, position) or .timeindex (timestamp, relative offset)."""
+
+    def __init__(self, file: OpenFile, layout: Struct) -> None:
+        self._file = file
+        self._layout = layout
+        self._block = _WHOLE if file.size <= _WHOLE else _BLOCK
+        self._blocks: dict[int, bytes] = {}
+
+    def __len__(self) -> int:
+        """Entries that there is room for: those at the end may not be used yet."""
+        return self._file.size // self._layout.size
+
+    def __getitem__(self, number: int) -> tuple[int, int]:
+        """An entry; zeros behind the used ones, and where the file was cut while it was read."""
+        at = number * self._layout.size
+        block = self._blocks.get(at // self._block)
+        if block is None:
+            block = bytes(self._file.read(at - at % self._block, self._block))
+            self._blocks[at // self._block] = block
+        at %= self._block
+        if at + self._layout.size > len(block):
+            return 0, 0
+        first, second = self._layout.unpack_from(block, at)
+        return first, second
+
+    def last_below(self, key: int, column: int, *, inclusive: bool = False) -> int:
+        """The number of the last used entry whose first (column 0) or second (1) number is below `key`; -1: none is."""
+
+        def ordered(number: int) -> int:
+            entry = self[number]
+            return entry[column] if any(entry) else _BEYOND
+
+        count = len(self)
+        if count and ordered(count - 1) < key:  # all of it, as is usual in looking for the log's end
+            return count - 1
+        search = bisect_right if inclusive else bisect_left
+        return search(range(count), key, key=ordered) - 1
+
+
+_LAYOUTS: Final[dict[Kind, Struct]] = {"index": Struct(">ii"), "timeindex": Struct(">qi")}
+
+
+@contextmanager
+def entries_of(storage: Storage, segment: Segment, kind: Kind) -> Iterator[Entries | None]:
+    """A segment's .index or .timeindex, open; None where there is none."""
+    path = segment.others.get(kind)
+    try:
+        file = None if path is None else storage.open(path)
+    except SegmentGone:
+        file = None
+    if file is None:
+        yield None
+        return
+    with closing(file):
+        yield Entries(file, _LAYOUTS[kind])
