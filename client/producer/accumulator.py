@@ -25,8 +25,6 @@ from segment_reader.bodies import Body
 from segment_reader.encode import Record
 
 NEVER: Final = float("inf")
-#: A leader knows the last five batches of a producer again: no more of a partition may be under way.
-_UNDER_WAY: Final = 5
 
 
 class PartitionQueue:
@@ -64,7 +62,6 @@ class Accumulator:
         self._waiting = 0
         self._flushing = 0
         self._closed = False
-        self._per_partition = min(config.max_in_flight, _UNDER_WAY) if config.idempotent else config.max_in_flight
 
     # -- for whoever sends records
 
@@ -314,12 +311,14 @@ class Accumulator:
         """When the first batch may be sent. NEVER: something else has to happen first, and wakes the I/O thread."""
         batch = queue.batches[0]
         sequences = queue.sequences
-        if queue.under_way and (queue.restart or queue.under_way >= self._per_partition):
+        if queue.under_way and (queue.restart or queue.under_way >= self._config.max_in_flight):
             return NEVER
         if sequences is not None and queue.under_way and not sequences.known_to_leader:
             return NEVER
-        if batch.sequence != NO_SEQUENCE and sequences is not None and not sequences.is_first(batch):
-            return NEVER
+        if sequences is not None:
+            in_turn = sequences.takes_another if batch.sequence == NO_SEQUENCE else sequences.is_first(batch)
+            if not in_turn:
+                return NEVER
         hurry = batch.closed or len(queue.batches) > 1 or self._flushing or self._waiting or self._closed
         if hurry or not batch.takes_records or batch.size >= self._config.batch_size:
             return queue.not_before

@@ -4,7 +4,8 @@
                                             ▲───── to be tried again ─────┘
                                             └ too large: two batches of its halves take its place
 
-The sequence of a batch is given to it when it is sent for the first time and stays, so that its leader knows it again.
+The sequence of a batch is given to it when it is sent for the first time and stays, so that its leader knows it again;
+its place is how many of the partition were numbered before it.
 """
 
 from __future__ import annotations
@@ -100,6 +101,7 @@ class Batch:
         "halves",
         "in_doubt",
         "log_append_time",
+        "place",
         "producer_epoch",
         "producer_id",
         "sequence",
@@ -118,6 +120,7 @@ class Batch:
         self.base_offset = NO_OFFSET
         self.log_append_time = -1
         self.sequence = NO_SEQUENCE
+        self.place = -1
         self.producer_id = self.producer_epoch = -1
         self.attempts = 0
         self.closed = body is not None
@@ -180,7 +183,7 @@ class Batch:
         halves = []
         for part in (records[:middle], records[middle:]):
             half = Batch(self.tp, self.created, encode_body(part))
-            half.producer_id, half.producer_epoch = self.producer_id, self.producer_epoch
+            half.producer_id, half.producer_epoch, half.place = self.producer_id, self.producer_epoch, self.place
             halves.append(half)
         first, second = halves
         if self.sequence != NO_SEQUENCE:

@@ -4,6 +4,8 @@ A leader takes a batch whose first sequence follows the last one it has from tha
 five again, and refuses anything else with OUT_OF_ORDER_SEQUENCE_NUMBER. So:
 
 - A batch keeps its sequence over every retry, and is sent again only when none before it is open.
+- No more than five batches are numbered from the first open one on. That one may be in the log already, its answer
+  lost: with a sixth behind it the leader would not know it again, it would be taken for a gap, and be written twice.
 - A refusal of a batch with others open before it follows from those: it waits its turn.
 - A refusal of the *first* open batch means a gap that nobody fills any more: a batch before it was given up (refused
   for good, or expired), or the leader has lost what it had. None of the open ones can have been appended then, and
@@ -20,18 +22,20 @@ from typing import Final
 from client.producer.batch import NO_SEQUENCE, Batch
 
 MAX_EPOCH: Final = 2**15 - 1
-EXHAUSTED: Final = "exhausted"
+#: How many of a producer's last batches a leader knows again.
+REMEMBERED: Final = 5
 
 
 class Sequences:
     """What a partition's next new batch gets. Used by the I/O thread alone."""
 
-    __slots__ = ("acknowledged", "last_offset", "next", "open", "producer_epoch", "producer_id")
+    __slots__ = ("acknowledged", "last_offset", "next", "numbered", "open", "producer_epoch", "producer_id")
 
     def __init__(self, producer_id: int, producer_epoch: int) -> None:
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
         self.next = 0
+        self.numbered = 0
         self.acknowledged = NO_SEQUENCE
         self.last_offset = -1
         self.open: list[Batch] = []
@@ -41,8 +45,15 @@ class Sequences:
         if batch.sequence == NO_SEQUENCE:
             batch.producer_id, batch.producer_epoch = self.producer_id, self.producer_epoch
             batch.sequence = self.next
+            batch.place = self.numbered
             self.next = batch.next_sequence
+            self.numbered += 1
             self.open.append(batch)
+
+    @property
+    def takes_another(self) -> bool:
+        """Whether the leader would still know the first open batch again with one more new batch behind it."""
+        return not self.open or self.numbered - self.open[0].place < REMEMBERED
 
     @property
     def known_to_leader(self) -> bool:

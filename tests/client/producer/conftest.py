@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import confluent_kafka
@@ -12,6 +16,20 @@ import pytest
 
 from client import TopicPartition
 from client.producer import KafkaProducer
+from segment_reader.encode import Record
+
+
+def _beside(name: str) -> ModuleType:
+    """A module of this folder: importlib mode puts none of them where imports look."""
+    spec = importlib.util.spec_from_file_location(f"producer_{name}", Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+_ScriptedLeader = _beside("scripted_leader").ScriptedLeader
 
 
 @pytest.fixture
@@ -63,3 +81,34 @@ def read_back() -> Callable[..., list[Any]]:
         raise AssertionError(f"no end of {TopicPartition(topic, partition)} in sight")
 
     return read
+
+
+@pytest.fixture
+def leader_on(fakes: Any) -> Callable[..., Any]:
+    """`leader_on(broker, partitions=1)`: topic "t" with a leader on a scripted broker (scripted_leader.py)."""
+    return lambda broker, partitions=1: _ScriptedLeader(broker, fakes, partitions)
+
+
+@pytest.fixture
+def leader(fake: Any, leader_on: Callable[..., Any]) -> Any:
+    """One partition's leader on the scripted broker."""
+    return leader_on(fake)
+
+
+@pytest.fixture
+def make(fake: Any, producing: Callable[..., KafkaProducer]) -> Callable[..., KafkaProducer]:
+    """`make(**properties)`: a producer on the scripted broker, a batch a record and soon tried again."""
+    quick = {"retry_backoff_ms": 5, "retry_backoff_max_ms": 20, "linger_ms": 0, "batch_size": 0}
+    return lambda **given: producing(fake.bootstrap_servers, **(quick | given))
+
+
+@pytest.fixture(scope="session")
+def numbered() -> Callable[..., list[Record]]:
+    """`numbered(count, first=0)`: records whose values tell their order."""
+    return lambda count, first=0: [Record(None, b"%05d" % n, (), 1) for n in range(first, first + count)]
+
+
+@pytest.fixture(scope="session")
+def values(numbered: Callable[..., list[Record]]) -> Callable[[int], list[bytes | None]]:
+    """`values(count)`: what a log then holds."""
+    return lambda count: [record.value for record in numbered(count)]

@@ -9,7 +9,10 @@ from typing import Any
 import confluent_kafka
 import pytest
 
+from client import TopicPartition
+from client.admin import delete_records
 from client.errors import KafkaError, UnsupportedVersion
+from segment_reader.batch import RECORD_BATCH
 from segment_reader.encode import Record
 
 pytestmark = pytest.mark.broker
@@ -79,3 +82,27 @@ def test_the_format_goes_by_the_version(
         idempotent = {name: value for name, value in given.items() if name != "enable_idempotence"}
         with pytest.raises(UnsupportedVersion):
             producing(kafka.bootstrap_servers, **idempotent).send(topic, b"v").result(60)
+
+
+def test_a_producer_whose_records_were_deleted_begins_anew(
+    kafka_release: Callable[[str], Any], connect: Any, producing: Any
+):
+    """A leader before Kafka 2.4 forgets who wrote what it has deleted, and refuses what follows; where its log starts
+    tells the producer that nothing is lost (KIP-360)."""
+    kafka = kafka_release("1.1.1")
+    topic = kafka.topic(config={"retention.ms": "-1"})
+    producer = producing(kafka.bootstrap_servers, linger_ms=0)
+    written = [producer.send(topic, b"%d" % number).result(60).offset for number in range(3)]
+    delete_records(connect(kafka.bootstrap_servers), {TopicPartition(topic, 0): 3}).or_raise()
+    written += [producer.send(topic, b"%d" % number).result(60).offset for number in range(3, 6)]
+    assert written == list(range(6))
+    log = next(iter(sorted(kafka.log_dirs[0].glob(f"{topic}-0/*.log")))).read_bytes()
+    heads, at = [], 0
+    while at < len(log):
+        heads.append(RECORD_BATCH.unpack_from(log, at))
+        at += 12 + heads[-1][1]
+    (producer_id,) = {head[9] for head in heads}
+    assert producer_id >= 0
+    assert [(head[0], head[10], head[11]) for head in heads] == [
+        (0, 0, 0), (1, 0, 1), (2, 0, 2), (3, 1, 0), (4, 1, 1), (5, 1, 2)
+    ]  # fmt: skip

@@ -1,0 +1,119 @@
+"""The sender in a transaction, against a scripted leader and coordinator."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from client import TopicPartition
+from client.errors import BrokerError, SequenceLost
+from client.protocol import ErrorCode
+from client.protocol.messages import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ProduceRequest,
+)
+
+TP = TopicPartition("t", 0)
+
+
+@pytest.fixture
+def transactional(fake: Any, leader: Any, make: Any) -> Callable[..., Any]:
+    def start(version: int, **given: Any) -> Any:
+        epochs = iter(range(100))
+        fake.features = {"transaction.version": version}
+        fake.on(InitProducerIdRequest, lambda _: InitProducerIdResponse(producer_id=7, producer_epoch=next(epochs)))
+        fake.on(AddPartitionsToTxnRequest, lambda _: AddPartitionsToTxnResponse())
+        ended = lambda _: EndTxnResponse(producer_id=7, producer_epoch=next(epochs))  # noqa: E731
+        fake.on(EndTxnRequest, ended if version == 2 else lambda _: EndTxnResponse())
+        producer = make(transactional_id="tx", **given)
+        producer.begin()
+        return producer
+
+    return start
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_partitions_join_a_transaction_once(fake: Any, leader: Any, transactional: Any, version: int):
+    producer = transactional(version)
+    for _ in range(3):
+        producer.send("t", b"v").result(30)
+    producer.commit()
+    assert len(fake.requests(AddPartitionsToTxnRequest)) == (1 if version == 1 else 0)
+    assert {a.attributes for a in leader.arrived} == {0x10}
+    assert {seen.request.transactional_id for seen in fake.requests(ProduceRequest)} == {"tx"}
+    assert {seen.version > 11 for seen in fake.requests(ProduceRequest)} == {version == 2}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_after_a_gap_the_next_transaction_has_a_higher_epoch(fake: Any, leader: Any, transactional: Any, version: int):
+    leader.once(None, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    producer = transactional(version)
+    producer.send("t", b"a").result(30)
+    assert isinstance(producer.send("t", b"b").exception(30), SequenceLost)
+    with pytest.raises(SequenceLost):
+        producer.commit()
+    producer.abort()
+    assert [seen.request.committed for seen in fake.requests(EndTxnRequest)] == [False]
+    inits = fake.requests(InitProducerIdRequest)
+    assert [(s.request.producer_id, s.request.producer_epoch) for s in inits] == (
+        [(-1, -1), (7, 0)] if version == 1 else [(-1, -1)]
+    )
+    producer.begin()
+    producer.send("t", b"c").result(30)
+    producer.commit()
+    assert (leader.arrived[-1].epoch, leader.arrived[-1].sequence) == (1, 0)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_sequences_go_on_as_long_as_the_epoch_does(leader: Any, transactional: Any, version: int):
+    producer = transactional(version)
+    producer.send("t", b"a").result(30)
+    producer.commit()
+    producer.begin()
+    producer.send("t", b"b").result(30)
+    producer.commit()
+    assert [(a.epoch, a.sequence) for a in leader.arrived] == [(0, 0), (0, 1) if version == 1 else (1, 0)]
+
+
+def test_deleted_records_do_not_fail_a_transaction(leader: Any, transactional: Any):
+    """The leader has forgotten the producer with its last record: counting from 0 in the same epoch is right."""
+    leader.once(None, (ErrorCode.UNKNOWN_PRODUCER_ID, 5))
+    producer = transactional(1)
+    producer.send("t", b"a").result(30)
+    leader.logs[TP].producers.clear()
+    producer.send("t", b"b").result(30)
+    producer.commit()
+    assert [(a.epoch, a.sequence) for a in leader.arrived] == [(0, 0), (0, 1), (0, 0)]
+
+
+def test_leaving_aborts_what_is_open_after_what_is_under_way(fake: Any, leader: Any, transactional: Any):
+    producer = transactional(2)
+    leader.pause = 0.3
+    with producer:
+        producer.send("t", b"v")
+        time.sleep(0.1)
+    kinds = [type(seen.request) for seen in fake.seen if isinstance(seen.request, ProduceRequest | EndTxnRequest)]
+    assert kinds == [ProduceRequest, EndTxnRequest]
+    assert not fake.requests(EndTxnRequest)[0].request.committed
+    assert leader.log == [b"v"]
+
+
+def test_an_abort_drops_what_waits(fake: Any, leader: Any, transactional: Any):
+    producer = transactional(2, linger_ms=60_000, batch_size=100_000)
+    waiting = producer.send("t", b"v")
+    producer.abort()
+    with pytest.raises(BrokerError, match="aborted"):
+        waiting.result(0)
+    assert leader.arrived == []
+    producer.begin()
+    producer.send("t", b"next")
+    producer.commit()
+    assert leader.log == [b"next"]
