@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from client import Cluster
-from client.admin import describe_topic_configs
-from client.errors import KafkaError
 from etl.errors import Refused
 from etl.ledger import events as ev
 from etl.ranges import OffsetRange
+from etl.source.logs import Logs
 from etl.source.outcome import RangeOutcome
 
 
@@ -37,7 +35,7 @@ class Reading:
         return next((account for account in self.accounts if not account.balanced), None)
 
 
-def account_for(plan: ev.RunPlan, outcomes: Iterable[RangeOutcome], cluster: Cluster) -> Reading:
+def account_for(plan: ev.RunPlan, outcomes: Iterable[RangeOutcome], logs: Logs) -> Reading:
     """Add the tasks' outcomes up to the plan's ranges."""
     sums: dict[ev.PlannedRange, ev.RangeCounts] = dict.fromkeys(plan.ranges, ev.RangeCounts())
     by_partition: dict[tuple[str, int], list[ev.PlannedRange]] = {}
@@ -50,7 +48,7 @@ def account_for(plan: ev.RunPlan, outcomes: Iterable[RangeOutcome], cluster: Clu
         sums[planned] += ev.RangeCounts(outcome.data, outcome.control, outcome.aborted, 0, outcome.absent)
         gaps += [OffsetRange(outcome.topic, outcome.partition, first, last) for first, last in outcome.gaps]
         lost += [OffsetRange(outcome.topic, outcome.partition, loss.first, loss.last) for loss in outcome.lost]
-    compacted = compacted_topics(cluster, {gap.topic for gap in gaps}) if gaps else frozenset()
+    compacted = logs.compacted({gap.topic for gap in gaps}) if gaps else frozenset()
     return Reading(
         accounts=tuple(ev.RangeAccount(r.topic, r.partition, r.start, r.end, counts) for r, counts in sums.items()),
         gaps=tuple(gap for gap in gaps if gap.topic not in compacted),
@@ -66,15 +64,6 @@ def throttled_by_broker(outcomes: Iterable[RangeOutcome]) -> dict[int, float]:
         for broker, seconds in outcome.throttled:
             sums[broker] = sums.get(broker, 0.0) + seconds
     return sums
-
-
-def compacted_topics(cluster: Cluster, topics: Collection[str]) -> frozenset[str]:
-    """Those whose `cleanup.policy` has `compact`; one that may not be asked about counts as not compacted."""
-    try:
-        configs = describe_topic_configs(cluster, sorted(topics))
-    except KafkaError:
-        return frozenset()
-    return frozenset(t for t in topics if "compact" in str(getattr(configs[t].get("cleanup.policy"), "value", "")))
 
 
 def offsets_fault(reading: Reading, on_gap: str) -> str | None:

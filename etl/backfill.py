@@ -36,7 +36,7 @@ from etl.ranges import OffsetSet
 from etl.report import RunReport
 from etl.run import pursue
 from etl.snapshot import SourceSnapshot
-from etl.source.resolve import AtTime, resolve_offsets
+from etl.source.resolve import AtTime
 from etl.times import epoch_millis, format_instant
 
 MODES: dict[str, ev.Mode] = {
@@ -170,8 +170,7 @@ class _Backfill:
     def _bound(self, bound: Bound, chosen: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         if not isinstance(bound, datetime):
             return {TopicPartition(o.topic, o.partition): o.offset for o in bound}
-        return resolve_offsets(
-            self.context.cluster,
+        return self.context.logs.offsets(
             AtTime(epoch_millis(bound)),
             chosen,
             isolation_level=self.context.job.source.isolation_level,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -22,6 +22,7 @@ from etl.progress import NULL_PROGRESS, Progress
 from etl.report import Stopwatch
 from etl.session import open_context, open_session
 from etl.snapshot import SourceSnapshot, take_snapshot
+from etl.source.logs import Logs, logs_at
 from etl.targets import Targets, is_name
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ class JobContext:
     """
 
     job: Job
-    cluster: Cluster
+    logs: Logs
+    _cluster: Cluster | None
     _ledger: Ledger | None
     progress: Progress = NULL_PROGRESS
     observe: Observer = nobody
@@ -63,7 +65,7 @@ class JobContext:
         *,
         ledger: Literal["create", "required", "optional"] = "create",
     ) -> Iterator[JobContext]:
-        """Open the ledger and a client for the cluster.
+        """Open the ledger, the logs, and a client for the cluster where the job has one.
 
         ledger: what to do where there is none: make it, refuse, or go on without (for those who only look).
 
@@ -77,8 +79,17 @@ class JobContext:
             if refused.code != "ledger-missing" or ledger != "optional":
                 raise
             opened = None
-        with Cluster(job.client_config()) as cluster:
-            yield cls(job, cluster, opened, progress or NULL_PROGRESS, observe or nobody)
+        with ExitStack() as stack:
+            cluster = stack.enter_context(Cluster(job.client_config())) if job.kafka is not None else None
+            logs = logs_at(job.origin, cluster)
+            yield cls(job, logs, cluster, opened, progress or NULL_PROGRESS, observe or nobody)
+
+    @property
+    def cluster(self) -> Cluster:
+        """For what brokers alone do: groups and transactions. Raises ValueError for a job without brokers."""
+        if self._cluster is None:
+            raise ValueError("the job has no brokers")
+        return self._cluster
 
     @property
     def ledger(self) -> Ledger:
@@ -133,28 +144,29 @@ class JobContext:
         return lease
 
     def snapshot(self) -> SourceSnapshot:
-        """Ask the brokers where the job's partitions stand.
+        """Ask where the logs of the job's partitions stand.
 
         Raises:
             Refused: `topic-missing`, where the ledger knows the topic.
-            ConfigurationError: the job names a topic or partition that the cluster does not have.
+            ConfigurationError: the job names a topic or partition that is not there.
         """
         try:
-            return take_snapshot(self.cluster, self.job)
+            return take_snapshot(self.logs, self.job)
         except UnknownTopic as error:
             if error.topic in self.read_state().topics:
                 raise Refused(
                     "topic-missing",
-                    "the topic that this ledger is about is not in the cluster any more",
-                    remedy="check bootstrap.servers; a topic that was deleted leaves its rows and its ledger behind",
+                    f"the topic that this ledger is about is not there any more: {error.message}",
+                    remedy="check bootstrap.servers, or source.segments; a topic that was deleted leaves its rows and "
+                    "its ledger behind",
                     topic=error.topic,
                     partition=error.partition,
                 ) from error
             told = error.topic or "?" if error.partition is None else f"{error.topic}:{error.partition}"
             raise ConfigurationError.of(
                 "source",
-                f"the cluster has no topic {told}",
-                "kseg never creates topics; check the name and the cluster",
+                f"there is no topic {told}: {error.message}",
+                "kseg never creates topics; check the name and the place",
             ) from error
 
     def refuse_live_group(self) -> None:
@@ -164,13 +176,13 @@ class JobContext:
             refuse_live_group(self.cluster, self.job.group)
 
     def group_view(self, partitions: tuple[TopicPartition, ...], *, accept: bool = False) -> GroupView | None:
-        """The group's stable offsets; None where the job has no group.
+        """The group's stable offsets; None where the job has no group, or no brokers to ask.
 
         A group whose offsets are never committed still says where the first run starts.
         """
-        if self.job.group is None:
+        if self.job.group is None or self._cluster is None:
             return None
-        offsets = committed_offsets(self.cluster, self.job.group, list(partitions))
+        offsets = committed_offsets(self._cluster, self.job.group, list(partitions))
         return GroupView(self.job.group, offsets, watched=self.commits_offsets, accept=accept)
 
     @property

@@ -6,17 +6,17 @@ gives its offsets to other records. Each of these is refused; none can be mended
 
 from __future__ import annotations
 
-from client import Cluster, TopicPartition
-from client.offsets import end_of_epoch
+from client import TopicPartition
 from etl.errors import Refused
 from etl.ledger.state import JobState
 from etl.snapshot import SourceSnapshot
+from etl.source.logs import Logs
 
 NEW_LEDGER = "a new topic of an old name needs a new ledger (and most often a new table)"
 
 
 def check_source(snapshot: SourceSnapshot, state: JobState) -> None:
-    """Compare what the brokers say with what the ledger has seen.
+    """Compare what brokers or files say with what the ledger has seen.
 
     Raises:
         Refused: `another-cluster`, `topic-recreated` or `log-truncated`.
@@ -61,14 +61,14 @@ def _check_log(tp: TopicPartition, high_watermark: int, leader_epoch: int, state
         raise _truncated(tp, landed_to, high_watermark)
 
 
-def check_epochs(cluster: Cluster, snapshot: SourceSnapshot, state: JobState) -> None:
+def check_epochs(logs: Logs, snapshot: SourceSnapshot, state: JobState) -> None:
     """Ask where the epoch ended that each frontier was read in (OffsetForLeaderEpoch, KIP-320).
 
     A log that was truncated and written again is as long as before, and still its old epoch ends below the frontier.
 
     Raises:
         Refused: `log-truncated`.
-        KafkaError: the cluster cannot be asked.
+        KafkaError, LogFileError: the logs cannot be asked.
     """
     asked: dict[TopicPartition, int] = {}
     for tp in snapshot.partitions:
@@ -76,11 +76,11 @@ def check_epochs(cluster: Cluster, snapshot: SourceSnapshot, state: JobState) ->
         seen = known.partitions.get(tp.partition) if known else None
         if seen is not None and 0 <= seen.leader_epoch < snapshot.leader_epoch(tp):
             asked[tp] = seen.leader_epoch
-    for tp, end in end_of_epoch(cluster, asked).items() if asked else ():
+    for tp, end in logs.ends_of_epochs(asked).items():
         landed_to = state.frontier(tp)
         # -1: the leader no longer knows that epoch, which retention brings about as well.
-        if landed_to is not None and 0 <= end.end_offset < landed_to:
-            raise _truncated(tp, landed_to, end.end_offset)
+        if landed_to is not None and 0 <= end < landed_to:
+            raise _truncated(tp, landed_to, end)
 
 
 def _truncated(tp: TopicPartition, landed_to: int, end: int) -> Refused:

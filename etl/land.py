@@ -74,7 +74,7 @@ class _Landing:
             written = passes.write(sink, ready) if sink else Written()
             outcomes = [*counted.outcomes, *written.outcomes]
             context.throttled = throttled_by_broker(outcomes)
-            reading = account_for(self.plan, outcomes, context.cluster)
+            reading = account_for(self.plan, outcomes, context.logs)
             self._check_offsets(reading)
             for table, files in written.files.items():
                 self._commit(table, files, ready[table], sink)
@@ -168,7 +168,7 @@ class _Landing:
         self._landed(table, outcome.commit)
         context.observe(f"land:{table}:after")
         if isinstance(outcome, Landed):
-            again = account_for(self.plan, outcomes.resolve(), context.cluster)
+            again = account_for(self.plan, outcomes.resolve(), context.logs)
             fault = differing_accounts(reading, again, {r for r in self.plan.ranges if r.table == table})
             if fault is not None:
                 self._fail("rows", fault, reading)

@@ -15,7 +15,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from client import ClientConfig
 from etl.config import Job
 from etl.context import JobContext
 from etl.in_task import Writer, drop
@@ -25,10 +24,11 @@ from etl.landing.schema import SinkSchema, sink_schema
 from etl.landing.table import ReadyTable
 from etl.ledger import events as ev
 from etl.source.dataframe import fused, output_schema, rows
+from etl.source.logs import Logs, Origin
 from etl.source.outcome import RangeOutcome
 from etl.source.outcomes import ReadProgress
 from etl.source.reader import DecodeOptions
-from etl.source.tasks import RangeTask, split
+from etl.source.tasks import RangeTask
 from etl.transform import apply_steps
 from segment_reader.decode import Limits
 
@@ -66,14 +66,16 @@ def decode_options(job: Job) -> DecodeOptions:
     )
 
 
-def tasks_for(job: Job, plan: ev.RunPlan, tables: Collection[str], parallelism: int) -> tuple[RangeTask, ...]:
+def tasks_for(
+    job: Job, logs: Logs, plan: ev.RunPlan, tables: Collection[str], parallelism: int
+) -> tuple[RangeTask, ...]:
     """The plan's ranges that land in these tables, cut into tasks."""
     ranges = [r for r in plan.ranges if r.table in tables]
-    return split(
+    return logs.tasks(
         ranges,
         max_records=job.source.max_records_per_task,
         min_tasks=max(1, min(parallelism, sum(r.length for r in ranges) // WORTH_A_TASK)),
-        topic_ids={name: topic.topic_id for name, topic in plan.topics.items()},
+        topics={name: topic.topic_id for name, topic in plan.topics.items()},
     )
 
 
@@ -92,7 +94,7 @@ class Passes:
             return Written()
         spark = self.context.spark_context()
         results = fused(
-            spark, self._tasks(spark, tables), self._client, self.options, (), drop, on_progress=self._progress
+            spark, self._tasks(spark, tables), self._origin, self.options, (), drop, on_progress=self._progress
         )
         return Written(outcomes=tuple(result.outcome for result in results))
 
@@ -114,7 +116,7 @@ class Passes:
     def frame(self, spark: SparkSession, tables: Collection[str]) -> tuple[DataFrame, Outcomes]:
         """The rows of these tables after the whole transform, as a DataFrame that has not been computed."""
         options = replace(self.options, limits=TO_JVM)
-        source, outcomes = rows(spark, self._tasks(spark.sparkContext, tables), self._client, options, self.steps)
+        source, outcomes = rows(spark, self._tasks(spark.sparkContext, tables), self._origin, options, self.steps)
         return apply_steps(source, self.job.frame_steps), outcomes
 
     def write(self, sink: SinkSchema, tables: Mapping[str, ReadyTable]) -> Written:
@@ -128,7 +130,7 @@ class Passes:
         results = fused(
             spark,
             self._tasks(spark, tables),
-            self._client,
+            self._origin,
             self.options,
             self.steps,
             Writer(plan),
@@ -167,11 +169,11 @@ class Passes:
         )
 
     @property
-    def _client(self) -> ClientConfig:
-        return self.context.cluster.config
+    def _origin(self) -> Origin:
+        return self.context.logs.origin
 
     def _tasks(self, spark: SparkContext, tables: Collection[str]) -> tuple[RangeTask, ...]:
-        return tasks_for(self.job, self.plan, tables, spark.defaultParallelism)
+        return tasks_for(self.job, self.context.logs, self.plan, tables, spark.defaultParallelism)
 
     def _progress(self, now: ReadProgress) -> None:
         # Called from one thread, with running totals of this pass.

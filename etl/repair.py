@@ -31,9 +31,7 @@ def finish(
     """
     with JobContext.open(job, progress, ledger="required") as outer:
         run = _unfinished(outer, run_id)
-        pinned = Job.from_pinned(
-            {**json.loads(run.plan.pinned_config), "ledger": job.ledger, "kafka": job.pinned()["kafka"]}
-        )
+        pinned = Job.from_pinned({**json.loads(run.plan.pinned_config), "ledger": job.ledger, "kafka": job.kafka})
         if dry_run:
             return report_of(job.name, run, status="dry-run")
     with (

@@ -84,7 +84,7 @@ def plan_only(job: Job, *, accept_group_offsets: bool = False, progress: Progres
             return RunReport(job.name, None, "incremental", "nothing-to-do", seconds=context.stopwatch.seconds())
         report = report_of(job.name, draft.state.runs[plan.run_id], status="dry-run")
         report.run_id = None
-        report.held_back = held_back(context.cluster, plan.held_back)
+        report.held_back = held_back(context.logs, plan.held_back)
         report.seconds = context.stopwatch.seconds()
         return report
 
@@ -205,7 +205,7 @@ def _plan(context: JobContext, lease: Lease, planner: Planner, accept_group_offs
 def _look(context: JobContext, state: JobState, chain: str, accept_group_offsets: bool) -> Seen:
     """All that a plan is made from, checked against a state that was read before."""
     seen = context.see(state, accept_group_offsets=accept_group_offsets)
-    check_epochs(context.cluster, seen.snapshot, state)
+    check_epochs(context.logs, seen.snapshot, state)
     tables = [table for table, there in seen.tables.items() if there is not None]
     chains = {ev.INCREMENTAL, chain}
     landed = {(table, of): _landed_run(context, table, state, of) for table in tables for of in chains}
@@ -242,7 +242,7 @@ def execute(context: JobContext, lease: Lease, run_id: str, *, accept_group_offs
     run = state.runs[run_id]
     report = report_of(context.job.name, run, status="done")
     report.group = _group_report(context, run.offsets_committed)
-    report.held_back = held_back(context.cluster, run.plan.held_back)
+    report.held_back = held_back(context.logs, run.plan.held_back)
     report.throttled = context.throttled
     report.seconds = context.stopwatch.seconds()
     maintain(context.ledger, context.job.name)

@@ -1,4 +1,4 @@
-"""What the brokers say of a job's source at one moment: partitions, log bounds, and where reading would start and end.
+"""What brokers or files say of a job's source at one moment: partitions, log bounds, where reading would start and end.
 
 A plan is made from this value and the ledger's state alone (`etl.plan`), so that what was seen can be written down.
 """
@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from client import Cluster, TopicPartition
+from client import TopicPartition
 from client.metadata import TopicMetadata
 from etl.config import Job
 from etl.config.models import AtTime
 from etl.ledger.events import PartitionIdentity, TopicIdentity
-from etl.source.resolve import LogBounds, OffsetSpec, log_bounds, offset_spec, resolve_offsets, resolve_topics
+from etl.source.logs import Logs
+from etl.source.resolve import LogBounds, OffsetSpec, offset_spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,45 +49,28 @@ class SourceSnapshot:
         return TopicIdentity(self.topics[topic].topic_id, self.cluster_id, partitions)
 
 
-def take_snapshot(cluster: Cluster, job: Job) -> SourceSnapshot:
-    """Ask the brokers about all of the job's partitions.
+def take_snapshot(logs: Logs, job: Job) -> SourceSnapshot:
+    """Ask about all of the job's partitions.
 
     Raises:
         UnknownTopic: a topic or partition that the job names does not exist.
-        KafkaError: the cluster cannot be asked.
+        KafkaError, LogFileError: the logs cannot be asked.
     """
     source = job.source
-    found = resolve_topics(
-        cluster,
-        topics=source.topics,
-        pattern=source.pattern,
-        assign=source.assign,
+    level = source.isolation_level
+    found = logs.topics(topics=source.topics, pattern=source.pattern, assign=source.assign)
+    ends = logs.offsets(_spec(source.ending_offsets), found, isolation_level=level, group=job.group, unnamed="latest")
+    starts = logs.offsets(
+        _spec(source.starting_offsets), found, isolation_level=level, group=job.group, unnamed="earliest"
     )
-    partitions = list(found)
-    ends = resolve_offsets(
-        cluster,
-        _spec(source.ending_offsets),
-        partitions,
-        isolation_level=source.isolation_level,
-        group=job.group,
-        unnamed="latest",
-    )
-    starts = resolve_offsets(
-        cluster,
-        _spec(source.starting_offsets),
-        partitions,
-        isolation_level=source.isolation_level,
-        group=job.group,
-        unnamed="earliest",
-    )
-    bounds = log_bounds(cluster, partitions)
+    bounds = logs.bounds(found)
     topics = {metadata.name: metadata for metadata in found.values()}
     return SourceSnapshot(
-        cluster_id=cluster.metadata(sorted(topics)).cluster_id,
+        cluster_id=logs.cluster_id(topics),
         topics=topics,
         bounds=bounds,
         starts=starts,
-        ends={tp: min(end, visible_end(bounds[tp], source.isolation_level)) for tp, end in ends.items()},
+        ends={tp: min(end, visible_end(bounds[tp], level)) for tp, end in ends.items()},
     )
 
 

@@ -26,7 +26,6 @@ from etl.passes import decode_options
 from etl.progress import Progress
 from etl.ranges import OffsetSet
 from etl.source.dataframe import rows
-from etl.source.tasks import split
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -221,13 +220,13 @@ class _Table:
         spark = self.context.spark(delta=True)
         ranges = [r for tp, offsets in self.offsets.items() for r in offsets.ranges(tp)]
         job = self.context.job
-        tasks = split(
+        tasks = self.context.logs.tasks(
             ranges,
             max_records=job.source.max_records_per_task,
             min_tasks=spark.sparkContext.defaultParallelism,
-            topic_ids={name: topic.topic_id for name, topic in self.state.topics.items()},
+            topics={name: topic.topic_id for name, topic in self.state.topics.items()},
         )
-        return rows(spark, tasks, self.context.cluster.config, decode_options(job))
+        return rows(spark, tasks, self.context.logs.origin, decode_options(job))
 
     def _address(self, actual: DataFrame) -> AddressColumns:
         for address in (KSEG_ADDRESS, OWN_ADDRESS):

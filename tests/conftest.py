@@ -126,6 +126,12 @@ def kafka() -> Iterator[TestKafka]:
         yield TestKafka(broker)
 
 
+@pytest.fixture(scope="session")
+def kafka_of() -> Callable[[EmbeddedKafka], TestKafka]:
+    """kafka_of(broker): the same for a broker that a test has started itself."""
+    return TestKafka
+
+
 class SecureKafka(TestKafka):
     """A broker with a listener for each way of being secure. Files of its authority lie in `folder`.
 

@@ -33,7 +33,6 @@ _EXPECTED = {
 _MISSING = {
     "version": "add `version: 1`",
     "name": "add a name, as in `name: orders`: runs and ledger entries go by it",
-    "kafka": "add `kafka: {bootstrap.servers: host:9092}`",
     "source": "add `source: {topics: [orders]}`",
     "sink": "add `sink: {path: ./lake/orders}`",
     "ledger": "add `ledger: ./lake/_kseg_ledger`: what has landed is remembered there",

@@ -79,7 +79,7 @@ class _Loading:
         filled = {key: self._fill(part, (key,)) for key, part in raw.items() if key != "kafka"}
         data = _with_properties(filled, kafka, conf)
         job = self._validate(Job, data, raw)
-        self._check_rules(filled, conf)
+        self._check_rules({**filled, "kafka": kafka.value}, conf)
         if isinstance(raw.get("kafka"), dict):
             name = job.name if job else "job"
             self.findings += check_kafka(kafka, client_id=f"kseg-{name}")
@@ -167,7 +167,8 @@ def _with_properties(filled: Mapping[str, Any], kafka: Properties, conf: Propert
     spark = data.get("spark")
     if isinstance(spark, dict) and conf.present and conf.is_mapping:
         data["spark"] = {**spark, "conf": dict(conf.written)}
-    data.setdefault("group_commit", "transactional" if data.get("group") is not None else "none")
+    commits = data.get("group") is not None and kafka.present
+    data.setdefault("group_commit", "transactional" if commits else "none")
     return data
 
 

@@ -24,6 +24,7 @@ from etl.config.values import (
     Function,
     Instant,
     JobName,
+    Locations,
     Offset,
     PartitionKey,
     Partitions,
@@ -47,6 +48,7 @@ from etl.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from client.config import ClientConfig
+    from etl.source.logs import Origin
 
 STEP_KINDS = ("arrow", "sql", "python")
 CATCH_ALL = "*"
@@ -95,6 +97,32 @@ OffsetSpec = Annotated[
 ]
 """A name, an `AtTime`, or `{topic: {partition: offset}}`."""
 
+EndSpec = Annotated[
+    Annotated[Literal["earliest", "latest", "committed", "log_end", "high_watermark", "last_stable"], Tag("<name>")]
+    | Annotated[AtTime, Tag("<time>")]
+    | Annotated[TopicOffsets, Tag("<offsets>")],
+    Discriminator(_offsets_form),
+    BeforeValidator(_offsets_shape),
+]
+"""The same for an end, which has names of its own."""
+
+
+class Segments(_Section):
+    """Log files in place of brokers: folders of `log.dirs` or copies of them."""
+
+    paths: Locations
+    layout: Literal["kafka"] = "kafka"
+
+
+def _segments_shape(value: Any) -> Any:
+    if isinstance(value, str):
+        return {"paths": [value]}
+    if isinstance(value, list | tuple):
+        return {"paths": value}
+    if not isinstance(value, Mapping | Segments):
+        raise fault("is no place", "a path or URL, a list of them, or {paths: […], layout: …}")
+    return value
+
 
 class Source(_Section):
     """Which records: exactly one of topics, pattern and assign is set."""
@@ -102,9 +130,10 @@ class Source(_Section):
     topics: Topics | None = None
     pattern: TopicPattern | None = None
     assign: Annotated[dict[Topic, Partitions], BeforeValidator(not_empty_map)] | None = None
+    segments: Annotated[Segments, BeforeValidator(_segments_shape)] | None = None
     isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
     starting_offsets: OffsetSpec = "earliest"
-    ending_offsets: OffsetSpec = "latest"
+    ending_offsets: EndSpec = "latest"
     max_records_per_task: Annotated[int, Field(ge=1, le=2**63 - 1)] = 1_000_000
     on_data_loss: Literal["fail", "record"] = "fail"
     on_gap: Literal["fail", "record"] = "fail"
@@ -238,7 +267,7 @@ class Job(_Section):
 
     version: Annotated[Literal[1], BeforeValidator(version_one)]
     name: JobName
-    kafka: dict[str, str]
+    kafka: dict[str, str] | None = None
     source: Source
     transform: Annotated[tuple[Step, ...], Field(strict=False)] = ()
     sink: Sink
@@ -259,17 +288,27 @@ class Job(_Section):
 
     def kafka_properties(self) -> SecretProperties:
         """Java client properties, references resolved. Its repr shows no secret."""
-        return self._resolved("kafka", self.kafka)
+        return self._resolved("kafka", self.kafka or {})
 
     def spark_conf(self) -> SecretProperties:
         """Spark's configuration, references resolved. Its repr shows no secret."""
         return self._resolved("spark", self.spark.conf)
 
     def client_config(self) -> ClientConfig:
-        """What `client.Cluster` takes. Valid, since loading checked it."""
+        """What `client.Cluster` takes. Valid, since loading checked it. Raises ValueError for a job without brokers."""
         from client.config import ClientConfig
 
+        if self.kafka is None:
+            raise ValueError("the job has no brokers")
         return ClientConfig.from_properties(self.kafka_properties(), client_id=self.client_id)
+
+    @property
+    def origin(self) -> Origin:
+        """Where its records are read from: files where it names some, else its brokers."""
+        from etl.source.files import LogFiles
+
+        segments = self.source.segments
+        return self.client_config() if segments is None else LogFiles(segments.paths)
 
     @property
     def arrow_steps(self) -> tuple[ArrowStep, ...]:
@@ -285,11 +324,14 @@ class Job(_Section):
     def config_hash(self) -> str:
         """sha256 of what decides which rows land where: source, transform and sink, as 64 hex digits.
 
-        Left out: secrets and everything about connecting; how work is cut (`max_records_per_task`); and what is decided
-        before a run's ranges are pinned or is a person's word to go on (`on_data_loss`, `on_gap`, `single_driver`), so
-        that changing these lets an unfinished run go on.
+        Left out: secrets; where the records are to be had (brokers or files: cluster and topic tell whether they are
+        the same ones); how work is cut (`max_records_per_task`); and what is decided before a run's ranges are pinned
+        or is a person's word to go on (`on_data_loss`, `on_gap`, `single_driver`), so that changing these lets an
+        unfinished run go on.
         """
-        source = self.source.model_dump(mode="json", exclude={"max_records_per_task", "on_data_loss", "on_gap"})
+        source = self.source.model_dump(
+            mode="json", exclude={"segments", "max_records_per_task", "on_data_loss", "on_gap"}
+        )
         if self.source.topics is not None:
             source["topics"] = sorted(self.source.topics)
         decisive = {

@@ -46,6 +46,18 @@ def normal_path(text: str, folder: Path) -> str:
     return posixpath.normpath(posixpath.join(folder.absolute().as_posix(), text))
 
 
+def location(text: str, folder: Path) -> str:
+    """Where log files are: an absolute local path, or a URL as it is, since what stands behind its path may be options
+    of the store (`s3://bucket/folder?endpoint_override=…`). Raises ValueError."""
+    text = text.strip()
+    match = _SCHEME.match(text)
+    if match is None or scheme_of(text) == "file":
+        return normal_path(text, folder)
+    if urlsplit(f"//{text[match.end() :].split('/', 1)[0]}").password:
+        raise ValueError("has a password in it")
+    return text.rstrip("/")
+
+
 def _normal_url(text: str, scheme: str, start: int) -> str:
     host = text[start:].split("/", 1)[0]
     if urlsplit(f"//{host}").password:

@@ -80,6 +80,33 @@ def committed_needs_a_group(view: View) -> Iterator[Finding]:
             yield Finding(("source", key), "committed needs a group", "add `group:`, or start at earliest or latest")
 
 
+def records_come_from_somewhere(view: View) -> Iterator[Finding]:
+    if not view.given("kafka") and not (view.given("source", "segments") or not view.sound("source", "segments")):
+        yield Finding(
+            ("kafka",), "is missing", "add `kafka: {bootstrap.servers: host:9092}`, or log files in `source.segments`"
+        )
+
+
+def what_brokers_alone_do(view: View) -> Iterator[Finding]:
+    """Groups live at brokers: a job of files alone has nowhere to commit offsets."""
+    how = view.raw.get("group_commit")
+    if how in ("transactional", "plain") and not view.given("kafka") and view.given("source", "segments"):
+        yield Finding(
+            ("group_commit",),
+            f"{how} needs brokers, and the job reads files alone",
+            "write `group_commit: none`, or add `kafka:` to commit the group's offsets there",
+        )
+
+
+def what_files_alone_tell(view: View) -> Iterator[Finding]:
+    if view.source.ending_offsets == "log_end" and not view.given("source", "segments"):
+        yield Finding(
+            ("source", "ending_offsets"),
+            "log_end is known of files alone: brokers show nothing above the high watermark",
+            "write latest, or name files in `source.segments`",
+        )
+
+
 def committing_needs_a_group(view: View) -> Iterator[Finding]:
     how = view.raw.get("group_commit")
     if how in ("transactional", "plain") and not view.given("group"):
@@ -249,6 +276,9 @@ def spark_alone_decides_where_it_can(view: View) -> Iterator[Finding]:
 
 RULES: tuple[Rule, ...] = (
     one_source,
+    records_come_from_somewhere,
+    what_brokers_alone_do,
+    what_files_alone_tell,
     one_sink,
     committed_needs_a_group,
     committing_needs_a_group,

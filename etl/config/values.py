@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo
 from pydantic_core import PydanticCustomError
 
-from etl.config.paths import TOPIC_PLACEHOLDER, normal_path
+from etl.config.paths import TOPIC_PLACEHOLDER, location, normal_path
 from etl.times import (
     DURATION_REMEDY,
     INSTANT_REMEDY,
@@ -139,6 +139,14 @@ def _absolute(text: str, info: ValidationInfo) -> str:
         raise fault(str(error), "a local path, or a URL as in s3://bucket/folder") from None
 
 
+def _location(text: str, info: ValidationInfo) -> str:
+    folder = (info.context or {}).get("folder") or Path.cwd()
+    try:
+        return location(text, folder)
+    except ValueError as error:
+        raise fault(str(error), "a folder of log.dirs: a local path, or a URL as in s3://bucket/folder") from None
+
+
 def _sql(text: str) -> str:
     if ROWS_VIEW not in text.lower():
         raise fault(f"does not read {ROWS_VIEW}", f"the rows to select from are called {ROWS_VIEW}")
@@ -214,3 +222,5 @@ PlainPath = Annotated[
     AfterValidator(_matching(re.compile(r"[^{}]*"), "holds a placeholder", "write the path out")),
     AfterValidator(_absolute),
 ]
+Location = Annotated[str, AfterValidator(_not_blank), AfterValidator(_location)]
+Locations = Annotated[tuple[Location, ...], _Loose, AfterValidator(_not_empty), AfterValidator(unique)]

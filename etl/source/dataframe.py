@@ -28,9 +28,10 @@ from etl.errors import ConfigurationError
 from etl.source.arrow_steps import ArrowSteps, Function
 from etl.source.carrier import Carrier
 from etl.source.errors import OutcomesIncomplete
+from etl.source.logs import Origin
 from etl.source.outcome import RangeOutcome
 from etl.source.outcomes import Attempts, Outcomes, ReadProgress, new_accumulator, watched
-from etl.source.reader import DecodeOptions, Origin, RangeReader, read_range
+from etl.source.reader import DecodeOptions, RangeReader, read_range
 from etl.source.tasks import RangeTask
 
 if TYPE_CHECKING:

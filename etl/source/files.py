@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Generator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -20,16 +21,25 @@ from etl.errors import ConfigurationError
 from etl.source.answer import Answer, FetchOptions, FetchStats
 from etl.source.errors import OffsetsLost, TimeNotFoundError
 from etl.source.outcome import LostRange
-from etl.source.resolve import AtTime, IsolationLevel, LogBounds, OffsetSpec, named_offsets
+from etl.source.resolve import AtTime, EndName, IsolationLevel, LogBounds, OffsetSpec, named_offsets
 from etl.source.tasks import RangeTask
+from segment_reader.batch import frames
 from segment_reader.log.bounds import last_stable_offset, log_end_offset
-from segment_reader.log.checkpoints import LOG_START, META_PROPERTIES, meta_properties, partition_offsets
+from segment_reader.log.checkpoints import (
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_START,
+    META_PROPERTIES,
+    meta_properties,
+    partition_offsets,
+)
 from segment_reader.log.errors import CorruptCheckpoint, LogEndsEarly, SegmentGone
 from segment_reader.log.reading import record_sets
 from segment_reader.log.segments import PartitionLog, open_log, partition_folders
 from segment_reader.log.storage import Storage, open_storage
 from segment_reader.log.times import NoTimestamps, offset_for_time
 
+_ENOUGH_FOR_A_HEADER = 4096
 _INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata")
 
 
@@ -65,7 +75,7 @@ class LogCatalog:
     def __init__(self, files: LogFiles) -> None:
         self._files = files
         self._places: dict[TopicPartition, _Place] = {}
-        self._starts: dict[str, Mapping[tuple[str, int], int]] = {}
+        self._checkpoints: dict[str, dict[str, Mapping[tuple[str, int], int]]] = {}
         for log_dir in files.log_dirs:
             self._add(log_dir)
 
@@ -112,12 +122,45 @@ class LogCatalog:
     def bounds(self, tp: TopicPartition) -> LogBounds:
         """Log start (from the checkpoint, else the first segment), last stable offset, and log end offset.
 
-        The high watermark is not in the files, only a checkpoint of it that may be old: the log's end stands for it.
+        The high watermark is not in the files, only a checkpoint of it that may be old (`confirmed`): the log's end
+        stands for it.
         """
         place = self._places[tp]
         first = place.log.segments[0].base_offset if place.log.segments else 0
-        start = max(first, self._starts.get(place.log_dir, {}).get((tp.topic, tp.partition), first))
-        return LogBounds(start, max(start, last_stable_offset(place.storage, place.log)), max(start, place.end))
+        start = max(first, self._checkpointed(LOG_START, tp) or 0)
+        confirmed = self._checkpointed(HIGH_WATERMARKS, tp)
+        return LogBounds(
+            start,
+            max(start, last_stable_offset(place.storage, place.log)),
+            max(start, place.end),
+            confirmed=-1 if confirmed is None else min(max(start, confirmed), max(start, place.end)),
+        )
+
+    @property
+    def cleaned_topics(self) -> frozenset[str]:
+        """Those that a log cleaner has been at: its checkpoint names no others."""
+        return frozenset(topic for of_dir in self._checkpoints.values() for topic, _ in of_dir.get(CLEANER_OFFSETS, {}))
+
+    def end_of_epoch(self, tp: TopicPartition, epoch: int) -> int:
+        """What OffsetForLeaderEpoch tells: the first offset of a later epoch, for the newest the log's end.
+
+        -1 where the files do not know the epoch.
+        """
+        place = self._places[tp]
+        epochs = place.log.leader_epochs
+        if not epochs or epoch > epochs[-1].epoch:
+            return -1
+        return next((later.start_offset for later in epochs if later.epoch > epoch), place.end)
+
+    def batch_time(self, tp: TopicPartition, offset: int) -> int | None:
+        """The largest timestamp (ms) of the batch that holds an offset; None where there is none."""
+        place = self._places[tp]
+        found = record_sets(
+            place.storage, place.log, offset, offset + 1, read_committed=False, window_bytes=_ENOUGH_FOR_A_HEADER
+        )
+        with closing(found):
+            first = next(frames(next(found).records), None)
+        return first.max_timestamp if first is not None and first.max_timestamp >= 0 else None
 
     def folder(self, tp: TopicPartition) -> str:
         """Where its files are: a path or URI."""
@@ -143,12 +186,31 @@ class LogCatalog:
             raise ConfigurationError.of("startingOffsets", "files tell no group's offsets", "name offsets or a time")
         if isinstance(spec, AtTime):
             return {tp: self._at_time(tp, spec, isolation_level) for tp in wanted}
-        if isinstance(spec, str):
+        if spec == "earliest" or spec == "latest":
             return {tp: self._edge(tp, spec == "earliest", isolation_level) for tp in wanted}
+        if isinstance(spec, str):
+            return {tp: self._end(tp, spec, isolation_level) for tp in wanted}
         marks = named_offsets(spec.offsets, wanted, unnamed)
         return {
             tp: self._edge(tp, mark == EARLIEST, isolation_level) if mark < 0 else mark for tp, mark in marks.items()
         }
+
+    def _end(self, tp: TopicPartition, name: EndName, isolation_level: IsolationLevel) -> int:
+        bounds, place = self.bounds(tp), self._places[tp]
+        if name == "log_end":
+            return bounds.high_watermark
+        if name == "last_stable":
+            return bounds.last_stable
+        if bounds.confirmed is None or bounds.confirmed < 0:
+            raise ConfigurationError.of(
+                "source.ending_offsets",
+                f"no {HIGH_WATERMARKS} tells the high watermark of {tp}",
+                "end at log_end or last_stable, or put that file beside the partitions' folders",
+            )
+        if isolation_level == "read_uncommitted":
+            return bounds.confirmed
+        # A marker above the high watermark has decided nothing yet.
+        return max(bounds.start, last_stable_offset(place.storage, place.log, bounds.confirmed))
 
     def _edge(self, tp: TopicPartition, earliest: bool, isolation_level: IsolationLevel) -> int:
         bounds = self.bounds(tp)
@@ -197,11 +259,20 @@ class LogCatalog:
             known = self._places.get(tp)
             if known is None or place.end > known.end:
                 self._places[tp] = place
-        try:
-            file = f"{path}/{LOG_START}"
-            self._starts[log_dir] = partition_offsets(storage.read_all(file), file)
-        except (SegmentGone, CorruptCheckpoint):
-            pass
+        self._checkpoints[log_dir] = {
+            name: _checkpoint(storage, f"{path}/{name}") for name in (LOG_START, HIGH_WATERMARKS, CLEANER_OFFSETS)
+        }
+
+    def _checkpointed(self, name: str, tp: TopicPartition) -> int | None:
+        """What a checkpoint beside the partition's folder says of it."""
+        return self._checkpoints[self._places[tp].log_dir][name].get((tp.topic, tp.partition))
+
+
+def _checkpoint(storage: Storage, file: str) -> Mapping[tuple[str, int], int]:
+    try:
+        return partition_offsets(storage.read_all(file), file)
+    except (SegmentGone, CorruptCheckpoint):
+        return {}
 
 
 def answers(task: RangeTask, options: FetchOptions, stats: FetchStats) -> Generator[Answer, None, None]:

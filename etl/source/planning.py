@@ -1,17 +1,17 @@
-"""What a `spark.read.format("kseg")` reads: options -> partitions -> offsets -> tasks, asked of the brokers once."""
+"""What a `spark.read.format("kseg")` reads: options -> partitions -> offsets -> tasks, all as of one moment."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from client import Cluster, TopicPartition
+from client import TopicPartition
 from etl.errors import ConfigurationError
 from etl.source.errors import OffsetsLost
-from etl.source.files import LogCatalog, LogFiles
+from etl.source.logs import open_logs
 from etl.source.options import ReadOptions
-from etl.source.resolve import AtOffsets, LogBounds, log_bounds, resolve_offsets, resolve_topics
-from etl.source.tasks import RangeTask, split
+from etl.source.resolve import AtOffsets, LogBounds
+from etl.source.tasks import RangeTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,47 +34,23 @@ def plan_tasks(options: ReadOptions) -> tuple[RangeTask, ...]:
         KafkaError: the cluster cannot be asked.
         LogFileError: the files cannot be walked.
     """
-    if isinstance(options.origin, LogFiles):
-        return _plan_files(options, options.origin)
-    with Cluster(options.origin) as cluster:
-        topics = resolve_topics(cluster, topics=options.topics, pattern=options.pattern, assign=options.assign)
-        partitions = list(topics)
-        level = options.isolation_level
-        starts = resolve_offsets(cluster, options.start, partitions, isolation_level=level, group=options.group)
-        ends = resolve_offsets(cluster, options.end, partitions, isolation_level=level)
-        bounds = log_bounds(cluster, partitions)
-    metadata = {tp: topic.partitions[tp.partition] for tp, topic in topics.items()}
-    ranges = [
-        PartitionRange(tp.topic, tp.partition, start, end, metadata[tp].leader_epoch)
-        for tp, (start, end) in _ranges(options, starts, ends, bounds)
-    ]
-    return split(
-        ranges,
-        max_records=options.max_records_per_partition,
-        min_tasks=options.min_partitions or 1,
-        topic_ids={topic.name: topic.topic_id for topic in topics.values()},
-        leaders={tp: partition.leader_id for tp, partition in metadata.items()},
-    )
-
-
-def _plan_files(options: ReadOptions, files: LogFiles) -> tuple[RangeTask, ...]:
-    """The same from what stands in log directories."""
-    catalog = LogCatalog(files)
-    topics = catalog.topics(topics=options.topics, pattern=options.pattern, assign=options.assign)
     level = options.isolation_level
-    starts = catalog.offsets(options.start, topics, isolation_level=level)
-    ends = catalog.offsets(options.end, topics, isolation_level=level)
-    bounds = {tp: catalog.bounds(tp) for tp in topics}
-    return split(
-        [
-            PartitionRange(tp.topic, tp.partition, start, end, topics[tp].partitions[tp.partition].leader_epoch)
-            for tp, (start, end) in _ranges(options, starts, ends, bounds)
-        ],
-        max_records=options.max_records_per_partition,
-        min_tasks=options.min_partitions or 1,
-        topic_ids={topic.name: topic.topic_id for topic in topics.values()},
-        folders={tp: catalog.folder(tp) for tp in topics},
-    )
+    with open_logs(options.origin) as logs:
+        topics = logs.topics(topics=options.topics, pattern=options.pattern, assign=options.assign)
+        starts = logs.offsets(options.start, topics, isolation_level=level, group=options.group)
+        ends = logs.offsets(options.end, topics, isolation_level=level)
+        bounds = logs.bounds(topics)
+        metadata = {tp: topic.partitions[tp.partition] for tp, topic in topics.items()}
+        return logs.tasks(
+            [
+                PartitionRange(tp.topic, tp.partition, start, end, metadata[tp].leader_epoch)
+                for tp, (start, end) in _ranges(options, starts, ends, bounds)
+            ],
+            max_records=options.max_records_per_partition,
+            min_tasks=options.min_partitions or 1,
+            topics={topic.name: topic.topic_id for topic in topics.values()},
+            leaders={tp: partition.leader_id for tp, partition in metadata.items()},
+        )
 
 
 def _ranges(

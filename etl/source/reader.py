@@ -13,11 +13,11 @@ from typing import Literal, TypeVar
 
 import pyarrow as pa
 
-from client import ClientConfig
 from etl.source import files
 from etl.source.answer import Answer, FetchOptions, FetchStats
 from etl.source.fetching import ahead, answers
 from etl.source.files import LogFiles
+from etl.source.logs import Origin
 from etl.source.outcome import MAX_GAPS, LostRange, RangeOutcome
 from etl.source.resolve import IsolationLevel
 from etl.source.tasks import RangeTask
@@ -26,9 +26,6 @@ from segment_reader.errors import RecordFormatError
 from segment_reader.schema import arrow_schema
 
 T = TypeVar("T")
-
-#: Where a task's bytes come from: brokers, or files.
-Origin = ClientConfig | LogFiles
 
 ADDRESS_COLUMNS = ("_kseg_topic", "_kseg_partition", "_kseg_offset")
 

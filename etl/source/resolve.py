@@ -47,16 +47,28 @@ class AtTime:
         return self.millis if isinstance(self.millis, int) else self.millis[partition]
 
 
-OffsetSpec = Literal["earliest", "latest", "committed"] | AtOffsets | AtTime
+EndName = Literal["log_end", "high_watermark", "last_stable"]
+"""Ends of a log by name: of files, after the last whole batch; the first offset that may be unreplicated; the first one
+that is undecided."""
+
+OffsetSpec = Literal["earliest", "latest", "committed"] | EndName | AtOffsets | AtTime
+
+
+_LEVELS: dict[str, IsolationLevel] = {"high_watermark": "read_uncommitted", "last_stable": "read_committed"}
 
 
 @dataclass(frozen=True, slots=True)
 class LogBounds:
-    """Where a partition's log stands: log start <= last stable offset <= high watermark."""
+    """Where a partition's log stands: log start <= last stable offset <= high watermark.
+
+    confirmed: of files, whose end stands for the high watermark: the high watermark that their broker wrote down last,
+    -1 where there is none. Rows at or above it may never have been replicated. None at brokers, which show no others.
+    """
 
     start: int
     last_stable: int
     high_watermark: int
+    confirmed: int | None = None
 
 
 def offset_spec(value: str | datetime | Mapping[str, Any]) -> OffsetSpec:
@@ -65,7 +77,7 @@ def offset_spec(value: str | datetime | Mapping[str, Any]) -> OffsetSpec:
     Raises:
         ConfigurationError: it is none of the forms.
     """
-    if value in ("earliest", "latest", "committed"):
+    if value in ("earliest", "latest", "committed", "log_end", "high_watermark", "last_stable"):
         return value  # type: ignore[return-value]
     if isinstance(value, Mapping) and set(value) == {"timestamp"} and isinstance(value["timestamp"], datetime):
         value = value["timestamp"]
@@ -157,7 +169,7 @@ def resolve_offsets(
     unnamed: what a partition gets that `AtOffsets` does not name; refusing is what Spark's source does.
 
     Raises:
-        ConfigurationError: `committed` without a group; `AtOffsets` that names other partitions than these.
+        ConfigurationError: `committed` without a group; `log_end`; `AtOffsets` that names other partitions than these.
         TimeNotFoundError: `AtTime(otherwise="error")` and no record is that young.
         KafkaError: the brokers cannot be asked.
     """
@@ -168,8 +180,11 @@ def resolve_offsets(
         marks = _at_time(cluster, spec, wanted, isolation_level)
     elif spec == "committed":
         marks = _committed(cluster, group, wanted)
+    elif spec == "log_end":
+        raise ConfigurationError.of("source.ending_offsets", "brokers show nothing above the high watermark")
     else:
         marks = dict.fromkeys(wanted, EARLIEST if spec == "earliest" else LATEST)
+        isolation_level = _LEVELS.get(spec, isolation_level)
     edges = {partition: mark for partition, mark in marks.items() if mark in (EARLIEST, LATEST)}
     listed = list_offsets(cluster, edges, isolation_level=isolation_level) if edges else {}
     return {partition: listed[partition].offset if partition in edges else mark for partition, mark in marks.items()}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from segment_reader.log.segments import PartitionLog
 from segment_reader.log.snapshots import producer_snapshot
 from segment_reader.log.storage import Storage
 from segment_reader.table import ATTRIBUTES, BASE, MAGIC, MARKER, PRODUCER
+
+_END: Final = 1 << 63
 
 __all__ = ["OpenTransaction", "last_stable_offset", "log_end_offset", "open_transactions"]
 
@@ -42,22 +45,30 @@ def log_end_offset(storage: Storage, log: PartitionLog) -> int:
     return 0
 
 
-def last_stable_offset(storage: Storage, log: PartitionLog) -> int:
-    """See the module. Raises LogDamaged, SegmentGone."""
-    opened = open_transactions(storage, log)
-    return min((one.first_offset for one in opened), default=log_end_offset(storage, log))
+def last_stable_offset(storage: Storage, log: PartitionLog, end: int | None = None) -> int:
+    """See the module. `end`: as if the log ended there. Raises LogDamaged, SegmentGone."""
+    opened = open_transactions(storage, log, end)
+    if opened:
+        return opened[0].first_offset
+    last = log_end_offset(storage, log)
+    return last if end is None else min(last, end)
 
 
-def open_transactions(storage: Storage, log: PartitionLog) -> list[OpenTransaction]:
-    """The transactions that have no marker in the files, by their first offset. Raises LogDamaged, SegmentGone."""
-    opened, offset = _newest_snapshot(storage, log)
+def open_transactions(storage: Storage, log: PartitionLog, end: int | None = None) -> list[OpenTransaction]:
+    """The transactions that have no marker in the files, by their first offset. Raises LogDamaged, SegmentGone.
+
+    end: as if the log ended there.
+    """
+    end = _END if end is None else end
+    opened, offset = _newest_snapshot(storage, log, end)
     number = log.segment_at(offset)
     for segment in log.segments[number:]:
         with closing(storage.open(segment.path)) as file:
             for piece in pieces(file, first_batch(storage, segment, file, offset).position):
                 table = piece.table
                 transactional = (table[:, MAGIC] == 2) & (table[:, ATTRIBUTES] & TRANSACTIONAL_BIT != 0)
-                for row in np.flatnonzero(transactional & (table[:, BASE] >= offset)).tolist():
+                here = (table[:, BASE] >= offset) & (table[:, BASE] < end)
+                for row in np.flatnonzero(transactional & here).tolist():
                     producer = int(table[row, PRODUCER])
                     if not table[row, ATTRIBUTES] & CONTROL_BIT:
                         opened.setdefault(producer, int(table[row, BASE]))
@@ -68,9 +79,12 @@ def open_transactions(storage: Storage, log: PartitionLog) -> list[OpenTransacti
     )
 
 
-def _newest_snapshot(storage: Storage, log: PartitionLog) -> tuple[dict[int, int], int]:
-    """Open transactions by producer at an offset, and that offset; none at the log's start without a snapshot."""
+def _newest_snapshot(storage: Storage, log: PartitionLog, end: int) -> tuple[dict[int, int], int]:
+    """Open transactions by producer at an offset up to `end`, and that offset; at the log's start without a snapshot
+    none."""
     for offset, path in sorted(log.snapshots, reverse=True):
+        if offset > end:
+            continue
         try:
             states = producer_snapshot(storage.read_all(path), path)
         except (CorruptSnapshot, SegmentGone):

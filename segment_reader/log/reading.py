@@ -13,7 +13,7 @@ headers are walked, and windows grow as more turns out to be needed, so that lit
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
@@ -71,7 +71,7 @@ def record_sets(
     stops: Place | None = None,
     window_bytes: int = WINDOW_BYTES,
     piece_bytes: int = PIECE_BYTES,
-) -> Iterator[RecordSet]:
+) -> Generator[RecordSet, None, None]:
     """The record sets that hold offsets [start, end). The first may begin below `start`, the last end above `end`.
 
     begins, stops: where the first batch may stand, and the end of the last; offsets decide, these only save looking.

@@ -16,11 +16,11 @@ from client import ClientConfig, Cluster, KafkaError, TopicPartition, committed_
 from client.admin import AclBinding, AclFilter, create_acls, create_topic, delete_acls, describe_acls
 from client.producer import Producer
 from client.protocol.enums import AclOperation, PatternType, ResourceType
-from etl.accounting import compacted_topics
 from etl.backfill import run_backfill
 from etl.backfill_request import BackfillRequest
 from etl.config import Job, load_job
 from etl.run import plan_only, run_ingest
+from etl.source.broker_logs import BrokerLogs
 from etl.status import status
 from etl.verify import verify
 from segment_reader.encode import Record
@@ -206,10 +206,10 @@ def test_a_compacted_topic_is_known_only_to_who_may_see_its_settings(
 ):
     create_topic(root, f"{topic}-c", config={"cleanup.policy": "compact"})
     allow({AclBinding(ResourceType.TOPIC, f"{topic}-c", PRINCIPAL, AclOperation.READ)})
-    assert compacted_topics(user, [f"{topic}-c"]) == frozenset()
+    assert BrokerLogs(user).compacted([f"{topic}-c"]) == frozenset()
     names = {"TOPIC": f"{topic}-c"}
     [(operation, kind)] = re.findall(
         r"`(DESCRIBE_CONFIGS) on (topic)`", PAGE.read_text().split("| compacted topics")[1].split("\n")[0]
     )
     allow({binding("READ", "TOPIC", names), binding(operation, kind.upper(), names)})
-    assert compacted_topics(user, [f"{topic}-c"]) == {f"{topic}-c"}
+    assert BrokerLogs(user).compacted([f"{topic}-c"]) == {f"{topic}-c"}

@@ -7,6 +7,7 @@ neither comes from the code under test.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import itertools
 import json
@@ -188,6 +189,12 @@ def records(kafka: Any) -> Records:
     return Records(kafka)
 
 
+@pytest.fixture(scope="session")
+def records_of() -> Callable[[Any], Records]:
+    """records_of(kafka): the same at a broker of a test's own."""
+    return Records
+
+
 # --- a job and all that belongs to it
 
 
@@ -330,12 +337,12 @@ def _merge(document: dict[str, Any], changes: dict[str, Any]) -> None:
 
 
 @pytest.fixture
-def home(records: Records, spark: Any, tmp_path: Path) -> Callable[..., Home]:
-    """home(*topics, **changes): a job of its own over these topics. One topic lands in the table `first`; of several
-    the first one does and all others in `rest`. Runs here land in the tests' Spark session."""
+def home_of(spark: Any, tmp_path: Path) -> Callable[..., Home]:
+    """home_of(records, *topics, **changes): a job of its own over these topics. One topic lands in the table `first`;
+    of several the first one does and all others in `rest`. Runs here land in the tests' Spark session."""
     numbers = itertools.count(1)
 
-    def make(*topics: str, **changes: Any) -> Home:
+    def make(records: Records, *topics: str, **changes: Any) -> Home:
         folder = tmp_path / f"home-{next(numbers)}"
         folder.mkdir()
         name = f"job-{uuid.uuid4().hex[:8]}"
@@ -355,6 +362,12 @@ def home(records: Records, spark: Any, tmp_path: Path) -> Callable[..., Home]:
         return Home(folder, records, topics, document).change(**changes)
 
     return make
+
+
+@pytest.fixture
+def home(records: Records, home_of: Callable[..., Home]) -> Callable[..., Home]:
+    """home(*topics, **changes): a job at the broker that the tests share; see `home_of`."""
+    return functools.partial(home_of, records)
 
 
 # --- processes

@@ -1,0 +1,93 @@
+"""Logs in the files that brokers left behind: each question of `etl.source.logs` as a look into them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Literal
+from uuid import UUID
+
+from client import TopicPartition
+from client.metadata import TopicMetadata
+from etl.source.files import LogCatalog, LogFiles
+from etl.source.resolve import IsolationLevel, LogBounds, OffsetSpec
+from etl.source.tasks import RangeTask, SupportsRange, split
+from segment_reader.batch import FrameFault
+from segment_reader.log.errors import LogFileError
+
+
+class FileLogs:
+    """See `etl.source.logs.Logs`. Directories are listed by `topics`, and stay as listed until it is asked again."""
+
+    def __init__(self, files: LogFiles) -> None:
+        self._files = files
+        self._listed: LogCatalog | None = None
+
+    @property
+    def origin(self) -> LogFiles:
+        return self._files
+
+    @property
+    def _catalog(self) -> LogCatalog:
+        if self._listed is None:
+            self._listed = LogCatalog(self._files)
+        return self._listed
+
+    def topics(
+        self,
+        *,
+        topics: Collection[str] | None = None,
+        pattern: str | None = None,
+        assign: Mapping[str, Collection[int]] | None = None,
+    ) -> dict[TopicPartition, TopicMetadata]:
+        """None of the three means all topics but internal ones."""
+        self._listed = None
+        return self._catalog.topics(topics=topics, pattern=pattern, assign=assign)
+
+    def cluster_id(self, topics: Collection[str]) -> str | None:
+        return self._catalog.cluster_id
+
+    def bounds(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, LogBounds]:
+        return {tp: self._catalog.bounds(tp) for tp in sorted(partitions)}
+
+    def offsets(
+        self,
+        spec: OffsetSpec,
+        partitions: Collection[TopicPartition],
+        *,
+        isolation_level: IsolationLevel,
+        group: str | None = None,
+        unnamed: Literal["earliest", "latest", "refuse"] = "refuse",
+    ) -> dict[TopicPartition, int]:
+        return self._catalog.offsets(spec, partitions, isolation_level=isolation_level, unnamed=unnamed)
+
+    def ends_of_epochs(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        return {tp: self._catalog.end_of_epoch(tp, epoch) for tp, epoch in epochs.items()}
+
+    def compacted(self, topics: Collection[str]) -> frozenset[str]:
+        """Those that a log cleaner has been at: topics' configurations are not in these files."""
+        return frozenset(topics) & self._catalog.cleaned_topics
+
+    def batch_time(self, tp: TopicPartition, offset: int) -> int | None:
+        try:
+            return self._catalog.batch_time(tp, offset)
+        except (LogFileError, FrameFault):
+            return None  # it is a word for people: nothing depends on it
+
+    def tasks(
+        self,
+        ranges: Iterable[SupportsRange],
+        *,
+        max_records: int | None = None,
+        min_tasks: int = 1,
+        topics: Mapping[str, UUID | None],
+        leaders: Mapping[TopicPartition, int] | None = None,
+    ) -> tuple[RangeTask, ...]:
+        ranges = list(ranges)
+        places = {TopicPartition(r.topic, r.partition) for r in ranges if r.start < r.end}
+        return split(
+            ranges,
+            max_records=max_records,
+            min_tasks=min_tasks,
+            topic_ids=topics,
+            folders={tp: self._catalog.folder(tp) for tp in places},
+        )

@@ -1,0 +1,120 @@
+"""Whoever holds the logs: brokers, or files that brokers left behind. What a plan asks, it asks here.
+
+    Logs                  brokers (`broker_logs`)                     files (`file_logs`)
+    --------------------  ------------------------------------------  ---------------------------------------------
+    topics, cluster_id    Metadata                                    folders, partition.metadata, meta.properties
+    bounds                ListOffsets                                 checkpoints, segments, producer snapshots
+    offsets               ListOffsets, OffsetFetch                    time indexes and batches
+    ends_of_epochs        OffsetForLeaderEpoch                        leader-epoch-checkpoint
+    compacted             DescribeConfigs                             cleaner-offset-checkpoint
+    batch_time            Fetch                                       the batch
+    tasks, origin         what workers read, and from where
+
+Planner, ledger, account and verification know this one face, so nothing of theirs depends on where the bytes are.
+A consumer group is no part of it: groups live at brokers alone (`etl.context`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Literal, Protocol
+from uuid import UUID
+
+from client import ClientConfig, Cluster, TopicPartition
+from client.metadata import TopicMetadata
+from etl.source.broker_logs import BrokerLogs
+from etl.source.file_logs import FileLogs
+from etl.source.files import LogFiles
+from etl.source.resolve import IsolationLevel, LogBounds, OffsetSpec
+from etl.source.tasks import RangeTask, SupportsRange
+
+#: Where a task's bytes come from: brokers, or files. Picklable: it goes to the workers.
+Origin = ClientConfig | LogFiles
+
+
+class Logs(Protocol):
+    """The logs of some partitions, as of whenever they are asked about.
+
+    Every method may raise KafkaError (brokers) or LogFileError (files): they cannot be asked.
+    """
+
+    @property
+    def origin(self) -> Origin:
+        """What workers read from."""
+
+    def topics(
+        self,
+        *,
+        topics: Collection[str] | None = None,
+        pattern: str | None = None,
+        assign: Mapping[str, Collection[int]] | None = None,
+    ) -> dict[TopicPartition, TopicMetadata]:
+        """The partitions that one of the three names, sorted, each with its topic's metadata, looked up anew.
+
+        Raises:
+            UnknownTopic: a named topic or partition does not exist.
+            ConfigurationError: the pattern is no regular expression, or there is no such place.
+        """
+
+    def cluster_id(self, topics: Collection[str]) -> str | None:
+        """The cluster that the logs are of; None where nothing tells."""
+
+    def bounds(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, LogBounds]:
+        """Where each log stands."""
+
+    def offsets(
+        self,
+        spec: OffsetSpec,
+        partitions: Collection[TopicPartition],
+        *,
+        isolation_level: IsolationLevel,
+        group: str | None = None,
+        unnamed: Literal["earliest", "latest", "refuse"] = "refuse",
+    ) -> dict[TopicPartition, int]:
+        """A concrete offset for every partition. What a user names is taken as it is.
+
+        group: whose committed offsets `committed` means. unnamed: for partitions that a map does not name.
+
+        Raises:
+            ConfigurationError: `committed` where no group's offsets can be told; a map of other partitions.
+            TimeNotFoundError: `AtTime(otherwise="error")` and no record is that young.
+        """
+
+    def ends_of_epochs(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The offset at which each leader epoch ended (KIP-320); -1 where that is not known."""
+
+    def compacted(self, topics: Collection[str]) -> frozenset[str]:
+        """Those whose records compaction removes; one that nothing is known of counts as not compacted."""
+
+    def batch_time(self, tp: TopicPartition, offset: int) -> int | None:
+        """The largest timestamp (ms) of the batch at an offset, whatever its fate; None where nothing can be said."""
+
+    def tasks(
+        self,
+        ranges: Iterable[SupportsRange],
+        *,
+        max_records: int | None = None,
+        min_tasks: int = 1,
+        topics: Mapping[str, UUID | None],
+        leaders: Mapping[TopicPartition, int] | None = None,
+    ) -> tuple[RangeTask, ...]:
+        """The ranges cut into tasks, always in the same way; see `etl.source.tasks.split`.
+
+        topics: ids as the plan was made with. leaders: where they are known, neighbours ask different brokers.
+        """
+
+
+@contextmanager
+def open_logs(origin: Origin) -> Iterator[Logs]:
+    """The logs at a place. Nothing is asked before a question is."""
+    with ExitStack() as stack:
+        yield logs_at(origin, None if isinstance(origin, LogFiles) else stack.enter_context(Cluster(origin)))
+
+
+def logs_at(origin: Origin, cluster: Cluster | None) -> Logs:
+    """The logs at a place; `cluster` is the client for it where it is brokers."""
+    if isinstance(origin, LogFiles):
+        return FileLogs(origin)
+    assert cluster is not None
+    return BrokerLogs(cluster)
