@@ -4,13 +4,14 @@
     .index        each entry names a batch                    .timeindex   each entry is the largest time up to there
     .txnindex     each entry ends at that producer's ABORT marker, and each such marker has its entry
     .snapshot     checksum; producers' last offsets and open transactions are those that the log leads to
-    leader-epoch-checkpoint   no batch of an epoch stands before the epoch's start
+    leader-epoch-checkpoint   no batch of an epoch stands before the epoch's start, or behind that of a later one
 
 What is found does not end the check; a header that is impossible ends that of its segment.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final
@@ -23,12 +24,12 @@ from segment_reader.errors import Fault, RecordFormatError
 from segment_reader.log.bounds import OpenTransaction
 from segment_reader.log.dump import Findings, dump
 from segment_reader.log.errors import CorruptIndex, CorruptSnapshot, LogDamaged, LogFileError, SegmentGone
-from segment_reader.log.headers import Piece, pieces_of
+from segment_reader.log.headers import Piece, Table, pieces_of
 from segment_reader.log.indexes import aborted_transactions
 from segment_reader.log.kernels import first_wrong
 from segment_reader.log.reading import WINDOW_BYTES, RecordSet, windows
 from segment_reader.log.segments import PartitionLog, Segment, open_log
-from segment_reader.log.snapshots import producer_snapshot
+from segment_reader.log.snapshots import ProducerState, producer_snapshot
 from segment_reader.log.storage import Storage
 from segment_reader.table import (
     ATTRIBUTES,
@@ -70,10 +71,15 @@ Markers = dict[tuple[int, int], bool]
 
 @dataclass
 class _Producers:
-    """What producers had written up to a place in the log, as far as the log tells."""
+    """What producers had written up to a place in the log, as far as the log tells.
+
+    `gaps`: offsets are missing before that place. Compaction took them, and may have taken a producer's last records or
+    a transaction's first ones, of which a snapshot still tells.
+    """
 
     last_offset: dict[int, int] = field(default_factory=dict)
     open: dict[int, int] = field(default_factory=dict)
+    gaps: bool = False
 
 
 def check_partition(storage: Storage, folder: str, topic: str, partition: int, *, deep: bool = False) -> PartitionCheck:
@@ -109,11 +115,13 @@ def _check_segment(
 ) -> int:
     """Check one .log and its indexes; gives the offset after its last whole batch."""
     markers: Markers = {}
-    edge = max(edge, segment.base_offset)
+    passed, edge = edge, max(edge, segment.base_offset)
     with closing(storage.open(segment.path)) as file:
         try:
             for window in windows(file, 0, edge, WINDOW_BYTES, may_be_torn=following is None):
                 for piece in pieces_of(file.path, window.records, window.position):
+                    producers.gaps = producers.gaps or _has_gaps(piece, passed)
+                    passed = int(piece.table[-1, LAST]) + 1
                     _check_piece(file.path, log, piece, producers, markers, told)
                 if deep:
                     _check_records(log, window, edge, told)
@@ -148,11 +156,7 @@ def _check_piece(
     while (wrong := first_wrong(data, piece.start, table[row + 1 :], _ANY_SIZE)) >= 0:
         row += 1 + wrong
         told.faults.append(LogDamaged(path, int(table[row, POSITION]), Fault.CRC.reason))
-    for epoch, start in log.leader_epochs:
-        early = (table[:, MAGIC] == 2) & (table[:, LEADER] == epoch) & (table[:, BASE] < start)
-        if early.any():
-            where = int(table[np.flatnonzero(early)[0], POSITION])
-            told.faults.append(LogDamaged(path, where, f"a batch of leader epoch {epoch}, which begins at {start}"))
+    _check_epochs(path, log, table, told)
     for row in np.flatnonzero((table[:, MAGIC] == 2) & (table[:, PRODUCER] >= 0)).tolist():
         producer, base = int(table[row, PRODUCER]), int(table[row, BASE])
         if not table[row, ATTRIBUTES] & CONTROL_BIT:
@@ -163,6 +167,28 @@ def _check_piece(
             known = producers.open.pop(producer, None) is not None
             if table[row, MARKER] == ABORT_MARKER:
                 markers[producer, base] = known
+
+
+def _has_gaps(piece: Piece, edge: int) -> bool:
+    """Whether offsets are missing from `edge` on. What a wrapper of magic 0 and 1 covers is known only inside of it."""
+    table = piece.table[piece.table[:, MAGIC] == 2]
+    inside = table[:, COUNT] < table[:, LAST] - table[:, BASE] + 1
+    between = table[1:, BASE] > table[:-1, LAST] + 1
+    return bool(inside.any() or between.any() or (len(table) and table[0, BASE] > edge))
+
+
+def _check_epochs(path: str, log: PartitionLog, table: Table, told: PartitionCheck) -> None:
+    """Epochs of batches. The first entry's start says nothing: it moves up with the log's start (DeleteRecords), and
+    batches below that start are there until their segment goes."""
+    for number, (epoch, start) in enumerate(log.leader_epochs):
+        of_now = table[:, MAGIC] == 2
+        wrong = of_now & (table[:, LEADER] < epoch) & (table[:, BASE] >= start)
+        if number:
+            wrong |= of_now & (table[:, LEADER] == epoch) & (table[:, BASE] < start)
+        if wrong.any():
+            row = table[np.flatnonzero(wrong)[0]]
+            reason = f"a batch of leader epoch {row[LEADER]} at offset {row[BASE]}; epoch {epoch} begins at {start}"
+            told.faults.append(LogDamaged(path, int(row[POSITION]), reason))
 
 
 def _check_records(log: PartitionLog, window: RecordSet, start: int, told: PartitionCheck) -> None:
@@ -216,11 +242,17 @@ def _check_snapshot(
             told.faults.append(fault)
             continue
         for state in states:
-            known = producers.last_offset.get(state.producer_id)
-            if known is not None and state.last_offset >= 0 and known != state.last_offset:
-                reason = f"producer {state.producer_id} had written up to {known}, not {state.last_offset}"
-                told.faults.append(CorruptSnapshot(path, None, reason))
-            opened = producers.open.get(state.producer_id, -1)
-            if known is not None and opened != state.current_txn_first_offset:
-                reason = f"producer {state.producer_id}'s open transaction begins at {opened}, not "
-                told.faults.append(CorruptSnapshot(path, None, f"{reason}{state.current_txn_first_offset}"))
+            told.faults += _check_producer(path, state, producers)
+
+
+def _check_producer(path: str, state: ProducerState, producers: _Producers) -> Iterator[CorruptSnapshot]:
+    known = producers.last_offset.get(state.producer_id)
+    if known is None:
+        return
+    last, opened = state.last_offset, producers.open.get(state.producer_id, -1)
+    if last >= 0 and (known > last if producers.gaps else known != last):
+        yield CorruptSnapshot(path, None, f"producer {state.producer_id} had written up to {known}, not {last}")
+    first = state.current_txn_first_offset
+    if 0 <= opened < max(first, 0) or (opened >= 0) > (first >= 0) or (opened != first and not producers.gaps):
+        reason = f"producer {state.producer_id}'s open transaction begins at {opened}, not {first}"
+        yield CorruptSnapshot(path, None, reason)

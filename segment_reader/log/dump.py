@@ -11,8 +11,10 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import PurePosixPath
+from struct import Struct
 from typing import Any, Final
 
+from segment_reader.batch import Frame
 from segment_reader.log import checkpoints
 from segment_reader.log.contents import Batch, LogRecord, batches, records
 from segment_reader.log.errors import LogDamaged, LogFileError, SegmentGone
@@ -24,6 +26,8 @@ from segment_reader.log.storage import OpenFile, Storage
 from segment_reader.table import LAST, MAX_TIME, POSITION
 
 Entry = dict[str, Any]
+
+_MARKER_VALUE: Final = Struct(">hi")  # version, coordinator epoch
 
 _OFFSET_CHECKPOINTS: Final = frozenset(
     (checkpoints.LOG_START, checkpoints.HIGH_WATERMARKS, checkpoints.RECOVERY_POINTS, checkpoints.CLEANER_OFFSETS)
@@ -77,6 +81,7 @@ def batch_entry(batch: Batch) -> Entry:
         entry |= {
             "count": frame.record_count,
             "baseSequence": frame.base_sequence,
+            "lastSequence": _last_sequence(frame),
             "producerId": frame.producer_id,
             "producerEpoch": frame.producer_epoch,
             "partitionLeaderEpoch": frame.leader_epoch,
@@ -106,6 +111,7 @@ def record_entry(record: LogRecord) -> Entry:
         "sequence": record.sequence,
         "headers": [[name, value] for name, value in record.headers or ()],
         "control": record.control,
+        "coordinatorEpoch": _coordinator_epoch(record),
         "key": record.key,
         "value": record.value,
     }
@@ -116,6 +122,20 @@ def is_log(path: str) -> bool:
     name = PurePosixPath(path).name
     found = segment_file(name)
     return found.kind == "log" if found is not None else snapshot_file(name) is not None
+
+
+def _last_sequence(frame: Frame) -> int:
+    """Sequences go on from 0 behind the largest one."""
+    if frame.base_sequence < 0:
+        return -1
+    return (frame.base_sequence + frame.last_offset - frame.base_offset) & 0x7FFFFFFF
+
+
+def _coordinator_epoch(record: LogRecord) -> int | None:
+    """What a transaction's marker says of the coordinator that wrote it (KIP-98); None for other records."""
+    if record.control not in ("ABORT", "COMMIT") or record.value is None or len(record.value) < _MARKER_VALUE.size:
+        return None
+    return int(_MARKER_VALUE.unpack_from(record.value)[1])
 
 
 def _log(storage: Storage, path: str, findings: Findings, *, deep: bool) -> Iterator[Entry]:

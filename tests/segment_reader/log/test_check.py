@@ -73,7 +73,7 @@ def drop_aborted_entry(folder: Path) -> None:
 
 
 def later_epoch(folder: Path) -> None:
-    (folder / "leader-epoch-checkpoint").write_text("0\n1\n0 500\n")
+    (folder / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 500\n")
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def later_epoch(folder: Path) -> None:
         (lambda folder: flip(first(folder, "*.txnindex"), 25), "no ABORT marker of it stands"),
         (drop_aborted_entry, "is not in its .txnindex"),
         (lambda folder: flip(sorted(folder.glob("*.snapshot"))[0], 12), "checksum does not match"),
-        (later_epoch, "a batch of leader epoch 0, which begins at 500"),
+        (later_epoch, "; epoch 1 begins at 500"),
     ],
 )
 def test_each_kind_of_damage_is_told(folder: Path, damage: Callable[[Path], None], reason: str) -> None:
