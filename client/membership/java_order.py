@@ -11,24 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+from client.java_hash import MASK, string_hash
 from client.partition import TopicPartition
 
 K = TypeVar("K")
-_MASK = 0xFFFFFFFF
-
-
-def string_hash(text: str) -> int:
-    """`String.hashCode`, as an unsigned number."""
-    data = text.encode("utf-16-be", "surrogatepass")
-    value = 0
-    for at in range(0, len(data), 2):
-        value = (31 * value + (data[at] << 8 | data[at + 1])) & _MASK
-    return value
 
 
 def partition_hash(tp: TopicPartition) -> int:
     """`TopicPartition.hashCode`, as an unsigned number."""
-    return (31 * (31 + tp.partition) + string_hash(tp.topic)) & _MASK
+    return (31 * (31 + tp.partition) + string_hash(tp.topic)) & MASK
 
 
 def in_hash_order(keys: Iterable[K], hash_of: Callable[[K], int], *, most: int = 0) -> list[K]:

@@ -15,6 +15,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, NamedTuple
 
+from client.java_hash import string_hash
 from client.membership.assignor import (
     NO_GENERATION,
     Assignment,
@@ -23,7 +24,7 @@ from client.membership.assignor import (
     Racks,
     Subscription,
 )
-from client.membership.java_order import in_hash_order, string_hash
+from client.membership.java_order import in_hash_order
 from client.membership.sticky_data import decode_generation, decode_owned, encode_generation, encode_owned
 from client.membership.sticky_equal import assign_equal
 from client.membership.sticky_general import Previous, assign_general

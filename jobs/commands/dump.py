@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
 import click
 
@@ -18,12 +19,19 @@ from client.protocol.embedded.internal_topics import (
     SHARE_GROUP_STATE,
     TRANSACTION_STATE,
 )
+from jobs.commands.running import Result, execute
+from jobs.commands.values import as_instant
 from segment_reader.log.dump import Entry, Findings
 from segment_reader.log.dump import dump as entries_of
 from segment_reader.log.errors import SegmentGone
 from segment_reader.log.storage import open_storage
 
+if TYPE_CHECKING:
+    from etl.progress import Progress
+
 _CORRUPT: Final = 1
+#: `offsets.retention.minutes` of a broker that says nothing else: a week.
+RETENTION_MINUTES: Final = 7 * 24 * 60
 _BY_FOLDER: Final = "by folder"
 #: The options of Kafka's own tool, and the topics whose records they decode.
 _DECODERS: Final = {
@@ -74,6 +82,20 @@ def _decoder_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--limit", type=click.IntRange(1), help="Stop after so many entries of each file.")
 @_decoder_options
 @click.option("--show-secrets", is_flag=True, help="Show SCRAM keys and settings that are passwords or keys too.")
+@click.option("--group", help="Tell this group's latest state; FILE is then a folder of log.dirs, or several.")
+@click.option("--transactional-id", help="Tell this transactional id's latest state, likewise.")
+@click.option(
+    "--partitions",
+    type=click.IntRange(1),
+    help="How many partitions __consumer_offsets or __transaction_state has, where folders are missing.",
+)
+@click.option(
+    "--retention-minutes",
+    type=click.FloatRange(0),
+    help="The broker's offsets.retention.minutes, by which a group's offsets expire.  [default: 10080]",
+)
+@click.option("--at", callback=as_instant, help="The time for which expiry is told, in ISO 8601.  [default: now]")
+@click.option("--json", "as_json", is_flag=True, help="With --group and --transactional-id: print one JSON object.")
 def dump(
     files: tuple[str, ...],
     deep: bool,
@@ -82,6 +104,12 @@ def dump(
     limit: int | None,
     decoder: str | None,
     show_secrets: bool,
+    group: str | None,
+    transactional_id: str | None,
+    partitions: int | None,
+    retention_minutes: float | None,
+    at: datetime | None,
+    as_json: bool,
 ) -> int:
     """Show what a broker's files say: segments, indexes, snapshots, checkpoints.
 
@@ -102,7 +130,25 @@ def dump(
       kseg dump data/__consumer_offsets-7/*.log --deep --format json | jq .decodedValue
       kseg dump copy/00000000000000000000.log --offsets-decoder
       kseg dump data/__cluster_metadata-0/*.checkpoint --deep
+      kseg dump data --group billing
+      kseg dump disk-1 disk-2 --transactional-id kseg-orders --json | jq .state
+
+    With --group or --transactional-id the one partition of the internal topic that its hash names is read, from the
+    directory whose copy reaches furthest, and the state told that a coordinator would come to: deleted offsets are
+    gone, those of open transactions stand apart, and so do those that have expired.
     """
+    if group is not None or transactional_id is not None:
+        if group is not None and transactional_id is not None:
+            raise click.UsageError("--group and --transactional-id are two questions: ask one")
+        if deep or output is not None or decoder is not None or limit is not None or form in ("arrow", "parquet"):
+            raise click.UsageError(
+                "--group and --transactional-id go with --json alone, not with what files are told by"
+            )
+        if transactional_id is not None and (retention_minutes is not None or at is not None):
+            raise click.UsageError("--retention-minutes and --at go with --group")
+        _tell_state(files, group, transactional_id or "", partitions, retention_minutes, at, as_json or form == "json")
+    if partitions is not None or retention_minutes is not None or at is not None or as_json:
+        raise click.UsageError("--partitions, --retention-minutes, --at and --json go with --group")
     table = form in ("arrow", "parquet")
     if table != (output is not None):
         raise click.UsageError("--output goes with --format arrow and parquet, and those with --output")
@@ -121,6 +167,26 @@ def dump(
     for fault in wanted.findings.faults:
         click.echo(f"kseg: {fault}", err=True)
     return _CORRUPT if wanted.findings.faults else 0
+
+
+def _tell_state(
+    folders: tuple[str, ...],
+    group: str | None,
+    transactional_id: str,
+    partitions: int | None,
+    retention_minutes: float | None,
+    at: datetime | None,
+    as_json: bool,
+) -> NoReturn:
+    def work(_: Progress) -> Result:
+        from jobs.dumping_state import group_document, transactional_id_document
+
+        if group is None:
+            return Result(*transactional_id_document(folders, transactional_id, partitions=partitions))
+        minutes = RETENTION_MINUTES if retention_minutes is None else retention_minutes
+        return Result(*group_document(folders, group, partitions=partitions, retention_minutes=minutes, at=at))
+
+    execute(work, as_json=as_json, debug=False)
 
 
 def _print(files: tuple[str, ...], wanted: _Wanted, *, as_lines: bool) -> None:

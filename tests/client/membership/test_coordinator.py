@@ -22,10 +22,10 @@ from client import (
     list_groups,
 )
 from client.broker import BrokerConnection
+from client.java_hash import string_hash
 from client.membership import GroupMember, MemberSettings
 from client.membership.classic_join import ClassicJoin, Progress
 from client.membership.classic_session import ClassicSession, Generation, Joiner, leave_request
-from client.membership.java_order import string_hash
 from client.metadata import Broker
 from client.protocol import ErrorCode
 from client.protocol.embedded.consumer_protocol import decode_assignment, decode_subscription

@@ -24,6 +24,7 @@ from client import (
     committed_offsets,
     create_topic,
 )
+from client.java_hash import string_hash
 from client.membership import (
     Assignor,
     CooperativeStickyAssignor,
@@ -33,7 +34,6 @@ from client.membership import (
     RoundRobinAssignor,
     StickyAssignor,
 )
-from client.membership.java_order import string_hash
 from client.offsets import Committer
 from client.protocol import ErrorCode
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import time
 import uuid
@@ -14,7 +15,14 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from client import ClientConfig, Cluster, CommittedOffset, TopicPartition, commit_offsets
-from client.admin import alter_share_offsets, delete_group_offsets, delete_groups
+from client.admin import (
+    alter_share_offsets,
+    delete_group_offsets,
+    delete_groups,
+    describe_group,
+    describe_transactions,
+)
+from client.offsets import committed_offsets
 from client.protocol.messages import ShareGroupHeartbeatRequest
 from client.transactions import Transaction
 from jobs.broker import jars
@@ -40,6 +48,28 @@ class Groups:
     names: dict[str, str] = field(default_factory=dict)
     transactional_ids: dict[str, str] = field(default_factory=dict)
     living: list[Consumer] = field(default_factory=list)
+    committed: dict[str, Any] = field(default_factory=dict)
+    described: dict[str, Any] = field(default_factory=dict)
+    transactions: dict[str, Any] = field(default_factory=dict)
+
+    def await_ends(self, cluster: Cluster) -> None:
+        """Until both transactions that ended have their markers: EndTxn answers before."""
+        deadline = time.monotonic() + 120
+        names = [self.transactional_ids[kind] for kind in ("committed", "aborted")]
+        while {one.state for one in describe_transactions(cluster, names).values()} != {
+            "CompleteCommit",
+            "CompleteAbort",
+        }:
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+
+    def ask(self, cluster: Cluster) -> None:
+        """What the broker tells of all of them: what the files are held against."""
+        for kind, name in self.names.items():
+            self.described[kind] = describe_group(cluster, name)
+            self.committed[kind] = committed_offsets(cluster, name, require_stable=False)
+        told = describe_transactions(cluster, list(self.transactional_ids.values())).or_raise()
+        self.transactions = {kind: told[name] for kind, name in self.transactional_ids.items()}
 
 
 def cluster_of(kafka: Any) -> Cluster:
@@ -92,6 +122,8 @@ def make_groups(kafka: Any, log_dir: Path, topic: str, *, modern: bool) -> Group
         if modern:
             made.names["share"] = "share-gruppe-ä"
             share(cluster, made.names["share"], at(0))
+        made.await_ends(cluster)
+        made.ask(cluster)
     return made
 
 
@@ -138,6 +170,12 @@ def old_groups(kafka_release: Callable[[str], Any], tmp_path_factory: pytest.Tem
     for consumer in made.living:
         consumer.close()
     return made
+
+
+@pytest.fixture
+def as_read() -> Callable[[Any], Any]:
+    """A document as a program that reads JSON gets it."""
+    return lambda document: json.loads(json.dumps(document, allow_nan=False))
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,24 @@
+"""What can be wrong with the records of internal topics, beside the files' own damage."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from etl.errors import KsegError
+from etl.internals.places import KeyPlace
+
+
+class UndecodableRecord(KsegError):
+    """A record that is needed for the answer cannot be understood: damaged, or newer than this release knows."""
+
+    @classmethod
+    def of(cls, place: KeyPlace, offset: int, reason: str) -> Self:
+        """With its address: topic, partition, offset and the partition's folder."""
+        return cls(
+            f"a record cannot be understood: {reason}",
+            remedy="kseg dump --deep shows the record; kseg fsck checks the files",
+            topic=place.topic,
+            partition=place.partition,
+            offset=offset,
+            file=place.replica.log.folder,
+        )
