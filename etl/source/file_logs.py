@@ -58,7 +58,7 @@ class FileLogs:
         group: str | None = None,
         unnamed: Literal["earliest", "latest", "refuse"] = "refuse",
     ) -> dict[TopicPartition, int]:
-        return self._catalog.offsets(spec, partitions, isolation_level=isolation_level, unnamed=unnamed)
+        return self._catalog.offsets(spec, partitions, isolation_level=isolation_level, group=group, unnamed=unnamed)
 
     def ends_of_epochs(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         return {tp: self._catalog.end_of_epoch(tp, epoch) for tp, epoch in epochs.items()}

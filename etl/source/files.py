@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from client import TopicPartition
+from client import CommittedOffset, TopicPartition
 from client.errors import UnknownTopic
 from client.metadata import NO_LEADER, PartitionMetadata, TopicMetadata
 from client.offsets import EARLIEST
 from etl.errors import ConfigurationError
+from etl.internals.group_state import committed_in_files
+from etl.internals.places import LogDirs
 from etl.source.answer import Answer, FetchOptions, FetchStats
 from etl.source.errors import OffsetsLost, TimeNotFoundError
 from etl.source.outcome import LostRange
@@ -173,17 +175,23 @@ class LogCatalog:
         partitions: Collection[TopicPartition],
         *,
         isolation_level: IsolationLevel,
+        group: str | None = None,
         unnamed: Literal["earliest", "latest", "refuse"] = "refuse",
     ) -> dict[TopicPartition, int]:
         """A concrete offset for every partition; as `resolve.resolve_offsets`.
 
+        `committed` is what counts in the group's partition of `__consumer_offsets` in these directories: commits of
+        transactions that are open do not, expiry is not applied.
+
         Raises:
-            ConfigurationError: `committed`, which files of the topics alone cannot tell; a map that does not fit.
+            ConfigurationError: `committed` without a group, or where the folder that holds the group is missing; a map
+                that does not fit.
             TimeNotFoundError: `AtTime(otherwise="error")` and no record is that young.
+            UndecodableRecord: one of the group's records is damaged, or newer than this release knows.
         """
         wanted = sorted(partitions)
         if spec == "committed":
-            raise ConfigurationError.of("startingOffsets", "files tell no group's offsets", "name offsets or a time")
+            return self._committed(group, wanted)
         if isinstance(spec, AtTime):
             return {tp: self._at_time(tp, spec, isolation_level) for tp in wanted}
         if spec == "earliest" or spec == "latest":
@@ -194,6 +202,14 @@ class LogCatalog:
         return {
             tp: self._edge(tp, mark == EARLIEST, isolation_level) if mark < 0 else mark for tp, mark in marks.items()
         }
+
+    def _committed(self, group: str | None, wanted: list[TopicPartition]) -> dict[TopicPartition, int]:
+        if not group:
+            raise ConfigurationError("committed offsets are those of a group, and no group is named")
+        found = committed_in_files(LogDirs(self._files.log_dirs), group)
+        earliest = CommittedOffset(-1)
+        marks = {tp: found.get(tp, earliest).offset for tp in wanted}
+        return {tp: mark if mark >= 0 else self.bounds(tp).start for tp, mark in marks.items()}
 
     def _end(self, tp: TopicPartition, name: EndName, isolation_level: IsolationLevel) -> int:
         bounds, place = self.bounds(tp), self._places[tp]

@@ -4,14 +4,14 @@
     --------------------  ------------------------------------------  ---------------------------------------------
     topics, cluster_id    Metadata                                    folders, partition.metadata, meta.properties
     bounds                ListOffsets                                 checkpoints, segments, producer snapshots
-    offsets               ListOffsets, OffsetFetch                    time indexes and batches
+    offsets               ListOffsets, OffsetFetch                    time indexes, batches, `__consumer_offsets`
     ends_of_epochs        OffsetForLeaderEpoch                        leader-epoch-checkpoint
     compacted             DescribeConfigs                             cleaner-offset-checkpoint
     batch_time            Fetch                                       the batch
     tasks, origin         what workers read, and from where
 
 Planner, ledger, account and verification know this one face, so nothing of theirs depends on where the bytes are.
-A consumer group is no part of it: groups live at brokers alone (`etl.context`).
+Of a consumer group only the offsets that it has committed can be asked here: it lives at brokers alone (`etl.context`).
 """
 
 from __future__ import annotations

@@ -105,9 +105,7 @@ class _Parser:
         self._check_edges(start, end)
         properties = self._properties()
         group = properties.pop("group.id", None)
-        if start == "committed" and "path" in self._options:
-            self._fault("startingOffsets", "files tell no group's offsets", "name offsets or a time")
-        elif start == "committed" and not group:
+        if start == "committed" and not group:
             self._fault("startingOffsets", '"committed" needs a group', "set kafka.group.id")
         isolation = properties.pop("isolation.level", "read_uncommitted").lower()
         if isolation not in ("read_committed", "read_uncommitted"):

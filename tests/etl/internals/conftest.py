@@ -94,8 +94,8 @@ def make_groups(kafka: Any, log_dir: Path, topic: str, *, modern: bool) -> Group
     made.names = {kind: f"{kind}-gruppe-ä-\U0001f9ea" for kind in ("classic", "left", "simple", "deleted")}
     made.transactional_ids = {kind: f"writer-ü-{kind}" for kind in ("committed", "aborted", "open")}
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
-    for number in range(5):
-        producer.produce(topic, b"value", partition=number)
+    for number in range(5 * 12):
+        producer.produce(topic, b"value", partition=number % 5)
     producer.flush(60)
     made.living.append(member(kafka, made.names["classic"], topic))
     member(kafka, made.names["left"], topic).close()
