@@ -102,6 +102,23 @@ def open_wrapper(
     return [replace(leaf, timestamp_type=1, timestamp=timestamp) for leaf in leaves]
 
 
+def first_offset(wrapper: bytes | memoryview, offset: int, limit: int = codecs.DEFAULT_LIMIT) -> int:
+    """The offset of the first record inside of a compressed message, whose own is `offset`. Raises RecordFault."""
+    magic = wrapper[MAGIC_AT]
+    value = message_fields(wrapper)[1]
+    if value is None:
+        raise RecordFault(Fault.INNER_EMPTY)
+    inner = split_set(unpack(wrapper[LEGACY_ATTRIBUTES_AT] & CODEC_MASK, value, magic, limit), magic)
+    if not inner:
+        raise RecordFault(Fault.INNER_EMPTY)
+    if any(message[LEGACY_ATTRIBUTES_AT] & CODEC_MASK for _, message in inner):
+        return open_wrapper(wrapper, offset, limit=limit, check_crcs=False)[0].offset
+    first, last = inner[0][0], inner[-1][0]
+    if first > last or offset < last or (magic == 0 and offset != last):
+        raise RecordFault(Fault.INNER_OFFSET)
+    return first if magic == 0 else offset - last + first
+
+
 def split_set(data: bytes | memoryview, magic: int) -> list[tuple[int, memoryview]]:
     """The messages of an unpacked set with their own offset fields. All of them must be whole, and of this magic."""
     view, position, found = memoryview(data), 0, []

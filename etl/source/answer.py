@@ -7,6 +7,9 @@ from typing import Literal
 
 from etl.source.outcome import LostRange
 from etl.source.resolve import IsolationLevel
+from segment_reader.log.damage import Damage
+
+OnCorruption = Literal["fail", "quarantine"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,10 +17,12 @@ class FetchOptions:
     """How a range is fetched.
 
     on_data_loss: `record` goes on behind offsets that are gone, and lists them.
+    on_corruption: `quarantine` goes on behind damage of files, and gives it as an answer.
     """
 
     isolation_level: IsolationLevel = "read_committed"
     on_data_loss: Literal["fail", "record"] = "fail"
+    on_corruption: OnCorruption = "fail"
 
 
 @dataclass(slots=True)
@@ -40,7 +45,8 @@ class FetchStats:
 class Answer:
     """One answer's records, the aborted transactions that overlap them, and the offset after its last whole batch.
 
-    Without records: nothing is to be had below `next_offset`. From a file: which, and where in it the records begin.
+    Without records: nothing is to be had below `next_offset`. From a file: which, and where in it the records begin;
+    or damage, where `next_offset` is the offset behind it.
     """
 
     records: memoryview
@@ -48,6 +54,7 @@ class Answer:
     next_offset: int
     file: str | None = None
     position: int = 0
+    damage: Damage | None = None
 
     @classmethod
     def empty(cls, next_offset: int) -> Answer:

@@ -35,8 +35,10 @@ from segment_reader.log.checkpoints import (
     meta_properties,
     partition_offsets,
 )
+from segment_reader.log.damage import Damage, Torn
 from segment_reader.log.errors import CorruptCheckpoint, LogEndsEarly, SegmentGone
-from segment_reader.log.reading import record_sets
+from segment_reader.log.reading import RecordSet, record_sets
+from segment_reader.log.salvage import Salvager
 from segment_reader.log.segments import PartitionLog, open_log, partition_folders
 from segment_reader.log.storage import Storage, open_storage
 from segment_reader.log.times import NoTimestamps, offset_for_time
@@ -48,22 +50,34 @@ _INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state",
 @dataclass(frozen=True, slots=True)
 class LogFiles:
     """Folders of `log.dirs`, or copies of them: paths, or URIs of object stores. Picklable; stands where a worker's
-    `ClientConfig` stands for brokers."""
+    `ClientConfig` stands for brokers.
+
+    past_damage: damage does not end a log (`segment_reader.log.salvage`).
+    """
 
     log_dirs: tuple[str, ...]
+    past_damage: bool = False
 
 
 @dataclass(frozen=True)
 class _Place:
-    """One partition's folder."""
+    """One partition's folder. salvager: where damage does not end the log."""
 
     storage: Storage
     log: PartitionLog
     log_dir: str
+    salvager: Salvager | None = None
 
     @cached_property
     def end(self) -> int:
-        return log_end_offset(self.storage, self.log)
+        return self.salvager.end() if self.salvager else log_end_offset(self.storage, self.log)
+
+    def last_stable(self, end: int | None = None) -> int:
+        """The first offset of the oldest transaction that is open at `end`, or at the log's end."""
+        if self.salvager is None:
+            return last_stable_offset(self.storage, self.log, end)
+        last = self.end if end is None else min(self.end, end)
+        return min((opened.first_offset for opened in self.salvager.open_transactions(end)), default=last)
 
 
 class LogCatalog:
@@ -133,10 +147,15 @@ class LogCatalog:
         confirmed = self._checkpointed(HIGH_WATERMARKS, tp)
         return LogBounds(
             start,
-            max(start, last_stable_offset(place.storage, place.log)),
+            max(start, place.last_stable()),
             max(start, place.end),
             confirmed=-1 if confirmed is None else min(max(start, confirmed), max(start, place.end)),
         )
+
+    def torn(self, tp: TopicPartition) -> Torn | None:
+        """The batch that an unclean stop left cut off at a log's end; looked for past damage alone."""
+        place = self._places[tp]
+        return place.salvager.torn if place.salvager is not None and place.end >= 0 else None
 
     @property
     def cleaned_topics(self) -> frozenset[str]:
@@ -226,7 +245,7 @@ class LogCatalog:
         if isolation_level == "read_uncommitted":
             return bounds.confirmed
         # A marker above the high watermark has decided nothing yet.
-        return max(bounds.start, last_stable_offset(place.storage, place.log, bounds.confirmed))
+        return max(bounds.start, place.last_stable(bounds.confirmed))
 
     def _edge(self, tp: TopicPartition, earliest: bool, isolation_level: IsolationLevel) -> int:
         bounds = self.bounds(tp)
@@ -270,7 +289,8 @@ class LogCatalog:
         for folder, found in folders.items():
             if found.replica == "delete":
                 continue
-            place = _Place(storage, open_log(storage, folder, found.topic, found.partition), log_dir)
+            log = open_log(storage, folder, found.topic, found.partition)
+            place = _Place(storage, log, log_dir, Salvager(storage, log) if self._files.past_damage else None)
             tp = TopicPartition(found.topic, found.partition)
             known = self._places.get(tp)
             if known is None or place.end > known.end:
@@ -311,10 +331,19 @@ def answers(task: RangeTask, options: FetchOptions, stats: FetchStats) -> Genera
         stats.lost.append(lost)
         start = lost.last
         yield Answer.empty(start)
+    committed = options.isolation_level == "read_committed"
+    found: RecordSet | Damage
     try:
-        for found in record_sets(
-            storage, log, start, task.end, read_committed=options.isolation_level == "read_committed"
-        ):
+        if options.on_corruption == "quarantine":
+            for found in Salvager(storage, log).sets(start, task.end, read_committed=committed):
+                if isinstance(found, Damage):
+                    yield Answer(memoryview(b""), [], found.last, found.file, found.position, found)
+                    continue
+                stats.fetches += 1
+                stats.bytes += len(found.records)
+                yield Answer(found.records, found.aborted, found.next_offset, found.file, found.position)
+            return
+        for found in record_sets(storage, log, start, task.end, read_committed=committed):
             stats.fetches += 1
             stats.bytes += len(found.records)
             yield Answer(found.records, found.aborted, found.next_offset, found.file, found.position)

@@ -1,7 +1,8 @@
 """What one task read: counts, gaps and losses, and where the time went. It travels to the driver as JSON.
 
-A complete range obeys `data + control + aborted + absent == end - start`; absent offsets are those of gaps that were
-seen in the log (compaction) and of lost ranges that nobody can read any more (`on_data_loss: record`).
+A complete range obeys `data + control + aborted + unreadable + absent == end - start`; absent offsets are those of gaps
+that were seen in the log (compaction) and of lost ranges that nobody can read any more (`on_data_loss: record`),
+unreadable ones those of damage (`on_corruption: quarantine`).
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from etl.source.errors import LossReason
+from segment_reader.log.damage import Damage
 
 # A compacted topic may have a gap for every other record; the counts tell all of them, the list shows the first.
 MAX_GAPS = 1000
+MAX_DAMAGES = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +31,9 @@ class LostRange:
 class RangeOutcome:
     """One range, read to its end.
 
-    data, control, aborted, absent: offsets by kind.
+    data, control, aborted, absent, unreadable: offsets by kind.
+    damages: what stood in the range's way and is this range's to tell (of ranges that meet one tells it); the first
+        `MAX_DAMAGES` of `damage_count`. kept: files that their bytes were written to, as their writer told them.
     batches, bytes: record batches seen, and bytes of the answers that were fetched (also those beyond the range).
     gaps: absent offsets as `(first, last exclusive)`, without the lost ones; the first `MAX_GAPS` of them.
     gap_count: how many gaps there are.
@@ -60,11 +65,15 @@ class RangeOutcome:
     decoding: float = 0.0
     throttled: tuple[tuple[int, float], ...] = ()
     rows_out: int | None = None
+    unreadable: int = 0
+    damages: tuple[Damage, ...] = ()
+    damage_count: int = 0
+    kept: tuple[str, ...] = ()
 
     @property
     def accounted(self) -> bool:
         """Whether every offset of the range is accounted for."""
-        return self.data + self.control + self.aborted + self.absent == self.end - self.start
+        return self.data + self.control + self.aborted + self.unreadable + self.absent == self.end - self.start
 
     @property
     def what_was_read(self) -> tuple[Any, ...]:
@@ -73,6 +82,7 @@ class RangeOutcome:
             *(self.index, self.topic, self.partition, self.start, self.end),
             *(self.data, self.control, self.aborted, self.absent, self.rows_out),
             *(self.gaps, self.gap_count, self.lost),
+            *(self.unreadable, self.damages, self.damage_count),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -85,4 +95,7 @@ class RangeOutcome:
         gaps = tuple((int(first), int(last)) for first, last in data["gaps"])
         lost = tuple(LostRange(**entry) for entry in data["lost"])
         throttled = tuple((int(broker), float(seconds)) for broker, seconds in data["throttled"])
-        return cls(**{**data, "gaps": gaps, "lost": lost, "throttled": throttled})
+        damages = tuple(Damage(**entry) for entry in data["damages"])
+        kept = tuple(data["kept"])
+        told = {"gaps": gaps, "lost": lost, "throttled": throttled, "damages": damages, "kept": kept}
+        return cls(**{**data, **told})

@@ -9,20 +9,23 @@ import time
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 import pyarrow as pa
 
 from etl.source import files
-from etl.source.answer import Answer, FetchOptions, FetchStats
+from etl.source.answer import Answer, FetchOptions, FetchStats, OnCorruption
 from etl.source.fetching import ahead, answers
 from etl.source.files import LogFiles
 from etl.source.logs import Origin
-from etl.source.outcome import MAX_GAPS, LostRange, RangeOutcome
+from etl.source.outcome import MAX_DAMAGES, MAX_GAPS, LostRange, RangeOutcome
 from etl.source.resolve import IsolationLevel
 from etl.source.tasks import RangeTask
 from segment_reader.decode import Limits, RangeDecoder
 from segment_reader.errors import RecordFormatError
+from segment_reader.log.damage import PIECE_BYTES, Damage, damaged_bytes
+from segment_reader.log.storage import open_storage
+from segment_reader.salvage import BadBatch, SalvagingDecoder
 from segment_reader.schema import arrow_schema
 
 T = TypeVar("T")
@@ -40,6 +43,7 @@ class DecodeOptions:
     engine: `reference` is the slow decoder in plain Python.
     limits: rows and bytes of a batch.
     on_data_loss: `record` goes on behind offsets that are gone, counts them absent and lists them as lost.
+    on_corruption: `quarantine` goes on behind damage, counts its offsets unreadable and lists it.
     fetch_ahead: receive the next answer in a thread while one is decoded.
     """
 
@@ -52,6 +56,7 @@ class DecodeOptions:
     engine: Literal["fast", "reference"] = "fast"
     limits: Limits = field(default_factory=Limits)
     on_data_loss: Literal["fail", "record"] = "fail"
+    on_corruption: OnCorruption = "fail"
     fetch_ahead: bool = True
 
     @property
@@ -64,9 +69,22 @@ class DecodeOptions:
         return rows
 
 
-def read_range(task: RangeTask, origin: Origin, options: DecodeOptions) -> RangeReader:
-    """A reader of the task's rows; nothing is asked before it is iterated. See `RangeReader`."""
-    return RangeReader(task, origin, options)
+class Keep(Protocol):
+    """Where the bytes of damage go to. Made for one task."""
+
+    def keep(self, damage: Damage, pieces: Iterator[bytes]) -> None:
+        """Take one damage with its bytes, in pieces of bounded size."""
+
+    def close(self) -> tuple[str, ...]:
+        """Finish; returns what whoever commits the files has to know."""
+
+
+def read_range(task: RangeTask, origin: Origin, options: DecodeOptions, keep: Keep | None = None) -> RangeReader:
+    """A reader of the task's rows; nothing is asked before it is iterated. See `RangeReader`.
+
+    keep: gets the damage that is this task's to tell, with `on_corruption: quarantine`.
+    """
+    return RangeReader(task, origin, options, keep)
 
 
 class RangeReader:
@@ -80,10 +98,12 @@ class RangeReader:
         RecordFormatError: what was read cannot be decoded.
     """
 
-    def __init__(self, task: RangeTask, origin: Origin, options: DecodeOptions) -> None:
+    def __init__(self, task: RangeTask, origin: Origin, options: DecodeOptions, keep: Keep | None = None) -> None:
         self.task = task
         self._origin = origin
         self._options = options
+        self._keep = keep
+        self._damages: list[Damage] = []
         self._outcome: RangeOutcome | None = None
 
     @property
@@ -96,7 +116,8 @@ class RangeReader:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         task, options = self.task, self._options
         stats = FetchStats()
-        decoder = RangeDecoder(
+        make = SalvagingDecoder if options.on_corruption == "quarantine" else RangeDecoder
+        decoder = make(
             task.topic,
             task.partition,
             task.start,
@@ -105,18 +126,25 @@ class RangeReader:
             headers=options.headers,
             provenance=options.provenance,
             null_timestamps=options.null_timestamps,
-            check_crcs=options.check_crcs,
+            # Files past damage come with their checksums compared: what is damaged follows from them.
+            check_crcs=options.check_crcs and not (make is SalvagingDecoder and isinstance(self._origin, LogFiles)),
             engine=options.engine,
             limits=options.limits,
         )
         waiting, decoding = _Stopwatch(), _Stopwatch()
         with closing(self._answers(stats)) as source:
             for answer in waiting.timed(source):
+                if answer.damage is not None:
+                    self._pass_over(decoder, answer.damage)
+                    continue
                 if not answer.records:
                     decoder.skip_to(min(answer.next_offset, task.end))
                 try:
-                    for batch in decoding.timed(decoder.feed(answer.records, answer.aborted)):
-                        yield self._with_address(batch)
+                    for found in decoding.timed(decoder.feed(answer.records, answer.aborted)):
+                        if isinstance(found, BadBatch):
+                            self._tell_of(found, answer)
+                        else:
+                            yield self._with_address(found)
                 except RecordFormatError as error:
                     if answer.file is None:
                         raise
@@ -124,15 +152,42 @@ class RangeReader:
                 del answer
         for batch in decoding.timed(decoder.finish()):
             yield self._with_address(batch)
-        self._outcome = _outcome(task, decoder, stats, waiting.seconds, decoding.seconds)
+        outcome = _outcome(task, decoder, stats, waiting.seconds, decoding.seconds)
+        self._outcome = replace(
+            outcome,
+            damages=tuple(self._damages[:MAX_DAMAGES]),
+            damage_count=len(self._damages),
+            kept=self._keep.close() if self._keep is not None else (),
+        )
+
+    def _pass_over(self, decoder: RangeDecoder | SalvagingDecoder, damage: Damage) -> None:
+        """Damage of a file, whose bytes are still there."""
+        assert isinstance(decoder, SalvagingDecoder)
+        decoder.pass_over(max(damage.first, self.task.start), damage.last)
+        storage, _ = open_storage(self.task.folder)
+        self._tell(damage, damaged_bytes(storage, damage))
+
+    def _tell_of(self, bad: BadBatch, answer: Answer) -> None:
+        """A batch in an answer whose records cannot be decoded."""
+        data = answer.records[bad.position : bad.position + bad.size]
+        position = answer.position + bad.position if answer.file else -1
+        damage = Damage(answer.file or "", position, bad.size, bad.first, bad.last, bad.reason, hides_marker=False)
+        self._tell(damage, (bytes(data[at : at + PIECE_BYTES]) for at in range(0, len(data), PIECE_BYTES)))
+
+    def _tell(self, damage: Damage, pieces: Iterator[bytes]) -> None:
+        if damage.belongs_to(self.task.start, self.task.end, leads=self.task.leads):
+            self._damages.append(damage)
+            if self._keep is not None:
+                self._keep.keep(damage, pieces)
 
     def _answers(self, stats: FetchStats) -> Generator[Answer, None, None]:
-        wanted = FetchOptions(self._options.isolation_level, self._options.on_data_loss)
+        options = self._options
+        wanted = FetchOptions(options.isolation_level, options.on_data_loss, options.on_corruption)
         if isinstance(self._origin, LogFiles):
             # A file's answers share one buffer, so none may be read ahead; the page cache has no latency to hide.
             return files.answers(self.task, wanted, stats)
         fetched = answers(self.task, self._origin, wanted, stats)
-        return ahead(fetched) if self._options.fetch_ahead else fetched
+        return ahead(fetched) if options.fetch_ahead else fetched
 
     def _with_address(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if not self._options.addresses:
@@ -167,7 +222,7 @@ class _Stopwatch:
 
 
 def _outcome(
-    task: RangeTask, decoder: RangeDecoder, stats: FetchStats, waiting: float, decoding: float
+    task: RangeTask, decoder: RangeDecoder | SalvagingDecoder, stats: FetchStats, waiting: float, decoding: float
 ) -> RangeOutcome:
     counts = decoder.counts
     gaps = _without(decoder.gaps, stats.lost)
@@ -181,6 +236,7 @@ def _outcome(
         control=counts.control,
         aborted=counts.aborted,
         absent=counts.absent,
+        unreadable=decoder.unreadable if isinstance(decoder, SalvagingDecoder) else 0,
         batches=counts.batches,
         bytes=stats.bytes,
         gaps=tuple(gaps[:MAX_GAPS]),

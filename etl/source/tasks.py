@@ -26,6 +26,7 @@ class RangeTask:
         where the broker has no topic ids.
     leader_epoch: the leader's epoch when the plan was made; -1 where it is not known.
     folder: where the partition's files are (a path or URI), for a read without a broker; empty for one with.
+    leads: whether the range that was cut begins with this task.
     """
 
     topic: str
@@ -36,6 +37,7 @@ class RangeTask:
     topic_id: UUID | None = None
     leader_epoch: int = -1
     folder: str = ""
+    leads: bool = True
 
     @property
     def partition_address(self) -> TopicPartition:
@@ -144,6 +146,7 @@ def _cut(range_: SupportsRange, parts: int, topic_ids: Mapping[str, UUID | None]
             end,
             topic_id=topic_ids.get(range_.topic),
             leader_epoch=-1 if epoch is None else int(epoch),
+            leads=start == range_.start,
         )
         for start, end in pairwise(bounds)
     ]

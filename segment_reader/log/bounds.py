@@ -26,7 +26,7 @@ from segment_reader.table import ATTRIBUTES, BASE, MAGIC, MARKER, PRODUCER
 
 _END: Final = 1 << 63
 
-__all__ = ["OpenTransaction", "last_stable_offset", "log_end_offset", "open_transactions"]
+__all__ = ["OpenTransaction", "last_stable_offset", "log_end_offset", "newest_snapshot", "open_transactions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def open_transactions(storage: Storage, log: PartitionLog, end: int | None = Non
     end: as if the log ended there.
     """
     end = _END if end is None else end
-    opened, offset = _newest_snapshot(storage, log, end)
+    opened, offset = newest_snapshot(storage, log, end)
     number = log.segment_at(offset)
     for segment in log.segments[number:]:
         with closing(storage.open(segment.path)) as file:
@@ -79,7 +79,7 @@ def open_transactions(storage: Storage, log: PartitionLog, end: int | None = Non
     )
 
 
-def _newest_snapshot(storage: Storage, log: PartitionLog, end: int) -> tuple[dict[int, int], int]:
+def newest_snapshot(storage: Storage, log: PartitionLog, end: int) -> tuple[dict[int, int], int]:
     """Open transactions by producer at an offset up to `end`, and that offset; at the log's start without a snapshot
     none."""
     for offset, path in sorted(log.snapshots, reverse=True):

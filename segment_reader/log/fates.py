@@ -19,6 +19,7 @@ import numpy as np
 
 from segment_reader.batch import ABORT_MARKER, COMMIT_MARKER, CONTROL_BIT, TRANSACTIONAL_BIT, frames
 from segment_reader.errors import Fault
+from segment_reader.log.damage import Damage
 from segment_reader.log.errors import LogDamaged, UndecidedTransaction
 from segment_reader.log.headers import Piece
 from segment_reader.log.kernels import first_wrong
@@ -29,23 +30,34 @@ from segment_reader.table import ATTRIBUTES, BASE, LAST, MAGIC, MARKER, PACKED_M
 _MAX_CONTROL_BYTES: Final = 1 << 20
 
 
-Walk = Iterator[tuple[str, Piece]]
+Walk = Iterator[tuple[str, Piece | Damage]]
+_NO_END: Final = 1 << 63
 
 
 class Fates:
-    """Follows headers in the log's order; all of them have to be shown, by `look_at` or in reading ahead."""
+    """Follows headers in the log's order; all of them have to be shown, by `look_at` or in reading ahead.
 
-    def __init__(self) -> None:
+    past_damage: damage is shown too. What may have hidden a marker ends every transaction that is open there, and so
+    does the log's end: how they ended is `undecided`, and no error.
+    """
+
+    def __init__(self, *, past_damage: bool = False) -> None:
         #: Frames whose headers were read ahead of what was shown.
         self.read_ahead = 0
         self._path = ""
         self._seen = -1  # the last offset of the last frame that was looked at
         self._open: dict[int, int] = {}
         self._aborted: list[tuple[int, int, int]] = []  # producer id, first offset, marker's offset
+        self._past_damage = past_damage
+        self._undecided: list[tuple[int, int, int]] = []  # producer id, first offset, where it went out of sight
         self._ahead: tuple[int, Walk] = (-1, iter(()))  # the last offset that it has given, and how it goes on
 
-    def look_at(self, path: str, piece: Piece) -> None:
+    def look_at(self, path: str, piece: Piece | Damage) -> None:
         """Shows frames that are in memory. Those that were read ahead already are passed over. Raises LogDamaged."""
+        if isinstance(piece, Damage):
+            if self._seen < piece.first:
+                self._interrupt(piece)
+            return
         if self._seen >= 0:
             fresh = piece.table[piece.table[:, BASE] > self._seen]
             piece = Piece(fresh, piece.data, piece.start, piece.end)
@@ -66,14 +78,32 @@ class Fates:
             following = next(walk, None)
             if following is None:
                 break
-            self.read_ahead += len(following[1].table)
-            self._follow(*following)
+            path, piece = following
+            if isinstance(piece, Damage):
+                self._interrupt(piece)
+            else:
+                self.read_ahead += len(piece.table)
+                self._follow(path, piece)
             self._ahead = self._seen, walk
-        for producer, began in self._open.items():
+        for producer, began in sorted(self._open.items()):
             if began <= last:
-                raise UndecidedTransaction(self._path, producer, began)
+                if not self._past_damage:
+                    raise UndecidedTransaction(self._path, producer, began)
+                self._undecided.append((producer, began, _NO_END))
+                del self._open[producer]
         self._aborted = [entry for entry in self._aborted if entry[2] >= first]
         return [(producer, began) for producer, began, _ in self._aborted if began <= last]
+
+    def undecided(self, first: int, last: int) -> list[tuple[int, int, int]]:
+        """(producer id, first offset, end) of the transactions with batches within [first, last] that nobody can
+        decide; of what `aborted` was asked for before. Their batches stand below `end`."""
+        self._undecided = [entry for entry in self._undecided if entry[2] > first]
+        return [entry for entry in self._undecided if entry[1] <= last]
+
+    def _interrupt(self, damage: Damage) -> None:
+        if damage.hides_marker:
+            self._undecided += [(producer, began, damage.first) for producer, began in self._open.items()]
+            self._open.clear()
 
     def _follow(self, path: str, piece: Piece) -> None:
         table = piece.table

@@ -8,10 +8,12 @@ from segment_reader.batch import (
     ATTRIBUTES_AT,
     FRAME_OVERHEAD,
     LAST_OFFSET_DELTA_AT,
+    LEGACY_ATTRIBUTES_AT,
     LENGTH_AT,
     MAGIC_AT,
     MAX_OFFSET,
     MIN_LENGTH,
+    RECORDS_AT,
 )
 from segment_reader.errors import Fault
 from segment_reader.primitives import be32, be64, compiled, crc32, crc32c
@@ -79,3 +81,27 @@ def chain(data: Any, edge: Any) -> Any:
         edge = last + 1
         at += FRAME_OVERHEAD + length
     return at, edge, 0
+
+
+@compiled
+def plausible(data: Any, at: Any, stop: Any, low: Any, high: Any, whole: Any) -> Any:
+    """The first place in [at, stop) where a batch of offsets within [low, high) could begin, by its header; -1: none.
+
+    `data` is the beginning of `whole` bytes; a batch has to end within those, and its header within `data`.
+    """
+    end = data.size
+    while at < stop and end - at > LEGACY_ATTRIBUTES_AT:
+        magic = data[at + MAGIC_AT]
+        if magic <= 2:
+            base = be64(data, at)
+            length = be32(data, at + LENGTH_AT)
+            least = MIN_BATCH if magic == 2 else MIN_MESSAGE
+            if low <= base and base < high and least <= length and length <= whole - at - FRAME_OVERHEAD:
+                if magic < 2:
+                    return at
+                if end - at >= RECORDS_AT:
+                    delta = be32(data, at + LAST_OFFSET_DELTA_AT)
+                    if delta >= 0 and delta < high - base:
+                        return at
+        at += 1
+    return -1
