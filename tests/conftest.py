@@ -46,21 +46,32 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let `comparisons.py` watch the run. Under importlib mode it cannot be imported by its name."""
-    spec = importlib.util.spec_from_file_location("comparisons", Path(__file__).with_name("comparisons.py"))
+    """Let `comparisons.py` watch the run."""
+    comparisons = _module("comparisons").Comparisons()
+    comparisons.listen()
+    config.pluginmanager.register(comparisons, "comparisons")
+
+
+def _module(name: str) -> Any:
+    """A module beside this file: under importlib mode it cannot be imported by its name."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
     assert spec is not None
     assert spec.loader is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    comparisons = module.Comparisons()
-    comparisons.listen()
-    config.pluginmanager.register(comparisons, "comparisons")
+    return module
 
 
 @pytest.fixture(scope="session")
 def comparisons(pytestconfig: pytest.Config) -> Any:
     """Where tests tell what they have held against Kafka: see `comparisons.py`."""
     return pytestconfig.pluginmanager.get_plugin("comparisons")
+
+
+@pytest.fixture(scope="session")
+def log_files() -> Any:
+    """Log directories without a broker, and storage that counts: see `log_files.py`."""
+    return _module("log_files")
 
 
 @pytest.fixture(scope="session")

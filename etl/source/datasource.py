@@ -87,9 +87,9 @@ class KsegDataSource(DataSource):
 
 @dataclass
 class KsegPartition(InputPartition):
-    """One Spark partition: a range of one Kafka partition."""
+    """One Spark partition: a range of one Kafka partition, or several small ones of files."""
 
-    task: RangeTask
+    tasks: tuple[RangeTask, ...]
 
 
 class KsegReader(DataSourceReader):
@@ -99,19 +99,21 @@ class KsegReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """The ranges as of now, one Spark partition each.
+        """The ranges as of now, one Spark partition each; small ones of files share one.
 
         Raises:
             ConfigurationError: offsets that do not fit the partitions.
             OffsetsLost: offsets outside of the log, with failOnDataLoss.
             KafkaError: the cluster cannot be asked.
         """
+        from etl.source.file_tasks import pack
         from etl.source.planning import plan_tasks
 
-        return [KsegPartition(task) for task in plan_tasks(self._options)]
+        packs = pack(plan_tasks(self._options), at_least=self._options.min_partitions or 1)
+        return [KsegPartition(tasks) for tasks in packs]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        """One range's rows. Spark calls it with an empty partition where there is none."""
+        """The ranges' rows. Spark calls it with an empty partition where there is none."""
         from etl.source.reader import DecodeOptions, read_range
 
         if not isinstance(partition, KsegPartition):
@@ -124,4 +126,5 @@ class KsegReader(DataSourceReader):
             check_crcs=self._options.check_crcs,
             on_data_loss="fail" if self._options.fail_on_data_loss else "record",
         )
-        yield from read_range(partition.task, self._options.origin, options)
+        for task in partition.tasks:
+            yield from read_range(task, self._options.origin, options)

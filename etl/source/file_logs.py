@@ -10,7 +10,7 @@ from client import TopicPartition
 from client.metadata import TopicMetadata
 from etl.source.files import LogCatalog, LogFiles
 from etl.source.resolve import IsolationLevel, LogBounds, OffsetSpec
-from etl.source.tasks import RangeTask, SupportsRange, split
+from etl.source.tasks import RangeTask, SupportsRange
 from segment_reader.batch import FrameFault
 from segment_reader.log.errors import LogFileError
 
@@ -82,12 +82,4 @@ class FileLogs:
         topics: Mapping[str, UUID | None],
         leaders: Mapping[TopicPartition, int] | None = None,
     ) -> tuple[RangeTask, ...]:
-        ranges = list(ranges)
-        places = {TopicPartition(r.topic, r.partition) for r in ranges if r.start < r.end}
-        return split(
-            ranges,
-            max_records=max_records,
-            min_tasks=min_tasks,
-            topic_ids=topics,
-            folders={tp: self._catalog.folder(tp) for tp in places},
-        )
+        return self._catalog.tasks(ranges, max_records=max_records, min_tasks=min_tasks, topic_ids=topics)

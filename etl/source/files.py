@@ -7,11 +7,12 @@ several brokers, a replica on its way to another disk) is read from the one whos
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
+from uuid import UUID
 
 from client import CommittedOffset, TopicPartition
 from client.errors import UnknownTopic
@@ -22,9 +23,10 @@ from etl.internals.group_state import committed_in_files
 from etl.internals.places import LogDirs
 from etl.source.answer import Answer, FetchOptions, FetchStats
 from etl.source.errors import OffsetsLost, TimeNotFoundError
+from etl.source.file_tasks import FilesOf, split_files
 from etl.source.outcome import LostRange
 from etl.source.resolve import AtTime, EndName, IsolationLevel, LogBounds, OffsetSpec, named_offsets
-from etl.source.tasks import RangeTask
+from etl.source.tasks import RangeTask, SupportsRange
 from segment_reader.batch import frames
 from segment_reader.log.bounds import last_stable_offset, log_end_offset
 from segment_reader.log.checkpoints import (
@@ -78,6 +80,10 @@ class _Place:
             return last_stable_offset(self.storage, self.log, end)
         last = self.end if end is None else min(self.end, end)
         return min((opened.first_offset for opened in self.salvager.open_transactions(end)), default=last)
+
+    @cached_property
+    def stable_end(self) -> int:
+        return self.last_stable()
 
 
 class LogCatalog:
@@ -147,7 +153,7 @@ class LogCatalog:
         confirmed = self._checkpointed(HIGH_WATERMARKS, tp)
         return LogBounds(
             start,
-            max(start, place.last_stable()),
+            max(start, place.stable_end),
             max(start, place.end),
             confirmed=-1 if confirmed is None else min(max(start, confirmed), max(start, place.end)),
         )
@@ -187,6 +193,18 @@ class LogCatalog:
         """Where its files are: a path or URI."""
         place = self._places[tp]
         return f"{place.log_dir}/{place.log.folder.rsplit('/', 1)[-1]}"
+
+    def tasks(
+        self,
+        ranges: Iterable[SupportsRange],
+        *,
+        max_records: int | None = None,
+        min_tasks: int = 1,
+        topic_ids: Mapping[str, UUID | None] | None = None,
+    ) -> tuple[RangeTask, ...]:
+        """The ranges cut into tasks by bytes: see `file_tasks.split_files`."""
+        files = {tp: FilesOf(place.storage, place.log, self.folder(tp)) for tp, place in self._places.items()}
+        return split_files(ranges, files, max_records=max_records, min_tasks=min_tasks, topic_ids=topic_ids)
 
     def offsets(
         self,
@@ -343,7 +361,9 @@ def answers(task: RangeTask, options: FetchOptions, stats: FetchStats) -> Genera
                 stats.bytes += len(found.records)
                 yield Answer(found.records, found.aborted, found.next_offset, found.file, found.position)
             return
-        for found in record_sets(storage, log, start, task.end, read_committed=committed):
+        for found in record_sets(
+            storage, log, start, task.end, read_committed=committed, begins=task.begins, stops=task.stops
+        ):
             stats.fetches += 1
             stats.bytes += len(found.records)
             yield Answer(found.records, found.aborted, found.next_offset, found.file, found.position)

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from client import TopicPartition
+from segment_reader.log.lookup import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,8 @@ class RangeTask:
     leader_epoch: the leader's epoch when the plan was made; -1 where it is not known.
     folder: where the partition's files are (a path or URI), for a read without a broker; empty for one with.
     leads: whether the range that was cut begins with this task.
+    size: of files, about how many bytes of them the task reads.
+    begins, stops: of files, where in them it probably begins and ends: hints, which the reader checks.
     """
 
     topic: str
@@ -38,6 +41,9 @@ class RangeTask:
     leader_epoch: int = -1
     folder: str = ""
     leads: bool = True
+    size: int = 0
+    begins: Place | None = None
+    stops: Place | None = None
 
     @property
     def partition_address(self) -> TopicPartition:
@@ -74,7 +80,6 @@ def split(
     max_bytes: int | None = None,
     topic_ids: Mapping[str, UUID | None] | None = None,
     leaders: Mapping[TopicPartition, int] | None = None,
-    folders: Mapping[TopicPartition, str] | None = None,
 ) -> tuple[RangeTask, ...]:
     """Cut ranges into tasks of nearly equal size within each range; empty ranges are dropped.
 
@@ -84,12 +89,25 @@ def split(
         most.
     topic_ids, leaders: as metadata tells. Tasks are ordered so that neighbours, which run at the same time, ask
         different brokers and different partitions.
-    folders: where each partition's files are, for a read without a broker.
 
     Raises:
         ValueError: a limit is not positive, or a range ends before it starts.
     """
-    for name, limit in (("max_records", max_records), ("min_tasks", min_tasks), ("max_bytes", max_bytes)):
+    filled = filled_ranges(ranges, max_records=max_records, min_tasks=min_tasks, max_bytes=max_bytes)
+    weights = bytes_per_offset or {}
+    parts = [_parts(range_, max_records, max_bytes, weights) for range_ in filled]
+    _cut_further(parts, [range_.end - range_.start for range_ in filled], min_tasks)
+    pieces = [divided(whole_task(range_, topic_ids or {}), count) for range_, count in zip(filled, parts, strict=True)]
+    return ordered(pieces, leaders)
+
+
+def filled_ranges(ranges: Iterable[SupportsRange], **limits: int | None) -> list[SupportsRange]:
+    """The ranges that hold something, sorted.
+
+    Raises:
+        ValueError: a limit is not positive, or a range ends before it starts.
+    """
+    for name, limit in limits.items():
         if limit is not None and limit < 1:
             raise ValueError(f"{name} must be positive, not {limit}")
     filled = []
@@ -100,14 +118,14 @@ def split(
             )
         if range_.end > range_.start:
             filled.append(range_)
-    weights = bytes_per_offset or {}
-    parts = [_parts(range_, max_records, max_bytes, weights) for range_ in filled]
-    _cut_further(parts, [range_.end - range_.start for range_ in filled], min_tasks)
-    pieces = [_cut(range_, count, topic_ids or {}) for range_, count in zip(filled, parts, strict=True)]
-    return tuple(
-        replace(task, index=index, folder=(folders or {}).get(task.partition_address, ""))
-        for index, task in enumerate(_interleave(pieces, leaders or {}))
-    )
+    return filled
+
+
+def ordered(
+    pieces: list[list[RangeTask]], leaders: Mapping[TopicPartition, int] | None = None
+) -> tuple[RangeTask, ...]:
+    """The tasks of all ranges, a list each, in the order in which they are run, numbered."""
+    return tuple(replace(task, index=index) for index, task in enumerate(_interleave(pieces, leaders or {})))
 
 
 def _parts(
@@ -134,19 +152,32 @@ def _cut_further(parts: list[int], lengths: list[int], min_tasks: int) -> None:
             heapq.heappush(longest, (-lengths[number] / parts[number], number))
 
 
-def _cut(range_: SupportsRange, parts: int, topic_ids: Mapping[str, UUID | None]) -> list[RangeTask]:
-    length = range_.end - range_.start
-    bounds = [range_.start + length * part // parts for part in range(parts + 1)]
+def whole_task(range_: SupportsRange, topic_ids: Mapping[str, UUID | None], **more: Any) -> RangeTask:
+    """A range as one task."""
     epoch: Any = getattr(range_, "leader_epoch", None)
+    return RangeTask(
+        range_.topic,
+        range_.partition,
+        range_.start,
+        range_.end,
+        topic_id=topic_ids.get(range_.topic),
+        leader_epoch=-1 if epoch is None else int(epoch),
+        **more,
+    )
+
+
+def divided(task: RangeTask, parts: int) -> list[RangeTask]:
+    """A task in parts of nearly the same number of offsets."""
+    bounds = [task.start + task.length * part // parts for part in range(parts + 1)]
     return [
-        RangeTask(
-            range_.topic,
-            range_.partition,
-            start,
-            end,
-            topic_id=topic_ids.get(range_.topic),
-            leader_epoch=-1 if epoch is None else int(epoch),
-            leads=start == range_.start,
+        replace(
+            task,
+            start=start,
+            end=end,
+            leads=task.leads and start == task.start,
+            size=task.size // parts,
+            begins=task.begins if start == task.start else None,
+            stops=task.stops if end == task.end else None,
         )
         for start, end in pairwise(bounds)
     ]

@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 
 from segment_reader.batch import CONTROL_BIT, TRANSACTIONAL_BIT
+from segment_reader.log.entries import IndexFile
 from segment_reader.log.errors import CorruptSnapshot, SegmentGone
 from segment_reader.log.headers import pieces
 from segment_reader.log.lookup import first_batch, next_offset_after
@@ -63,8 +64,8 @@ def open_transactions(storage: Storage, log: PartitionLog, end: int | None = Non
     opened, offset = newest_snapshot(storage, log, end)
     number = log.segment_at(offset)
     for segment in log.segments[number:]:
-        with closing(storage.open(segment.path)) as file:
-            for piece in pieces(file, first_batch(storage, segment, file, offset).position):
+        with closing(storage.open(segment.path)) as file, closing(IndexFile(storage, segment)) as index:
+            for piece in pieces(file, first_batch(segment, file, index, offset).position):
                 table = piece.table
                 transactional = (table[:, MAGIC] == 2) & (table[:, ATTRIBUTES] & TRANSACTIONAL_BIT != 0)
                 here = (table[:, BASE] >= offset) & (table[:, BASE] < end)

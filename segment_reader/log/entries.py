@@ -7,8 +7,6 @@ the answer against the log.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from struct import Struct
 from typing import Final
 
@@ -66,16 +64,28 @@ class Entries:
 _LAYOUTS: Final[dict[Kind, Struct]] = {"index": Struct(">ii"), "timeindex": Struct(">qi")}
 
 
-@contextmanager
-def entries_of(storage: Storage, segment: Segment, kind: Kind) -> Iterator[Entries | None]:
-    """A segment's .index or .timeindex, open; None where there is none."""
-    path = segment.others.get(kind)
-    try:
-        file = None if path is None else storage.open(path)
-    except SegmentGone:
-        file = None
-    if file is None:
-        yield None
-        return
-    with closing(file):
-        yield Entries(file, _LAYOUTS[kind])
+class IndexFile:
+    """A segment's .index or .timeindex, opened when it is first asked for and read once."""
+
+    def __init__(self, storage: Storage, segment: Segment, kind: Kind = "index") -> None:
+        self._storage = storage
+        self._path = segment.others.get(kind)
+        self._layout = _LAYOUTS[kind]
+        self._file: OpenFile | None = None
+        self._entries: Entries | None = None
+
+    @property
+    def entries(self) -> Entries | None:
+        """None where there is no such file."""
+        if self._entries is None and self._path is not None:
+            try:
+                self._file = self._storage.open(self._path)
+            except SegmentGone:
+                self._path = None
+                return None
+            self._entries = Entries(self._file, self._layout)
+        return self._entries
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()

@@ -8,13 +8,13 @@ where the walk over headers begins. A wrong hint costs a look, never a row.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from segment_reader.log.entries import entries_of
+from segment_reader.log.entries import IndexFile
 from segment_reader.log.errors import LogDamaged
 from segment_reader.log.headers import Piece, checksum_holds, pieces
 from segment_reader.log.kernels import first_wrong
@@ -24,8 +24,8 @@ from segment_reader.table import BASE, LAST, POSITION, SIZE, as_bytes
 
 #: Entries of an index that are tried before the whole segment is walked instead.
 _TRIES: Final = 3
-#: What is read at a place to see whether a batch begins there: an index names one every 4 KiB.
-LOOK_BYTES: Final = 16 * 1024
+#: What is read at a place to see whether a batch begins there: most batches, with the head of the one behind them.
+LOOK_BYTES: Final = 32 * 1024
 _ANY_SIZE: Final = 1 << 40
 THE_END: Final = 1 << 62
 
@@ -46,56 +46,59 @@ class Found(NamedTuple):
 
 
 def first_batch(
-    storage: Storage, segment: Segment, file: OpenFile, offset: int, *, hint: int | None = None, look: int = LOOK_BYTES
+    segment: Segment,
+    file: OpenFile,
+    index: IndexFile,
+    offset: int,
+    *,
+    hint: int | None = None,
+    look: int = LOOK_BYTES,
 ) -> Found:
     """The first batch of an open segment that ends at or behind `offset`, else where its frames end.
 
     hint: a position at which a batch may begin, at or before that one. Raises LogDamaged.
     """
     if offset > segment.base_offset:
-        with closing(_candidates(storage, segment, file.size, offset, hint)) as candidates:
-            for position in candidates:
-                found = _from(segment, file, position, offset, look)
-                if found is not None:
-                    return found
+        for position in _candidates(segment, file.size, index, offset, hint):
+            found = _from(segment, file, position, offset, look)
+            if found is not None:
+                return found
     return _walk(segment, pieces(file, 0, piece_bytes=look), 0, offset)
 
 
 def next_offset_after(storage: Storage, segment: Segment) -> tuple[int, int]:
     """(offset after a segment's last whole batch, position where its frames end). Raises LogDamaged, SegmentGone."""
-    with closing(storage.open(segment.path)) as file:
-        found = first_batch(storage, segment, file, THE_END)
+    with closing(storage.open(segment.path)) as file, closing(IndexFile(storage, segment)) as index:
+        found = first_batch(segment, file, index, THE_END)
         return found.base_offset, found.position
 
 
-def position_behind(storage: Storage, segment: Segment, offset: int) -> int | None:
+def position_behind(segment: Segment, index: IndexFile, offset: int) -> int | None:
     """A position at or behind the end of the batch that holds `offset`, as the .index has it; None: it does not know.
 
     Nothing is checked: it is good for how much to read at once, and for nothing else.
     """
-    with entries_of(storage, segment, "index") as index:
-        if index is None:
-            return None
-        number = index.last_below(offset - segment.base_offset, 0) + 2
-        position = index[number][1] if number < len(index) else 0
+    entries = index.entries
+    if entries is None:
+        return None
+    number = entries.last_below(offset - segment.base_offset, 0) + 2
+    position = entries[number][1] if number < len(entries) else 0
     return position if 0 < position <= segment.size else None
 
 
-def _candidates(
-    storage: Storage, segment: Segment, size: int, offset: int, hint: int | None
-) -> Generator[int, None, None]:
+def _candidates(segment: Segment, size: int, index: IndexFile, offset: int, hint: int | None) -> Iterator[int]:
     if hint is not None and 0 < hint < size:
         yield hint
-    with entries_of(storage, segment, "index") as index:
-        if index is None:
-            return
-        best = index.last_below(offset - segment.base_offset, 0, inclusive=True)
-        if best >= 0 and index[best][1] >= size:  # it ran ahead of its log in a crash
-            best = min(best, index.last_below(size, 1))
-        for number in range(best, max(best - _TRIES, -1), -1):
-            position = index[number][1]
-            if 0 < position < size:
-                yield position
+    entries = index.entries
+    if entries is None:
+        return
+    best = entries.last_below(offset - segment.base_offset, 0, inclusive=True)
+    if best >= 0 and entries[best][1] >= size:  # it ran ahead of its log in a crash
+        best = min(best, entries.last_below(size, 1))
+    for number in range(best, max(best - _TRIES, -1), -1):
+        position = entries[number][1]
+        if 0 < position < size:
+            yield position
 
 
 def _from(segment: Segment, file: OpenFile, position: int, offset: int, look: int) -> Found | None:

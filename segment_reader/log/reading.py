@@ -20,6 +20,7 @@ from typing import Final
 
 from segment_reader.batch import FRAME_OVERHEAD
 from segment_reader.errors import Fault
+from segment_reader.log.entries import IndexFile
 from segment_reader.log.errors import LogDamaged, LogEndsEarly
 from segment_reader.log.fates import Fates
 from segment_reader.log.headers import (
@@ -49,7 +50,7 @@ class RecordSet:
     """Consecutive whole batches of one file, valid until the next one is asked for.
 
     aborted: (producer id, first offset) of the aborted transactions that overlap them.
-    next_offset: the offset after the last batch.
+    next_offset: the offset after the last batch; without records the range's end, when it lies between two segments.
     position: where they begin in `file`, in bytes.
     """
 
@@ -84,17 +85,18 @@ def record_sets(
     offset = start
     for number, segment in enumerate(log.segments[from_:], start=from_):
         if segment.base_offset >= end and segment.base_offset > offset:
-            break
+            yield RecordSet(memoryview(b""), [], end, segment.path, 0)
+            return
         following = log.segments[number + 1] if number + 1 < len(log.segments) else None
-        with closing(storage.open(segment.path)) as file:
+        with closing(storage.open(segment.path)) as file, closing(IndexFile(storage, segment)) as index:
             position, edge = 0, segment.base_offset
             if number == from_ and start > edge:
                 hint = begins.position if begins is not None and begins.segment == segment.base_offset else None
-                position, edge, _ = first_batch(storage, segment, file, start, hint=hint)
+                position, edge, _ = first_batch(segment, file, index, start, hint=hint)
             elif number > from_:
                 edge = max(offset, edge)
             offset = edge
-            stop = _stop(storage, segment, following, end, stops)
+            stop = _stop(segment, index, following, end, stops)
             for window in windows(file, position, edge, window_bytes, may_be_torn=following is None, stop=stop):
                 first, offset = offset, window.next_offset
                 if following is not None and offset > following.base_offset:
@@ -108,7 +110,7 @@ def record_sets(
     raise LogEndsEarly(log.segments[-1].path if log.segments else log.folder, None, offset)
 
 
-def _stop(storage: Storage, segment: Segment, following: Segment | None, end: int, stops: Place | None) -> int | None:
+def _stop(segment: Segment, index: IndexFile, following: Segment | None, end: int, stops: Place | None) -> int | None:
     """How far into a segment the range probably reaches; None where nothing tells."""
     if stops is not None and stops.segment == segment.base_offset:
         return stops.position
@@ -116,7 +118,7 @@ def _stop(storage: Storage, segment: Segment, following: Segment | None, end: in
         return segment.size
     if segment.size <= _FIRST_WINDOW_BYTES:
         return segment.size
-    return position_behind(storage, segment, end - 1)
+    return position_behind(segment, index, end - 1)
 
 
 @dataclass(frozen=True, slots=True)

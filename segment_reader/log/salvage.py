@@ -29,7 +29,7 @@ import numpy as np
 from segment_reader.batch import CONTROL_BIT, TRANSACTIONAL_BIT
 from segment_reader.log.bounds import OpenTransaction, newest_snapshot
 from segment_reader.log.damage import UNDECIDED, Damage, Torn
-from segment_reader.log.entries import entries_of
+from segment_reader.log.entries import IndexFile
 from segment_reader.log.errors import LogEndsEarly
 from segment_reader.log.fates import Fates
 from segment_reader.log.headers import Piece, Table
@@ -173,7 +173,8 @@ class Salvager:
         if offset <= segment.base_offset:
             return 0, None
         high = segments[number + 1].base_offset if number + 1 < len(segments) else None
-        with entries_of(self.storage, segment, "index") as index:
+        with closing(IndexFile(self.storage, segment)) as opened:
+            index = opened.entries
             if index is None:
                 return 0, None
             found = index.last_below(offset - segment.base_offset, 0, inclusive=True)

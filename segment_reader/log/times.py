@@ -18,7 +18,7 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 
 from segment_reader.log.contents import batches, records
-from segment_reader.log.entries import entries_of
+from segment_reader.log.entries import IndexFile
 from segment_reader.log.errors import LogFileError
 from segment_reader.log.headers import believe, pieces
 from segment_reader.log.lookup import first_batch
@@ -96,13 +96,15 @@ def _in_segment(
 
 def _safe_position(storage: Storage, segment: Segment, file: OpenFile, timestamp: int) -> int:
     """A position before which every record is older than `timestamp`, as far as an index entry that holds tells."""
-    with entries_of(storage, segment, "timeindex") as times:
-        number = -1 if times is None else times.last_below(timestamp, 0)
-        if times is None or number < 0:
+    with closing(IndexFile(storage, segment, "timeindex")) as times:
+        entries = times.entries
+        number = -1 if entries is None else entries.last_below(timestamp, 0)
+        if entries is None or number < 0:
             return 0
-        claimed, relative = times[number]
+        claimed, relative = entries[number]
     offset = segment.base_offset + relative
-    position = first_batch(storage, segment, file, offset, look=_LOOK_BYTES).position
+    with closing(IndexFile(storage, segment)) as index:
+        position = first_batch(segment, file, index, offset, look=_LOOK_BYTES).position
     first = next(pieces(file, position, piece_bytes=_LOOK_BYTES), None)
     if first is None:
         return 0
