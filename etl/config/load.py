@@ -29,6 +29,8 @@ from etl.errors import ConfigurationError, Fault
 M = TypeVar("M", bound=BaseModel)
 
 _SECTIONS = ("source", "sink", "run", "spark")
+_SEGMENT_OPTIONS = ("source", "segments", "options")
+_PLACES_OF_SECRETS = "secrets have their place in `kafka` and `spark.conf`, and in `source.segments.options`"
 
 
 def load_job(path: str | os.PathLike[str], *, env: Mapping[str, str] = os.environ) -> Job:
@@ -74,10 +76,11 @@ class _Loading:
         conf = Properties.read(
             spark.get("conf") if isinstance(spark, dict) else None, ("spark", "conf"), self.folder, self.env
         )
-        self.findings += [*kafka.findings, *conf.findings]
+        told = Properties.read(_at(raw, _SEGMENT_OPTIONS), _SEGMENT_OPTIONS, self.folder, self.env)
+        self.findings += [*kafka.findings, *conf.findings, *told.findings]
 
         filled = {key: self._fill(part, (key,)) for key, part in raw.items() if key != "kafka"}
-        data = _with_properties(filled, kafka, conf)
+        data = _with_properties(filled, kafka, conf, told)
         job = self._validate(Job, data, raw)
         self._check_rules({**filled, "kafka": kafka.value}, conf)
         if isinstance(raw.get("kafka"), dict):
@@ -86,7 +89,7 @@ class _Loading:
         self.findings += check_spark_conf(conf)
         if self.findings or self.document.faults or job is None:
             raise self._error()
-        job.take_secrets(kafka=kafka.resolved(), spark=conf.resolved())
+        job.take_secrets(kafka=kafka.resolved(), spark=conf.resolved(), segments=told.resolved())
         return job
 
     def _validate(self, model: type[M], data: Any, raw: Any) -> M | None:
@@ -127,8 +130,8 @@ class _Loading:
             return None
 
     def _fill(self, value: Any, path: PathKey) -> Any:
-        """References outside of `kafka` and `spark.conf`: environment variables as plain text."""
-        if path == ("spark", "conf") or self.filled:
+        """References outside of properties: environment variables as plain text."""
+        if path in (("spark", "conf"), _SEGMENT_OPTIONS) or self.filled:
             return value
         if isinstance(value, dict):
             return {key: self._fill(part, (*path, str(key))) for key, part in value.items()}
@@ -139,7 +142,7 @@ class _Loading:
         secret = next((name for name in referenced_names(value) if sounds_secret(name)), None)
         if names_file(value) or secret:
             told = f"fills in {secret}, and this value is shown" if secret else "refers to a file"
-            self.findings.append(Finding(path, told, "secrets have their place in `kafka` and `spark.conf` alone"))
+            self.findings.append(Finding(path, told, _PLACES_OF_SECRETS))
             return value
         try:
             return resolve(value, env=self.env, folder=self.folder)
@@ -159,7 +162,16 @@ class _Loading:
         return ConfigurationError(faults, file=self.file)
 
 
-def _with_properties(filled: Mapping[str, Any], kafka: Properties, conf: Properties) -> dict[str, Any]:
+def _at(raw: Any, path: PathKey) -> Any:
+    """What stands at a path; None where nothing does."""
+    for key in path:
+        raw = raw.get(key) if isinstance(raw, Mapping) else None
+    return raw
+
+
+def _with_properties(
+    filled: Mapping[str, Any], kafka: Properties, conf: Properties, options: Properties
+) -> dict[str, Any]:
     """The document with properties in their flat form, and what follows from other keys filled in."""
     data = dict(filled)
     if kafka.present:
@@ -167,6 +179,9 @@ def _with_properties(filled: Mapping[str, Any], kafka: Properties, conf: Propert
     spark = data.get("spark")
     if isinstance(spark, dict) and conf.present and conf.is_mapping:
         data["spark"] = {**spark, "conf": dict(conf.written)}
+    if options.present and options.is_mapping:
+        source = data["source"]
+        data["source"] = {**source, "segments": {**source["segments"], "options": dict(options.written)}}
     commits = data.get("group") is not None and kafka.present
     data.setdefault("group_commit", "transactional" if commits else "none")
     return data

@@ -1,7 +1,7 @@
 """The job as values: frozen, strict, with the job file's own names. `load.py` makes one; nothing else should.
 
-A `Job` holds no secret: `kafka` and `spark.conf` keep their `${…}` references, and `kafka_properties()`,
-`spark_conf()` and `client_config()` give the resolved values to whoever connects.
+A `Job` holds no secret: `kafka`, `spark.conf` and `source.segments.options` keep their `${…}` references, and
+`kafka_properties()`, `spark_conf()`, `client_config()` and `origin` give the resolved values to whoever connects.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, PrivateAttr, Tag
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, PrivateAttr, Tag
 
 from etl.config.paths import TOPIC_PLACEHOLDER
 from etl.config.secrets import SecretProperties, has_reference, resolve
@@ -45,6 +45,8 @@ from etl.config.values import (
     version_one,
 )
 from etl.errors import ConfigurationError
+from segment_reader.log.layouts import layout_names
+from segment_reader.log.storage import PLAIN
 
 if TYPE_CHECKING:
     from client.config import ClientConfig
@@ -107,11 +109,21 @@ EndSpec = Annotated[
 """The same for an end, which has names of its own."""
 
 
+def _layout(name: str) -> str:
+    if name not in layout_names():
+        raise fault(f"{name!r} is no layout", f"one of {', '.join(layout_names())}")
+    return name
+
+
 class Segments(_Section):
-    """Log files in place of brokers: folders of `log.dirs` or copies of them."""
+    """Log files in place of brokers: folders of `log.dirs` or copies of them.
+
+    layout: in which form logs lie there; `options`: what the store and the layout have to be told, with references.
+    """
 
     paths: Locations
-    layout: Literal["kafka"] = "kafka"
+    layout: Annotated[str, AfterValidator(_layout)] = PLAIN
+    options: dict[str, str] | None = None
 
 
 def _segments_shape(value: Any) -> Any:
@@ -294,6 +306,11 @@ class Job(_Section):
         """Spark's configuration, references resolved. Its repr shows no secret."""
         return self._resolved("spark", self.spark.conf)
 
+    def segment_options(self) -> SecretProperties:
+        """What the store of `source.segments` and its layout have to be told, references resolved. See spark_conf."""
+        segments = self.source.segments
+        return self._resolved("segments", (segments and segments.options) or {})
+
     def client_config(self) -> ClientConfig:
         """What `client.Cluster` takes. Valid, since loading checked it. Raises ValueError for a job without brokers."""
         from client.config import ClientConfig
@@ -308,7 +325,9 @@ class Job(_Section):
         from etl.source.files import LogFiles
 
         segments = self.source.segments
-        return self.client_config() if segments is None else LogFiles(segments.paths)
+        if segments is None:
+            return self.client_config()
+        return LogFiles(segments.paths, segments.layout, tuple(sorted(self.segment_options().items())))
 
     @property
     def arrow_steps(self) -> tuple[ArrowStep, ...]:
@@ -354,9 +373,9 @@ class Job(_Section):
 
         return job_from_document(document, env=env)
 
-    def take_secrets(self, *, kafka: SecretProperties, spark: SecretProperties) -> None:
+    def take_secrets(self, *, kafka: SecretProperties, spark: SecretProperties, segments: SecretProperties) -> None:
         """For loading alone: the values that the references stood for when the file was read."""
-        self._secrets.update(kafka=kafka, spark=spark)
+        self._secrets.update(kafka=kafka, spark=spark, segments=segments)
 
     def _resolved(self, section: str, properties: Mapping[str, str]) -> SecretProperties:
         if section not in self._secrets:

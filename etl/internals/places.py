@@ -6,7 +6,7 @@ without a gap; by the metadata log in the same directories, where it is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -50,6 +50,9 @@ class KeyPlace:
         }
 
 
+Opened = Callable[[str], tuple[Storage, str]]
+
+
 class LogDirs:
     """The partitions' folders in some folders of `log.dirs`, by name; nothing is opened.
 
@@ -57,11 +60,12 @@ class LogDirs:
         ConfigurationError: a directory is not there.
     """
 
-    def __init__(self, locations: Sequence[str]) -> None:
+    def __init__(self, locations: Sequence[str], opened: Opened = open_storage) -> None:
+        """opened: how a location becomes a storage, where it needs to be told more than the location."""
         self.locations = tuple(locations)
         self._folders: dict[tuple[str, int], list[tuple[Storage, str]]] = {}
         for location in self.locations:
-            storage, path = open_storage(location.rstrip("/") or location)
+            storage, path = opened(location.rstrip("/") or location)
             try:
                 found = partition_folders(storage, path)
             except SegmentGone as error:

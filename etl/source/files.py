@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import Literal
 from uuid import UUID
 
@@ -42,7 +42,7 @@ from segment_reader.log.errors import CorruptCheckpoint, LogEndsEarly, SegmentGo
 from segment_reader.log.reading import RecordSet, record_sets
 from segment_reader.log.salvage import Salvager
 from segment_reader.log.segments import PartitionLog, open_log, partition_folders
-from segment_reader.log.storage import Storage, open_storage
+from segment_reader.log.storage import PLAIN, Storage, child, open_storage, parent
 from segment_reader.log.times import NoTimestamps, offset_for_time
 
 _ENOUGH_FOR_A_HEADER = 4096
@@ -54,11 +54,35 @@ class LogFiles:
     """Folders of `log.dirs`, or copies of them: paths, or URIs of object stores. Picklable; stands where a worker's
     `ClientConfig` stands for brokers.
 
+    layout: in which form the logs lie there, as `segment_reader.log.layouts` names it; "kafka" is a broker's own.
+    options: what the store and the layout have to be told. They may hold secrets: they are not shown, and they travel
+        to the workers.
     past_damage: damage does not end a log (`segment_reader.log.salvage`).
     """
 
     log_dirs: tuple[str, ...]
+    layout: str = PLAIN
+    options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     past_damage: bool = False
+
+    def open(self, location: str) -> tuple[Storage, str]:
+        """The storage that holds a folder of `log_dirs`, and the folder's path in it. Raises ConfigurationError."""
+        try:
+            return _opened(location, self.layout, self.options)
+        except ValueError as error:
+            raise ConfigurationError.of("path", str(error)) from error
+
+    def open_folder(self, folder: str) -> tuple[Storage, str]:
+        """The same for a partition's folder, which is where `RangeTask.folder` says. Raises ConfigurationError."""
+        log_dir, name = parent(folder)
+        storage, path = self.open(log_dir)
+        return storage, f"{path}/{name}"
+
+
+@lru_cache(maxsize=16)
+def _opened(location: str, layout: str, options: tuple[tuple[str, str], ...]) -> tuple[Storage, str]:
+    """Kept: a client of an object store has connections, and a layout what it has read of the store."""
+    return open_storage(location, layout, dict(options))
 
 
 @dataclass(frozen=True)
@@ -105,7 +129,7 @@ class LogCatalog:
     def cluster_id(self) -> str | None:
         """As `meta.properties` has it; None where no directory has one."""
         for log_dir in self._files.log_dirs:
-            storage, path = open_storage(log_dir)
+            storage, path = self._files.open(log_dir)
             try:
                 properties = meta_properties(storage.read_all(f"{path}/{META_PROPERTIES}"), path)
             except (SegmentGone, CorruptCheckpoint):
@@ -192,7 +216,7 @@ class LogCatalog:
     def folder(self, tp: TopicPartition) -> str:
         """Where its files are: a path or URI."""
         place = self._places[tp]
-        return f"{place.log_dir}/{place.log.folder.rsplit('/', 1)[-1]}"
+        return child(place.log_dir, place.log.folder.rsplit("/", 1)[-1])
 
     def tasks(
         self,
@@ -243,7 +267,7 @@ class LogCatalog:
     def _committed(self, group: str | None, wanted: list[TopicPartition]) -> dict[TopicPartition, int]:
         if not group:
             raise ConfigurationError("committed offsets are those of a group, and no group is named")
-        found = committed_in_files(LogDirs(self._files.log_dirs), group)
+        found = committed_in_files(LogDirs(self._files.log_dirs, self._files.open), group)
         earliest = CommittedOffset(-1)
         marks = {tp: found.get(tp, earliest).offset for tp in wanted}
         return {tp: mark if mark >= 0 else self.bounds(tp).start for tp, mark in marks.items()}
@@ -299,7 +323,7 @@ class LogCatalog:
         return topics
 
     def _add(self, log_dir: str) -> None:
-        storage, path = open_storage(log_dir)
+        storage, path = self._files.open(log_dir)
         try:
             folders = partition_folders(storage, path)
         except SegmentGone as error:
@@ -329,7 +353,9 @@ def _checkpoint(storage: Storage, file: str) -> Mapping[tuple[str, int], int]:
         return {}
 
 
-def answers(task: RangeTask, options: FetchOptions, stats: FetchStats) -> Generator[Answer, None, None]:
+def answers(
+    task: RangeTask, files: LogFiles, options: FetchOptions, stats: FetchStats
+) -> Generator[Answer, None, None]:
     """All record sets that the task needs, from the files in `task.folder`. Each is valid until the next.
 
     Raises:
@@ -338,7 +364,7 @@ def answers(task: RangeTask, options: FetchOptions, stats: FetchStats) -> Genera
     """
     if task.start >= task.end:
         return
-    storage, folder = open_storage(task.folder)
+    storage, folder = files.open_folder(task.folder)
     log = open_log(storage, folder, task.topic, task.partition)
     start = task.start
     first = log.segments[0].base_offset if log.segments else task.end

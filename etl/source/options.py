@@ -6,7 +6,9 @@ Source: https://spark.apache.org/docs/4.2.0/streaming/structured-streaming-kafka
 
 Beyond Spark's source: `startingOffsets` "committed" starts at the offsets that the group in `kafka.group.id` has
 committed, a partition without one at its earliest. And `path`, instead of `kafka.bootstrap.servers`: folders of
-`log.dirs`, or copies of them, that are read with no broker; of the three ways to name topics none means all.
+`log.dirs`, or copies of them, that are read with no broker; of the three ways to name topics none means all. With it go
+`layout` (what a tiered storage plug-in wrote: "aiven", "copies", or one of your own), `storage.…` (credentials and
+addresses of an object store, see `segment_reader.log.objects`) and `layout.…` (what the layout has to be told).
 """
 
 from __future__ import annotations
@@ -23,8 +25,11 @@ from client.offsets import EARLIEST, LATEST
 from etl.errors import ConfigurationError, Fault
 from etl.source.files import LogFiles
 from etl.source.resolve import AtOffsets, AtTime, IsolationLevel, OffsetSpec
+from segment_reader.log.layouts import layout_names
+from segment_reader.log.storage import LAYOUT_OPTION, PLAIN
 
 PREFIX = "kafka."
+STORAGE = "storage."
 CLIENT_ID = "kseg-reader"
 
 _STRATEGIES = ("subscribe", "subscribePattern", "assign")
@@ -296,7 +301,15 @@ class _Parser:
         log_dirs = tuple(part.strip() for part in self._get("path", "").split(",") if part.strip())
         if not log_dirs:
             self._fault("path", "names no folder", "a folder of log.dirs; several separated by commas")
-        return LogFiles(log_dirs)
+        options = {
+            name.removeprefix(STORAGE): str(value)
+            for name, value in self._options.items()
+            if name.startswith((STORAGE, LAYOUT_OPTION))
+        }
+        layout = self._get("layout", PLAIN)
+        if layout not in layout_names():
+            self._fault("layout", f"{layout!r} is no layout", f"one of {', '.join(layout_names())}")
+        return LogFiles(log_dirs, layout, tuple(sorted(options.items())))
 
     def _config(self, properties: Mapping[str, str]) -> ClientConfig | None:
         try:

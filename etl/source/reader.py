@@ -24,7 +24,6 @@ from etl.source.tasks import RangeTask
 from segment_reader.decode import Limits, RangeDecoder
 from segment_reader.errors import RecordFormatError
 from segment_reader.log.damage import PIECE_BYTES, Damage, damaged_bytes
-from segment_reader.log.storage import open_storage
 from segment_reader.salvage import BadBatch, SalvagingDecoder
 from segment_reader.schema import arrow_schema
 
@@ -164,7 +163,8 @@ class RangeReader:
         """Damage of a file, whose bytes are still there."""
         assert isinstance(decoder, SalvagingDecoder)
         decoder.pass_over(max(damage.first, self.task.start), damage.last)
-        storage, _ = open_storage(self.task.folder)
+        assert isinstance(self._origin, LogFiles)
+        storage, _ = self._origin.open_folder(self.task.folder)
         self._tell(damage, damaged_bytes(storage, damage))
 
     def _tell_of(self, bad: BadBatch, answer: Answer) -> None:
@@ -185,7 +185,7 @@ class RangeReader:
         wanted = FetchOptions(options.isolation_level, options.on_data_loss, options.on_corruption)
         if isinstance(self._origin, LogFiles):
             # A file's answers share one buffer, so none may be read ahead; the page cache has no latency to hide.
-            return files.answers(self.task, wanted, stats)
+            return files.answers(self.task, self._origin, wanted, stats)
         fetched = answers(self.task, self._origin, wanted, stats)
         return ahead(fetched) if options.fetch_ahead else fetched
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
@@ -19,12 +19,13 @@ from client.protocol.embedded.internal_topics import (
     SHARE_GROUP_STATE,
     TRANSACTION_STATE,
 )
+from jobs.commands.layouts import layout_options
 from jobs.commands.running import Result, execute
 from jobs.commands.values import as_instant
 from segment_reader.log.dump import Entry, Findings
 from segment_reader.log.dump import dump as entries_of
 from segment_reader.log.errors import SegmentGone
-from segment_reader.log.storage import open_storage
+from segment_reader.log.storage import PLAIN, open_file
 
 if TYPE_CHECKING:
     from etl.progress import Progress
@@ -54,6 +55,8 @@ class _Wanted:
     decoder: str
     secrets: bool
     limit: int | None
+    layout: str = PLAIN
+    layout_option: Mapping[str, str] = field(default_factory=dict)
     findings: Findings = field(default_factory=Findings)
     undecoded: int = 0
 
@@ -96,6 +99,7 @@ def _decoder_options(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.option("--at", callback=as_instant, help="The time for which expiry is told, in ISO 8601.  [default: now]")
 @click.option("--json", "as_json", is_flag=True, help="With --group and --transactional-id: print one JSON object.")
+@layout_options
 def dump(
     files: tuple[str, ...],
     deep: bool,
@@ -110,13 +114,15 @@ def dump(
     retention_minutes: float | None,
     at: datetime | None,
     as_json: bool,
+    layout: str,
+    layout_option: dict[str, str],
 ) -> int:
     """Show what a broker's files say: segments, indexes, snapshots, checkpoints.
 
     FILE is a .log, .index, .timeindex, .txnindex, .snapshot, .checkpoint, leader-epoch-checkpoint,
     partition.metadata, quorum-state, one of the offset checkpoints, or meta.properties; a path, or a URI such as
-    s3://bucket/key. An index is held against the .log beside it. What is wrong is told at the end, and makes the exit
-    code 1.
+    s3://bucket/key. What tiered storage wrote is named as if a broker had it, with --layout. An index is held against
+    the .log beside it. What is wrong is told at the end, and makes the exit code 1.
 
     With --deep the records of Kafka's own topics are decoded: those of files in a folder that is named after one, and
     those of metadata snapshots. A copy in a folder of another name needs the topic's option.
@@ -130,6 +136,7 @@ def dump(
       kseg dump data/__consumer_offsets-7/*.log --deep --format json | jq .decodedValue
       kseg dump copy/00000000000000000000.log --offsets-decoder
       kseg dump data/__cluster_metadata-0/*.checkpoint --deep
+      kseg dump s3://tiered/orders-0/00000000000000000000.log --layout aiven --deep
       kseg dump data --group billing
       kseg dump disk-1 disk-2 --transactional-id kseg-orders --json | jq .state
 
@@ -152,7 +159,9 @@ def dump(
     table = form in ("arrow", "parquet")
     if table != (output is not None):
         raise click.UsageError("--output goes with --format arrow and parquet, and those with --output")
-    wanted = _Wanted(deep or bool(decoder), _BY_FOLDER if decoder is None else decoder, show_secrets, limit)
+    wanted = _Wanted(
+        deep or bool(decoder), _BY_FOLDER if decoder is None else decoder, show_secrets, limit, layout, layout_option
+    )
     if table and output is not None:
         from jobs.dumping import write_table
 
@@ -202,7 +211,10 @@ def _print(files: tuple[str, ...], wanted: _Wanted, *, as_lines: bool) -> None:
 def _entries(path: str, wanted: _Wanted) -> Iterator[Entry]:
     from etl.internals.decoding import internal_topic_of, with_meaning
 
-    storage, place = open_storage(path)
+    try:
+        storage, place = open_file(path, wanted.layout, wanted.layout_option)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="FILE") from None
     topic = internal_topic_of(place) if wanted.decoder == _BY_FOLDER else wanted.decoder or None
     try:
         found = islice(entries_of(storage, place, wanted.findings, deep=wanted.deep), wanted.limit)

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import click
 
+from jobs.commands.layouts import layout_options
 from jobs.output import progress_for, show
 from segment_reader.log.check import PartitionCheck, check_partition
 from segment_reader.log.errors import SegmentGone
@@ -27,7 +28,16 @@ _CORRUPT: Final = 1
 @click.option("--deep", is_flag=True, help="Unpack and read every record too.")
 @click.option("--threads", type=click.IntRange(1), default=min(8, os.cpu_count() or 1), show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def fsck(folders: tuple[str, ...], topics: tuple[str, ...], deep: bool, threads: int, as_json: bool) -> int:
+@layout_options
+def fsck(
+    folders: tuple[str, ...],
+    topics: tuple[str, ...],
+    deep: bool,
+    threads: int,
+    as_json: bool,
+    layout: str,
+    layout_option: dict[str, str],
+) -> int:
     """Check a broker's log directories, or copies of them: nothing is changed.
 
     DIR is a folder of log.dirs, or the folder of one partition; a path, or a URI such as s3://bucket/key. Checksums,
@@ -40,8 +50,10 @@ def fsck(folders: tuple[str, ...], topics: tuple[str, ...], deep: bool, threads:
       kseg fsck /var/lib/kafka/data
       kseg fsck /backup/orders-0 /backup/orders-1 --deep
       kseg fsck s3://backups/broker-1 --topic orders --json | jq .faults
+      kseg fsck s3://tiered --layout aiven --layout-option local=/var/lib/kafka/data
     """
-    found = [place for folder in folders for place in _partitions(folder) if not topics or place[2].topic in topics]
+    places = [place for folder in folders for place in _partitions(folder, layout, layout_option)]
+    found = [place for place in places if not topics or place[2].topic in topics]
     if not found:
         raise click.BadParameter(f"no partition's folder in {', '.join(folders)}", param_hint="DIR")
     with progress_for() as progress, ThreadPoolExecutor(threads) as pool:
@@ -64,8 +76,11 @@ def fsck(folders: tuple[str, ...], topics: tuple[str, ...], deep: bool, threads:
     return _CORRUPT if document["faults"] else 0
 
 
-def _partitions(location: str) -> Iterator[tuple[Storage, str, PartitionFolder]]:
-    storage, path = open_storage(location.rstrip("/"))
+def _partitions(location: str, layout: str, options: dict[str, str]) -> Iterator[tuple[Storage, str, PartitionFolder]]:
+    try:
+        storage, path = open_storage(location, layout, options)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="DIR") from None
     own = partition_folder(path.rsplit("/", 1)[-1])
     try:
         inner = partition_folders(storage, path)

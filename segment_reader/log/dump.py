@@ -17,7 +17,7 @@ from typing import Any, Final
 from segment_reader.batch import Frame
 from segment_reader.log import checkpoints
 from segment_reader.log.contents import Batch, LogRecord, batches, records
-from segment_reader.log.errors import LogDamaged, LogFileError, SegmentGone
+from segment_reader.log.errors import LogDamaged, LogFileError, SegmentGone, StoreError
 from segment_reader.log.headers import pieces
 from segment_reader.log.indexes import aborted_transactions, offset_index, time_index
 from segment_reader.log.names import segment_file, snapshot_file
@@ -67,7 +67,7 @@ def dump(storage: Storage, path: str, findings: Findings, *, deep: bool = False)
                 yield {"kind": "producer", **_camel(state._asdict())}
         else:
             yield from _small_file(storage, path, name)
-    except SegmentGone:
+    except (SegmentGone, StoreError):
         raise
     except LogFileError as fault:
         findings.add(fault)

@@ -5,6 +5,10 @@
     ├── CorruptSnapshot      a .snapshot whose checksum or layout is wrong
     ├── CorruptCheckpoint    a text file that is not in its format
     ├── SegmentGone          a file that was there is there no more: rolled, deleted or replaced while we read
+    ├── StoreError           where the files are kept says no
+    │   ├── StoreUnavailable     it does not answer, or not now: asking again may help
+    │   └── StoreRefused         credentials are missing or wrong, or may not read this
+    ├── LayoutError          what a remote store holds is not in the layout that was named
     ├── LogDamaged           the bytes of a .log are no record batches at some position
     ├── LogEndsEarly         the files end before the range that is to be read
     └── UndecidedTransaction a transaction that has no marker in the files: the range ends above the last stable offset
@@ -50,6 +54,31 @@ class SegmentGone(LogFileError):
     """A file that was listed is there no more, or shorter than it was. Listing the folder anew may help."""
 
     retriable: ClassVar[bool] = True
+
+
+class StoreError(LogFileError):
+    """The place where files are kept says no: nothing is known of the files themselves."""
+
+
+class StoreUnavailable(StoreError):
+    """An object store does not answer, or tells to come again later."""
+
+    retriable: ClassVar[bool] = True
+
+
+class StoreRefused(StoreError):
+    """A store wants other credentials, or these may not read this. `remedy`: what to do."""
+
+    def __init__(self, file: str, position: int | None, reason: str, remedy: str) -> None:
+        super().__init__(file, position, reason)
+        self.remedy = remedy
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.file, self.position, self.reason, self.remedy)
+
+
+class LayoutError(LogFileError):
+    """An object of a remote store that is not what its layout promises: a manifest, a chunk, a name."""
 
 
 class LogDamaged(LogFileError):

@@ -1,8 +1,11 @@
-"""Where log files are kept: bytes by range, listings by folder. Object stores are read by ranges only.
+"""Where log files are kept: bytes by range, listings by folder.
 
     storage, root = open_storage("/var/lib/kafka/data")
-    storage, root = open_storage("s3://backups/broker-1")           through pyarrow.fs
-    storage, root = open_storage("memory://copy")                   through fsspec, where pyarrow knows no such scheme
+    storage, root = open_storage("s3://backups/broker-1")           an object store: see objects.py
+    storage, root = open_storage("s3://tiered", "aiven")            what a tiered storage plug-in wrote: see layouts
+
+Whoever reads a log meets nothing but `Storage`: folders of partitions with their files, wherever and in whichever form
+they are kept.
 
 Files are read with a position given, never mapped: a broker may cut a file that we read, and reading mapped memory
 beyond a file's new end would kill the process.
@@ -11,14 +14,18 @@ beyond a file's new end would kill the process.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
+from urllib.parse import unquote, urlsplit
 
-import pyarrow as pa
-from pyarrow import fs
+from segment_reader.log.errors import SegmentGone, StoreRefused
 
-from segment_reader.log.errors import SegmentGone
+#: The layout of a broker's own folders: nothing has to be translated.
+PLAIN: Final = "kafka"
+#: Options whose names begin like this are the layout's, all others the store's.
+LAYOUT_OPTION: Final = "layout."
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +50,11 @@ class OpenFile(Protocol):
 
 
 class Storage(Protocol):
-    """A place that holds files under paths with "/" between names. Raises SegmentGone for what is not there."""
+    """A place that holds files under paths with "/" between names.
+
+    All of it raises SegmentGone for what is not there, StoreRefused for what may not be read, StoreUnavailable where
+    asking again may help.
+    """
 
     def list(self, folder: str) -> list[Entry]:
         """What lies directly in a folder, by name."""
@@ -84,8 +95,10 @@ class LocalFile:
 def _opened(path: str) -> int:
     try:
         return os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise SegmentGone(path, None, "there is no such file") from None
+    except PermissionError:
+        raise StoreRefused(path, None, "this user may not read it", "run as the broker's user, or copy it") from None
 
 
 class LocalStorage:
@@ -95,8 +108,12 @@ class LocalStorage:
         try:
             with os.scandir(folder) as found:
                 entries = [_local_entry(entry) for entry in found]
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise SegmentGone(folder, None, "there is no such folder") from None
+        except PermissionError:
+            raise StoreRefused(
+                folder, None, "this user may not list it", "run as the broker's user, or copy it"
+            ) from None
         return sorted((entry for entry in entries if entry is not None), key=lambda entry: entry.name)
 
     def open(self, path: str) -> OpenFile:
@@ -118,72 +135,57 @@ def _local_entry(entry: os.DirEntry[str]) -> Entry | None:
         return None  # deleted between being listed and being looked at
 
 
-class ArrowFile:
-    """A file of any file system that Arrow knows."""
+def open_storage(location: str, layout: str = PLAIN, options: Mapping[str, str] | None = None) -> tuple[Storage, str]:
+    """The storage that a path or URI names, and the path in it.
 
-    def __init__(self, path: str, file: pa.NativeFile) -> None:
-        self.path = path
-        self.size: int = file.size()
-        self._file = file
+    layout: in which form logs lie there: "kafka", or a name that `layouts` knows.
+    options: what the store needs to be told (see objects.py), and below `layout.` what the layout does.
 
-    def read(self, position: int, length: int) -> memoryview:
-        length = min(length, self.size - position)
-        return memoryview(self._file.read_at(length, position) if length > 0 else b"")
+    Raises ValueError: nobody knows such a URI, layout or option. A layout may ask the store at once: see Storage.
+    """
+    given = dict(options or {})
+    of_layout = {name.removeprefix(LAYOUT_OPTION): given.pop(name) for name in list(given) if _is_layout_s(name)}
+    scheme = urlsplit(location).scheme if "://" in location else ""
+    if scheme in ("", "file"):
+        path = unquote(urlsplit(location).path) if scheme else location
+        storage, root = _local(path)
+    else:
+        from segment_reader.log.objects import open_objects
 
-    def close(self) -> None:
-        self._file.close()
+        storage, root = open_objects(location, given)
+    if layout == PLAIN and not of_layout:
+        return storage, root
+    from segment_reader.log.layouts import open_layout
 
-
-class ArrowStorage:
-    """S3, Google Cloud Storage, Azure, HDFS and whatever else `pyarrow.fs` or fsspec reaches."""
-
-    def __init__(self, filesystem: fs.FileSystem) -> None:
-        self._filesystem = filesystem
-
-    def list(self, folder: str) -> list[Entry]:
-        try:
-            found = self._filesystem.get_file_info(fs.FileSelector(folder))
-        except FileNotFoundError:
-            raise SegmentGone(folder, None, "there is no such folder") from None
-        entries = [
-            Entry(info.base_name, info.type == fs.FileType.Directory, info.size or 0)
-            for info in found
-            if info.type in (fs.FileType.File, fs.FileType.Directory)
-        ]
-        return sorted(entries, key=lambda entry: entry.name)
-
-    def open(self, path: str) -> OpenFile:
-        try:
-            return ArrowFile(path, self._filesystem.open_input_file(path))
-        except FileNotFoundError:
-            raise SegmentGone(path, None, "there is no such file") from None
-
-    def read_all(self, path: str) -> bytes:
-        file = self.open(path)
-        try:
-            return bytes(file.read(0, file.size))
-        finally:
-            file.close()
+    return open_layout(layout, storage, root, of_layout), root
 
 
-def open_storage(location: str) -> tuple[Storage, str]:
-    """The storage that a path or URI names, and the path in it. Raises ValueError for a URI that nobody knows."""
-    if "://" not in location or location.startswith("file://"):
-        return LocalStorage(), str(Path(location.removeprefix("file://")).absolute())
-    try:
-        filesystem, path = fs.FileSystem.from_uri(location)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        return _through_fsspec(location, error)
-    return ArrowStorage(filesystem), path.rstrip("/")
+def open_file(location: str, layout: str = PLAIN, options: Mapping[str, str] | None = None) -> tuple[Storage, str]:
+    """The same for one file of a partition's folder, `<where logs lie>/<topic>-<partition>/<file>`."""
+    if layout == PLAIN:
+        return open_storage(location, layout, options)
+    folder, name = parent(location)
+    root, partition = parent(folder)
+    storage, path = open_storage(root, layout, options)
+    return storage, f"{path}/{partition}/{name}"
 
 
-def _through_fsspec(location: str, error: Exception) -> tuple[Storage, str]:
-    try:
-        from fsspec.core import url_to_fs
-    except ImportError:
-        raise ValueError(f"{location}: {error} (fsspec, which may know it, is not installed)") from error
-    try:
-        filesystem, path = url_to_fs(location)
-    except (ValueError, ImportError) as failure:
-        raise ValueError(f"{location}: {failure}") from failure
-    return ArrowStorage(fs.PyFileSystem(fs.FSSpecHandler(filesystem))), path.rstrip("/")
+def _is_layout_s(name: str) -> bool:
+    return name.startswith(LAYOUT_OPTION)
+
+
+def _local(path: str) -> tuple[Storage, str]:
+    return LocalStorage(), str(Path(path).absolute())
+
+
+def child(location: str, name: str) -> str:
+    """The location of what lies under a name in a location; a URI's query stays at its end."""
+    path, mark, query = location.partition("?") if "://" in location else (location, "", "")
+    return f"{path.rstrip('/')}/{name}{mark}{query}"
+
+
+def parent(location: str) -> tuple[str, str]:
+    """The location around a location, and the name in it: what `child` was made from."""
+    path, mark, query = location.partition("?") if "://" in location else (location, "", "")
+    around, _, name = path.rstrip("/").rpartition("/")
+    return f"{around or '/'}{mark}{query}", name

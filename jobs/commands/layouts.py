@@ -1,0 +1,41 @@
+"""The options of commands that read log files wherever they are: in which form they lie there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from segment_reader.log.layouts import layout_names
+from segment_reader.log.storage import LAYOUT_OPTION, PLAIN
+
+
+def layout_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--layout` and `--layout-option`: the arguments `layout` and `layout_option`, of which the last is options."""
+    named = click.option(
+        "--layout",
+        type=click.Choice(layout_names()),
+        default=PLAIN,
+        show_default=True,
+        help="In which form logs lie there: a broker's own folders, or what tiered storage wrote.",
+    )
+    told = click.option(
+        "--layout-option",
+        multiple=True,
+        callback=_as_options,
+        metavar="NAME=VALUE",
+        help="What the layout has to be told: local=DIR, the broker's own folder, which goes on where the remote "
+        "segments end; key.ID=FILE, a private key of aiven's encrypted ones. Repeatable.",
+    )
+    return named(told(command))
+
+
+def _as_options(_: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
+    options = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise click.BadParameter(f"{pair!r} is not NAME=VALUE", param=parameter)
+        options[LAYOUT_OPTION + name] = value
+    return options

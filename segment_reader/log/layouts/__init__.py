@@ -1,0 +1,65 @@
+"""In which form logs lie in a remote store: what tiered storage plug-ins write, and what you write yourself.
+
+    open_storage("s3://bucket/tiered", "aiven")                  a `Storage` that looks like a broker's folders
+
+    kafka     a broker's own folders, and copies of them
+    copies    segment files one by one, under names with more than an offset; Kafka's own LocalTieredStorage (copies.py)
+    aiven     objects of Aiven's plug-in: manifest, chunks, one object for all indexes (aiven.py)
+
+A layout of your own is a function `(storage, root, options) -> Layout` (see `remote.Layout`: list partitions, list
+segments, open a segment, read a small file), found by an entry point:
+
+    [project.entry-points."kafka_segment_etl.layouts"]
+    mine = "my_package.tiered:open_layout"
+
+What is common to all of them, which of several copies of an offset is read above all, stands in `remote` and `lineage`.
+The option `local` of every layout names the folder of `log.dirs` whose newer segments go on where the remote ones end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Final
+
+from segment_reader.log.storage import PLAIN, Storage, open_storage
+
+if TYPE_CHECKING:
+    from segment_reader.log.layouts.remote import Layout
+
+GROUP: Final = "kafka_segment_etl.layouts"
+_OWN: Final = {
+    "aiven": "segment_reader.log.layouts.aiven:Aiven",
+    "copies": "segment_reader.log.layouts.copies:Copies",
+}
+
+Factory = Callable[[Storage, str, Mapping[str, str]], "Layout"]
+
+
+def layout_names() -> list[str]:
+    """All that `layout` may be, built in or installed."""
+    return sorted({PLAIN, *_OWN, *(point.name for point in entry_points(group=GROUP))})
+
+
+def open_layout(name: str, storage: Storage, root: str, options: Mapping[str, str]) -> Storage:
+    """What lies below `root` of a storage, as folders of partitions. Raises ValueError: no such layout, bad options."""
+    from segment_reader.log.layouts.remote import RemoteStorage  # it compiles what reads logs
+
+    given = dict(options)
+    local = given.pop("local", None)
+    layout = _factory(name)(storage, root, given)
+    return RemoteStorage(layout, storage, root, None if local is None else open_storage(local))
+
+
+def _factory(name: str) -> Factory:
+    if name in _OWN:
+        module, _, attribute = _OWN[name].partition(":")
+        own: Factory = getattr(import_module(module), attribute)
+        return own
+    for point in entry_points(group=GROUP, name=name):
+        found: Factory = point.load()
+        return found
+    if name == PLAIN:
+        raise ValueError("layout.… options belong to a layout of remote objects, not to a broker's own folders")
+    raise ValueError(f"{name!r} is no layout: there are {', '.join(layout_names())}")

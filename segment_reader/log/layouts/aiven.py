@@ -1,0 +1,144 @@
+"""The objects of Aiven's tiered storage plug-in (Apache-licensed), as versions 1.0 and 1.1 write them.
+
+    <root>/<topic>-<topic id>/<partition>/<base offset, 20 digits>-<segment id>.log              chunks: chunks.py
+                                                                               .indexes          small files, end to end
+                                                                               .rsm-manifest     JSON: manifest.py
+
+The manifest is written last: a segment without one is not whole. Root is the place with the plug-in's `key.prefix`,
+which has to end with "/" (or be empty).
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import Final
+
+from segment_reader.log.errors import LayoutError, SegmentGone
+from segment_reader.log.layouts.chunks import ChunkedFile, Cipher
+from segment_reader.log.layouts.keys import KeyRing
+from segment_reader.log.layouts.manifest import Manifest, kafka_id, parse_manifest
+from segment_reader.log.layouts.remote import File, RemotePartition, RemoteSegment
+from segment_reader.log.storage import OpenFile, Storage
+
+_TOPIC: Final = re.compile(r"(.{1,249})-([A-Za-z0-9_-]{22})")
+_NUMBER: Final = re.compile(r"\d{1,10}")
+_MANIFEST: Final = re.compile(r"(\d{20})-([A-Za-z0-9_-]{22})\.rsm-manifest")
+_AT_ONCE: Final = 16
+_KEPT: Final = 50_000
+
+
+class _Manifests:
+    """Manifests by their path: they never change, and each task of a read needs all of its partition's."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: OrderedDict[str, Manifest] = OrderedDict()
+
+    def of(self, storage: Storage, path: str) -> Manifest:
+        with self._lock:
+            found = self._known.get(path)
+        if found is None:
+            found = parse_manifest(storage.read_all(path), path)
+            with self._lock:
+                self._known[path] = found
+                while len(self._known) > _KEPT:
+                    self._known.popitem(last=False)
+        return found
+
+
+class Aiven:
+    """See the module. Options: `key.<id>`, the RSA private keys of encrypted segments."""
+
+    def __init__(self, storage: Storage, root: str, options: Mapping[str, str]) -> None:
+        """Raises ValueError for options that are no keys."""
+        self._storage = storage
+        self._root = root
+        self._keys = KeyRing(options)
+        self._manifests = _Manifests()
+
+    def partitions(self) -> list[RemotePartition]:
+        found = []
+        for topic in self._storage.list(self._root):
+            named = _TOPIC.fullmatch(topic.name) if topic.is_folder else None
+            if named is None:
+                continue
+            try:
+                topic_id = kafka_id(named[2])
+            except ValueError:
+                continue
+            folder = f"{self._root}/{topic.name}"
+            found += [
+                RemotePartition(named[1], int(entry.name), topic_id, f"{folder}/{entry.name}")
+                for entry in self._storage.list(folder)
+                if entry.is_folder and _NUMBER.fullmatch(entry.name)
+            ]
+        return found
+
+    def segments(self, partition: RemotePartition) -> list[RemoteSegment]:
+        names = [entry.name for entry in self._storage.list(partition.address) if _MANIFEST.fullmatch(entry.name)]
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            found = list(pool.map(lambda name: self._segment(partition, name), names))
+        return [segment for segment in found if segment is not None]
+
+    def open(self, segment: RemoteSegment) -> OpenFile:
+        manifest, cipher = self._opened(segment)
+        file = self._storage.open(f"{segment.address}.log")
+        try:
+            return ChunkedFile(file, manifest, cipher)
+        except LayoutError:
+            file.close()
+            raise
+
+    def read(self, segment: RemoteSegment, file: File) -> bytes:
+        manifest, cipher = self._opened(segment)
+        if file not in manifest.indexes:
+            raise SegmentGone(f"{segment.address}.indexes", None, f"the segment has no {file}")
+        position, size = manifest.indexes[file]
+        if size == 0:
+            return b""
+        path = f"{segment.address}.indexes"
+        with closing(self._storage.open(path)) as opened:
+            data = bytes(opened.read(position, size))
+        if len(data) < size:
+            raise LayoutError(path, position, f"the {file} is cut off: {len(data)} of {size} bytes are there")
+        return data if cipher is None else cipher.opened(data, path, position)
+
+    def _segment(self, partition: RemotePartition, name: str) -> RemoteSegment | None:
+        path = f"{partition.address}/{name}"
+        try:
+            manifest = self._manifests.of(self._storage, path)
+        except SegmentGone:
+            return None  # deleted since it was listed
+        base = int(name[:20])
+        if (manifest.topic_id, manifest.partition, manifest.start_offset) != (
+            partition.topic_id,
+            partition.partition,
+            base,
+        ):
+            told = f"{manifest.topic}-{manifest.partition} at offset {manifest.start_offset} ({manifest.topic_id})"
+            raise LayoutError(path, None, f"the manifest is another segment's: {told}")
+        overhead = 28 if manifest.encryption is not None else 0
+        files: dict[File, int] = {
+            file: max(0, size - overhead if size else 0) for file, (_, size) in manifest.indexes.items()
+        }
+        return RemoteSegment(
+            base,
+            path.removesuffix(".rsm-manifest"),
+            manifest.size,
+            manifest.end_offset + 1,
+            manifest.epochs,
+            manifest.uploaded_ms,
+            {"log": manifest.size, **files},
+        )
+
+    def _opened(self, segment: RemoteSegment) -> tuple[Manifest, Cipher | None]:
+        path = f"{segment.address}.rsm-manifest"
+        manifest = self._manifests.of(self._storage, path)
+        if manifest.encryption is None:
+            return manifest, None
+        return manifest, Cipher(self._keys.data_key(manifest.encryption, path), manifest.encryption.aad)

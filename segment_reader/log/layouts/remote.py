@@ -1,0 +1,338 @@
+"""A remote store's objects as folders of partitions: what every layout has in common.
+
+    Layout       what a plug-in's author writes: which partitions and segments there are, and how to get their bytes
+    RemoteStorage    a `Storage` over it, so that reading, dump, fsck and recovery work as on a broker's own folders
+
+    <root>/orders-3/00000000000000000170.log              segments of the chain (lineage.py)
+    <root>/orders-3/00000000000000000170.index            and so on, as far as the layout has them
+    <root>/orders-3/leader-epoch-checkpoint               the lineage           partition.metadata     the topic id
+    <root>/orders-3.<32 hex digits>-delete/               a topic of the same name that was there before
+
+With a `local` storage, the broker's own folder, its segments are the log from its first one on, and remote ones lead up
+to it; its leader epochs are the lineage.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal, Protocol
+from uuid import UUID
+
+from segment_reader.log.checkpoints import LEADER_EPOCHS, PARTITION_METADATA, LeaderEpoch, leader_epochs
+from segment_reader.log.errors import CorruptCheckpoint, LayoutError, SegmentGone
+from segment_reader.log.layouts.lineage import Link, chain, newest
+from segment_reader.log.lookup import first_batch, next_offset_after
+from segment_reader.log.names import Kind, partition_folder
+from segment_reader.log.segments import PartitionLog, Segment, open_log
+from segment_reader.log.storage import Entry, OpenFile, Storage
+
+#: What a layout may have of a segment. A `snapshot` is the one that was taken at the segment's end (KIP-405).
+File = Literal["log", "index", "timeindex", "txnindex", "snapshot", "leader-epoch-checkpoint"]
+
+_AT_ONCE: Final = 16
+_FOREVER: Final = 1 << 63
+_INDEXES: Final[tuple[Kind, ...]] = ("index", "timeindex", "txnindex")
+
+
+@dataclass(frozen=True, slots=True)
+class RemotePartition:
+    """A partition in a remote store. `address`: where, in the layout's own terms."""
+
+    topic: str
+    partition: int
+    topic_id: UUID | None
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteSegment:
+    """One copy of a segment.
+
+    address: where, in the layout's own terms.
+    size: bytes of the .log as it was at the broker.
+    end_offset: the offset after its last one; -1: not known, it is then read from the log.
+    leader_epochs: those of its offsets, with the first offset of each in it; empty: not known.
+    uploaded_ms: when it was written; 0: not known.
+    files: what there is of it, and the size of each.
+    """
+
+    base_offset: int
+    address: str
+    size: int
+    end_offset: int = -1
+    leader_epochs: tuple[LeaderEpoch, ...] = ()
+    uploaded_ms: int = 0
+    files: dict[File, int] = field(default_factory=dict)
+
+
+class Layout(Protocol):
+    """What a plug-in tells of a remote store. All of it may raise what a `Storage` does, and LayoutError."""
+
+    def partitions(self) -> Sequence[RemotePartition]:
+        """All partitions there are. A topic that was made again has its partitions twice, with different ids."""
+
+    def segments(self, partition: RemotePartition) -> Sequence[RemoteSegment]:
+        """All copies of all segments, in any order, that were uploaded to their end."""
+
+    def open(self, segment: RemoteSegment) -> OpenFile:
+        """The .log as it was at the broker: its positions are those of the file there."""
+
+    def read(self, segment: RemoteSegment, file: File) -> bytes:
+        """One of the small files, whole."""
+
+
+class BytesFile:
+    """A file in memory."""
+
+    def __init__(self, path: str, data: bytes) -> None:
+        self.path = path
+        self.size = len(data)
+        self._data = memoryview(data)
+
+    def read(self, position: int, length: int) -> memoryview:
+        return self._data[position : position + length]
+
+    def close(self) -> None:
+        pass
+
+
+class _Renamed:
+    """The first bytes of a file, under the path that it has for readers: what they tell of it can be opened again."""
+
+    def __init__(self, file: OpenFile, path: str, size: int) -> None:
+        self.path = path
+        self.size = min(size, file.size)
+        self._file = file
+
+    def read(self, position: int, length: int) -> memoryview:
+        return self._file.read(position, max(0, min(length, self.size - position)))
+
+    def close(self) -> None:
+        self._file.close()
+
+
+@dataclass(frozen=True)
+class _Folder:
+    """A partition's folder as it was listed: of each name the segment, the file of it, and its size."""
+
+    files: dict[str, tuple[RemoteSegment, File, int]]
+    small: dict[str, bytes]
+
+
+class _Own:
+    """One copy of a segment as a storage of its own, to look into it before it has a place in the chain."""
+
+    def __init__(self, layout: Layout, segment: RemoteSegment) -> None:
+        self._layout = layout
+        self._segment = segment
+        others: dict[Kind, str] = {"index": "index"} if "index" in segment.files else {}
+        self.segment = Segment(segment.base_offset, "log", segment.size, others)
+
+    def list(self, folder: str) -> list[Entry]:
+        raise SegmentGone(folder, None, "there is no such folder")
+
+    def open(self, path: str) -> OpenFile:
+        if path == "log":
+            return self._layout.open(self._segment)
+        return BytesFile(self._segment.address, self._layout.read(self._segment, "index"))
+
+    def read_all(self, path: str) -> bytes:
+        with closing(self.open(path)) as file:
+            return bytes(file.read(0, file.size))
+
+    def end_offset(self) -> int:
+        return next_offset_after(self, self.segment)[0]
+
+    def position_of(self, offset: int) -> int:
+        """Where the batch that begins at or behind an offset stands. Raises LayoutError where one lies across it."""
+        with closing(self.open("log")) as file:
+            found = first_batch(self, self.segment, file, offset)
+            if found.exists and found.base_offset < offset:
+                reason = f"a batch lies across offset {offset}, where another copy of the log begins one"
+                raise LayoutError(file.path, found.position, reason)
+            return found.position
+
+
+class RemoteStorage:
+    """See the module. What was listed stays so until the folder is listed again; what was opened stays open."""
+
+    def __init__(self, layout: Layout, storage: Storage, root: str, local: tuple[Storage, str] | None = None) -> None:
+        self._layout = layout
+        self._storage = storage
+        self._root = root
+        self._local = local
+        self._partitions: dict[str, RemotePartition] | None = None
+        self._folders: dict[str, _Folder] = {}
+
+    def list(self, folder: str) -> list[Entry]:
+        if folder == self._root:
+            self._partitions = self._named(self._layout.partitions())
+            return [Entry(name, True, 0) for name in sorted({*self._partitions, *self._local_folders()})]
+        name = self._name_in_root(folder)
+        listed = self._listed(name)
+        entries = {file: Entry(file, False, size) for file, (_, _, size) in listed.files.items()}
+        entries |= {file: Entry(file, False, len(data)) for file, data in listed.small.items()}
+        entries |= {entry.name: entry for entry in self._local_entries(name)}
+        if not entries:
+            raise SegmentGone(folder, None, "there is no such partition")
+        return [entries[file] for file in sorted(entries)]
+
+    def open(self, path: str) -> OpenFile:
+        folder, _, file = path.rpartition("/")
+        if folder == self._root:
+            return self._beside(file)
+        name = self._name_in_root(folder)
+        listed = self._folders.get(name) or self._listed(name)
+        if file in listed.small:
+            return BytesFile(path, listed.small[file])
+        if file not in listed.files:
+            return self._open_local(name, file, path)
+        segment, kind, size = listed.files[file]
+        if kind != "log":
+            return BytesFile(path, self._layout.read(segment, kind))
+        return _Renamed(self._layout.open(segment), path, size)
+
+    def read_all(self, path: str) -> bytes:
+        with closing(self.open(path)) as file:
+            return bytes(file.read(0, file.size))
+
+    # -- partitions
+
+    def _named(self, partitions: Sequence[RemotePartition]) -> dict[str, RemotePartition]:
+        """By the folder's name. Of several topics of one name the last one written to is the topic."""
+        same: dict[str, list[RemotePartition]] = {}
+        for one in partitions:
+            same.setdefault(f"{one.topic}-{one.partition}", []).append(one)
+        topics: dict[str, set[UUID | None]] = {}
+        for one in partitions:
+            topics.setdefault(one.topic, set()).add(one.topic_id)
+        found = {}
+        for name, several in same.items():
+            topic = several[0].topic
+            local = self._local_log(name)
+            current = None if local is None else local.topic_id
+            if current is None:
+                current = several[0].topic_id if len(topics[topic]) == 1 else self._current(topic, partitions)
+            for one in several:
+                told = name if one.topic_id == current or one.topic_id is None else f"{name}.{one.topic_id.hex}-delete"
+                found[told] = one
+        return found
+
+    def _current(self, topic: str, partitions: Sequence[RemotePartition]) -> UUID | None:
+        last: dict[UUID | None, int] = {}
+        for one in partitions:
+            if one.topic == topic:
+                times = [segment.uploaded_ms for segment in self._layout.segments(one)]
+                last[one.topic_id] = max(last.get(one.topic_id, 0), max(times, default=0))
+        best = max(last.values())
+        current = [topic_id for topic_id, time in last.items() if time == best]
+        if len(current) != 1:
+            ids = ", ".join(sorted(str(topic_id) for topic_id in last))
+            raise LayoutError(
+                self._root,
+                None,
+                f"topics of the name {topic} lie here with ids {ids}, and nothing tells "
+                "which was the last: read a copy of one of them alone",
+            )
+        return current[0]
+
+    # -- one partition
+
+    def _listed(self, name: str) -> _Folder:
+        if self._partitions is None:
+            self._partitions = self._named(self._layout.partitions())
+        partition = self._partitions.get(name)
+        known = [] if partition is None else self._measured(self._layout.segments(partition))
+        local = self._local_log(name)
+        lineage = (() if local is None else local.leader_epochs) or self._lineage(known)
+        first = local.segments[0].base_offset if local is not None and local.segments else _FOREVER
+        files: dict[str, tuple[RemoteSegment, File, int]] = {}
+        for link in chain(known, lineage, below=first):
+            files |= self._files_of(link)
+        small = {}
+        if lineage:
+            lines = [f"{one.epoch} {one.start_offset}" for one in lineage]
+            small[LEADER_EPOCHS] = "\n".join(["0", str(len(lines)), *lines, ""]).encode()
+        if partition is not None and partition.topic_id is not None:
+            text = base64.urlsafe_b64encode(partition.topic_id.bytes).decode().rstrip("=")
+            small[PARTITION_METADATA] = f"version: 0\ntopic_id: {text}".encode()
+        self._folders[name] = _Folder(files, small)
+        return self._folders[name]
+
+    def _measured(self, segments: Sequence[RemoteSegment]) -> Sequence[RemoteSegment]:
+        """With the end of each: where a layout does not tell it, the log does."""
+        unknown = [one for one in segments if one.end_offset < 0]
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            ends = [*pool.map(lambda one: _Own(self._layout, one).end_offset(), unknown)]
+        known = [one for one in segments if one.end_offset >= 0]
+        return known + [replace(one, end_offset=end) for one, end in zip(unknown, ends, strict=True)]
+
+    def _lineage(self, segments: Sequence[RemoteSegment]) -> tuple[LeaderEpoch, ...]:
+        head = newest(segments)
+        if head is None:
+            return ()
+        if "leader-epoch-checkpoint" not in head.files:
+            return head.leader_epochs
+        try:
+            read = leader_epochs(self._layout.read(head, "leader-epoch-checkpoint"), head.address)
+        except CorruptCheckpoint as error:
+            raise LayoutError(head.address, None, f"its leader epochs: {error.reason}") from error
+        return tuple(read) or head.leader_epochs
+
+    def _files_of(self, link: Link[RemoteSegment]) -> dict[str, tuple[RemoteSegment, File, int]]:
+        segment, base = link.segment, link.segment.base_offset
+        size = segment.size if link.whole else _Own(self._layout, segment).position_of(link.end_offset)
+        found: dict[str, tuple[RemoteSegment, File, int]] = {f"{base:020d}.log": (segment, "log", size)}
+        for kind in _INDEXES if link.whole else ():
+            if kind in segment.files:
+                found[f"{base:020d}.{kind}"] = (segment, kind, segment.files[kind])
+        if link.whole and "snapshot" in segment.files:
+            found[f"{segment.end_offset:020d}.snapshot"] = (segment, "snapshot", segment.files["snapshot"])
+        return found
+
+    # -- the broker's own folder
+
+    def _local_folders(self) -> Sequence[str]:
+        if self._local is None:
+            return []
+        storage, root = self._local
+        return [entry.name for entry in storage.list(root) if entry.is_folder and partition_folder(entry.name)]
+
+    def _local_entries(self, name: str) -> Sequence[Entry]:
+        if self._local is None:
+            return []
+        storage, root = self._local
+        try:
+            return [entry for entry in storage.list(f"{root}/{name}") if not entry.is_folder]
+        except SegmentGone:
+            return []
+
+    def _local_log(self, name: str) -> PartitionLog | None:
+        named = partition_folder(name)
+        if self._local is None or named is None or not self._local_entries(name):
+            return None
+        storage, root = self._local
+        return open_log(storage, f"{root}/{name}", named.topic, named.partition)
+
+    def _open_local(self, name: str, file: str, path: str) -> OpenFile:
+        if self._local is None:
+            raise SegmentGone(path, None, "there is no such segment")
+        storage, root = self._local
+        return storage.open(f"{root}/{name}/{file}")
+
+    def _beside(self, file: str) -> OpenFile:
+        """What stands beside the partitions' folders: checkpoints, meta.properties."""
+        if self._local is not None:
+            storage, root = self._local
+            return storage.open(f"{root}/{file}")
+        return self._storage.open(f"{self._root}/{file}")
+
+    def _name_in_root(self, folder: str) -> str:
+        around, _, name = folder.rpartition("/")
+        if around != self._root:
+            raise SegmentGone(folder, None, f"there is no such folder in {self._root}")
+        return name
