@@ -23,6 +23,7 @@ from typing import Final, Literal, Protocol
 from uuid import UUID
 
 from segment_reader.log.checkpoints import LEADER_EPOCHS, PARTITION_METADATA, LeaderEpoch, leader_epochs
+from segment_reader.log.entries import IndexFile
 from segment_reader.log.errors import CorruptCheckpoint, LayoutError, SegmentGone
 from segment_reader.log.layouts.lineage import Link, chain, newest
 from segment_reader.log.lookup import first_batch, next_offset_after
@@ -149,8 +150,8 @@ class _Own:
 
     def position_of(self, offset: int) -> int:
         """Where the batch that begins at or behind an offset stands. Raises LayoutError where one lies across it."""
-        with closing(self.open("log")) as file:
-            found = first_batch(self, self.segment, file, offset)
+        with closing(self.open("log")) as file, closing(IndexFile(self, self.segment)) as index:
+            found = first_batch(self.segment, file, index, offset)
             if found.exists and found.base_offset < offset:
                 reason = f"a batch lies across offset {offset}, where another copy of the log begins one"
                 raise LayoutError(file.path, found.position, reason)
