@@ -87,21 +87,21 @@ class ColumnBuilder:
         return Columns(
             offset=np.empty(rows, np.int64),
             time=np.empty(rows, np.int64),
-            time_ok=_bits(rows),
+            time_ok=_set_bits(rows),
             time_type=np.empty(rows, np.int32),
             key_offsets=_offsets(rows),
             keys=np.empty(self._sizes["keys"], np.uint8),
-            key_ok=_bits(rows),
+            key_ok=_set_bits(rows),
             value_offsets=_offsets(rows),
             values=np.empty(self._sizes["values"], np.uint8),
-            value_ok=_bits(rows),
+            value_ok=_set_bits(rows),
             header_offsets=_offsets(rows if self._options.headers else 0),
             header_ok=_bits(rows),
             header_key_offsets=_offsets(headers),
             header_keys=np.empty(self._sizes["header_keys"], np.uint8),
             header_value_offsets=_offsets(headers),
             header_values=np.empty(self._sizes["header_values"], np.uint8),
-            header_value_ok=_bits(headers),
+            header_value_ok=_set_bits(headers),
             leader=np.zeros(given, np.int32),
             leader_ok=_bits(given),
             producer=np.zeros(given, np.int64),
@@ -115,13 +115,16 @@ class ColumnBuilder:
         )
 
     def grow(self, status: int, need: int, state: Int64s) -> None:
-        """Enlarges the column that `status` names to at least `need`, keeping what it holds."""
+        """Enlarges the column that `status` names to at least `need`, keeping what it holds.
+
+        As large as the batch will need if its other rows are like those so far: each time it grows, all is copied.
+        """
         if status == GROW_HEADERS:
             used = int(state[S_HEADERS])
             size = max(need, 2 * self._headers)
             self._headers = size
             old = self.columns
-            keys, values, ok = _offsets(size), _offsets(size), _bits(size)
+            keys, values, ok = _offsets(size), _offsets(size), _set_bits(size)
             keys[: used + 1] = old.header_key_offsets[: used + 1]
             values[: used + 1] = old.header_value_offsets[: used + 1]
             ok[: len(old.header_value_ok)] = old.header_value_ok
@@ -130,7 +133,9 @@ class ColumnBuilder:
         name, counter = _GROWING[status]
         array = getattr(self.columns, name)
         used = int(state[counter])
-        larger: Any = np.empty(max(need, min(2 * len(array), MAX_BATCH_BYTES)), np.uint8)
+        expected = used * self.max_rows // max(1, int(state[S_ROWS])) * 5 // 4
+        most = self._options.limits.max_bytes * 5 // 4
+        larger: Any = np.empty(max(need, min(2 * len(array), MAX_BATCH_BYTES), min(expected, most)), np.uint8)
         larger[:used] = array[:used]
         self.columns = self.columns._replace(**{name: larger})
 
@@ -180,6 +185,10 @@ class ColumnBuilder:
 
 def _bits(size: int) -> Bytes:
     return np.zeros((size + 7) // 8, np.uint8)
+
+
+def _set_bits(size: int) -> Bytes:
+    return np.full((size + 7) // 8, 0xFF, np.uint8)
 
 
 def _offsets(size: int) -> np.ndarray[Any, np.dtype[np.int32]]:

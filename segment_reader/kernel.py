@@ -28,7 +28,7 @@ from segment_reader.primitives import (
     crc32c,
     inlined,
 )
-from segment_reader.rows import commit, put_field, put_provenance, put_record
+from segment_reader.rows import put_headers, put_no_headers, put_provenance, put_row, row_room
 from segment_reader.scan import varint32, varint64
 from segment_reader.table import (
     ABORTED,
@@ -46,10 +46,7 @@ from segment_reader.table import (
     DATA,
     DROP,
     FAULT,
-    FULL,
     GROW_GAPS,
-    GROW_KEYS,
-    GROW_VALUES,
     KIND,
     LAST,
     MAGIC,
@@ -64,11 +61,10 @@ from segment_reader.table import (
     S_BATCHES,
     S_BYTES,
     S_CONTROL,
+    S_DATA,
     S_GAPS,
-    S_HEADERS,
     S_KEYS,
     S_NEXT,
-    S_NULL_HEADERS,
     S_OFFSET,
     S_PREVIOUS,
     S_READ,
@@ -121,67 +117,134 @@ def _absent(s: Any, gaps: Any, until: Any) -> None:
 
 @inlined
 def _records(source: Any, frame: Any, c: Any, gaps: Any, s: Any, rules: Any) -> Any:
-    """The records of a magic 2 batch from where the state stands: 0 when they are done."""
+    """The records of a magic 2 batch from where the state stands: 0 when they are done.
+
+    What changes with each record is kept out of the state until the end: the compiler cannot know that the columns are
+    no part of it, and would store and load all of it again for each record.
+    """
     stop = frame[STOP]
     count = frame[COUNT]
     base = frame[BASE]
     last_delta = frame[LAST] - base
     base_time = frame[BASE_TIME]
-    append_time = frame[ATTRIBUTES] & TIMESTAMP_TYPE_BIT
+    max_time = frame[MAX_TIME]
+    append_time = 1 if frame[ATTRIBUTES] & TIMESTAMP_TYPE_BIT else 0
     kind = frame[KIND]
-    while s[S_RECORD] < count:
-        at = s[S_AT]
-        if s[S_GAPS] + GAP_ROOM > gaps.shape[0]:
-            return GROW_GAPS
-        if at >= stop:
-            return TOO_FEW
-        length, at = varint32(source, at, stop)
+    record = s[S_RECORD]
+    next_record_at = s[S_AT]
+    previous = s[S_PREVIOUS]
+    expected = s[S_NEXT]
+    first_row = s[S_ROWS]
+    row = first_row
+    used = s[S_BYTES]
+    keys = s[S_KEYS]
+    values = s[S_VALUES]
+    passed = 0  # records of an aborted transaction, or control records
+    status = 0
+    while record < count:
+        if next_record_at >= stop:
+            status = TOO_FEW
+            break
+        length, at = varint32(source, next_record_at, stop)
         if at < 0:
-            return BAD_VARINT
+            status = BAD_VARINT
+            break
         if length < 0 or length > stop - at:
-            return OVERRUN
-        end = at + length
+            status = OVERRUN
+            break
         if length < 1:
-            return BAD_LENGTH
+            status = BAD_LENGTH
+            break
+        end = at + length
         time_delta, at = varint64(source, at + 1, end)
         if at < 0:
-            return BAD_VARINT
+            status = BAD_VARINT
+            break
         delta, at = varint32(source, at, end)
         if at < 0:
-            return BAD_VARINT
-        if delta <= s[S_PREVIOUS] or delta > last_delta:
-            return BAD_ORDER
+            status = BAD_VARINT
+            break
+        if delta <= previous or delta > last_delta:
+            status = BAD_ORDER
+            break
         offset = base + delta
         if offset >= rules.end:
-            _absent(s, gaps, rules.end)
-            return RANGE_DONE
-        if offset >= s[S_NEXT]:
+            status = RANGE_DONE
+            break
+        if offset >= expected:
+            if offset > expected and s[S_GAPS] + GAP_ROOM > gaps.shape[0]:
+                status = GROW_GAPS
+                break
             if kind == DATA:
-                if append_time:
-                    millis = frame[MAX_TIME]
-                else:
+                millis = max_time
+                if not append_time:
                     millis = base_time + time_delta
                     if (base_time ^ millis) & (time_delta ^ millis) < 0:
                         millis = MAX_MILLIS + 1
                 if millis > MAX_MILLIS or millis < -MAX_MILLIS:
                     s[S_OFFSET] = offset
-                    return BAD_TIME
-                row = s[S_ROWS]
-                status = put_record(source, at, end, offset, millis, 1 if append_time else 0, c, s, rules)
+                    status = BAD_TIME
+                    break
+                key, key_at = varint32(source, at, end)
+                if key_at < 0:
+                    status = BAD_VARINT
+                    break
+                if key > end - key_at:
+                    status = BAD_FIELD
+                    break
+                value, value_at = varint32(source, key_at + max(key, 0), end)
+                if value_at < 0:
+                    status = BAD_VARINT
+                    break
+                if value > end - value_at:
+                    status = BAD_FIELD
+                    break
+                at = value_at + max(value, 0)
+                cost = rules.row_cost + max(key, 0) + max(value, 0)
+                status = row_room(key, value, cost, row, used, keys, values, c, s, rules)
                 if status:
-                    return status
+                    break
+                if rules.headers:
+                    if at == end - 1 and source[at] == 0:  # none, as nearly always
+                        put_no_headers(row, c, s)
+                    else:
+                        status, cost = put_headers(source, at, end, offset, cost, row, used, c, s, rules)
+                        if status:
+                            break
+                put_row(
+                    source, key_at, key, value_at, value, offset, millis, append_time, row, keys, values, c, s, rules
+                )
                 if rules.provenance:
                     put_provenance(frame, delta, c, row)
-            elif kind == ABORTED:
-                s[S_ABORTED] += 1
+                keys += max(key, 0)
+                values += max(value, 0)
+                used += cost
+                row += 1
             else:
-                s[S_CONTROL] += 1
-            _absent(s, gaps, offset)
-            s[S_NEXT] = offset + 1
-        s[S_PREVIOUS] = delta
-        s[S_AT] = end
-        s[S_RECORD] += 1
-    return 0 if s[S_AT] == stop else TRAILING
+                passed += 1
+            if offset > expected:
+                s[S_NEXT] = expected
+                _absent(s, gaps, offset)
+            expected = offset + 1
+        previous = delta
+        next_record_at = end
+        record += 1
+    s[S_RECORD] = record
+    s[S_AT] = next_record_at
+    s[S_PREVIOUS] = previous
+    s[S_NEXT] = expected
+    s[S_ROWS] = row
+    s[S_BYTES] = used
+    s[S_KEYS] = keys
+    s[S_VALUES] = values
+    s[S_DATA] += row - first_row
+    if passed:
+        s[S_ABORTED if kind == ABORTED else S_CONTROL] += passed
+    if status == RANGE_DONE:
+        _absent(s, gaps, rules.end)
+    elif status == 0 and next_record_at != stop:
+        status = TRAILING
+    return status
 
 
 @inlined
@@ -207,8 +270,6 @@ def _messages(source: Any, frame: Any, c: Any, gaps: Any, s: Any, rules: Any) ->
             _absent(s, gaps, rules.end)
             return RANGE_DONE
         if offset >= s[S_NEXT]:
-            if s[S_ROWS] >= rules.max_rows:
-                return FULL
             row = s[S_ROWS]
             millis = -1
             if magic == 1:
@@ -239,22 +300,19 @@ def _messages(source: Any, frame: Any, c: Any, gaps: Any, s: Any, rules: Any) ->
                 s[S_OFFSET] = offset
                 return BAD_TIME
             cost = rules.row_cost + max(key, 0) + max(value, 0)
-            if row > 0 and s[S_BYTES] + cost > rules.max_bytes:
-                return FULL
-            status = put_field(
-                source, key_at, key, s[S_KEYS], cost, c.keys, c.key_offsets, c.key_ok, GROW_KEYS, s, rules
-            )
-            if status:
-                return status
-            status = put_field(
-                source, at, value, s[S_VALUES], cost, c.values, c.value_offsets, c.value_ok, GROW_VALUES, s, rules
-            )
+            keys = s[S_KEYS]
+            values = s[S_VALUES]
+            status = row_room(key, value, cost, row, s[S_BYTES], keys, values, c, s, rules)
             if status:
                 return status
             if rules.headers:
-                c.header_offsets[row + 1] = s[S_HEADERS]
-                s[S_NULL_HEADERS] += 1
-            commit(offset, millis, kind, key, value, cost, c, s, rules)
+                put_no_headers(row, c, s)
+            put_row(source, key_at, key, at, value, offset, millis, kind, row, keys, values, c, s, rules)
+            s[S_KEYS] = keys + max(key, 0)
+            s[S_VALUES] = values + max(value, 0)
+            s[S_BYTES] += cost
+            s[S_DATA] += 1
+            s[S_ROWS] = row + 1
             _absent(s, gaps, offset)
             s[S_NEXT] = offset + 1
         s[S_PREVIOUS] = offset

@@ -75,21 +75,27 @@ copy: Any = intrinsic(_copy)
 
 
 def _loader(bits: int, result: Any, *, big_endian: bool) -> Any:
+    signed = bits > 8
+
     def load(typing_context: Any, source: Any, at: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             data = context.make_array(signature.args[0])(context, builder, args[0]).data
             word = ir.IntType(bits)
             pointer = builder.bitcast(builder.gep(data, [args[1]]), word.as_pointer())
             value = builder.load(pointer, align=1)
-            if big_endian:
+            if big_endian and bits > 8:
                 value = builder.bswap(value)
-            return builder.sext(value, ir.IntType(64)) if bits < 64 else value
+            if bits == 64:
+                return value
+            return (builder.sext if signed else builder.zext)(value, ir.IntType(64))
 
         return result(source, types.int64), generate
 
     return intrinsic(load)
 
 
+#: a byte, widened to 64 bits: indexing an array would first look whether the index counts from the end
+be8 = _loader(8, types.int64, big_endian=True)
 #: big-endian signed loads at any position, widened to 64 bits
 be16 = _loader(16, types.int64, big_endian=True)
 be32 = _loader(32, types.int64, big_endian=True)

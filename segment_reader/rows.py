@@ -1,7 +1,8 @@
 """Compiled: one record's fields into the Arrow buffers (table.Columns), at the row that the state stands at.
 
-Nothing counts until `commit`: a function that returns a status before has changed nothing that matters, so the same
-record can be begun again, in new buffers or larger ones.
+All checks come before the first write, so a record for which there is no room can be begun again, in new buffers or
+larger ones. Validity bits are set beforehand where values are the rule, and cleared for a null; only a row's list of
+headers is null as a rule.
 """
 
 from __future__ import annotations
@@ -31,12 +32,9 @@ from segment_reader.table import (
     GROW_VALUES,
     LEADER,
     PRODUCER,
-    S_BYTES,
-    S_DATA,
     S_HEADER_KEYS,
     S_HEADER_VALUES,
     S_HEADERS,
-    S_KEYS,
     S_NEED,
     S_NULL_HEADER_VALUES,
     S_NULL_HEADERS,
@@ -44,8 +42,6 @@ from segment_reader.table import (
     S_NULL_TIMES,
     S_NULL_VALUES,
     S_OFFSET,
-    S_ROWS,
-    S_VALUES,
     SEQUENCE,
 )
 
@@ -60,6 +56,11 @@ BAD_UTF8 = FAULT + Fault.HEADER_UTF8
 @inlined
 def _set(bits: Any, at: Any) -> None:
     bits[at >> 3] |= 1 << (at & 7)
+
+
+@inlined
+def _clear(bits: Any, at: Any) -> None:
+    bits[at >> 3] &= ~(1 << (at & 7))
 
 
 @inlined
@@ -96,9 +97,13 @@ def _room(s: Any, have: Any, used: Any, size: Any, status: Any) -> Any:
 
 
 @inlined
-def _headers(source: Any, at: Any, end: Any, offset: Any, cost: Any, c: Any, s: Any, rules: Any) -> Any:
-    """Writes the headers of the record that source[at:end] ends with: (0 or status, bytes it now costs)."""
-    row = s[S_ROWS]
+def put_headers(
+    source: Any, at: Any, end: Any, offset: Any, cost: Any, row: Any, used: Any, c: Any, s: Any, rules: Any
+) -> Any:
+    """Writes the headers of the record that source[at:end] ends with: (0 or status, bytes it now costs).
+
+    used: bytes that the rows before it cost. After a status the same record can be begun again.
+    """
     status = 0
     count, at = varint32(source, at, end)
     if at < 0:
@@ -124,7 +129,7 @@ def _headers(source: Any, at: Any, end: Any, offset: Any, cost: Any, c: Any, s: 
             s[S_OFFSET] = offset
             return BAD_UTF8, cost
         cost += HEADER_COST + size
-        if row > 0 and s[S_BYTES] + cost > rules.max_bytes:
+        if row > 0 and used + cost > rules.max_bytes:
             return FULL, cost
         status = _room(s, c.header_keys.size, keys, size, GROW_HEADER_KEYS)
         if status:
@@ -139,7 +144,7 @@ def _headers(source: Any, at: Any, end: Any, offset: Any, cost: Any, c: Any, s: 
             return BAD_FIELD, cost
         if size >= 0:
             cost += size
-            if row > 0 and s[S_BYTES] + cost > rules.max_bytes:
+            if row > 0 and used + cost > rules.max_bytes:
                 return FULL, cost
             status = _room(s, c.header_values.size, values, size, GROW_HEADER_VALUES)
             if status:
@@ -147,8 +152,8 @@ def _headers(source: Any, at: Any, end: Any, offset: Any, cost: Any, c: Any, s: 
             copy(c.header_values, values, source, at, size)
             at += size
             values += size
-            _set(c.header_value_ok, n)
         else:
+            _clear(c.header_value_ok, n)
             nulls += 1
         n += 1
         c.header_key_offsets[n] = keys
@@ -168,58 +173,65 @@ def _headers(source: Any, at: Any, end: Any, offset: Any, cost: Any, c: Any, s: 
 
 
 @inlined
-def put_field(
-    source: Any,
-    at: Any,
-    size: Any,
-    used: Any,
-    cost: Any,
-    data: Any,
-    offsets: Any,
-    ok: Any,
-    grow: Any,
-    s: Any,
-    rules: Any,
+def row_room(
+    key: Any, value: Any, cost: Any, row: Any, used: Any, keys: Any, values: Any, c: Any, s: Any, rules: Any
 ) -> Any:
-    """Writes one key or value of `size` bytes (negative: null) behind `used`: 0, FULL or `grow`."""
-    row = s[S_ROWS]
-    if size >= 0:
-        if row > 0 and s[S_BYTES] + cost > rules.max_bytes:
-            return FULL
-        status = _room(s, data.size, used, size, grow)
-        if status:
-            return status
-        copy(data, used, source, at, size)
-        _set(ok, row)
-        offsets[row + 1] = used + size
-    else:
-        offsets[row + 1] = used
-    return 0
+    """0 where a row of so long a key and value (negative: null) fits, else FULL or what has to grow."""
+    if row >= rules.max_rows or (row > 0 and used + cost > rules.max_bytes):
+        return FULL
+    status = _room(s, c.keys.size, keys, key, GROW_KEYS)
+    if status:
+        return status
+    return _room(s, c.values.size, values, value, GROW_VALUES)
 
 
 @inlined
-def commit(offset: Any, millis: Any, kind: Any, key: Any, value: Any, cost: Any, c: Any, s: Any, rules: Any) -> None:
-    """The row is whole: its remaining columns, and the state moves past it."""
-    row = s[S_ROWS]
+def _put_bytes(
+    source: Any, at: Any, size: Any, data: Any, used: Any, offsets: Any, ok: Any, nulls: Any, row: Any, s: Any
+) -> None:
+    if size >= 0:
+        copy(data, used, source, at, size)
+        offsets[row + 1] = used + size
+    else:
+        _clear(ok, row)
+        s[nulls] += 1
+        offsets[row + 1] = used
+
+
+@inlined
+def put_row(
+    source: Any,
+    key_at: Any,
+    key: Any,
+    value_at: Any,
+    value: Any,
+    offset: Any,
+    millis: Any,
+    kind: Any,
+    row: Any,
+    keys: Any,
+    values: Any,
+    c: Any,
+    s: Any,
+    rules: Any,
+) -> None:
+    """Writes a row but for headers and provenance; `row_room` has to have found room. Keys and values begin at so many
+    bytes, `key` and `value` are their sizes (negative: null). Counted are its nulls alone."""
+    _put_bytes(source, key_at, key, c.keys, keys, c.key_offsets, c.key_ok, S_NULL_KEYS, row, s)
+    _put_bytes(source, value_at, value, c.values, values, c.value_offsets, c.value_ok, S_NULL_VALUES, row, s)
     c.offset[row] = offset
     c.time[row] = millis * 1000
     if millis == -1 and rules.null_times:
         kind = -1
         s[S_NULL_TIMES] += 1
-    else:
-        _set(c.time_ok, row)
+        _clear(c.time_ok, row)
     c.time_type[row] = kind
-    if key >= 0:
-        s[S_KEYS] += key
-    else:
-        s[S_NULL_KEYS] += 1
-    if value >= 0:
-        s[S_VALUES] += value
-    else:
-        s[S_NULL_VALUES] += 1
-    s[S_BYTES] += cost
-    s[S_DATA] += 1
-    s[S_ROWS] = row + 1
+
+
+@inlined
+def put_no_headers(row: Any, c: Any, s: Any) -> None:
+    c.header_offsets[row + 1] = s[S_HEADERS]
+    s[S_NULL_HEADERS] += 1
 
 
 @inlined
@@ -238,45 +250,3 @@ def put_provenance(frame: Any, delta: Any, c: Any, row: Any) -> None:
         _set(c.transactional, row)
     c.base[row] = frame[BASE]
     _set(c.batch_ok, row)
-
-
-@inlined
-def put_record(source: Any, at: Any, end: Any, offset: Any, millis: Any, kind: Any, c: Any, s: Any, rules: Any) -> Any:
-    """Lands key, value and headers of a magic 2 record, source[at:end]: 0 or a status, and then nothing has changed."""
-    if s[S_ROWS] >= rules.max_rows:
-        return FULL
-    cost = rules.row_cost
-    key, at = varint32(source, at, end)
-    if at < 0:
-        return BAD_VARINT
-    if key > end - at:
-        return BAD_FIELD
-    cost += max(key, 0)
-    status = put_field(source, at, key, s[S_KEYS], cost, c.keys, c.key_offsets, c.key_ok, GROW_KEYS, s, rules)
-    if status:
-        return status
-    at += max(key, 0)
-    value, at = varint32(source, at, end)
-    if at < 0:
-        return BAD_VARINT
-    if value > end - at:
-        return BAD_FIELD
-    cost += max(value, 0)
-    status = put_field(
-        source, at, value, s[S_VALUES], cost, c.values, c.value_offsets, c.value_ok, GROW_VALUES, s, rules
-    )
-    if status:
-        return status
-    at += max(value, 0)
-    if rules.headers:
-        if at == end - 1 and source[at] == 0:  # none, as nearly always
-            if s[S_ROWS] > 0 and s[S_BYTES] + cost > rules.max_bytes:
-                return FULL
-            c.header_offsets[s[S_ROWS] + 1] = s[S_HEADERS]
-            s[S_NULL_HEADERS] += 1
-        else:
-            status, cost = _headers(source, at, end, offset, cost, c, s, rules)
-            if status:
-                return status
-    commit(offset, millis, kind, key, value, cost, c, s, rules)
-    return 0

@@ -31,7 +31,7 @@ from segment_reader.batch import (
     TRANSACTIONAL_BIT,
 )
 from segment_reader.errors import Fault
-from segment_reader.primitives import be16, be32, be64, compiled
+from segment_reader.primitives import be8, be16, be32, be64, compiled, inlined
 from segment_reader.table import (
     ABORTED,
     ATTRIBUTES,
@@ -88,13 +88,22 @@ SMALL = 1024
 P_EDGE, P_ENTRY, P_OPEN, P_CLOSED, PLAN_SIZE = range(5)
 
 
-@compiled
+@inlined
 def varint32(data: Any, at: Any, end: Any) -> Any:
     """A zig-zag integer of at most 5 bytes and 32 bits at data[at:end]: (value, position after it), or (0, -1)."""
+    if at < end:
+        byte = be8(data, at)
+        if byte < 0x80:  # as nearly all are, but for lengths
+            return (byte >> 1) ^ -(byte & 1), at + 1
+    return _longer_varint32(data, at, end)
+
+
+@compiled
+def _longer_varint32(data: Any, at: Any, end: Any) -> Any:
     value = 0
     shift = 0
     while at < end and shift < 35:
-        byte = data[at]
+        byte = be8(data, at)
         at += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
@@ -105,13 +114,22 @@ def varint32(data: Any, at: Any, end: Any) -> Any:
     return 0, -1
 
 
-@compiled
+@inlined
 def varint64(data: Any, at: Any, end: Any) -> Any:
     """A zig-zag integer of at most 10 bytes and 64 bits, as above."""
+    if at < end:
+        byte = be8(data, at)
+        if byte < 0x80:
+            return (byte >> 1) ^ -(byte & 1), at + 1
+    return _longer_varint64(data, at, end)
+
+
+@compiled
+def _longer_varint64(data: Any, at: Any, end: Any) -> Any:
     value = 0
     shift = 0
     while at < end and shift < 70:
-        byte = data[at]
+        byte = be8(data, at)
         at += 1
         if shift == 63 and byte > 1:
             return 0, -1

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import unquote, urlsplit
 
+import numpy as np
+
 from segment_reader.log.errors import SegmentGone, StoreRefused
 
 #: The layout of a broker's own folders: nothing has to be translated.
@@ -72,12 +74,13 @@ class LocalFile:
         self.path = path
         self._descriptor = _opened(path)
         self.size = os.fstat(self._descriptor).st_size
-        self._buffer = bytearray()
+        self._buffer = memoryview(b"")
 
     def read(self, position: int, length: int) -> memoryview:
+        length = max(0, min(length, self.size - position))
         if len(self._buffer) < length:
-            self._buffer = bytearray(length)
-        view = memoryview(self._buffer)[:length]
+            self._buffer = memoryview(np.empty(length, np.uint8).data)  # not zeroed, so only what is read is touched
+        view = self._buffer[:length]
         filled = 0
         while filled < length:
             got = os.preadv(self._descriptor, [view[filled:]], position + filled)
