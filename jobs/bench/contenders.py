@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from jobs.bench.figures import DEFAULT, OURS, TUNED, Run
+from jobs.bench.figures import DEFAULT, FILES, OURS, TUNED, Run
 from jobs.bench.session import MASTER
 from jobs.bench.workload import BenchTopic
 
@@ -37,12 +37,14 @@ TUNING = {
 _JOB = """
 version: 1
 name: bench
-kafka: {{bootstrap.servers: "{servers}"}}
-source: {{topics: [{topic}]}}
+source: {{topics: [{topic}]{segments}}}
 sink: {{path: {folder}/table}}
-group: {group}
 ledger: {folder}/ledger
 spark: {{master: "{master}"}}
+"""
+_FROM_A_BROKER = """\
+kafka: {{bootstrap.servers: "{servers}"}}
+group: {group}
 """
 
 
@@ -75,13 +77,15 @@ class Contender:
         return Run(self.way, self.sink, round_, rows, seconds, phases)
 
 
-def contenders(spark: SparkSession, topic: BenchTopic) -> list[Contender]:
-    """All of them, in the order in which a round runs them."""
+def contenders(spark: SparkSession, topic: BenchTopic, log_dir: Path) -> list[Contender]:
+    """All of them, in the order in which a round runs them. log_dir: where the topic's broker has its files."""
     return [
-        Contender(OURS, "delta", lambda folder: _ours_to_delta(topic, folder)),
+        Contender(OURS, "delta", lambda folder: _ours_to_delta(topic, None, folder)),
+        Contender(FILES, "delta", lambda folder: _ours_to_delta(topic, log_dir, folder)),
         Contender(DEFAULT, "delta", lambda folder: _connector_to_delta(spark, topic, {}, folder)),
         Contender(TUNED, "delta", lambda folder: _connector_to_delta(spark, topic, TUNING, folder)),
-        Contender(OURS, "noop", lambda _: _ours_to_noop(spark, topic)),
+        Contender(OURS, "noop", lambda _: _ours_to_noop(spark, {"kafka.bootstrap.servers": topic.servers}, topic)),
+        Contender(FILES, "noop", lambda _: _ours_to_noop(spark, {"path": str(log_dir)}, topic)),
         Contender(DEFAULT, "noop", lambda _: _connector_to_noop(spark, topic, {})),
         Contender(TUNED, "noop", lambda _: _connector_to_noop(spark, topic, TUNING)),
     ]
@@ -90,32 +94,33 @@ def contenders(spark: SparkSession, topic: BenchTopic) -> list[Contender]:
 # --- ours
 
 
-def job_file(topic: BenchTopic, folder: Path) -> Path:
-    """A job that lands the topic below `folder`, with a group of its own."""
+def job_file(topic: BenchTopic, folder: Path, log_dir: Path | None = None) -> Path:
+    """A job that lands the topic below `folder`: from its broker, with a group of its own, or from its files."""
+    segments = "" if log_dir is None else f', segments: "{log_dir}"'
+    text = _JOB.format(topic=topic.name, segments=segments, folder=folder, master=MASTER)
+    if log_dir is None:
+        text += _FROM_A_BROKER.format(servers=topic.servers, group=f"bench-{uuid4().hex[:8]}")
     file = folder / "job.yaml"
-    text = _JOB.format(
-        servers=topic.servers, topic=topic.name, folder=folder, group=f"bench-{uuid4().hex[:8]}", master=MASTER
-    )
     file.write_text(text)
     return file
 
 
-def _ours_to_delta(topic: BenchTopic, folder: Path) -> tuple[int, dict[str, float]]:
+def _ours_to_delta(topic: BenchTopic, log_dir: Path | None, folder: Path) -> tuple[int, dict[str, float]]:
     from etl.config import load_job
     from etl.run import run_ingest
 
-    report = run_ingest(load_job(job_file(topic, folder)))
+    report = run_ingest(load_job(job_file(topic, folder, log_dir)))
     return report.rows_out or 0, {phase: round(seconds, 3) for phase, seconds in report.seconds.items()}
 
 
-def _ours_to_noop(spark: SparkSession, topic: BenchTopic) -> tuple[int, dict[str, float]]:
+def _ours_to_noop(spark: SparkSession, origin: Mapping[str, str], topic: BenchTopic) -> tuple[int, dict[str, float]]:
     from etl.passes import TO_JVM
     from etl.source.dataframe import rows
     from etl.source.options import ReadOptions
     from etl.source.planning import plan_tasks
     from etl.source.reader import DecodeOptions
 
-    options = ReadOptions.parse({"kafka.bootstrap.servers": topic.servers, "subscribe": topic.name})
+    options = ReadOptions.parse({**origin, "subscribe": topic.name})
     decode = DecodeOptions(isolation_level=options.isolation_level, headers=False, limits=TO_JVM)
     frame, outcomes = rows(spark, plan_tasks(options), options.origin, decode)
     frame.write.format("noop").mode("overwrite").save()

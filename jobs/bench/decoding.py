@@ -22,17 +22,20 @@ BATCHES = 16
 Engine = Literal["fast", "reference"]
 
 
-def measure(quick: bool) -> Iterator[dict[str, Any]]:
-    """One result a codec and decoder: rows and gigabytes (of unpacked records) a second on one core."""
+def measure(times: int) -> Iterator[dict[str, Any]]:
+    """One result a codec and decoder: rows and gigabytes (of unpacked records) a second on one core.
+
+    times: whose median it is.
+    """
     bodies = [records(n * RECORDS_PER_BATCH, RECORDS_PER_BATCH, RECORD_BYTES) for n in range(BATCHES)]
     unpacked = sum(len(encode_batch(body)) for body in bodies)
     for codec in CODECS:
         packed = b"".join(
             encode_batch(body, base_offset=n * RECORDS_PER_BATCH, compression=codec) for n, body in enumerate(bodies)
         )
-        yield _one(codec, "fast", packed, BATCHES, unpacked, times=5 if quick else 15)
+        yield _one(codec, "fast", packed, BATCHES, unpacked, times=times)
     first = encode_batch(bodies[0])
-    yield _one("none", "reference", first, 1, unpacked // BATCHES, times=1 if quick else 3)
+    yield _one("none", "reference", first, 1, unpacked // BATCHES, times=max(1, times // 5))
 
 
 def _one(codec: str, engine: Engine, packed: bytes, batches: int, unpacked: int, *, times: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-OURS, DEFAULT, TUNED = "ours", "spark_default", "spark_tuned"
+OURS, FILES, DEFAULT, TUNED = "ours", "ours_from_files", "spark_default", "spark_tuned"
 SINKS = ("delta", "noop")
 
 
@@ -39,7 +39,7 @@ def medians(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
     return {
         f"kafka_to_{sink}": {
             way: round(runs_of[0].rows / median(run.seconds for run in runs_of) / 1000, 1)
-            for way in (OURS, DEFAULT, TUNED)
+            for way in (OURS, FILES, DEFAULT, TUNED)
             if (runs_of := _select(runs, way, sink))
         }
         for sink in SINKS
@@ -47,16 +47,17 @@ def medians(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
 
 
 def ratios(runs: Sequence[Run]) -> dict[str, float]:
-    """How many times as fast as Spark's connector: median time over median time."""
-    return {
-        f"kafka_to_{sink}_vs_{peer}": round(
-            median(run.seconds for run in _select(runs, peer, sink))
-            / median(run.seconds for run in _select(runs, OURS, sink)),
-            2,
-        )
-        for sink in SINKS
-        for peer in (TUNED, DEFAULT)
-    }
+    """How many times as fast as Spark's connector, and files as the broker: median time over median time."""
+
+    def seconds(way: str, sink: str) -> float:
+        return median(run.seconds for run in _select(runs, way, sink))
+
+    found = {}
+    for sink in SINKS:
+        for peer in (TUNED, DEFAULT):
+            found[f"kafka_to_{sink}_vs_{peer}"] = round(seconds(peer, sink) / seconds(OURS, sink), 2)
+        found[f"files_to_{sink}_vs_kafka"] = round(seconds(OURS, sink) / seconds(FILES, sink), 2)
+    return found
 
 
 def _select(runs: Iterable[Run], way: str, sink: str) -> list[Run]:

@@ -5,21 +5,19 @@ from __future__ import annotations
 import os
 import platform
 import tempfile
+from collections.abc import Collection, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from etl.progress import Progress
-from jobs.bench import cold, decoding, memory, producing
-from jobs.bench.contenders import contenders
+from jobs.bench import cold, decoding, log_files, memory, producing
+from jobs.bench.contenders import Contender, contenders
+from jobs.bench.efforts import Effort
 from jobs.bench.figures import Run, medians, ratios
 from jobs.bench.session import CONNECTOR, JAR_SETS, MASTER, bench_session
 from jobs.bench.workload import PARTITIONS, BenchTopic, fill_topic
 from jobs.broker import EmbeddedKafka, jars
-
-ROWS, QUICK_ROWS = 2_000_000, 100_000
-ROUNDS, QUICK_ROUNDS = 5, 2
-COLD_RUNS = 5
 
 CAVEATS = (
     "Spark's connector runs with jars of mixed versions, since its own set cannot be resolved: see versions.connector",
@@ -27,53 +25,80 @@ CAVEATS = (
 )
 
 
-def measure(*, quick: bool, progress: Progress) -> dict[str, Any]:
-    """Decode, then both sides in turn on one broker, one topic and one session.
+def measure(effort: Effort, sections: Collection[str], progress: Progress) -> dict[str, Any]:
+    """The sections asked for, one after the other, on one broker and one topic.
 
     Raises:
         WrongCount: a run gave another number of rows than the topic has.
         JarsUnavailable, BrokerError: what is needed cannot be had.
     """
-    progress.phase("decode")
-    decoded = list(decoding.measure(quick))
-    for name in JAR_SETS:
+    document: dict[str, Any] = {"machine": _machine(), "versions": _versions()}
+    if "decode" in sections:
+        progress.phase("decode")
+        document["decode"] = list(decoding.measure(effort.decode_times))
+    if set(sections) <= {"decode"}:
+        return document
+    for name in JAR_SETS if "spark" in sections or "cold" in sections else (jars.KAFKA,):
         jars.ensure(name)
     with tempfile.TemporaryDirectory(prefix="kseg-bench-") as place:
         folder = Path(place)
         with EmbeddedKafka(folder / "kafka", heap="1g") as kafka:
-            progress.phase("fill the topics")
-            topic = fill_topic(kafka, "bench", QUICK_ROWS if quick else ROWS, progress)
-            small = fill_topic(kafka, "small", cold.ROWS, progress)
-            progress.phase("produce")
-            produced = producing.measure(kafka.bootstrap_servers, quick=quick)
-            progress.phase("cold")
-            started = cold.measure(small, folder, times=1 if quick else COLD_RUNS)
-            with bench_session(folder) as spark:
-                progress.phase("warm up")
-                # The connector's code is compiled while it runs: a short warm-up would measure the compiler.
-                _rounds(spark, topic, folder, 1, progress)
-                progress.phase("measure")
-                runs = _rounds(spark, topic, folder, QUICK_ROUNDS if quick else ROUNDS, progress)
+            document |= _on_a_broker(kafka, folder, effort, sections, progress)
+    return document | {"caveats": list(CAVEATS)}
+
+
+def _on_a_broker(
+    kafka: EmbeddedKafka, folder: Path, effort: Effort, sections: Collection[str], progress: Progress
+) -> dict[str, Any]:
+    document: dict[str, Any] = {}
+    if "produce" in sections:
+        progress.phase("produce")
+        document["produce"] = producing.measure(
+            kafka.bootstrap_servers, rows=effort.produce_rows, rounds=effort.rounds, warm_up=effort.warm_up
+        )
+    if "cold" in sections:
+        progress.phase("cold")
+        small = fill_topic(kafka, "small", cold.ROWS, progress)
+        document["cold"] = cold.measure(small, folder, times=effort.cold_times)
+    if "spark" in sections or "memory" in sections:
+        progress.phase("fill the topic")
+        topic = fill_topic(kafka, "bench", effort.rows, progress)
+        document["workload"] = {
+            "rows": topic.rows,
+            "partitions": PARTITIONS,
+            "row_bytes": 170,
+            "compression": "lz4",
+        }
+        if "spark" in sections:
+            document |= _in_spark(topic, kafka.log_dirs[0], folder, effort, progress)
+        if "memory" in sections:
             progress.phase("memory")
-            peaks = memory.measure(topic, times=1 if quick else 3)
+            document["memory"] = memory.measure(topic, times=effort.memory_times)
+    if "files" in sections:
+        progress.phase("files")
+        document["files"] = log_files.measure(
+            kafka.bootstrap_servers, kafka.log_dirs[0], folder, effort.files, progress
+        )
+    return document
+
+
+def _in_spark(topic: BenchTopic, log_dir: Path, folder: Path, effort: Effort, progress: Progress) -> dict[str, Any]:
+    with bench_session(folder) as spark:
+        order = contenders(spark, topic, log_dir)
+        # The connector's code is compiled while it runs: a short warm-up would measure the compiler.
+        progress.phase("warm up")
+        _rounds(order, topic, folder, effort.warm_up, progress)
+        progress.phase("measure")
+        runs = _rounds(order, topic, folder, effort.rounds, progress)
     return {
-        "machine": _machine(),
-        "versions": _versions(),
-        "workload": {"rows": topic.rows, "partitions": PARTITIONS, "row_bytes": 170, "compression": "lz4"},
-        "decode": decoded,
-        "produce": produced,
         "runs": [run.to_json() for run in runs],
         "medians_krows_per_second": medians(runs),
         "ratios": ratios(runs),
-        "memory": peaks,
-        "cold": started,
-        "caveats": list(CAVEATS),
     }
 
 
-def _rounds(spark: Any, topic: BenchTopic, folder: Path, rounds: int, progress: Progress) -> list[Run]:
+def _rounds(order: Sequence[Contender], topic: BenchTopic, folder: Path, rounds: int, progress: Progress) -> list[Run]:
     """Everybody in turn, so that a machine whose speed drifts drifts for all."""
-    order = contenders(spark, topic)
     progress.total(rounds * len(order) * topic.rows)
     runs = []
     for number in range(1, rounds + 1):

@@ -26,15 +26,14 @@ PROPERTIES = {"compression.type": "lz4", "batch.size": str(BATCH), "linger.ms": 
 Way = Callable[[str, str, Sequence[Record], int], None]
 
 
-def measure(servers: str, *, quick: bool) -> dict[str, Any]:
+def measure(servers: str, *, rows: int, rounds: int, warm_up: int = 1) -> dict[str, Any]:
     """Median krows/s by way, and how many times as fast as each peer `records` and `columns` are."""
-    rows, rounds = (50_000, 2) if quick else (500_000, 5)
     made = records(0, DISTINCT)
     ways: dict[str, Way] = {"records": _records, "columns": _columns, "confluent_kafka": _confluent}
     if importlib.util.find_spec("kafka") is not None:
         ways["kafka_python"] = _kafka_python
     seconds: dict[str, list[float]] = {way: [] for way in ways}
-    for number in range(rounds + 1):  # the first round warms everybody up
+    for number in range(rounds + warm_up):
         for way, run in ways.items():
             topic = f"produce-{way}-{number}".replace("_", "-")
             with Cluster(client_config(servers)) as cluster:
@@ -43,7 +42,7 @@ def measure(servers: str, *, quick: bool) -> dict[str, Any]:
                 run(servers, topic, made, rows)
                 taken = time.perf_counter() - began
                 _hold_to(cluster, topic, rows)
-            if number:
+            if number >= warm_up:
                 seconds[way].append(taken)
     rates = {way: round(rows / median(times) / 1000, 1) for way, times in seconds.items()}
     peers = [way for way in rates if way not in ("records", "columns")]

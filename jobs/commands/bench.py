@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -11,26 +12,44 @@ from jobs.commands.running import Result, common_options, execute
 TO_DELTA = "kafka_to_delta_vs_spark_tuned"
 TO_NOOP = "kafka_to_noop_vs_spark_tuned"
 
+SECTIONS: Final = ("decode", "produce", "cold", "spark", "memory", "files")
+
 if TYPE_CHECKING:
     from etl.progress import Progress
 
 
-@click.command(epilog="Example:  kseg bench --quick --json")
+@click.command(epilog="Example:  kseg bench --quick --section files --json")
 @click.option("--quick", is_flag=True, help="Fewer records and rounds: minutes become seconds, figures become rough.")
+@click.option(
+    "--section",
+    "sections",
+    multiple=True,
+    type=click.Choice(SECTIONS),
+    help="Measure this alone; may be given more than once.  [default: all]",
+)
 @common_options
-def bench(quick: bool, as_json: bool, debug: bool) -> None:
-    """Measure the decoder by codec, producing, and the whole way from Kafka to Delta beside Spark's own connector.
+def bench(quick: bool, sections: tuple[str, ...], as_json: bool, debug: bool) -> None:
+    """Measure how fast records are decoded, produced, read from log files, and landed from Kafka in Delta.
 
-    Both sides run in turn on the same broker and the same machine; medians and ratios are told.
+    Beside us in turn, on the same broker and the same machine: Spark's own connector, Kafka's DumpLogSegments, other
+    producers, and bare decompression; medians and ratios are told.
     """
 
     def work(progress: Progress) -> Result:
+        from jobs.bench.efforts import FULL, QUICK
         from jobs.bench.measuring import measure
 
-        document = measure(quick=quick, progress=progress)
-        ratios = document["ratios"]
-        told = "as fast as Spark's connector, tuned"
-        headline = f"to Delta {ratios[TO_DELTA]}, to noop {ratios[TO_NOOP]} times {told}"
-        return Result(document, headline)
+        document = measure(QUICK if quick else FULL, sections or SECTIONS, progress)
+        return Result(document, "; ".join(_headlines(document)) or "measured")
 
     execute(work, as_json=as_json, debug=debug)
+
+
+def _headlines(document: Mapping[str, Any]) -> Iterator[str]:
+    if "ratios" in document:
+        ratios = document["ratios"]
+        told = "as fast as Spark's connector, tuned"
+        yield f"to Delta {ratios[TO_DELTA]}, to noop {ratios[TO_NOOP]} times {told}"
+    if "files" in document:
+        times = [ratio["java_null"] for ratio in document["files"]["ratios"]]
+        yield f"files {min(times)} to {max(times)} times as fast as DumpLogSegments"

@@ -288,10 +288,16 @@ def test_status_starts_no_spark(facade: Any, job_file: Path) -> None:
 
 def test_bench_prints_what_was_measured(facade: Any) -> None:
     ratios = {"kafka_to_delta_vs_spark_tuned": 3.1, "kafka_to_noop_vs_spark_tuned": 2.2}
-    calls = facade("jobs.bench.measuring.measure", {"ratios": ratios})
+    files = {"ratios": [{"java_null": 20.5}, {"java_null": 31.0}]}
+    calls = facade("jobs.bench.measuring.measure", {"ratios": ratios, "files": files})
     assert only_json(run("bench", "--quick", "--json"))["ratios"] == ratios
-    assert "to Delta 3.1, to noop 2.2 times" in run("bench").stdout
-    assert [call["quick"] for call in calls] == [True, False]
+    told = run("bench", "--section", "files", "--section", "spark").stdout
+    assert "to Delta 3.1, to noop 2.2 times" in told
+    assert "files 20.5 to 31.0 times as fast as DumpLogSegments" in told
+    quick, full = (call["args"] for call in calls)
+    assert quick[0].rows < full[0].rows
+    assert quick[1] == ("decode", "produce", "cold", "spark", "memory", "files")
+    assert full[1] == ("files", "spark")
 
 
 # ---- errors

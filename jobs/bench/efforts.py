@@ -1,0 +1,29 @@
+"""How much is measured: everything, or little of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from jobs.bench import log_files
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """rows: of the topic that jobs and memory read. rounds, and what ends in times: whose median is told.
+
+    warm_up: rounds before the measured ones, in the Spark session and among producers.
+    """
+
+    rows: int
+    rounds: int
+    warm_up: int
+    decode_times: int
+    produce_rows: int
+    cold_times: int
+    memory_times: int
+    files: log_files.Effort
+
+
+FULL: Final = Effort(2_000_000, 5, 1, 15, 500_000, 5, 3, log_files.FULL)
+QUICK: Final = Effort(100_000, 2, 1, 5, 50_000, 1, 1, log_files.QUICK)

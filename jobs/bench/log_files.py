@@ -1,0 +1,141 @@
+"""How fast log files are read: gigabytes and rows a second by codec, record size and batch size, beside others.
+
+All ways read the same partitions, which a real broker wrote and which are in the page cache, one after the other.
+Rounds are repeated, and a ratio is that of two readings of one round, so that a machine whose speed drifts drifts for
+both. What each way does, and what it leaves out, stands in `jobs.bench.readers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+from etl.progress import Progress
+from jobs.bench import shapes
+from jobs.bench.contenders import WrongCount
+from jobs.bench.readers import Alone, Java, Taken, broker, files, timed
+from jobs.bench.shapes import Sample, Shape
+
+FILES, BROKER, ALONE, READ_ALONE, JAVA, JAVA_NULL = "files", "broker", "alone", "read_alone", "java", "java_null"
+
+CAVEATS: Final = (
+    "Java prints a line of text a record without its key and value; files and broker give Arrow columns with both",
+    "java: a process that reads an empty segment is subtracted, in each round",
+    "alone is no reader: it does not read, check or take apart anything, so small records are far from it",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """size: bytes of keys and values a partition. java_rounds: of the rounds, in how many Java takes part."""
+
+    shapes: Sequence[Shape]
+    size: int
+    rounds: int
+    java_rounds: int
+
+
+FULL: Final = Effort(shapes.ALL, 32 << 20, 7, 3)
+QUICK: Final = Effort([shape for shape in shapes.ALL if shape.record_bytes == 200], 4 << 20, 3, 1)
+
+Timings = dict[str, list[Taken]]
+Ways = dict[str, Callable[[], int]]
+
+
+def measure(servers: str, log_dir: Path, folder: Path, effort: Effort, progress: Progress) -> dict[str, Any]:
+    """Reads everything in every way, so many rounds. log_dir: the broker's. folder: where Java may write.
+
+    Raises WrongCount.
+    """
+    samples = shapes.write(servers, log_dir, effort.shapes, effort.size, progress)
+    java = Java(folder)
+    ways = {sample.shape: _ways(sample) for sample in samples}
+    taken: dict[Shape, Timings] = {sample.shape: {} for sample in samples}
+    progress.total((effort.rounds + 1) * sum(sample.rows for sample in samples))
+    for number in range(effort.rounds + 1):  # the first round warms everybody up
+        start = timed(java.started, 0) if 0 < number <= effort.java_rounds else None
+        for sample in samples:
+            found = {way: timed(work, sample.rows) for way, work in ways[sample.shape].items()}
+            if start is not None:
+                found |= _java(java, sample, start)
+            if number:
+                for way, seconds in found.items():
+                    taken[sample.shape].setdefault(way, []).append(seconds)
+            progress.advance(sample.rows)
+    return {
+        "bytes_a_partition": effort.size,
+        "rounds": effort.rounds,
+        "ratios": [_ratios(sample.shape, taken[sample.shape]) for sample in samples],
+        "rates": [_rates(sample, way, seconds) for sample in samples for way, seconds in taken[sample.shape].items()],
+        "caveats": list(CAVEATS),
+    }
+
+
+def _ways(sample: Sample) -> Ways:
+    alone = Alone(sample)
+    return {FILES: files(sample), ALONE: alone.in_memory, READ_ALONE: alone.read, BROKER: broker(sample)}
+
+
+def _java(java: Java, sample: Sample, start: Taken) -> dict[str, Taken]:
+    to_file = timed(partial(java.to_file, sample), sample.rows)
+    to_null = timed(partial(java.to_null, sample), sample.rows)
+    if java.records() != sample.rows:
+        raise WrongCount(f"Java's tool told of {java.records()} records, there are {sample.rows}")
+    return {way: _less(taken, start) for way, taken in ((JAVA, to_file), (JAVA_NULL, to_null))}
+
+
+def _less(taken: Taken, start: Taken) -> Taken:
+    """Never below a millisecond: on a small file, the start is all that there is."""
+    return Taken(max(taken.wall - start.wall, 1e-3), max(taken.cpu - start.cpu, 1e-3))
+
+
+def _rates(sample: Sample, way: str, taken: Sequence[Taken]) -> dict[str, Any]:
+    """By processor time: of the file's bytes, of keys and values, and rows; with the least and the most of them."""
+    cpu = [one.cpu for one in taken]
+    middle = median(cpu)
+    return {
+        "files": sample.shape.name,
+        "way": way,
+        "file_gigabytes_per_second": round(sample.file_bytes / middle / 1e9, 3),
+        "gigabytes_per_second": round(sample.row_bytes / middle / 1e9, 3),
+        "million_rows_per_second": round(sample.rows / middle / 1e6, 3),
+        "least": round(sample.rows / max(cpu) / 1e6, 3),
+        "most": round(sample.rows / min(cpu) / 1e6, 3),
+        "wall_million_rows_per_second": round(sample.rows / median(one.wall for one in taken) / 1e6, 3),
+    }
+
+
+def _ratios(shape: Shape, taken: Timings) -> dict[str, Any]:
+    """Medians over rounds, by processor time unless `wall` is in the name.
+
+    java…, broker…: how many times as fast as they the files are read.
+    …alone…: how many times as long as decompression and memcpy that takes; with the least and the most of all rounds.
+    """
+
+    def times(way: str, figure: str) -> list[float]:
+        of = attrgetter(figure)
+        return [of(theirs) / of(ours) for ours, theirs in zip(taken[FILES], taken.get(way, ()), strict=False)]
+
+    alone = [1 / ratio for ratio in times(ALONE, "cpu")]
+    return {
+        "files": shape.name,
+        "java": _middle(times(JAVA, "cpu")),
+        "java_wall": _middle(times(JAVA, "wall")),
+        "java_null": _middle(times(JAVA_NULL, "cpu")),
+        "java_null_wall": _middle(times(JAVA_NULL, "wall")),
+        "broker": _middle(times(BROKER, "cpu")),
+        "broker_wall": _middle(times(BROKER, "wall")),
+        "alone": _middle(alone),
+        "alone_least": round(min(alone), 2),
+        "alone_most": round(max(alone), 2),
+        "read_alone": _middle([1 / ratio for ratio in times(READ_ALONE, "cpu")]),
+    }
+
+
+def _middle(values: Sequence[float]) -> float | None:
+    return round(median(values), 2) if values else None

@@ -1,0 +1,164 @@
+"""Who reads a partition's rows in turn: this project from its files and from its broker, bare decompression, and Java.
+
+files       what a Spark task does: files to Arrow batches, checksums compared, transactions' fates looked up
+broker      the same rows as a task fetches them from the broker that wrote the files; its own time does not count
+alone       the same batches unpacked by the same codecs, and as many bytes copied as their keys and values have;
+            nothing is read from the file, checked or taken apart
+read_alone  the same, and the file is read
+java        `DumpLogSegments --deep-iteration` into a file: a line of text a record, without its key and value
+java_null   the same into /dev/null
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from etl.source.files import LogFiles
+from etl.source.logs import Origin
+from etl.source.reader import DecodeOptions, read_range
+from etl.source.tasks import RangeTask
+from jobs.bench.contenders import WrongCount
+from jobs.bench.shapes import Sample
+from jobs.bench.workload import client_config
+from jobs.broker import jars
+from jobs.broker.java import find_java
+from segment_reader.batch import RECORDS_AT, Frame, frames
+from segment_reader.codecs import decompress
+from segment_reader.log.reading import WINDOW_BYTES
+
+#: As bin/kafka-run-class.sh starts its tools.
+_JAVA_OPTIONS: Final = ("-Xmx256M", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
+_DUMP: Final = "org.apache.kafka.tools.DumpLogSegments"
+_RECORD_LINE: Final = b"| offset: "
+
+Work = Callable[[], int]
+
+
+class Taken(NamedTuple):
+    """Seconds of one reading: on the clock, and of processor time (all threads; for Java the child's)."""
+
+    wall: float
+    cpu: float
+
+
+def timed(work: Work, rows: int) -> Taken:
+    """Do it once. Raises WrongCount where it has seen another number of rows."""
+    wall, cpu = time.perf_counter(), _processor_time()
+    found = work()
+    taken = Taken(time.perf_counter() - wall, _processor_time() - cpu)
+    if found != rows:
+        raise WrongCount(f"{found} rows were read of {rows}")
+    return taken
+
+
+def _processor_time() -> float:
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def files(sample: Sample) -> Work:
+    """The rows from the partition's folder."""
+    return lambda: _rows(sample, LogFiles((str(sample.folder.parent),)))
+
+
+def broker(sample: Sample) -> Work:
+    """The rows from the broker."""
+    return lambda: _rows(sample, client_config(sample.servers))
+
+
+def _rows(sample: Sample, origin: Origin) -> int:
+    task = RangeTask(sample.tp.topic, sample.tp.partition, 0, sample.rows, folder=str(sample.folder))
+    return sum(batch.num_rows for batch in read_range(task, origin, DecodeOptions()))
+
+
+class Alone:
+    """Decompression and memcpy. Where the batches stand is known beforehand, and the target is used again."""
+
+    def __init__(self, sample: Sample) -> None:
+        self._share = sample.row_bytes / sample.rows
+        self._target = memoryview(bytearray(8 << 20))
+        self._buffer = memoryview(b"")
+        self._files: list[tuple[Path, bytes, list[list[Frame]]]] = []
+        for path in sample.files:
+            data = path.read_bytes()
+            self._files.append((path, data, list(_windows(data))))
+
+    def in_memory(self) -> int:
+        """From bytes that are in memory; gives the rows that the batches' headers tell of."""
+        return sum(self._copied(memoryview(data), 0, window) for _, data, windows in self._files for window in windows)
+
+    def read(self) -> int:
+        """From the file, in windows as large as the reader's."""
+        rows = 0
+        for path, _, windows in self._files:
+            with path.open("rb", buffering=0) as file:
+                for window in windows:
+                    start, stop = window[0].position, window[-1].position + window[-1].size
+                    if len(self._buffer) < stop - start:
+                        self._buffer = memoryview(bytearray(stop - start))
+                    os.preadv(file.fileno(), [self._buffer[: stop - start]], start)
+                    rows += self._copied(self._buffer, start, window)
+        return rows
+
+    def _copied(self, data: memoryview, start: int, window: list[Frame]) -> int:
+        rows, at, target = 0, 0, self._target
+        for frame in window:
+            first = frame.position - start
+            body = memoryview(decompress(frame.codec, data[first + RECORDS_AT : first + frame.size]))
+            size = int(frame.record_count * self._share)
+            at = 0 if at + size > len(target) else at
+            target[at : at + size] = body[:size]
+            at += size
+            rows += frame.record_count
+        return rows
+
+
+def _windows(data: bytes) -> Iterator[list[Frame]]:
+    window: list[Frame] = []
+    for frame in frames(data):
+        if window and frame.position + frame.size > window[0].position + WINDOW_BYTES:
+            yield window
+            window = []
+        window.append(frame)
+    if window:
+        yield window
+
+
+class Java:
+    """`DumpLogSegments --deep-iteration`, a process for each reading."""
+
+    def __init__(self, folder: Path) -> None:
+        self._output = folder / "dumped"
+        self._empty = folder / f"{0:020d}.log"
+        self._empty.touch()
+
+    def started(self) -> int:
+        """Reads a segment without a batch: what each process costs before it has read anything."""
+        return self._dump([self._empty], self._output)
+
+    def to_file(self, sample: Sample) -> int:
+        """Leaves the lines for `records`."""
+        self._dump(sample.files, self._output)
+        return sample.rows
+
+    def to_null(self, sample: Sample) -> int:
+        self._dump(sample.files, Path(os.devnull))
+        return sample.rows
+
+    def records(self) -> int:
+        """How many records the last file that was written tells of."""
+        with self._output.open("rb") as lines:
+            return sum(line.startswith(_RECORD_LINE) for line in lines)
+
+    def _dump(self, segments: list[Path], output: Path) -> int:
+        command = [find_java().command, *_JAVA_OPTIONS, "-cp", jars.class_path(jars.KAFKA), _DUMP]
+        command += ["--deep-iteration", "--files", ",".join(map(str, segments))]
+        with output.open("wb") as out:
+            subprocess.run(command, stdout=out, stderr=subprocess.DEVNULL, check=True, timeout=1800)
+        return 0
