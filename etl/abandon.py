@@ -25,17 +25,18 @@ def abandon_run(context: JobContext, lease: Lease, run: RunState, reason: str) -
     tables: dict[str, ev.TableState] = {}
     landed_in: list[str] = []
     removed: list[TableReport] = []
-    for table in run.plan.tables:
+    for table in {**run.plan.tables, **run.landed}:
         lease.check()
         access = context.targets.access(table)
-        if run.plan.tables[table] is None and (access is None or access.state() is None):
+        planned = run.plan.tables.get(table)
+        if planned is None and (access is None or access.state() is None):
             continue  # nobody came as far as making it; who makes it later has to confirm a lease that is gone
         after = context.targets.remove_run(table, RunCommit(run.run_id, run.plan.app_id, run.plan.app_version))
         tables[table] = after.after
         removed.append(TableReport(table, after.version, after.removed))
         if access is not None:
             sweep(access, run.run_id)
-            if table in run.landed or _had_landed(access, run.plan, run.plan.tables[table]):
+            if table in run.landed or _had_landed(access, run.plan, planned):
                 landed_in.append(table)
     ended = ev.Abandoned(run_id=run.run_id, tables=tables, landed_in=tuple(landed_in), reason=reason)
     lease.transition(lambda _: [ended])

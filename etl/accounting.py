@@ -45,7 +45,9 @@ def account_for(plan: ev.RunPlan, outcomes: Iterable[RangeOutcome], logs: Logs) 
     lost: list[OffsetRange] = []
     for outcome in outcomes:
         planned = next(r for r in by_partition[outcome.topic, outcome.partition] if r.start <= outcome.start < r.end)
-        sums[planned] += ev.RangeCounts(outcome.data, outcome.control, outcome.aborted, 0, outcome.absent)
+        sums[planned] += ev.RangeCounts(
+            outcome.data, outcome.control, outcome.aborted, outcome.unreadable, outcome.absent
+        )
         gaps += [OffsetRange(outcome.topic, outcome.partition, first, last) for first, last in outcome.gaps]
         lost += [OffsetRange(outcome.topic, outcome.partition, loss.first, loss.last) for loss in outcome.lost]
     compacted = logs.compacted({gap.topic for gap in gaps}) if gaps else frozenset()

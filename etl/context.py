@@ -205,6 +205,8 @@ class JobContext:
         """
         snapshot = self.snapshot()
         tables = {str(self.job.sink.target(topic)) for topic in snapshot.topics}
+        if self.job.quarantine is not None:
+            tables.add(self.job.quarantine)
         if not state.bases and not accept_group_offsets:
             for table in sorted(tables):
                 self.targets.refuse_other_ledger(table, state.ledger_id)

@@ -25,6 +25,8 @@ from etl.context import JobContext
 from etl.landing.cleanup import sweep
 from etl.landing.delta import Landed, RunCommit
 from etl.landing.facts import FileFact
+from etl.landing.parquet import LandingPlan, TableWrite
+from etl.landing.quarantine import Quarantine, kept_files, quarantine_schema
 from etl.landing.removal import OfAddresses, Removal
 from etl.landing.schema import SinkSchema
 from etl.landing.spark_writer import project
@@ -46,6 +48,15 @@ def land_and_account(context: JobContext, lease: Lease, run: RunState) -> None:
     _Landing(context, lease, run.plan, dict(run.landed)).carry_out()
 
 
+@dataclass(frozen=True, slots=True)
+class _KeptIn:
+    """The quarantine table, ready, and what tasks need to write for it."""
+
+    table: str
+    ready: ReadyTable
+    tasks: Quarantine
+
+
 @dataclass(slots=True)
 class _Landing:
     context: JobContext
@@ -53,12 +64,17 @@ class _Landing:
     plan: ev.RunPlan
     commits: dict[str, ev.TableCommit]
 
+    @property
+    def quarantine(self) -> str | None:
+        """The table for what cannot be read. A run planned without one may be given it: a person's word to go on."""
+        return self.plan.quarantine or self.context.job.quarantine
+
     def carry_out(self) -> None:
         context = self.context
         context.progress.phase("land")
         context.progress.total(sum(r.length for r in self.plan.ranges))
         self._find_earlier_commits()
-        todo = [table for table in self.plan.tables if table not in self.commits]
+        todo = [table for table in self.plan.tables if table not in self.commits and table != self.quarantine]
         removing = self.plan.mode == "backfill-replace"
         by_spark = [table for table in todo if context.targets.by_spark(table, removing=removing)]
         if by_spark:
@@ -66,9 +82,10 @@ class _Landing:
         else:
             context.spark_context()
         with context.stopwatch.phase("land"):
-            passes = Passes(context, self.plan)
+            kept_in = self._prepare_quarantine()
+            passes = Passes(context, self.plan, kept_in.tasks if kept_in is not None else None)
             # Spark's writer commits what it has just read, so its tables' account is checked on a pass of its own.
-            counted = passes.count([*self.commits, *by_spark])
+            counted = passes.count([*(table for table in self.commits if table != self.quarantine), *by_spark])
             sink = passes.sink_schema() if todo else None
             ready = self._prepare(sink, [table for table in todo if table not in by_spark])
             written = passes.write(sink, ready) if sink else Written()
@@ -76,6 +93,9 @@ class _Landing:
             context.throttled = throttled_by_broker(outcomes)
             reading = account_for(self.plan, outcomes, context.logs)
             self._check_offsets(reading)
+            if kept_in is not None and (kept := kept_files(outcomes)):
+                # First of all: no row lands while what stood beside it is nowhere.
+                self._commit(kept_in.table, kept, kept_in.ready, None)
             for table, files in written.files.items():
                 self._commit(table, files, ready[table], sink)
             for table in by_spark:
@@ -88,7 +108,10 @@ class _Landing:
         """Commits of attempts that did not live to write them down. An app transaction outlives the rows that it came
         with: what an attempt has landed must not have been undone since."""
         targets = self.context.targets
-        for table in self.plan.tables:
+        tables = [*self.plan.tables]
+        if self.quarantine is not None and self.quarantine not in tables:
+            tables.append(self.quarantine)
+        for table in tables:
             if table in self.commits:
                 targets.check(table, self.commits[table].after)
             elif targets.by_spark(table):
@@ -116,6 +139,21 @@ class _Landing:
             self._confirm_lease()
         return ready
 
+    def _prepare_quarantine(self) -> _KeptIn | None:
+        """The table for what cannot be read, made where there is none; None where it is not wanted, or has landed."""
+        table = self.quarantine
+        if table is None or table in self.commits:
+            return None
+        planned = self.plan.tables.get(table)
+        self.context.targets.check(table, planned)
+        target = self.context.targets.delta(table)
+        sink = quarantine_schema()
+        ready = target.ensure(sink, partition_by=(), merge_schema=True, run_id=self.plan.run_id)
+        if planned is None:
+            self._confirm_lease()
+        write = TableWrite(target.location, ready.columns, ready.stats)
+        return _KeptIn(table, ready, Quarantine(LandingPlan(self.plan.run_id, sink, (write,))))
+
     def _confirm_lease(self) -> None:
         """Between making a table and committing rows to it. Whoever abandons this run takes its app transaction in the
         tables that are there, so that no attempt of it lands any more; in one that is made only afterwards nothing
@@ -136,7 +174,7 @@ class _Landing:
         outcome = self.context.targets.delta(table).commit(
             files,
             self._run_commit(table),
-            expected=self.plan.tables[table] or ready.state,
+            expected=self.plan.tables.get(table) or ready.state,
             columns=ready.columns,
             remove=self._removal(table, sink, ready),
         )
@@ -205,7 +243,7 @@ class _Landing:
         self.context.progress.phase("account")
         with self.context.stopwatch.phase("account"):
             self.context.observe("account:before")
-            rows_out = sum(commit.rows for commit in self.commits.values())
+            rows_out = sum(commit.rows for table, commit in self.commits.items() if table != self.quarantine)
             fault = rows_fault({t: rows for t, rows in written.items() if not self.commits[t].found}, self.commits)
             if fault is not None:
                 self._fail("rows", fault, reading, rows_out)

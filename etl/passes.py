@@ -20,10 +20,11 @@ from etl.context import JobContext
 from etl.in_task import Writer, drop
 from etl.landing.facts import FACTS_DDL, Fact, FileFact, files_of, read_facts
 from etl.landing.parquet import LandingPlan, TableWrite, landing_function
+from etl.landing.quarantine import Quarantine
 from etl.landing.schema import SinkSchema, sink_schema
 from etl.landing.table import ReadyTable
 from etl.ledger import events as ev
-from etl.source.dataframe import fused, output_schema, rows
+from etl.source.dataframe import OpenKeep, fused, output_schema, rows
 from etl.source.logs import Logs, Origin
 from etl.source.outcome import RangeOutcome
 from etl.source.outcomes import ReadProgress
@@ -63,6 +64,7 @@ def decode_options(job: Job) -> DecodeOptions:
         # Without a transform nothing can touch a row's own address.
         addresses=bool(job.transform),
         on_data_loss=job.source.on_data_loss,
+        on_corruption=job.source.on_corruption,
     )
 
 
@@ -82,8 +84,10 @@ def tasks_for(
 class Passes:
     """Passes of one run, in one Spark session that is opened when the first pass needs it."""
 
-    def __init__(self, context: JobContext, plan: ev.RunPlan) -> None:
+    def __init__(self, context: JobContext, plan: ev.RunPlan, quarantine: Quarantine | None = None) -> None:
+        """quarantine: where tasks keep what they cannot read; None where they only count it."""
         self.context, self.job, self.plan = context, context.job, plan
+        self._keep = quarantine.opened if quarantine is not None else None
         self.options = decode_options(self.job)
         self.steps = tuple(step.arrow for step in self.job.arrow_steps)
         self._told = ReadProgress(0, 0, 0, 0)
@@ -94,7 +98,14 @@ class Passes:
             return Written()
         spark = self.context.spark_context()
         results = fused(
-            spark, self._tasks(spark, tables), self._origin, self.options, (), drop, on_progress=self._progress
+            spark,
+            self._tasks(spark, tables),
+            self._origin,
+            self.options,
+            (),
+            drop,
+            keep=self._keep,
+            on_progress=self._progress,
         )
         return Written(outcomes=tuple(result.outcome for result in results))
 
@@ -113,10 +124,12 @@ class Passes:
             schema = to_arrow_schema(frame.schema, timezone="UTC")
         return sink_schema(schema, addresses=self.job.sink.addresses)
 
-    def frame(self, spark: SparkSession, tables: Collection[str]) -> tuple[DataFrame, Outcomes]:
+    def frame(
+        self, spark: SparkSession, tables: Collection[str], keep: OpenKeep | None = None
+    ) -> tuple[DataFrame, Outcomes]:
         """The rows of these tables after the whole transform, as a DataFrame that has not been computed."""
         options = replace(self.options, limits=TO_JVM)
-        source, outcomes = rows(spark, self._tasks(spark.sparkContext, tables), self._origin, options, self.steps)
+        source, outcomes = rows(spark, self._tasks(spark.sparkContext, tables), self._origin, options, self.steps, keep)
         return apply_steps(source, self.job.frame_steps), outcomes
 
     def write(self, sink: SinkSchema, tables: Mapping[str, ReadyTable]) -> Written:
@@ -134,13 +147,14 @@ class Passes:
             self.options,
             self.steps,
             Writer(plan),
+            keep=self._keep,
             on_progress=self._progress,
         )
         facts = [fact for result in results for batch in result.facts for fact in read_facts(batch.to_pylist())]
         return self._written(tuple(result.outcome for result in results), facts, tables)
 
     def _write_frame(self, spark: SparkSession, plan: LandingPlan, tables: Mapping[str, ReadyTable]) -> Written:
-        frame, outcomes = self.frame(spark, tables)
+        frame, outcomes = self.frame(spark, tables, self._keep)
         landed = frame.mapInArrow(landing_function(plan), FACTS_DDL)
         with outcomes.typed_errors():
             facts = list(read_facts(landed.collect()))

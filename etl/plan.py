@@ -146,6 +146,8 @@ class Draft:
             for start, end in offsets
         )
         tables = {self.seen.table_of(topic) for topic in {r.topic for r in ranges}}
+        if job.quarantine is not None:
+            tables.add(job.quarantine)
         plan = ev.RunPlan(
             run_id=run_id,
             mode=mode,
@@ -162,6 +164,7 @@ class Draft:
             asked=asked,
             group=job.group,
             commit_offsets=commit_offsets and job.group is not None and job.group_commit != "none",
+            quarantine=job.quarantine,
         )
         self.add(ev.Planned(chain=chain, run_id=run_id, plan=plan))
         return plan

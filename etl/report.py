@@ -15,7 +15,7 @@ Status = Literal["done", "nothing-to-do", "dry-run"]
 class RangeReport:
     """One planned range and what was found in it.
 
-    start, end: offsets, end exclusive; records + control + aborted + absent == end - start once it is accounted.
+    start, end: offsets, end exclusive; the kinds add up to end - start once it is accounted.
     A count is None while the range has not been read (a dry run).
     """
 
@@ -27,6 +27,7 @@ class RangeReport:
     control: int | None = None
     aborted: int | None = None
     absent: int | None = None
+    quarantined: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,7 @@ class RunReport:
     """One run of a job, in the words that `kseg ingest --json` prints.
 
     throttled: seconds that brokers told the tasks to wait because of quotas, all tasks together, by broker id.
+    quarantine: the table that took what cannot be read, with its rows (a row a piece); None where there was none.
     """
 
     job: str
@@ -94,12 +96,14 @@ class RunReport:
     given_up: list[OffsetsGivenUp] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     throttled: dict[int, float] = field(default_factory=dict)
+    quarantine: TableReport | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
     def counts(self) -> dict[str, int]:
-        """Offsets by kind over all ranges: records, control, aborted, absent; rows into and out of the transform."""
-        kinds = ("records", "control", "aborted", "absent")
+        """Offsets by kind over all ranges: records, control, aborted, absent, quarantined; rows into and out of the
+        transform."""
+        kinds = ("records", "control", "aborted", "absent", "quarantined")
         counts = {kind: sum(getattr(r, kind) or 0 for r in self.ranges) for kind in kinds}
         return (
             counts
@@ -121,6 +125,7 @@ class RunReport:
             "ranges": [asdict(r) for r in self.ranges],
             "counts": self.counts,
             "tables": [asdict(t) for t in self.tables],
+            "quarantine": asdict(self.quarantine) if self.quarantine else None,
             "group": asdict(self.group) if self.group else None,
             "held_back": [asdict(h) for h in self.held_back],
             "given_up": [asdict(g) for g in self.given_up],

@@ -11,12 +11,22 @@ def report_of(job: str, run: RunState, *, status: Status) -> RunReport:
     if run.accounted is not None:
         ranges = [
             RangeReport(
-                a.topic, a.partition, a.start, a.end, a.counts.data, a.counts.control, a.counts.aborted, a.counts.absent
+                a.topic,
+                a.partition,
+                a.start,
+                a.end,
+                a.counts.data,
+                a.counts.control,
+                a.counts.aborted,
+                a.counts.absent,
+                a.counts.dead_lettered,
             )
             for a in run.accounted.ranges
         ]
     else:
         ranges = [RangeReport(r.topic, r.partition, r.start, r.end) for r in run.plan.ranges]
+    tables = [TableReport(path, commit.version, commit.rows) for path, commit in run.landed.items()]
+    quarantine = run.quarantine
     return RunReport(
         job=job,
         run_id=run.run_id,
@@ -25,7 +35,8 @@ def report_of(job: str, run: RunState, *, status: Status) -> RunReport:
         ranges=ranges,
         rows_in=run.accounted.rows_in if run.accounted else None,
         rows_out=run.accounted.rows_out if run.accounted else None,
-        tables=[TableReport(path, commit.version, commit.rows) for path, commit in run.landed.items()],
+        tables=[table for table in tables if table.path != quarantine],
+        quarantine=next((table for table in tables if table.path == quarantine), None),
         given_up=[
             OffsetsGivenUp(gap.topic, gap.partition, gap.start, gap.end, "gap")
             for gap in (run.accounted.gaps if run.accounted else ())

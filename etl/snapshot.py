@@ -64,13 +64,16 @@ def take_snapshot(logs: Logs, job: Job) -> SourceSnapshot:
         _spec(source.starting_offsets), found, isolation_level=level, group=job.group, unnamed="earliest"
     )
     bounds = logs.bounds(found)
+    # Past damage the end of files may be asked for: a transaction that is open there is undecided, and quarantined.
+    to_log_end = source.ending_offsets == "log_end" and job.quarantine is not None
+    last = {tp: b.high_watermark if to_log_end else visible_end(b, level) for tp, b in bounds.items()}
     topics = {metadata.name: metadata for metadata in found.values()}
     return SourceSnapshot(
         cluster_id=logs.cluster_id(topics),
         topics=topics,
         bounds=bounds,
         starts=starts,
-        ends={tp: min(end, visible_end(bounds[tp], level)) for tp, end in ends.items()},
+        ends={tp: min(end, last[tp]) for tp, end in ends.items()},
     )
 
 

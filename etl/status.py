@@ -18,7 +18,8 @@ RUNS_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """One run: how far it came, and what it landed. rows are None before its account."""
+    """One run: how far it came, and what it landed. rows are None before its account, and so is quarantined: offsets
+    that could not be read."""
 
     run_id: str
     mode: str
@@ -29,6 +30,7 @@ class RunLine:
     rows_in: int | None
     rows_out: int | None
     refused: str | None
+    quarantined: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,10 @@ def status(job: Job) -> StatusReport:
         report.leases = _leases(state)
         report.partitions = _partitions(context, state)
         topics = {p.topic for p in report.partitions}
-        report.tables = [_table(context, state, t) for t in sorted({str(job.sink.target(topic)) for topic in topics})]
+        tables = {str(job.sink.target(topic)) for topic in topics}
+        if job.quarantine is not None:
+            tables.add(job.quarantine)
+        report.tables = [_table(context, state, table) for table in sorted(tables)]
         return report
 
 
@@ -125,6 +130,7 @@ def _run_line(run: RunState) -> RunLine:
         offsets=sum(offsets.length for offsets in run.plan.offsets().values()),
         rows_in=run.accounted.rows_in if run.accounted else None,
         rows_out=run.accounted.rows_out if run.accounted else None,
+        quarantined=run.accounted.counts.dead_lettered if run.accounted else None,
         refused=run.refused.message if run.refused else None,
     )
 

@@ -106,6 +106,10 @@ def verify(job: Job, progress: Progress | None = None) -> VerifyReport:
             report.findings += found.told
             if unreadable:
                 report.notes.append(f"{table}: {unreadable} offsets are no longer in Kafka and could not be compared")
+        quarantined = sum(run.accounted.counts.dead_lettered for run in state.runs.values() if run.accounted)
+        if quarantined:
+            where = job.quarantine or "the quarantine table"
+            report.notes.append(f"{quarantined} offsets could not be read when they landed: {where} has their bytes")
         if _compared(job, state) == "counts":
             report.notes.append("the transform changed the number of rows: rows are counted, not compared")
         return report

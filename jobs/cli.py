@@ -24,6 +24,7 @@ COMMANDS = {
     "api": "List, call, encode and decode any API of Kafka's protocol.",
     "dump": "Show what stands in a broker's segment and index files.",
     "fsck": "Check whether a log directory is whole.",
+    "recover": "Land all that can be read from a damaged log directory.",
     "broker": "Start and stop an embedded Kafka for trying things out.",
     "doctor": "Check this machine: Python, Java, jars, ports, memory.",
     "bench": "Measure the decoder and the way from Kafka to Delta.",

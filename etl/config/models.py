@@ -149,6 +149,7 @@ class Source(_Section):
     max_records_per_task: Annotated[int, Field(ge=1, le=2**63 - 1)] = 1_000_000
     on_data_loss: Literal["fail", "record"] = "fail"
     on_gap: Literal["fail", "record"] = "fail"
+    on_corruption: Literal["fail", "quarantine"] = "fail"
     provenance: bool = False
 
     @property
@@ -223,6 +224,12 @@ class Route(_Section):
         return Target(self.path, self.table)
 
 
+class QuarantineTable(_Section):
+    """Where the bytes of what cannot be read land."""
+
+    path: PlainPath
+
+
 class Sink(_Section):
     """Where rows land: exactly one of path, table and routes is set."""
 
@@ -234,6 +241,7 @@ class Sink(_Section):
     merge_schema: bool = False
     single_driver: bool = False
     addresses: bool = True
+    quarantine: QuarantineTable | None = None
 
     @property
     def targets(self) -> dict[str, Target]:
@@ -327,7 +335,18 @@ class Job(_Section):
         segments = self.source.segments
         if segments is None:
             return self.client_config()
-        return LogFiles(segments.paths, segments.layout, tuple(sorted(self.segment_options().items())))
+        return LogFiles(
+            segments.paths,
+            segments.layout,
+            tuple(sorted(self.segment_options().items())),
+            past_damage=self.quarantine is not None,
+        )
+
+    @property
+    def quarantine(self) -> str | None:
+        """The table that takes what cannot be read; None where a run stops at it."""
+        table = self.sink.quarantine
+        return table.path if table is not None and self.source.on_corruption == "quarantine" else None
 
     @property
     def arrow_steps(self) -> tuple[ArrowStep, ...]:
@@ -345,11 +364,11 @@ class Job(_Section):
 
         Left out: secrets; where the records are to be had (brokers or files: cluster and topic tell whether they are
         the same ones); how work is cut (`max_records_per_task`); and what is decided before a run's ranges are pinned
-        or is a person's word to go on (`on_data_loss`, `on_gap`, `single_driver`), so that changing these lets an
-        unfinished run go on.
+        or is a person's word to go on (`on_data_loss`, `on_gap`, `on_corruption` with its quarantine,
+        `single_driver`), so that changing these lets an unfinished run go on.
         """
         source = self.source.model_dump(
-            mode="json", exclude={"segments", "max_records_per_task", "on_data_loss", "on_gap"}
+            mode="json", exclude={"segments", "max_records_per_task", "on_data_loss", "on_gap", "on_corruption"}
         )
         if self.source.topics is not None:
             source["topics"] = sorted(self.source.topics)
@@ -357,7 +376,7 @@ class Job(_Section):
             "version": self.version,
             "source": source,
             "transform": [step.model_dump(mode="json") for step in self.transform],
-            "sink": self.sink.model_dump(mode="json", exclude={"single_driver"}),
+            "sink": self.sink.model_dump(mode="json", exclude={"single_driver", "quarantine"}),
         }
         text = json.dumps(decisive, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()

@@ -222,6 +222,39 @@ def ledger_stands_apart(view: View) -> Iterator[Finding]:
                 )
 
 
+def corruption_has_its_table(view: View) -> Iterator[Finding]:
+    """Bytes that cannot be read have to go somewhere, and a table for them is no use where the run stops at them."""
+    table = view.sink.quarantine
+    if not view.sound("source", "on_corruption") or not view.sound("sink", "quarantine"):
+        return
+    if view.source.on_corruption == "quarantine" and table is None:
+        yield Finding(
+            ("source", "on_corruption"),
+            "says quarantine, and there is no table for it",
+            "add `sink: {quarantine: {path: …}}`",
+        )
+    if table is not None and view.source.on_corruption == "fail":
+        yield Finding(
+            ("sink", "quarantine"),
+            "is never written to: the job stops at what cannot be read",
+            "add `source: {on_corruption: quarantine}`, or drop it",
+        )
+
+
+def quarantine_stands_apart(view: View) -> Iterator[Finding]:
+    table = view.sink.quarantine
+    if table is None or not view.sound("sink", "quarantine"):
+        return
+    place: PathKey = ("sink", "quarantine", "path")
+    others = [path for route, target in _sound_targets(view) for path in _paths(view, route, target)]
+    others += [view.ledger] if view.ledger is not None else []
+    for other in others:
+        if lies_within(table.path, other) or lies_within(other, table.path):
+            yield Finding(place, f"lies inside of {other}, or around it", "give it a folder of its own")
+        elif topic_that_leads_to(other, table.path) is not None:
+            yield Finding(place, f"is where {other} leads to for some topic", "give it a folder of its own")
+
+
 def tables_do_not_nest(view: View) -> Iterator[Finding]:
     """A Delta table inside another's folder loses its files to the outer one's vacuum."""
     paths = [(route, path) for route, target in _sound_targets(view) for path in _paths(view, route, target)]
@@ -288,6 +321,8 @@ RULES: tuple[Rule, ...] = (
     routes_take_every_topic,
     topics_fit_table_names,
     ledger_stands_apart,
+    corruption_has_its_table,
+    quarantine_stands_apart,
     tables_do_not_nest,
     layout_is_one_of_two,
     layout_names_columns,

@@ -142,6 +142,14 @@ class RunState(Strict):
         return self.plan.app_version
 
     @property
+    def quarantine(self) -> str | None:
+        """The table that takes what the run cannot read; None where there is none."""
+        if self.plan.quarantine is not None or self.archived:
+            return self.plan.quarantine
+        routed = {planned.table for planned in self.plan.ranges}
+        return next((table for table in self.landed if table not in routed), None)
+
+    @property
     def ended(self) -> bool:
         return self.finished or self.abandoned
 

@@ -93,7 +93,8 @@ class RangeCounts(Strict):
     """What was found in a range, in offsets; the five add up to its length, or the account has failed.
 
     data: records decoded. control: transaction markers. aborted: records of aborted transactions, left out.
-    dead_lettered: records that could not be decoded and went to the dead letters. absent: offsets that no batch held.
+    dead_lettered: offsets of what could not be read and went to the quarantine table. absent: offsets that no batch
+    held.
     """
 
     data: int = 0
@@ -212,6 +213,7 @@ class RunPlan(Strict):
     topics: identities that were compared. tables: target tables before the run; None: the table did not exist.
     asked: what a backfill or interval run was asked for, as JSON; "" for an incremental run.
     group: the consumer group; commit_offsets: whether the run ends with a commit of the group's offsets.
+    quarantine: which of the tables takes what cannot be read; None where the run stops at it.
     """
 
     run_id: str
@@ -229,6 +231,7 @@ class RunPlan(Strict):
     asked: str = ""
     group: str | None = None
     commit_offsets: bool = True
+    quarantine: str | None = None
 
     def offsets(self) -> dict[TopicPartition, OffsetSet]:
         """The planned ranges as one set for each partition."""

@@ -31,7 +31,7 @@ from etl.source.errors import OutcomesIncomplete
 from etl.source.logs import Origin
 from etl.source.outcome import RangeOutcome
 from etl.source.outcomes import Attempts, Outcomes, ReadProgress, new_accumulator, watched
-from etl.source.reader import DecodeOptions, RangeReader, read_range
+from etl.source.reader import DecodeOptions, Keep, RangeReader, read_range
 from etl.source.tasks import RangeTask
 
 if TYPE_CHECKING:
@@ -61,6 +61,10 @@ Write = Callable[[Iterator[pa.RecordBatch], TaskAttempt], Iterator[pa.RecordBatc
 """Consumes all rows of a task and gives batches of facts about what it wrote. Picklable; called in the worker."""
 
 
+OpenKeep = Callable[[RangeTask, int], Keep]
+"""Where one attempt (Spark's id of it) at a task puts the bytes of damage. Picklable; called in the worker."""
+
+
 @dataclass(frozen=True, slots=True)
 class TaskResult:
     """What the winning attempt of one task read and wrote."""
@@ -80,15 +84,23 @@ class _Plan:
     options: DecodeOptions
     steps: ArrowSteps
     schema: pa.Schema
+    keep: OpenKeep | None = None
     carrier: Carrier = field(default_factory=Carrier)
 
     @classmethod
-    def of(cls, tasks: Sequence[RangeTask], origin: Origin, options: DecodeOptions, steps: Steps) -> _Plan:
+    def of(
+        cls,
+        tasks: Sequence[RangeTask],
+        origin: Origin,
+        options: DecodeOptions,
+        steps: Steps,
+        keep: OpenKeep | None = None,
+    ) -> _Plan:
         for index, task in enumerate(tasks):
             if task.index != index:
                 raise ValueError(f"task {task} is number {index} and says that it is {task.index}")
         arrow_steps = ArrowSteps.of(steps)
-        return cls(tuple(tasks), origin, options, arrow_steps, output_schema(options, arrow_steps))
+        return cls(tuple(tasks), origin, options, arrow_steps, output_schema(options, arrow_steps), keep)
 
     def attempts(self, indexes: Iterable[int]) -> Iterator[TaskAttempt]:
         """In a worker: the tasks that Spark wants done there."""
@@ -104,12 +116,21 @@ class _Plan:
 class _Reading:
     """Rows of one task after the Arrow steps; afterwards its outcome."""
 
-    def __init__(self, plan: _Plan, task: RangeTask) -> None:
+    def __init__(self, plan: _Plan, attempt: TaskAttempt) -> None:
         self._plan = plan
-        self._reader: RangeReader = read_range(task, plan.origin, plan.options)
+        self._keep = plan.keep(attempt.task, attempt.attempt_id) if plan.keep is not None else None
+        self._reader: RangeReader = read_range(attempt.task, plan.origin, plan.options, self._keep)
         self._rows_out = 0
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self._rows()
+        except BaseException:
+            if self._keep is not None:
+                self._keep.abort()
+            raise
+
+    def _rows(self) -> Iterator[pa.RecordBatch]:
         plan, task = self._plan, self._reader.task
         if not plan.steps:
             yield from self._reader
@@ -155,15 +176,16 @@ def rows(
     origin: Origin,
     options: DecodeOptions,
     arrow_steps: Steps = (),
+    keep: OpenKeep | None = None,
 ) -> tuple[DataFrame, Outcomes]:
     """The records of all tasks as a DataFrame; nothing is read before an action asks for it.
 
-    options.limits.max_rows: 4,000 to 10,000 suit the crossing to the JVM best.
+    options.limits.max_rows: 4,000 to 10,000 suit the crossing to the JVM best. keep: see `read_range`.
 
     Raises:
         ConfigurationError: the Arrow steps.
     """
-    plan = _Plan.of(tasks, origin, options, arrow_steps)
+    plan = _Plan.of(tasks, origin, options, arrow_steps, keep)
     accumulator = new_accumulator(spark.sparkContext)
     outcomes = Outcomes(plan.tasks, accumulator, plan.carrier)
     schema = spark_schema(plan.schema)
@@ -182,7 +204,7 @@ def _read(
 ) -> Iterator[pa.RecordBatch]:
     with plan.carrier.packing():
         for attempt in plan.attempts(index for batch in indexes for index in batch.column(0).to_pylist()):
-            reading = _Reading(plan, attempt.task)
+            reading = _Reading(plan, attempt)
             yield from reading
             accumulator.add({(attempt.task.index, attempt.attempt_id): reading.outcome})
     _spare_the_collector()
@@ -196,11 +218,13 @@ def fused(
     arrow_steps: Steps,
     write: Write,
     *,
+    keep: OpenKeep | None = None,
     on_progress: Callable[[ReadProgress], None] | None = None,
 ) -> tuple[TaskResult, ...]:
     """Read, transform and write each task in one Spark task; the results of the winning attempts, in task order.
 
     write: must read its rows to the end; an attempt that fails or loses leaves its files behind.
+    keep: see `read_range`.
     on_progress: called from a thread while the tasks run.
 
     Raises:
@@ -208,7 +232,7 @@ def fused(
         KsegError, KafkaError, RecordFormatError: what the tasks raised (see `RangeReader`).
         OutcomesIncomplete: Spark gave no result for a task.
     """
-    plan = _Plan.of(tasks, origin, options, arrow_steps)
+    plan = _Plan.of(tasks, origin, options, arrow_steps, keep)
     if not plan.tasks:
         return ()
     accumulator = new_accumulator(context)
@@ -249,7 +273,7 @@ def _result(task: RangeTask, attempt: int, outcome: str, facts: bytes | None) ->
 def _land(plan: _Plan, write: Write, accumulator: Accumulator[Attempts], indexes: Iterable[int]) -> Iterator[_Landed]:
     with plan.carrier.packing():
         for attempt in plan.attempts(indexes):
-            reading = _Reading(plan, attempt.task)
+            reading = _Reading(plan, attempt)
             facts = list(write(iter(reading), attempt))
             outcome = reading.outcome
             accumulator.add({(attempt.task.index, attempt.attempt_id): outcome})

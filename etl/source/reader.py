@@ -77,6 +77,9 @@ class Keep(Protocol):
     def close(self) -> tuple[str, ...]:
         """Finish; returns what whoever commits the files has to know."""
 
+    def abort(self) -> None:
+        """The task has failed: whatever was written is nobody's."""
+
 
 def read_range(task: RangeTask, origin: Origin, options: DecodeOptions, keep: Keep | None = None) -> RangeReader:
     """A reader of the task's rows; nothing is asked before it is iterated. See `RangeReader`.

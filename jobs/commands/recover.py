@@ -1,0 +1,103 @@
+"""``kseg recover``: a damaged log directory into a table, without a broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from jobs.commands.running import Result, common_options, execute, take_over_option
+
+if TYPE_CHECKING:
+    from etl.progress import Progress
+    from etl.recover import RecoverReport
+
+_QUARANTINED: Final = 1
+
+
+@click.command()
+@click.argument("folders", nargs=-1, required=True, metavar="DIR...")
+@click.option("--to", "table", required=True, metavar="TABLE", help="The Delta table; {topic} makes one a topic.")
+@click.option("--quarantine", metavar="TABLE", help="Where what cannot be read lands.  [default: TABLE_quarantine]")
+@click.option("--ledger", metavar="TABLE", help="What remembers what has landed.  [default: TABLE_ledger]")
+@click.option("--topics", metavar="TOPIC,...", help="These topics alone, internal ones too.")
+@click.option("--pattern", metavar="REGEX", help="Topics whose name has this in it.  [default: all but internal ones]")
+@click.option(
+    "--isolation-level",
+    type=click.Choice(["read_committed", "read_uncommitted"]),
+    default="read_committed",
+    show_default=True,
+    help="read_committed: no row of an aborted transaction; those of an undecided one are quarantined.",
+)
+@click.option("--master", metavar="URL", help="Spark's master.  [default: local[*]]")
+@take_over_option
+@common_options
+def recover(
+    folders: tuple[str, ...],
+    table: str,
+    quarantine: str | None,
+    ledger: str | None,
+    topics: str | None,
+    pattern: str | None,
+    isolation_level: str,
+    master: str | None,
+    take_over: bool,
+    as_json: bool,
+    debug: bool,
+) -> None:
+    """Land all that can be read from log directories; keep what cannot, with its address and bytes.
+
+    DIR is a folder of a broker's log.dirs or a copy of one, a path or a URL. No broker is asked, and nothing in DIR is
+    changed. Rows land exactly once: run again, it changes nothing, or lands what has come. Stop a broker first, or use
+    a copy, for a log's end that stands still.
+
+    Exit 0: everything was read. 1: something could not be read and is in the quarantine table (as `kseg fsck` tells
+    by 1 that something is damaged), or the recovery failed, with an error. 2 to 5 as with `kseg ingest`.
+
+    \b
+    Example:
+      kseg recover /var/lib/kafka/data --to ./recovered
+      kseg recover /disk1 /disk2 --to './lake/{topic}' --pattern '^orders'
+      kseg recover s3://backups/broker-1 --to s3://lake/orders --topics orders --json | jq .damaged
+    """
+    if topics and pattern:
+        raise click.UsageError("--topics and --pattern do not go together")
+
+    def work(progress: Progress) -> Result:
+        from etl.recover import recover as carry_out
+        from etl.recover import recovery_job
+        from jobs.broker.java import use_java
+
+        job = recovery_job(
+            folders,
+            table,
+            quarantine=quarantine,
+            ledger=ledger,
+            topics=[name.strip() for name in topics.split(",")] if topics else (),
+            pattern=pattern,
+            isolation_level=isolation_level,
+            master=master,
+        )
+        use_java()
+        return _result(carry_out(job, take_over=take_over, progress=progress))
+
+    execute(work, as_json=as_json, debug=debug)
+
+
+def _result(report: RecoverReport) -> Result:
+    told = f"{report.rows} rows landed of {report.topics} topic(s), {report.partitions} partition(s); "
+    if report.damaged:
+        told += f"{len(report.damaged)} damaged range(s) in {_short(report.quarantine)}"
+    else:
+        told += "nothing is damaged"
+    if report.run.status == "nothing-to-do":
+        told = "nothing new; " + told.partition("; ")[2]
+    return Result(report.to_json(), told, _QUARANTINED if report.damaged else 0)
+
+
+def _short(path: str) -> str:
+    try:
+        return str(Path(path).relative_to(Path.cwd()))
+    except ValueError:
+        return path
