@@ -1,6 +1,6 @@
 """A process that runs jobs for the tests, and that a test can have killed or suspended at any step.
 
-    python child.py        one JSON command a line on stdin, one JSON answer a line on stdout, the end of stdin ends it
+One JSON command a line on stdin, one JSON answer a line on stdout; the end of stdin ends it. It is forked (nursery.py).
 
 A command: `job` (path of a job file), `do` (`ingest` or `backfill`), `request` (of a backfill), `take_over`,
 `accept_group_offsets`, and `at` with `signal`: at that step the process sends this signal to itself. SIGKILL and
@@ -12,7 +12,6 @@ An answer: `exit` (the exit code that `kseg` would end with), `report` or `error
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
@@ -21,6 +20,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from pyspark import SparkContext
+from pyspark.java_gateway import launch_gateway
+
 from etl.backfill import run_backfill
 from etl.backfill_request import BackfillRequest
 from etl.config import load_job
@@ -28,19 +30,9 @@ from etl.run import run_ingest
 from jobs.broker.java import use_java
 from jobs.commands.failures import failure_of
 
-PR_SET_PDEATHSIG = 1
-
-
-def die_with_parent() -> None:
-    """A suspended process does not notice that its test is gone."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
 
 def adopt_session() -> None:
     """Work in the Spark application of the JVM that the test has, which outlives this process."""
-    from pyspark import SparkContext
-    from pyspark.java_gateway import launch_gateway
-
     gateway = launch_gateway()
     SparkContext._ensure_initialized(gateway=gateway)
     application = gateway.jvm.org.apache.spark.SparkContext.getOrCreate()
@@ -77,7 +69,6 @@ def carry_out(command: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    die_with_parent()
     use_java()
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what Spark, the JVM and its workers print
@@ -89,7 +80,3 @@ def main() -> None:
         while command.get("go") and not Path(command["go"]).exists():
             time.sleep(0.001)
         print(json.dumps(carry_out(command)), file=answers, flush=True)
-
-
-if __name__ == "__main__":
-    main()

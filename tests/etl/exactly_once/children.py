@@ -1,39 +1,41 @@
-"""Processes that run a job, to be killed or suspended at any step. What they run: `child.py`."""
+"""Processes that run a job, to be killed or suspended at any step. What they run: `child.py`; where they come from:
+`nursery.py`."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
-from dataclasses import dataclass, field
+import threading
+from collections import deque
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-CHILD = Path(__file__).with_name("child.py")
+NURSERY = Path(__file__).with_name("nursery.py")
 ROOT = Path(__file__).parents[3]
 ANSWER_SECONDS = 300
 
 
-@dataclass
 class Child:
     """A process that takes one command, or one after the other. `answer()` gives what came of it."""
 
-    process: subprocess.Popen[str]
-    log: Path
-    answers: list[Any] = field(default_factory=list)
+    def __init__(self, children: Children, pid: int, stdin: IO[str], stdout: IO[str], log: Path) -> None:
+        self._children = children
+        self.pid = pid
+        self._stdin, self._stdout, self._log = stdin, stdout, log
 
     def send(self, command: dict[str, Any], *, last: bool = True) -> Child:
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(command) + "\n")
-        self.process.stdin.flush()
+        self._stdin.write(json.dumps(command) + "\n")
+        self._stdin.flush()
         if last:
-            self.process.stdin.close()
+            self._stdin.close()
         return self
 
     def ready(self) -> None:
-        """Wait until it has everything imported and has read its command."""
+        """Wait until it has read its command."""
         assert self._read() == "ready"
 
     def answer(self) -> dict[str, Any]:
@@ -44,81 +46,123 @@ class Child:
         return answer
 
     def _read(self) -> Any:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
+        line = self._stdout.readline()
         assert line, f"the child ended without an answer:\n{self.tail()}"
         return json.loads(line)
 
     def tail(self) -> str:
-        return self.log.read_text()[-3000:]
+        return self._log.read_text()[-3000:]
 
     def killed(self) -> None:
         """Wait for its death by SIGKILL."""
-        code = self.process.wait(ANSWER_SECONDS)
-        assert code == -signal.SIGKILL, f"exit {code}, not killed: {self._rest()}"
+        status = self._children.wait(self.pid)
+        assert os.WIFSIGNALED(status), f"status {status:#x}, not killed: {self._rest()}"
+        assert os.WTERMSIG(status) == signal.SIGKILL
 
     def suspended(self) -> None:
         """Wait until it is stopped."""
-        # Blocks; a child that ends instead is seen too, and stays to be waited for.
-        ended = os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
-        assert ended is not None
-        assert ended.si_code == os.CLD_STOPPED, f"ended, not stopped: {self._rest()}"
+        status = self._children.wait(self.pid)
+        assert os.WIFSTOPPED(status), f"ended, not stopped: {self._rest()}"
 
     def wake(self) -> None:
-        self.process.send_signal(signal.SIGCONT)
+        self._children.forget_stop(self.pid)
+        os.kill(self.pid, signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End it without warning, and wait until it is gone."""
+        if not self._children.ended(self.pid):
+            os.kill(self.pid, signal.SIGKILL)
+        self._children.wait(self.pid, end=True)
 
     def end(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait(60)
-        for stream in (self.process.stdin, self.process.stdout):
-            if stream is not None:
-                stream.close()
+        self.kill()
+        self._stdin.close()
+        self._stdout.close()
 
     def _rest(self) -> str:
-        assert self.process.stdout is not None
-        return f"{self.process.stdout.read()}\n{self.tail()}"
+        return f"{self._stdout.read()}\n{self.tail()}"
 
 
 class Children:
-    """Starts child processes: on the tests' own JVM, or each on one of its own.
+    """Has child processes made: on the tests' own JVM, or each on one of its own.
 
     On the tests' JVM a child takes a second instead of ten: it is a driver process of its own in everything but the
-    JVM's memory. One is always kept ready.
+    JVM's memory.
     """
 
     def __init__(self, folder: Path, gateway: dict[str, str]) -> None:
         self.folder = folder
         self.gateway = gateway
         self.all: list[Child] = []
-        self._spare: Child | None = None
+        self._states = threading.Condition()
+        self._born: deque[int] = deque()
+        self._status: dict[int, int] = {}
+        self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("PYSPARK_GATEWAY")}
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        with theirs:
+            self._nursery = subprocess.Popen(
+                [sys.executable, str(NURSERY), str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                env=environment,
+                cwd=folder,
+            )
+        threading.Thread(target=self._listen, name="nursery", daemon=True).start()
 
     def start(self, *, own_jvm: bool = False) -> Child:
-        if own_jvm:
-            return self._start({})
-        child, self._spare = self._spare or self._start(self.gateway), None
-        return child
+        log = self.folder / f"child-{len(self.all)}.log"
+        command_out, command_in = os.pipe()
+        answer_out, answer_in = os.pipe()
+        with log.open("w") as errors:
+            request = {"environment": {} if own_jvm else self.gateway}
+            files = [command_out, answer_in, errors.fileno()]
+            socket.send_fds(self._channel, [json.dumps(request).encode()], files)
+        os.close(command_out)
+        os.close(answer_in)
+        with self._states:
+            assert self._states.wait_for(lambda: self._born, ANSWER_SECONDS), "nothing is born"
+            pid = self._born.popleft()
+        self.all.append(Child(self, pid, os.fdopen(command_in, "w"), os.fdopen(answer_out), log))
+        return self.all[-1]
 
     def run(self, home: Any, *, own_jvm: bool = False, **command: Any) -> Child:
         """One command for one child. own_jvm: it starts a JVM that dies with it."""
-        child = self.start(own_jvm=own_jvm).send({"job": str(home.file), **command})
-        if not own_jvm:
-            self._spare = self._start(self.gateway)  # imports while the other one works
-        return child
+        return self.start(own_jvm=own_jvm).send({"job": str(home.file), **command})
 
-    def _start(self, gateway: dict[str, str]) -> Child:
-        log = self.folder / f"child-{len(self.all)}.log"
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("PYSPARK_GATEWAY")} | gateway
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-        with log.open("w") as errors:
-            process = subprocess.Popen(
-                [sys.executable, str(CHILD)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-                env=environment,
-                cwd=self.folder,
-            )
-        self.all.append(Child(process, log))
-        return self.all[-1]
+    def wait(self, pid: int, *, end: bool = False) -> int:
+        """The status with which a child has stopped, or ended; `end`: ended."""
+        with self._states:
+            there = self._states.wait_for(lambda: self._ended(pid) if end else pid in self._status, ANSWER_SECONDS)
+            assert there, f"process {pid} goes on and on"
+            return self._status[pid]
+
+    def ended(self, pid: int) -> bool:
+        with self._states:
+            return self._ended(pid)
+
+    def forget_stop(self, pid: int) -> None:
+        """It is about to go on."""
+        with self._states:
+            if not self._ended(pid):
+                self._status.pop(pid, None)
+
+    def close(self) -> None:
+        for child in self.all:
+            child.end()
+        self._channel.shutdown(socket.SHUT_RDWR)
+        self._nursery.wait(60)
+        self._channel.close()
+
+    def _ended(self, pid: int) -> bool:
+        return pid in self._status and not os.WIFSTOPPED(self._status[pid])
+
+    def _listen(self) -> None:
+        while data := self._channel.recv(1 << 16):
+            event = json.loads(data)
+            with self._states:
+                if "born" in event:
+                    self._born.append(event["born"])
+                else:
+                    self._status[event["pid"]] = event["status"]
+                self._states.notify_all()

@@ -379,8 +379,7 @@ def all_children(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     gateway = {"PYSPARK_GATEWAY_PORT": str(java.port), "PYSPARK_GATEWAY_SECRET": java.auth_token}
     children = Children(tmp_path_factory.mktemp("children"), gateway)
     yield children
-    for child in children.all:
-        child.end()
+    children.close()
 
 
 @pytest.fixture
@@ -389,5 +388,4 @@ def children(all_children: Children) -> Iterator[Children]:
     before = len(all_children.all)
     yield all_children
     for child in all_children.all[before:]:
-        if child is not all_children._spare:
-            child.end()
+        child.end()

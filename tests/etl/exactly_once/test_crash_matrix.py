@@ -143,7 +143,6 @@ def test_killed_at_any_moment(topics, home, children, scale):
         child = children.run(job)
         child.ready()
         time.sleep(choice.uniform(0, 1.5))
-        child.process.kill()
-        child.process.wait()
+        child.kill()
         job.ingest(take_over=True)
         job.assert_complete(runs=1, swept=False)
