@@ -145,6 +145,12 @@ class StreamsMember:
 
 
 @pytest.fixture
+def impatient(kafka: Any, connect: Any) -> Any:
+    """The same brokers, for questions about what is not there: until the deadline it might only not be known yet."""
+    return connect(kafka.bootstrap_servers, default_api_timeout_ms=5000)
+
+
+@pytest.fixture
 def tp(cluster: Any, name: str) -> TopicPartition:
     create_topics(cluster, [NewTopic(name, 1, 1)]).or_raise()
     place = TopicPartition(name, 0)
@@ -153,14 +159,14 @@ def tp(cluster: Any, name: str) -> TopicPartition:
 
 
 def test_every_version_tells_sets_and_forgets_offsets(
-    cluster: Any, each_version: Any, name: str, tp: TopicPartition, until: Any
+    cluster: Any, impatient: Any, each_version: Any, name: str, tp: TopicPartition, until: Any
 ):
     """A group that is not there has none, and is made by setting its offsets."""
     assert describe_share_offsets(cluster, name) == {}
     assert describe_share_offsets(cluster, name, [tp]).or_raise()[tp].start_offset == -1
     for _ in each_version(cluster, AlterShareGroupOffsetsRequest):
         none = TopicPartition(f"{name}-none", 0)
-        results = alter_share_offsets(cluster, name, {tp: 4, none: 0})
+        results = alter_share_offsets(impatient, name, {tp: 4, none: 0})
         assert results[tp] is None
         assert results.failed()[none].code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert (results.failed()[none].group, results.failed()[none].topic) == (name, none.topic)
@@ -173,7 +179,7 @@ def test_every_version_tells_sets_and_forgets_offsets(
         assert describe_share_offsets(cluster, name, [tp]).or_raise()[tp].start_offset == 4
         assert describe_share_offsets(cluster, name, []) == {}
     for _ in each_version(cluster, DeleteShareGroupOffsetsRequest):
-        results = delete_share_offsets(cluster, name, [tp.topic, f"{name}-none"])
+        results = delete_share_offsets(impatient, name, [tp.topic, f"{name}-none"])
         assert results[tp.topic] is None
         assert results.failed()[f"{name}-none"].code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert until(lambda: not describe_share_offsets(cluster, name).done())
