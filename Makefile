@@ -53,10 +53,10 @@ format: setup ## Format the code and mend what the linter can
 	$(BIN)/ruff check --fix .
 
 test: setup ## Run all tests, with reduced counts
-	@$(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
+	@$(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-full: setup ## Run all tests with full counts (long)
-	@KSEG_TEST_SCALE=full $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
+	@KSEG_TEST_SCALE=full $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 demo: setup ## Run a real job on a real Kafka, from nothing to a verified Delta table
 	@$(BIN)/python -m jobs.demo

@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -39,6 +40,24 @@ _slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile("reduced", max_examples=50, derandomize=True, deadline=None, suppress_health_check=_slow)
 settings.register_profile("full", max_examples=1000, deadline=None, suppress_health_check=_slow)
 settings.load_profile("full" if FULL else "reduced")
+
+
+#: About how many seconds of a processor a test takes that asks for this fixture; one that is marked as slow takes 60.
+COSTS = {"spark": 2, "kafka3": 2, "kafka": 0.3, "kafka_release": 0.3, "secure_kafka": 0.3, "guarded_kafka": 0.3}
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of several processes, each takes the next file when it has done one (`--dist loadfile --no-loadscope-reorder`):
+    long files come first, since a long one at the end would leave the other processes idle."""
+    if not hasattr(config, "workerinput"):
+        return
+    costs: dict[Path, float] = defaultdict(float)
+    for item in items:
+        fixtures = getattr(item, "fixturenames", ())
+        asked = max((cost for name, cost in COSTS.items() if name in fixtures), default=0.02)
+        costs[item.path] += 60 if item.get_closest_marker("slow") else asked
+    items.sort(key=lambda item: -costs[item.path])
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
