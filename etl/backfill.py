@@ -13,6 +13,9 @@
     append               all, again
 
 The run id is a hash of job, mode, what was asked and label: asking the same again finds the run that there is.
+
+Read from files (`segments`) it is the same run: they stand in for the brokers, which are not asked. All that files
+hold means offsets from each partition's base to the files' end, so that files that have grown make another run.
 """
 
 from __future__ import annotations
@@ -20,12 +23,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from client import TopicPartition
-from etl.backfill_request import BackfillRequest, Bound
-from etl.config import Job
+from etl.backfill_request import BackfillRequest, Bound, PartitionOffset
+from etl.config import Job, Segments
 from etl.context import JobContext, Observer
 from etl.errors import ConfigurationError, Fault, Refused, RetriableFailure
 from etl.ledger import events as ev
@@ -35,7 +38,7 @@ from etl.progress import Progress
 from etl.ranges import OffsetSet
 from etl.report import RunReport
 from etl.run import pursue
-from etl.snapshot import SourceSnapshot
+from etl.snapshot import SourceSnapshot, visible_end
 from etl.source.resolve import AtTime
 from etl.times import epoch_millis, format_instant
 
@@ -63,12 +66,75 @@ def run_backfill(
     """
     if request.mode == "replace" and not job.sink.addresses:
         raise ConfigurationError.of("--mode", "replace finds rows by address, and sink.addresses is false")
-    run_id = request.run_id(job.name)
-    with JobContext.open(job, progress, observe) as context:
+    if request.segments:
+        job = job.of_files(Segments.named(request.segments), brokers=request.commit_offsets)
+    with JobContext.open(job, progress, observe, copy=bool(request.segments)) as context:
         if request.commit_offsets:
             context.refuse_live_group()
-        backfill = _Backfill(context, request, run_id)
-        return pursue(context, run_id, backfill.decide, take_over=take_over)
+        if not request.unbounded:
+            return _run(context, request, take_over=take_over)
+        left = _left_unfinished(context.read_state())
+        if left is not None:
+            report = _run(context, replace(left, commit_offsets=request.commit_offsets), take_over=take_over)
+            report.notes.append(
+                "an unfinished backfill from files came first: the same again lands what else they hold"
+            )
+            return report
+        bounded = _all_in_files(context, request)
+        if bounded is None:
+            report = RunReport(job.name, None, MODES[request.mode], "nothing-to-do")
+            report.notes.append("the files hold nothing that lies behind the job's bases")
+            return report
+        return _run(context, bounded, take_over=take_over)
+
+
+def _run(context: JobContext, request: BackfillRequest, *, take_over: bool) -> RunReport:
+    run_id = request.run_id(context.job.name)
+    return pursue(context, run_id, _Backfill(context, request, run_id).decide, take_over=take_over)
+
+
+def _all_in_files(context: JobContext, request: BackfillRequest) -> BackfillRequest | None:
+    """The offsets that "all" means: from each base, or the files' start, to the files' end; None where that is none."""
+    state = context.read_state()
+    draft = Draft.unwritten(context.see(state), state)
+    draft.check_and_pin(moves_offsets=False)
+    snapshot = draft.seen.snapshot
+    bounds = {
+        tp: (max(draft.state.bases[tp], snapshot.bounds[tp].start), min(end, readable_end(draft, tp)))
+        for tp, end in snapshot.ends.items()
+    }
+    filled = {tp: ends for tp, ends in bounds.items() if ends[0] < ends[1]}
+    if not filled:
+        return None
+    return replace(
+        request,
+        from_=tuple(PartitionOffset(*tp, start) for tp, (start, _) in sorted(filled.items())),
+        to=tuple(PartitionOffset(*tp, end) for tp, (_, end) in sorted(filled.items())),
+    )
+
+
+def _left_unfinished(state: JobState) -> BackfillRequest | None:
+    """What an unfinished backfill of all that some files held was asked for: its offsets can be planned by no other."""
+    for run in state.unfinished_runs():
+        if run.mode == "backfill-missing" and json.loads(run.plan.pinned_config)["source"].get("segments"):
+            return BackfillRequest.from_json(json.loads(run.plan.asked))
+    return None
+
+
+def readable_end(draft: Draft, tp: TopicPartition) -> int:
+    """The first offset that may not be read now.
+
+    Of a copy whose last leader epoch is older than the one that the ledger has seen, that is at most the high watermark
+    that its broker wrote down: what stands above it may be records that a later leader never had.
+    """
+    snapshot = draft.seen.snapshot
+    bounds = snapshot.bounds[tp]
+    end = visible_end(bounds, draft.seen.job.source.isolation_level)
+    known = draft.state.topics.get(tp.topic)
+    seen = known.partitions.get(tp.partition) if known else None
+    if not snapshot.copy or seen is None or bounds.confirmed is None or bounds.confirmed < 0:
+        return end
+    return min(end, bounds.confirmed) if snapshot.leader_epoch(tp) < seen.leader_epoch else end
 
 
 @dataclass(slots=True)
@@ -136,9 +202,11 @@ class _Backfill:
             assert self.request.from_ is not None and self.request.to is not None  # noqa: PT018
             starts = self._bound(self.request.from_, chosen)
             ends = self._bound(self.request.to, chosen)
-        readable = {tp: min(ends[tp], self._visible_end(snapshot, tp)) for tp in chosen}
+        readable = {tp: min(ends[tp], readable_end(draft, tp)) for tp in chosen}
         if isinstance(self.request.to, tuple):
-            self._refuse_unreadable(ends, readable)
+            self._refuse_unreadable(ends, readable, snapshot)
+        if snapshot.copy and isinstance(self.request.from_, tuple):
+            self._refuse_what_files_lack(starts, snapshot)
         return {tp: OffsetSet.single(starts[tp], readable[tp]) for tp in chosen}
 
     def _partitions(self, snapshot: SourceSnapshot) -> Sequence[TopicPartition]:
@@ -152,13 +220,20 @@ class _Backfill:
             )
         return sorted(TopicPartition(*tp) for tp in named)
 
-    def _visible_end(self, snapshot: SourceSnapshot, tp: TopicPartition) -> int:
-        from etl.snapshot import visible_end
+    def _refuse_what_files_lack(self, starts: Mapping[TopicPartition, int], snapshot: SourceSnapshot) -> None:
+        """A copy that begins later is no loss: the brokers, or another copy, may have the rest."""
+        for tp, start in starts.items():
+            first = snapshot.bounds[tp].start
+            if start < first:
+                raise _not_in_files(tp, f"asked for offsets from {start} on, and the files begin at {first}", first)
 
-        return visible_end(snapshot.bounds[tp], self.context.job.source.isolation_level)
-
-    def _refuse_unreadable(self, ends: Mapping[TopicPartition, int], readable: Mapping[TopicPartition, int]) -> None:
+    def _refuse_unreadable(
+        self, ends: Mapping[TopicPartition, int], readable: Mapping[TopicPartition, int], snapshot: SourceSnapshot
+    ) -> None:
         for tp, end in ends.items():
+            if end > readable[tp] and snapshot.copy:
+                told = f"asked for offsets up to {end}, and of the files only those below {readable[tp]} count"
+                raise _not_in_files(tp, told, readable[tp])
             if end > readable[tp]:
                 raise RetriableFailure(
                     f"asked for offsets up to {end}, and only those below {readable[tp]} may be read now",
@@ -201,3 +276,14 @@ class _Backfill:
         if found:
             draft.add(ev.BoundaryPinned(time_ms=millis, offsets=found))
         return known | found
+
+
+def _not_in_files(tp: TopicPartition, told: str, offset: int) -> Refused:
+    return Refused(
+        "offsets-not-in-files",
+        told,
+        remedy="ask for less, name further folders with --segments, or leave --from and --to out for all there is",
+        topic=tp.topic,
+        partition=tp.partition,
+        offset=offset,
+    )

@@ -3,9 +3,13 @@
     --from orders:0:100 --from orders:1:0 --to orders:0:200 --to orders:1:50     offsets, end exclusive
     --from 2026-01-01T00:00:00Z --to 2026-01-02T00:00:00Z                         records' times
     --interval 2026-01-01T00:00:00Z/2026-01-02T00:00:00Z                          pinned boundaries
+    --segments /mnt/broker-1/data                                                 all that these files hold
+
+With `segments` records are read from files, and offsets or times may be left out or narrow it down.
 
 A request is a value: its `identity()` (mode, what was asked, label) is what a run id is made of, so that asking the
-same thing again finds the run that was made before. Whether offsets are committed afterwards is no part of it.
+same thing again finds the run that was made before. Whether offsets are committed afterwards is no part of it, and
+neither is where the records are read from.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, get_args
 
+from etl.config import Segments
 from etl.errors import ConfigurationError, Fault
 from etl.times import INSTANT_REMEDY, NaiveInstantError, format_instant, looks_like_instant, parse_instant
 
@@ -60,6 +65,7 @@ class BackfillRequest:
     mode: `missing` lands what the ledger says has not landed; `replace` removes the rows of these addresses and adds
         the new ones in one commit; `append` lands again, under a label.
     commit_offsets: advance the group's offsets too.
+    segments: folders of log files to read in place of the brokers: absolute paths, or URLs.
     """
 
     from_: Bound | None = None
@@ -68,6 +74,7 @@ class BackfillRequest:
     mode: BackfillMode = "missing"
     label: str | None = None
     commit_offsets: bool = False
+    segments: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         faults = list(_check(self))
@@ -83,22 +90,29 @@ class BackfillRequest:
         mode: str = "missing",
         label: str | None = None,
         commit_offsets: bool = False,
+        segments: Sequence[str] = (),
     ) -> BackfillRequest:
         """From a command line's words. Raises ConfigurationError with every fault found."""
         faults: list[Fault] = []
         parsed_from = _bound("--from", from_, faults)
         parsed_to = _bound("--to", to, faults)
         parsed_interval = _interval(interval, faults) if interval is not None else None
+        places = _places(segments, faults)
         if mode not in get_args(BackfillMode):
             faults.append(Fault("--mode", f"{mode!r} is no mode", f"one of {', '.join(get_args(BackfillMode))}"))
             mode = "missing"
         # A side that could not be read is reported once; standing in for it keeps the other checks going.
-        given = bool(from_), bool(to), interval is not None
-        faults += _check_presence(*given)
+        given = bool(from_), bool(to), interval is not None, bool(segments)
+        faults += _check_presence(*given, mode)
         if not faults:
-            return cls(parsed_from, parsed_to, parsed_interval, mode, label, commit_offsets)  # type: ignore[arg-type]
+            return cls(parsed_from, parsed_to, parsed_interval, mode, label, commit_offsets, places)  # type: ignore[arg-type]
         faults += _check_label(mode, label)
         raise ConfigurationError(faults)
+
+    @property
+    def unbounded(self) -> bool:
+        """All that the files hold is asked for: offsets follow from them."""
+        return self.from_ is None and self.to is None and self.interval is None
 
     @property
     def partitions(self) -> frozenset[tuple[str, int]] | None:
@@ -119,7 +133,7 @@ class BackfillRequest:
         }
 
     def to_json(self) -> dict[str, Any]:
-        return {**self.identity(), "commit_offsets": self.commit_offsets}
+        return {**self.identity(), "commit_offsets": self.commit_offsets, "segments": list(self.segments)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> BackfillRequest:
@@ -131,6 +145,7 @@ class BackfillRequest:
             mode=data.get("mode", "missing"),
             label=data.get("label"),
             commit_offsets=data.get("commit_offsets", False),
+            segments=data.get("segments", ()),
         )
 
     def run_id(self, job_name: str) -> str:
@@ -216,11 +231,26 @@ def _interval(text: str, faults: list[Fault]) -> Interval | None:
     return Interval(*ends) if len(ends) == 2 else None
 
 
-def _check_presence(has_from: bool, has_to: bool, has_interval: bool) -> list[Fault]:
+def _places(segments: Sequence[str], faults: list[Fault]) -> tuple[str, ...]:
+    try:
+        return Segments.named(segments).paths if segments else ()
+    except ConfigurationError as error:
+        faults += error.faults
+        return ()
+
+
+def _check_presence(has_from: bool, has_to: bool, has_interval: bool, has_segments: bool, mode: str) -> list[Fault]:
     if has_interval and (has_from or has_to):
         return [Fault("--interval", "stands together with --from or --to", "give one or the other")]
+    if has_interval and has_segments:
+        remedy = "give --from and --to: boundaries are pinned for good, and files may end before them"
+        return [Fault("--interval", "stands together with --segments", remedy)]
     if not (has_interval or has_from or has_to):
-        return [Fault("", "nothing is asked for", "give --from and --to, or --interval START/END")]
+        if not has_segments:
+            return [Fault("", "nothing is asked for", "give --from and --to, --interval START/END or --segments DIR")]
+        if mode != "missing":
+            return [Fault("--mode", f"{mode} needs --from and --to", "all that files hold is landed once: missing")]
+        return []
     if not has_interval and not (has_from and has_to):
         missing = "--to" if has_from else "--from"
         return [Fault(missing, "is missing", "a backfill has a beginning and an end; the end is exclusive")]
@@ -237,7 +267,8 @@ def _check_label(mode: str, label: str | None) -> list[Fault]:
 
 def _check(request: BackfillRequest) -> list[Fault]:
     from_, to, interval = request.from_, request.to, request.interval
-    faults = _check_presence(from_ is not None, to is not None, interval is not None)
+    given = from_ is not None, to is not None, interval is not None, bool(request.segments)
+    faults = _check_presence(*given, request.mode)
     faults += _check_label(request.mode, request.label)
     times = {"--from": from_, "--to": to, "--interval": interval.start if interval else None}
     if interval is not None and interval.end.tzinfo is None:

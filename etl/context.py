@@ -48,6 +48,7 @@ class JobContext:
     logs: Logs
     _cluster: Cluster | None
     _ledger: Ledger | None
+    copy: bool = False
     progress: Progress = NULL_PROGRESS
     observe: Observer = nobody
     stopwatch: Stopwatch = field(default_factory=Stopwatch)
@@ -64,10 +65,12 @@ class JobContext:
         observe: Observer | None = None,
         *,
         ledger: Literal["create", "required", "optional"] = "create",
+        copy: bool = False,
     ) -> Iterator[JobContext]:
         """Open the ledger, the logs, and a client for the cluster where the job has one.
 
         ledger: what to do where there is none: make it, refuse, or go on without (for those who only look).
+        copy: the job's files are a copy of some age, and of some of its partitions.
 
         Raises:
             Refused: the ledger is damaged, or missing where it may not be made.
@@ -81,8 +84,8 @@ class JobContext:
             opened = None
         with ExitStack() as stack:
             cluster = stack.enter_context(Cluster(job.client_config())) if job.kafka is not None else None
-            logs = logs_at(job.origin, cluster)
-            yield cls(job, logs, cluster, opened, progress or NULL_PROGRESS, observe or nobody)
+            logs = logs_at(job.origin, cluster, copy=copy)
+            yield cls(job, logs, cluster, opened, copy, progress or NULL_PROGRESS, observe or nobody)
 
     @property
     def cluster(self) -> Cluster:
@@ -151,7 +154,7 @@ class JobContext:
             ConfigurationError: the job names a topic or partition that is not there.
         """
         try:
-            return take_snapshot(self.logs, self.job)
+            return take_snapshot(self.logs, self.job, copy=self.copy)
         except UnknownTopic as error:
             if error.topic in self.read_state().topics:
                 raise Refused(

@@ -40,7 +40,14 @@ def check_source(snapshot: SourceSnapshot, state: JobState) -> None:
                 topic=name,
             )
     for tp, bounds in snapshot.bounds.items():
+        if snapshot.copy and _same_id(snapshot, state, tp.topic):
+            continue  # a copy of the very topic may be as old as it likes
         _check_log(tp, bounds.high_watermark, snapshot.leader_epoch(tp), state)
+
+
+def _same_id(snapshot: SourceSnapshot, state: JobState, topic: str) -> bool:
+    known = state.topics.get(topic)
+    return known is not None and known.topic_id is not None and known.topic_id == snapshot.topics[topic].topic_id
 
 
 def _check_log(tp: TopicPartition, high_watermark: int, leader_epoch: int, state: JobState) -> None:
@@ -55,16 +62,20 @@ def _check_log(tp: TopicPartition, high_watermark: int, leader_epoch: int, state
             topic=tp.topic,
             partition=tp.partition,
         )
-    frontier = state.frontier(tp)
-    landed_to = max((end for _, end in state.landed(tp)), default=frontier)
+    landed_to = _landed_to(state, tp)
     if landed_to is not None and high_watermark < landed_to:
         raise _truncated(tp, landed_to, high_watermark)
 
 
-def check_epochs(logs: Logs, snapshot: SourceSnapshot, state: JobState) -> None:
-    """Ask where the epoch ended that each frontier was read in (OffsetForLeaderEpoch, KIP-320).
+def _landed_to(state: JobState, tp: TopicPartition) -> int | None:
+    return max((end for _, end in state.landed(tp)), default=state.frontier(tp))
 
-    A log that was truncated and written again is as long as before, and still its old epoch ends below the frontier.
+
+def check_epochs(logs: Logs, snapshot: SourceSnapshot, state: JobState) -> None:
+    """Ask where the epoch ended that each partition was last seen in (OffsetForLeaderEpoch, KIP-320).
+
+    A log that was truncated and written again is as long as before, and still its old epoch ends below what has landed.
+    So does the epoch of files that a broker left behind with records that its followers never had.
 
     Raises:
         Refused: `log-truncated`.
@@ -77,7 +88,7 @@ def check_epochs(logs: Logs, snapshot: SourceSnapshot, state: JobState) -> None:
         if seen is not None and 0 <= seen.leader_epoch < snapshot.leader_epoch(tp):
             asked[tp] = seen.leader_epoch
     for tp, end in logs.ends_of_epochs(asked).items():
-        landed_to = state.frontier(tp)
+        landed_to = _landed_to(state, tp)
         # -1: the leader no longer knows that epoch, which retention brings about as well.
         if landed_to is not None and 0 <= end < landed_to:
             raise _truncated(tp, landed_to, end)

@@ -157,10 +157,11 @@ class Draft:
             config_hash=job.config_hash,
             pinned_config=json.dumps(job.pinned(), sort_keys=True),
             cluster_id=snapshot.cluster_id,
-            topics={topic: snapshot.identity(topic) for topic in snapshot.topics},
+            topics={topic: snapshot.identity(topic).after(self.state.topics.get(topic)) for topic in snapshot.topics},
             ranges=ranges,
             tables={table: self.seen.tables.get(table) for table in sorted(tables)},
             held_back=self._held_back(),
+            unconfirmed=self._unconfirmed(ranges),
             asked=asked,
             group=job.group,
             commit_offsets=commit_offsets and job.group is not None and job.group_commit != "none",
@@ -177,6 +178,14 @@ class Draft:
             for tp, bounds in self.seen.snapshot.bounds.items()
             if bounds.high_watermark > bounds.last_stable
         }
+
+    def _unconfirmed(self, ranges: Iterable[ev.PlannedRange]) -> dict[TopicPartition, int]:
+        beyond: dict[TopicPartition, int] = {}
+        for planned in ranges:
+            confirmed = self.seen.snapshot.bounds[planned.tp].confirmed
+            if confirmed is not None and planned.end > confirmed:
+                beyond[planned.tp] = confirmed
+        return beyond
 
 
 def incremental_ranges(draft: Draft) -> dict[TopicPartition, OffsetSet]:

@@ -56,6 +56,20 @@ class HeldBack:
 
 
 @dataclass(frozen=True, slots=True)
+class Unconfirmed:
+    """Offsets that were read from files above the high watermark that their broker wrote down last.
+
+    A broker writes it every few seconds, so after a crash the last records are above it. They may never have been
+    replicated. high_watermark: None where there is none. offsets: how many of the run's.
+    """
+
+    topic: str
+    partition: int
+    high_watermark: int | None
+    offsets: int
+
+
+@dataclass(frozen=True, slots=True)
 class OffsetsGivenUp:
     """Offsets that no run will read, and why (`retention`, `gap`, `group-offsets-accepted`); end exclusive."""
 
@@ -93,6 +107,7 @@ class RunReport:
     tables: list[TableReport] = field(default_factory=list)
     group: GroupReport | None = None
     held_back: list[HeldBack] = field(default_factory=list)
+    unconfirmed: list[Unconfirmed] = field(default_factory=list)
     given_up: list[OffsetsGivenUp] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     throttled: dict[int, float] = field(default_factory=dict)
@@ -128,6 +143,7 @@ class RunReport:
             "quarantine": asdict(self.quarantine) if self.quarantine else None,
             "group": asdict(self.group) if self.group else None,
             "held_back": [asdict(h) for h in self.held_back],
+            "unconfirmed": [asdict(u) for u in self.unconfirmed],
             "given_up": [asdict(g) for g in self.given_up],
             "notes": list(self.notes),
             "throttled": {str(broker): round(seconds, 3) for broker, seconds in sorted(self.throttled.items())},

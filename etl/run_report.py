@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from etl.ledger.state import RunState
-from etl.report import OffsetsGivenUp, RangeReport, RunReport, Status, TableReport
+from etl.report import OffsetsGivenUp, RangeReport, RunReport, Status, TableReport, Unconfirmed
 
 
 def report_of(job: str, run: RunState, *, status: Status) -> RunReport:
@@ -37,6 +37,15 @@ def report_of(job: str, run: RunState, *, status: Status) -> RunReport:
         rows_out=run.accounted.rows_out if run.accounted else None,
         tables=[table for table in tables if table.path != quarantine],
         quarantine=next((table for table in tables if table.path == quarantine), None),
+        unconfirmed=[
+            Unconfirmed(
+                tp.topic,
+                tp.partition,
+                mark if mark >= 0 else None,
+                sum(max(0, r.end - max(r.start, mark)) for r in run.plan.ranges if r.tp == tp),
+            )
+            for tp, mark in sorted(run.plan.unconfirmed.items())
+        ],
         given_up=[
             OffsetsGivenUp(gap.topic, gap.partition, gap.start, gap.end, "gap")
             for gap in (run.accounted.gaps if run.accounted else ())

@@ -13,6 +13,7 @@ from client.metadata import TopicMetadata
 from etl.config import Job
 from etl.config.models import AtTime
 from etl.ledger.events import PartitionIdentity, TopicIdentity
+from etl.ranges import OffsetSet
 from etl.source.logs import Logs
 from etl.source.resolve import LogBounds, OffsetSpec, offset_spec
 
@@ -22,7 +23,7 @@ class SourceSnapshot:
     """cluster_id: None where the broker tells none. bounds, starts, ends: one entry for each partition of the source.
 
     starts, ends: what `starting_offsets` and `ending_offsets` mean now; an end is never above what the isolation level
-    may see.
+    may see. copy: the files are a copy of some age and of some partitions, beside brokers that hold the topic.
     """
 
     cluster_id: str | None
@@ -30,6 +31,7 @@ class SourceSnapshot:
     bounds: Mapping[TopicPartition, LogBounds]
     starts: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
+    copy: bool = False
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
@@ -38,6 +40,11 @@ class SourceSnapshot:
     def leader_epoch(self, tp: TopicPartition) -> int:
         """The leader's epoch, -1 where the broker tells none."""
         return self.topics[tp.topic].partitions[tp.partition].leader_epoch
+
+    def readable(self, tp: TopicPartition, isolation_level: str) -> OffsetSet:
+        """The offsets that should be there: all from the log's start on, in a copy up to its end."""
+        bounds = self.bounds[tp]
+        return OffsetSet.single(bounds.start, visible_end(bounds, isolation_level) if self.copy else 2**63 - 1)
 
     def identity(self, topic: str) -> TopicIdentity:
         """The topic as the ledger keeps it."""
@@ -49,7 +56,7 @@ class SourceSnapshot:
         return TopicIdentity(self.topics[topic].topic_id, self.cluster_id, partitions)
 
 
-def take_snapshot(logs: Logs, job: Job) -> SourceSnapshot:
+def take_snapshot(logs: Logs, job: Job, *, copy: bool = False) -> SourceSnapshot:
     """Ask about all of the job's partitions.
 
     Raises:
@@ -74,6 +81,7 @@ def take_snapshot(logs: Logs, job: Job) -> SourceSnapshot:
         bounds=bounds,
         starts=starts,
         ends={tp: min(end, last[tp]) for tp, end in ends.items()},
+        copy=copy,
     )
 
 

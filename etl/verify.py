@@ -12,12 +12,12 @@ Sharded by Spark: one full outer join by address, of fingerprints alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from client import TopicPartition
-from etl.config import Job
+from etl.config import Job, Segments
 from etl.context import JobContext
 from etl.errors import ConfigurationError
 from etl.landing.schema import KSEG_ADDRESS, OWN_ADDRESS, RUN_COLUMN, AddressColumns
@@ -80,21 +80,25 @@ class VerifyReport:
         return {**asdict(self), "ok": self.ok}
 
 
-def verify(job: Job, progress: Progress | None = None) -> VerifyReport:
-    """Compare all of the job's tables with Kafka. Nothing is written, no lease is taken.
+def verify(job: Job, progress: Progress | None = None, *, segments: Sequence[str] = ()) -> VerifyReport:
+    """Compare all of the job's tables with Kafka, or with files. Nothing is written, no lease is taken.
+
+    segments: compare with these files, and as far as they reach; the brokers are not asked.
 
     Raises:
         Refused: there is no ledger, or a table is not what the ledger left.
         KafkaError: the brokers cannot be asked.
     """
-    with JobContext.open(job, progress, ledger="required") as context:
+    if segments:
+        job = job.of_files(Segments.named(segments), brokers=False)
+    with JobContext.open(job, progress, ledger="required", copy=bool(segments)) as context:
         state = context.read_state()
         report = VerifyReport(job.name)
         snapshot = context.snapshot()
         for table, partitions in _landed_by_table(job, state).items():
             context.progress.phase(f"verify {table}")
             readable = {
-                tp: offsets.subtract(OffsetSet.single(0, snapshot.bounds[tp].start))
+                tp: offsets.intersect(snapshot.readable(tp, job.source.isolation_level))
                 for tp, offsets in partitions.items()
                 if tp in snapshot.bounds
             }
@@ -105,7 +109,9 @@ def verify(job: Job, progress: Progress | None = None) -> VerifyReport:
             report.tables.append(TableVerdict(table, compared, checker.compared_rows, unreadable, found.total))
             report.findings += found.told
             if unreadable:
-                report.notes.append(f"{table}: {unreadable} offsets are no longer in Kafka and could not be compared")
+                report.notes.append(
+                    f"{table}: {unreadable} offsets are not to be had any more and could not be compared"
+                )
         quarantined = sum(run.accounted.counts.dead_lettered for run in state.runs.values() if run.accounted)
         if quarantined:
             where = job.quarantine or "the quarantine table"

@@ -9,14 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, PrivateAttr, Tag
 
-from etl.config.paths import TOPIC_PLACEHOLDER
+from etl.config.paths import TOPIC_PLACEHOLDER, location
 from etl.config.secrets import SecretProperties, has_reference, resolve
 from etl.config.values import (
     Columns,
@@ -124,6 +124,14 @@ class Segments(_Section):
     paths: Locations
     layout: Annotated[str, AfterValidator(_layout)] = PLAIN
     options: dict[str, str] | None = None
+
+    @classmethod
+    def named(cls, words: Sequence[str], option: str = "--segments") -> Segments:
+        """Of a command line, where relative paths start where the command runs. Raises ConfigurationError."""
+        try:
+            return cls(paths=tuple(dict.fromkeys(location(word, Path.cwd()) for word in words)))
+        except ValueError as error:
+            raise ConfigurationError.of(option, str(error), "a folder of log.dirs: a path, or a URL") from None
 
 
 def _segments_shape(value: Any) -> Any:
@@ -347,6 +355,16 @@ class Job(_Section):
         """The table that takes what cannot be read; None where a run stops at it."""
         table = self.sink.quarantine
         return table.path if table is not None and self.source.on_corruption == "quarantine" else None
+
+    def of_files(self, segments: Segments, *, brokers: bool) -> Job:
+        """The same job reading files in place of its brokers. Name, ledger, sink and hash stay.
+
+        brokers: they may still be asked about the group. Without them no offsets are committed.
+        """
+        changes: dict[str, Any] = {"source": self.source.model_copy(update={"segments": segments})}
+        if not brokers:
+            changes |= {"kafka": None, "group_commit": "none"}
+        return self.model_copy(update=changes)
 
     @property
     def arrow_steps(self) -> tuple[ArrowStep, ...]:

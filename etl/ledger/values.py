@@ -155,6 +155,18 @@ class TopicIdentity(Strict):
     cluster_id: str | None = None
     partitions: dict[int, PartitionIdentity] = field(default_factory=dict)
 
+    def after(self, known: TopicIdentity | None) -> TopicIdentity:
+        """What is known when this was seen after `known`, of the same topic: files may tell less than brokers, and a
+        copy of them may be older; neither makes known things unknown."""
+        if known is None:
+            return self
+        before = known.partitions
+        latest = {
+            number: max(seen, before.get(number, seen), key=lambda one: (one.leader_epoch, one.end_offset))
+            for number, seen in self.partitions.items()
+        }
+        return TopicIdentity(self.topic_id or known.topic_id, self.cluster_id or known.cluster_id, latest)
+
 
 @dataclass(frozen=True, slots=True)
 class TableState(Strict):
@@ -211,6 +223,7 @@ class RunPlan(Strict):
     app_id, app_version: the app transaction of the run's commit in every target table.
     config_hash: of what decides the rows. pinned_config: the job file as JSON, with references in place of secrets.
     topics: identities that were compared. tables: target tables before the run; None: the table did not exist.
+    unconfirmed: of files, the high watermark that their broker wrote down last (-1: none), where ranges go beyond it.
     asked: what a backfill or interval run was asked for, as JSON; "" for an incremental run.
     group: the consumer group; commit_offsets: whether the run ends with a commit of the group's offsets.
     quarantine: which of the tables takes what cannot be read; None where the run stops at it.
@@ -228,6 +241,7 @@ class RunPlan(Strict):
     ranges: tuple[PlannedRange, ...]
     tables: dict[str, TableState | None]
     held_back: ByPartition[HeldBack] = field(default_factory=dict)
+    unconfirmed: ByPartition[int] = field(default_factory=dict)
     asked: str = ""
     group: str | None = None
     commit_offsets: bool = True

@@ -16,10 +16,15 @@ from segment_reader.log.errors import LogFileError
 
 
 class FileLogs:
-    """See `etl.source.logs.Logs`. Directories are listed by `topics`, and stay as listed until it is asked again."""
+    """See `etl.source.logs.Logs`. Directories are listed by `topics`, and stay as listed until it is asked again.
 
-    def __init__(self, files: LogFiles) -> None:
+    copy: named topics and partitions may be missing, as long as there is one of them: one broker's directory rarely
+    holds all that a job reads.
+    """
+
+    def __init__(self, files: LogFiles, *, copy: bool = False) -> None:
         self._files = files
+        self._copy = copy
         self._listed: LogCatalog | None = None
 
     @property
@@ -41,7 +46,24 @@ class FileLogs:
     ) -> dict[TopicPartition, TopicMetadata]:
         """None of the three means all topics but internal ones."""
         self._listed = None
+        if self._copy:
+            topics, assign = self._there(topics, assign)
         return self._catalog.topics(topics=topics, pattern=pattern, assign=assign)
+
+    def _there(
+        self, topics: Collection[str] | None, assign: Mapping[str, Collection[int]] | None
+    ) -> tuple[Collection[str] | None, Mapping[str, Collection[int]] | None]:
+        """What of these the files have; all of them where they have none, which is told as that."""
+        held = self._catalog.partitions
+        if topics is not None:
+            topics = [name for name in topics if any(tp.topic == name for tp in held)] or topics
+        if assign is not None:
+            assign = {
+                name: there
+                for name, numbers in assign.items()
+                if (there := [number for number in numbers if TopicPartition(name, number) in held])
+            } or assign
+        return topics, assign
 
     def cluster_id(self, topics: Collection[str]) -> str | None:
         return self._catalog.cluster_id

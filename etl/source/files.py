@@ -171,7 +171,7 @@ class LogCatalog:
         The high watermark is not in the files, only a checkpoint of it that may be old (`confirmed`): the log's end
         stands for it.
         """
-        place = self._places[tp]
+        place = self._place(tp)
         first = place.log.segments[0].base_offset if place.log.segments else 0
         start = max(first, self._checkpointed(LOG_START, tp) or 0)
         confirmed = self._checkpointed(HIGH_WATERMARKS, tp)
@@ -184,8 +184,19 @@ class LogCatalog:
 
     def torn(self, tp: TopicPartition) -> Torn | None:
         """The batch that an unclean stop left cut off at a log's end; looked for past damage alone."""
-        place = self._places[tp]
+        place = self._place(tp)
         return place.salvager.torn if place.salvager is not None and place.end >= 0 else None
+
+    def _place(self, tp: TopicPartition) -> _Place:
+        place = self._places.get(tp)
+        if place is None:
+            raise UnknownTopic("no log directory holds it", topic=tp.topic, partition=tp.partition)
+        return place
+
+    @property
+    def partitions(self) -> Collection[TopicPartition]:
+        """All that the directories hold."""
+        return self._places.keys()
 
     @property
     def cleaned_topics(self) -> frozenset[str]:
@@ -197,7 +208,7 @@ class LogCatalog:
 
         -1 where the files do not know the epoch.
         """
-        place = self._places[tp]
+        place = self._place(tp)
         epochs = place.log.leader_epochs
         if not epochs or epoch > epochs[-1].epoch:
             return -1
@@ -205,7 +216,7 @@ class LogCatalog:
 
     def batch_time(self, tp: TopicPartition, offset: int) -> int | None:
         """The largest timestamp (ms) of the batch that holds an offset; None where there is none."""
-        place = self._places[tp]
+        place = self._place(tp)
         found = record_sets(
             place.storage, place.log, offset, offset + 1, read_committed=False, window_bytes=_ENOUGH_FOR_A_HEADER
         )
@@ -215,7 +226,7 @@ class LogCatalog:
 
     def folder(self, tp: TopicPartition) -> str:
         """Where its files are: a path or URI."""
-        place = self._places[tp]
+        place = self._place(tp)
         return child(place.log_dir, place.log.folder.rsplit("/", 1)[-1])
 
     def tasks(
@@ -227,7 +238,9 @@ class LogCatalog:
         topic_ids: Mapping[str, UUID | None] | None = None,
     ) -> tuple[RangeTask, ...]:
         """The ranges cut into tasks by bytes: see `file_tasks.split_files`."""
-        files = {tp: FilesOf(place.storage, place.log, self.folder(tp)) for tp, place in self._places.items()}
+        ranges = list(ranges)
+        places = {tp: self._place(tp) for tp in (TopicPartition(r.topic, r.partition) for r in ranges)}
+        files = {tp: FilesOf(place.storage, place.log, self.folder(tp)) for tp, place in places.items()}
         return split_files(ranges, files, max_records=max_records, min_tasks=min_tasks, topic_ids=topic_ids)
 
     def offsets(
@@ -273,7 +286,7 @@ class LogCatalog:
         return {tp: mark if mark >= 0 else self.bounds(tp).start for tp, mark in marks.items()}
 
     def _end(self, tp: TopicPartition, name: EndName, isolation_level: IsolationLevel) -> int:
-        bounds, place = self.bounds(tp), self._places[tp]
+        bounds, place = self.bounds(tp), self._place(tp)
         if name == "log_end":
             return bounds.high_watermark
         if name == "last_stable":
@@ -296,7 +309,7 @@ class LogCatalog:
         return bounds.last_stable if isolation_level == "read_committed" else bounds.high_watermark
 
     def _at_time(self, tp: TopicPartition, spec: AtTime, isolation_level: IsolationLevel) -> int:
-        place = self._places[tp]
+        place = self._place(tp)
         try:
             found = offset_for_time(place.storage, place.log, spec.of(tp))
         except NoTimestamps as error:
@@ -343,7 +356,7 @@ class LogCatalog:
 
     def _checkpointed(self, name: str, tp: TopicPartition) -> int | None:
         """What a checkpoint beside the partition's folder says of it."""
-        return self._checkpoints[self._places[tp].log_dir][name].get((tp.topic, tp.partition))
+        return self._checkpoints[self._place(tp).log_dir][name].get((tp.topic, tp.partition))
 
 
 def _checkpoint(storage: Storage, file: str) -> Mapping[tuple[str, int], int]:

@@ -112,9 +112,9 @@ def open_logs(origin: Origin) -> Iterator[Logs]:
         yield logs_at(origin, None if isinstance(origin, LogFiles) else stack.enter_context(Cluster(origin)))
 
 
-def logs_at(origin: Origin, cluster: Cluster | None) -> Logs:
-    """The logs at a place; `cluster` is the client for it where it is brokers."""
+def logs_at(origin: Origin, cluster: Cluster | None, *, copy: bool = False) -> Logs:
+    """The logs at a place; `cluster` is the client for it where it is brokers. copy: see `FileLogs`."""
     if isinstance(origin, LogFiles):
-        return FileLogs(origin)
+        return FileLogs(origin, copy=copy)
     assert cluster is not None
     return BrokerLogs(cluster)

@@ -22,6 +22,7 @@ _BOUND = "TOPIC:PARTITION:OFFSET|TIME"
 Examples:
   kseg backfill orders.yaml --from orders:0:1200 --to orders:0:1500
   kseg backfill orders.yaml --from 2026-01-01T00:00:00Z --to 2026-01-02T00:00:00Z --mode replace
+  kseg backfill orders.yaml --segments /mnt/broker-1/data
   kseg backfill orders.yaml --interval 2026-01-01T00:00:00Z/2026-01-02T00:00:00Z
 """
 )
@@ -42,6 +43,13 @@ Examples:
     "commit. append: land again, under a --label.",
 )
 @click.option("--label", metavar="TEXT", help="Part of the run's identity: the same backfill again needs another one.")
+@click.option(
+    "--segments",
+    multiple=True,
+    metavar="DIR",
+    help="Read log files in place of the brokers, which are not asked: a folder of log.dirs or a copy, as path or URL, "
+    "as often as needed. Without bounds: all that they hold and that has not landed.",
+)
 @click.option("--commit-offsets", is_flag=True, help="Advance the group's offsets too; else they stay.")
 @take_over_option
 @common_options

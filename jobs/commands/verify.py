@@ -15,8 +15,14 @@ if TYPE_CHECKING:
 
 @click.command(epilog="Example:  kseg verify orders.yaml --json")
 @job_argument
+@click.option(
+    "--segments",
+    multiple=True,
+    metavar="DIR",
+    help="Compare with log files in place of the brokers, as far as they reach; as often as needed.",
+)
 @common_options
-def verify(job_file: str, as_json: bool, debug: bool) -> None:
+def verify(job_file: str, segments: tuple[str, ...], as_json: bool, debug: bool) -> None:
     """Read the ledger's ranges from Kafka again and compare with the tables, row by row.
 
     Every gap, duplicate and mismatch is told; exit 1 if there is one. Without a transform every column is compared,
@@ -27,7 +33,7 @@ def verify(job_file: str, as_json: bool, debug: bool) -> None:
         job = load(job_file, starts_spark=True)
         from etl.verify import verify as verify_job
 
-        report = verify_job(job, progress=progress)
+        report = verify_job(job, progress=progress, segments=segments)
         told = "all rows agree" if report.ok else "rows do not agree"
         code = ExitCode.DONE if report.ok else ExitCode.FAILED
         return Result(report.to_json(), f"{job.name}: {told}", int(code))

@@ -48,11 +48,10 @@ def log_end_offset(storage: Storage, log: PartitionLog) -> int:
 
 def last_stable_offset(storage: Storage, log: PartitionLog, end: int | None = None) -> int:
     """See the module. `end`: as if the log ended there. Raises LogDamaged, SegmentGone."""
-    opened = open_transactions(storage, log, end)
-    if opened:
-        return opened[0].first_offset
     last = log_end_offset(storage, log)
-    return last if end is None else min(last, end)
+    end = last if end is None else min(last, end)
+    opened = open_transactions(storage, log, end)  # a snapshot above the log's end is of a log that was longer
+    return opened[0].first_offset if opened else end
 
 
 def open_transactions(storage: Storage, log: PartitionLog, end: int | None = None) -> list[OpenTransaction]:

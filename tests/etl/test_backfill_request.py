@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -109,8 +111,37 @@ def test_the_same_question_has_one_run_id_whatever_its_spelling() -> None:
     [
         BackfillRequest.parse(["o:0:1"], ["2026-01-01T00:00:00.5Z"], label="x", mode="append"),
         BackfillRequest.parse(interval="2026-01-01T00:00:00Z/2026-01-02T00:00:00Z", commit_offsets=True),
+        BackfillRequest.parse(segments=["/data/a", "s3://b/x"]),
     ],
 )
 def test_json_and_pickle_keep_a_request(request_: BackfillRequest) -> None:
     assert BackfillRequest.from_json(request_.to_json()) == request_
     assert pickle.loads(pickle.dumps(request_)) == request_
+
+
+def test_all_that_files_hold_needs_no_bounds() -> None:
+    asked = BackfillRequest.parse(segments=["/data/a/", "/data/a", "b"])
+    assert asked.unbounded
+    assert asked.segments == ("/data/a", str(Path.cwd() / "b"))
+    assert asked.partitions is None
+
+
+def test_where_records_are_read_from_is_no_part_of_what_is_asked() -> None:
+    bounds = {"from_": ["o:0:1"], "to": ["o:0:9"]}
+    assert BackfillRequest.parse(**bounds).run_id("x") == BackfillRequest.parse(**bounds, segments=["/d"]).run_id("x")
+
+
+@pytest.mark.parametrize(
+    ("words", "path", "message"),
+    [
+        ({"segments": ["/d"], "mode": "replace"}, "--mode", "needs --from and --to"),
+        ({"segments": ["/d"], "from_": ["o:0:1"]}, "--to", "is missing"),
+        ({"segments": ["/d"], "interval": "2026-01-01T00:00:00Z/2026-01-02T00:00:00Z"}, "--interval", "--segments"),
+        ({"segments": ["~/d"]}, "--segments", "only a shell"),
+        ({}, "", "nothing is asked for"),
+    ],
+)
+def test_what_does_not_go_with_files_is_told(words: dict[str, Any], path: str, message: str) -> None:
+    ((told, text),) = faults_of(**words)
+    assert told == path
+    assert message in text

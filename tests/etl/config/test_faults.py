@@ -27,6 +27,15 @@ CASES: list[tuple[dict[str, Any], str, str, str]] = [
     ({7: "x"}, "7", "unknown key", "known here"),
     # kafka
     ({"kafka": ...}, "kafka", "is missing", "bootstrap.servers"),
+    ({"source/segments": 5}, "source.segments", "is no place", "a path or URL"),
+    ({"source/segments": []}, "source.segments.paths", "is empty", "at least one"),
+    ({"source/segments": ["./a", "a"]}, "source.segments.paths", "more than once", "once"),
+    ({"source/segments": "s3://u:secret@b/x"}, "source.segments.paths.0", "has a password in it", "log.dirs"),
+    ({"source/segments": {"paths": ["a"], "layuot": "x"}}, "source.segments.layuot", "unknown key", "layout?"),
+    ({"source/segments": {"paths": ["a"], "layout": "tape"}}, "source.segments.layout", "'tape' is no layout", "kafka"),
+    ({"kafka": ..., "source/segments": "x", "group": "g", "group_commit": "plain"}, "group_commit", "brokers", "none"),
+    ({"source/ending_offsets": "log_end"}, "source.ending_offsets", "of files alone", "source.segments"),
+    ({"source/starting_offsets": "log_end"}, "source.starting_offsets", "is none of", "earliest"),
     ({"kafka": ["x"]}, "kafka", "is a list where a mapping", "pairs"),
     ({"kafka": {"fetch.max.wait.ms": 5}}, "kafka.bootstrap.servers", "is missing", "host:9092"),
     (

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from etl.config import ArrowStep, AtTime, Job, PythonStep, SqlStep, Target, load_job
+from etl.config import ArrowStep, AtTime, Job, PythonStep, Segments, SqlStep, Target, load_job
 from etl.errors import ConfigurationError
+from etl.source.files import LogFiles
 
 FULL = """
 version: 1
@@ -241,6 +242,42 @@ def test_what_decides_no_row_leaves_the_hash(load: Load, changes: dict[str, Any]
 @pytest.mark.parametrize("changes", OTHER, ids=lambda c: next(iter(c)))
 def test_what_decides_rows_changes_the_hash(load: Load, changes: dict[str, Any]) -> None:
     assert load(changes).config_hash != load().config_hash
+
+
+@pytest.mark.parametrize(
+    ("written", "paths"),
+    [
+        ("/data/kafka/", ("/data/kafka",)),
+        (["./a", "../b"], ("{folder}/a", "{parent}/b")),
+        ("file:///data/kafka", ("/data/kafka",)),
+        (
+            {"paths": ["s3://bucket/a//b?endpoint_override=http://x:1"]},
+            ("s3://bucket/a//b?endpoint_override=http://x:1",),
+        ),
+        (["gs://b/x", "hdfs:///x"], ("gs://b/x", "hdfs:///x")),
+        ("abfss://c@a.dfs.core.windows.net/x", ("abfss://c@a.dfs.core.windows.net/x",)),
+    ],
+)
+def test_log_files_stand_in_for_brokers(load: Load, tmp_path: Path, written: Any, paths: tuple[str, ...]) -> None:
+    job = load({"kafka": ..., "group": "g", "source/segments": written})
+    assert job.origin == LogFiles(tuple(path.format(folder=tmp_path, parent=tmp_path.parent) for path in paths))
+    assert (job.kafka, job.group, job.group_commit) == (None, "g", "none")
+    assert Job.from_pinned(job.pinned()) == job
+    assert job.config_hash == load().config_hash
+
+
+def test_brokers_beside_log_files_are_for_the_group(load: Load) -> None:
+    job = load({"group": "g", "source/segments": "/data"})
+    assert (job.origin, job.group_commit) == (LogFiles(("/data",)), "transactional")
+
+
+def test_a_job_of_brokers_may_be_read_from_files(load: Load) -> None:
+    job = load({"group": "g"})
+    alone, beside = (job.of_files(Segments.named(["/data"]), brokers=brokers) for brokers in (False, True))
+    assert alone.origin == beside.origin == LogFiles(("/data",))
+    assert (alone.kafka, alone.group_commit) == (None, "none")
+    assert (beside.kafka, beside.group_commit) == (job.kafka, "transactional")
+    assert alone.config_hash == beside.config_hash == job.config_hash
 
 
 def test_the_order_of_topics_decides_nothing(load: Load) -> None:

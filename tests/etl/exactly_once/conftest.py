@@ -13,6 +13,7 @@ import itertools
 import json
 import os
 import sys
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -147,6 +148,13 @@ class Records:
         asked = dict.fromkeys(partitions, OffsetSpec.latest())
         listed = self.admin.list_offsets(asked, isolation_level=level, request_timeout=60)
         return {(tp.topic, tp.partition): found.result(60).offset for tp, found in listed.items()}
+
+    def settle(self, *topics: str) -> None:
+        """Wait for the markers of all transactions: a producer is told of the end before they are written."""
+        deadline = time.monotonic() + 60
+        while self.ends(*topics) != self.ends(*topics, stable=False):
+            assert time.monotonic() < deadline, "markers are missing"
+            time.sleep(0.1)
 
     def group_offsets(self, group: str) -> dict[tuple[str, int], int]:
         asked = [ConsumerGroupTopicPartitions(group)]
@@ -313,9 +321,8 @@ class Home:
         assert self.frontiers() == ends
         for tp, offsets in state.landed_offsets.items():
             assert list(offsets) == [(state.bases[tp], ends[tp])], tp
-        lease = state.lease()
-        assert lease is not None
-        assert lease.released
+        assert state.leases
+        assert all(lease.released for lease in state.leases.values())
         for path, known in state.tables.items():
             now = DeltaTable(path)
             assert (str(now.metadata().id), now.version()) == (known.id, known.version)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from etl.errors import ConfigurationError, Refused
 from etl.status import status
 from etl.verify import verify
 from jobs.broker import EmbeddedKafka
@@ -87,7 +90,10 @@ def left(
     with EmbeddedKafka(tmp_path_factory.mktemp("left"), light=True) as broker:
         records = records_of(kafka_of(broker))
         topic = records.topic(2, {"segment.bytes": "1048576"})
-        records.write_mixed(topic, 2)
+        for partition in (0, 1, 0, 1):
+            for count, fate in ((15, "commit"), (15, None), (5, "abort")):
+                records.write(topic, partition, count, transaction=fate)
+                records.settle(topic)
         leave_open(records.settings, topic, 1, [b"undecided"] * 3)
         behind = records.write(topic, 1, 5)
         found = Left(
@@ -158,3 +164,114 @@ def test_the_matrix_has_every_step(file_job, children):
     answer = children.run(file_job()).answer()
     assert answer["exit"] == 0, answer
     assert tuple(answer["steps"]) == STEPS
+
+
+# --- how far files count
+
+
+@pytest.fixture
+def copy_of(left: Left, tmp_path: Path) -> Callable[..., Path]:
+    """copy_of(confirmed={0: 20}): a copy of the directory whose broker had written these high watermarks down."""
+
+    def make(confirmed: dict[int, int] | None = None) -> Path:
+        folder = Path(shutil.copytree(left.log_dir, tmp_path / "copy", ignore=shutil.ignore_patterns(".lock")))
+        if confirmed is not None:
+            lines = [f"{left.topic} {partition} {offset}" for partition, offset in confirmed.items()]
+            (folder / "replication-offset-checkpoint").write_text("\n".join(["0", str(len(lines)), *lines, ""]))
+        return folder
+
+    return make
+
+
+def test_what_lies_above_the_high_watermark_is_told(file_job, left, copy_of):
+    job = file_job(source={"segments": {"paths": [str(copy_of({0: 20}))]}})
+    told = {(u.partition, u.high_watermark, u.offsets) for u in job.ingest().unconfirmed}
+    ends = left.stable
+    assert told == {(0, 20, ends[left.topic, 0] - 20), (1, None, ends[left.topic, 1])}
+    assert job.rows() == left.counted
+
+
+def test_a_broker_that_stopped_in_order_leaves_nothing_in_doubt(file_job):
+    assert file_job().ingest().unconfirmed == []
+
+
+@pytest.mark.parametrize(("confirmed", "end"), [(15, 0), (16, 16), (33, 31), (1000, None)])
+def test_a_run_may_end_at_the_high_watermark(confirmed, end, file_job, left, copy_of):
+    """A transaction whose marker stands above it is not decided: the first one has offsets 0 to 14, marker 15; the next
+    plain ones end at 30, and the aborted ones begin at 31."""
+    end = left.stable[left.topic, 0] if end is None else end
+    job = file_job(source={"segments": str(copy_of({0: confirmed, 1: 0})), "ending_offsets": "high_watermark"})
+    report = job.ingest()
+    assert {(r.partition, r.end) for r in report.ranges} == ({(0, end)} if end else set())
+    assert report.unconfirmed == []
+    if end:
+        assert job.rows() == [row for row in left.counted if row[1] == 0 and row[2] < end]
+
+
+def test_without_a_high_watermark_none_can_be_the_end(file_job, copy_of):
+    job = file_job(source={"segments": str(copy_of({0: 5})), "ending_offsets": "high_watermark"})
+    with pytest.raises(ConfigurationError, match="replication-offset-checkpoint"):
+        job.ingest()
+
+
+@pytest.mark.parametrize(("ending", "name"), [("last_stable", "stable"), ("log_end", "high"), ("latest", "high")])
+def test_uncommitted_rows_end_where_the_job_says(ending, name, file_job, left):
+    job = file_job(source={"isolation_level": "read_uncommitted", "ending_offsets": ending})
+    job.ingest()
+    assert job.frontiers() == getattr(left, name)
+    within = [row for row in left.all_rows if row[2] < left.stable[row[:2]]]
+    assert [row for row in job.rows() if row[2] < left.stable[row[:2]]] == within
+
+
+# --- the same topic, of the same cluster
+
+
+def test_another_directory_is_refused_unless_it_is_of_the_same_topic(file_job, left, copy_of):
+    folder = copy_of()
+    job = file_job(source={"segments": str(folder)})
+    job.ingest()
+    meta = folder / "meta.properties"
+    cluster = meta.read_text()
+    meta.write_text(re.sub("cluster.id=.*", "cluster.id=AAAAAAAAAAAAAAAAAAAAAA", cluster))
+    assert refused(job) == "another-cluster"
+    meta.write_text(cluster)
+    identity = folder / f"{left.topic}-0" / "partition.metadata"
+    topic_id = identity.read_text()
+    for partition in (0, 1):
+        (folder / f"{left.topic}-{partition}" / "partition.metadata").write_text(
+            "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA\n"
+        )
+    assert refused(job) == "topic-recreated"
+    for partition in (0, 1):
+        (folder / f"{left.topic}-{partition}" / "partition.metadata").write_text(topic_id)
+    assert job.ingest().status == "nothing-to-do"
+    log = sorted((folder / f"{left.topic}-0").glob("*.log"))[-1]
+    log.write_bytes(log.read_bytes()[: log.stat().st_size // 2])
+    assert refused(job) == "log-truncated"
+    shutil.rmtree(folder / f"{left.topic}-0")
+    shutil.rmtree(folder / f"{left.topic}-1")
+    assert refused(job) == "topic-missing"
+    assert job.rows() == left.counted
+
+
+def test_files_that_tell_no_ids_are_known_by_their_leader_epochs(file_job, left, copy_of):
+    folder = copy_of()
+    (folder / "meta.properties").unlink()
+    for partition in (0, 1):
+        (folder / f"{left.topic}-{partition}" / "partition.metadata").unlink()
+        (folder / f"{left.topic}-{partition}" / "leader-epoch-checkpoint").write_text("0\n1\n3 0\n")
+    job = file_job(source={"segments": str(folder)})
+    job.ingest()
+    assert job.rows() == left.counted
+    for partition in (0, 1):
+        (folder / f"{left.topic}-{partition}" / "leader-epoch-checkpoint").write_text("0\n1\n2 0\n")
+    assert refused(job) == "topic-recreated"
+    for partition in (0, 1):
+        (folder / f"{left.topic}-{partition}" / "leader-epoch-checkpoint").write_text("0\n2\n3 0\n4 20\n")
+    assert refused(job) == "log-truncated"
+
+
+def refused(job: Any) -> str:
+    with pytest.raises(Refused) as caught:
+        job.ingest()
+    return caught.value.code

@@ -38,6 +38,7 @@ PLAN = ev.RunPlan(
     ranges=PLANNED,
     tables=TABLES,
     held_back={TP: ev.HeldBack(5, 9)},
+    unconfirmed={TP: -1},
     asked='{"from": 1}',
     group="g",
     commit_offsets=False,

@@ -1,0 +1,255 @@
+"""A broker's files landed for a job of brokers, which goes on there: one ledger, one frontier, each row once."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from client.partition import TopicPartition
+from etl.errors import Refused
+from etl.verify import verify
+from jobs.broker import EmbeddedKafka
+
+STEPS = (
+    "lease:before",
+    "lease:after",
+    "plan:before",
+    "plan:after",
+    "land:first:before",
+    "land:first:committed",
+    "land:first:after",
+    "account:before",
+    "account:after",
+    "finish:before",
+    "finish:after",
+)
+"""All steps of a backfill from files: it commits no offsets."""
+
+NOBODY = {"bootstrap.servers": "127.0.0.1:9"}
+"""Where no broker is: whoever asks one fails."""
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
+    """A broker that tests stop and start."""
+    with EmbeddedKafka(tmp_path_factory.mktemp("own"), light=True) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def own(broker: EmbeddedKafka, kafka_of: Callable[..., Any], records_of: Callable[..., Any]) -> Any:
+    """Records at that broker."""
+    return records_of(kafka_of(broker))
+
+
+@pytest.fixture
+def job_of(own: Any, home_of: Callable[..., Any]) -> Callable[..., Any]:
+    def make(*topics: str, **changes: Any) -> Any:
+        return home_of(own, *topics, **{"run": {"deadline": "30s"}} | changes)
+
+    return make
+
+
+def from_files(job: Any, *folders: Path, **options: Any) -> Any:
+    """A backfill of all in these folders, with no broker in reach."""
+    servers = job.document["kafka"]["bootstrap.servers"]
+    job.change(kafka=NOBODY)
+    try:
+        return job.backfill(segments=[str(folder) for folder in folders], **options)
+    finally:
+        job.change(kafka={"bootstrap.servers": servers})
+
+
+def copied(folder: Path, to: Path) -> Path:
+    return Path(shutil.copytree(folder, to, ignore=shutil.ignore_patterns(".lock")))
+
+
+def test_a_job_goes_on_where_its_dead_broker_s_files_ended(broker, own, job_of, tmp_path):
+    topic = own.topic(2)
+    own.write_mixed(topic, 2, rounds=1)
+    job = job_of(topic)
+    job.ingest()
+    own.write_mixed(topic, 2, rounds=1)
+    own.settle(topic)
+    undecided = Producer(own.settings | {"transactional.id": f"open-{topic}", "transaction.timeout.ms": 900_000})
+    undecided.init_transactions(60)
+    undecided.begin_transaction()
+    undecided.produce(topic, b"undecided", partition=0)
+    assert undecided.flush(60) == 0
+    stable = own.ends(topic)
+    landed = [row for row in own.rows(topic) if row[2] < stable[row[:2]]]
+    broker.stop_node(1)
+
+    files = broker.log_dirs[0]
+    report = from_files(job, files)
+    assert (report.status, report.mode, report.group) == ("done", "backfill-missing", None)
+    assert job.rows() == landed
+    assert job.frontiers() == stable
+    assert from_files(job, files).status == "nothing-to-do"
+    told = verify(job.change(kafka=NOBODY).job, segments=[str(files)])
+    assert told.ok
+    assert told.tables[0].rows == len(landed)
+
+    broker.restart(1)
+    job.change(kafka={"bootstrap.servers": own.kafka.bootstrap_servers})
+    undecided.abort_transaction(60)
+    own.write(topic, 0, 5)
+    own.write(topic, 1, 5, transaction="commit")
+    assert job.ingest().status == "done"
+    job.assert_complete(runs=3)
+    assert job.ingest().status == "nothing-to-do"
+    assert verify(job.job).ok
+
+
+def test_a_job_may_begin_with_files(broker, own, job_of):
+    topic = own.topic(2)
+    own.write_mixed(topic, 2, rounds=1)
+    own.settle(topic)
+    job = job_of(topic)
+    assert from_files(job, broker.log_dirs[0]).status == "done"
+    assert job.rows() == own.rows(topic)
+    assert job.group_offsets() == {}
+    own.write_mixed(topic, 2, rounds=1)
+    job.ingest()
+    job.assert_complete(runs=2)
+
+
+def test_files_that_have_grown_are_read_further(broker, own, job_of):
+    topic = own.topic(1)
+    own.write(topic, 0, 10)
+    job = job_of(topic)
+    from_files(job, broker.log_dirs[0])
+    own.write(topic, 0, 10, transaction="commit")
+    own.settle(topic)
+    report = from_files(job, broker.log_dirs[0])
+    assert [(r.start, r.end) for r in report.ranges] == [(10, 21)]
+    job.assert_complete(runs=2, committed=False)
+
+
+def test_group_offsets_move_where_that_is_asked_for(broker, own, job_of):
+    topic = own.topic(2)
+    own.write_mixed(topic, 2, rounds=1)
+    own.settle(topic)
+    job = job_of(topic)
+    job.backfill(segments=[str(broker.log_dirs[0])], commit_offsets=True)
+    job.assert_complete(runs=1)
+
+
+def test_a_job_of_files_commits_its_group_s_offsets_at_brokers_that_it_names(broker, own, job_of):
+    topic = own.topic(2)
+    own.write_mixed(topic, 2, rounds=1)
+    own.settle(topic)
+    job = job_of(topic, source={"segments": [str(broker.log_dirs[0])]})
+    report = job.ingest()
+    assert report.group.how == "transactional"
+    job.assert_complete(runs=1)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_backfill_from_files_killed_at_any_step_is_taken_up(step, broker, own, job_of, children, grown_topic):
+    """And the job goes on at the broker, whose topic has grown meanwhile."""
+    topic, folder = grown_topic
+    job = job_of(topic, kafka=NOBODY)
+    request = {"segments": [str(folder)]}
+    children.run(job, at=step, signal="SIGKILL", do="backfill", request=request).killed()
+    report = from_files(job, folder, take_over=True)
+    assert report.status == ("nothing-to-do" if step == "finish:after" else "done")
+    assert job.table("first").version() == 1
+    job.change(kafka={"bootstrap.servers": own.kafka.bootstrap_servers})
+    job.ingest()
+    job.assert_complete(runs=2)
+
+
+@pytest.fixture(scope="module")
+def grown_topic(broker: EmbeddedKafka, own: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """A topic, and a copy of its broker's files from before it grew."""
+    topic = own.topic(2)
+    own.write_mixed(topic, 2)
+    own.settle(topic)
+    folder = copied(broker.log_dirs[0], tmp_path_factory.mktemp("copy") / "data")
+    own.write_mixed(topic, 2, rounds=1)
+    own.settle(topic)
+    return topic, folder
+
+
+def test_the_matrix_has_every_step(job_of, children, grown_topic):
+    topic, folder = grown_topic
+    request = {"segments": [str(folder)]}
+    answer = children.run(job_of(topic, kafka=NOBODY), do="backfill", request=request).answer()
+    assert answer["exit"] == 0, answer
+    assert tuple(answer["steps"]) == STEPS
+
+
+# --- copies that do not reach as far
+
+
+def test_an_old_copy_fills_in_what_retention_took(broker, own, job_of, tmp_path):
+    """The copy ends before what the job has landed, and lacks nothing that is asked of it."""
+    topic = own.topic(2)
+    own.write_mixed(topic, 2, rounds=1)
+    own.settle(topic)
+    folder = copied(broker.log_dirs[0], tmp_path / "copy")
+    own.write_mixed(topic, 2, rounds=1)
+    own.settle(topic)
+    own.delete_records(topic, 0, 20)
+    job = job_of(topic)
+    job.ingest()
+    assert all(row[1] == 1 or row[2] >= 20 for row in job.rows())
+    bounds = {"from_": [f"{topic}:0:0"], "to": [f"{topic}:0:20"]}
+    from_files(job, folder, **bounds)
+    assert job.rows() == own.rows(topic)
+    assert from_files(job, folder, **bounds).status == "nothing-to-do"
+    assert verify(job.job, segments=[str(folder)]).ok
+
+
+def test_offsets_that_a_copy_lacks_are_no_loss(own, job_of, grown_topic):
+    topic, folder = grown_topic
+    job = job_of(topic, source={"on_data_loss": "record"})
+    with pytest.raises(Refused) as refused:
+        from_files(job, folder, from_=[f"{topic}:1:0"], to=[f"{topic}:1:100000"])
+    assert refused.value.code == "offsets-not-in-files"
+    assert job.state.runs == {}
+    assert not job.state.given_up(TopicPartition(topic, 1))
+
+
+def test_partitions_that_one_broker_lacks_are_left_to_the_others(own, job_of, grown_topic, tmp_path):
+    topic, folder = grown_topic
+    part = copied(folder, tmp_path / "part")
+    shutil.rmtree(part / f"{topic}-0")
+    job = job_of(topic)
+    from_files(job, part)
+    assert {row[1] for row in job.rows()} == {1}
+    job.ingest()
+    assert job.frontiers() == own.ends(topic)
+    assert len(job.rows()) == len(set(job.addresses()))
+
+
+def test_records_that_only_a_dead_broker_had_are_refused_at_the_brokers(broker, own, job_of, tmp_path):
+    """Its files hold a tail in a leader epoch that ended earlier for everybody else: offsets mean two things."""
+    topic = own.topic(1)
+    own.write(topic, 0, 10)
+    broker.stop_node(1)
+    log_dir = broker.log_dirs[0]
+    agreed = copied(log_dir / f"{topic}-0", tmp_path / "agreed")
+    broker.restart(1)
+    own.write(topic, 0, 20)
+    broker.stop_node(1)
+    files = copied(log_dir, tmp_path / "files")
+    shutil.rmtree(log_dir / f"{topic}-0")
+    shutil.copytree(agreed, log_dir / f"{topic}-0")
+    broker.restart(1)
+    own.write(topic, 0, 40)
+    own.settle(topic)
+
+    job = job_of(topic)
+    from_files(job, files)
+    assert len(job.rows()) == 30
+    with pytest.raises(Refused) as refused:
+        job.ingest()
+    assert refused.value.code == "log-truncated"
+    assert len(job.rows()) == 30
