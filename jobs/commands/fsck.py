@@ -43,7 +43,9 @@ def fsck(
     DIR is a folder of log.dirs, or the folder of one partition; a path, or a URI such as s3://bucket/key. Checksums,
     the order of offsets, indexes, aborted transactions, producer snapshots and leader epochs are held against each
     other.
-    Exit code 1 tells that something is wrong. A broker that runs may be writing: check a copy, or a stopped one.
+    Exit code 1 tells that something is wrong; a batch that an unclean stop cut off at a log's end is only noted. What
+    can still be read of a damaged directory lands with `kseg recover`.
+    A broker that runs may be writing: check a copy, or a stopped one.
 
     \b
     Example:
@@ -114,7 +116,15 @@ def _document(checks: list[PartitionCheck]) -> dict[str, Any]:
         for check in checks
     ]
     faults = [
-        {"file": fault.file, "position": fault.position, "fault": type(fault).__name__, "reason": fault.reason}
+        {
+            "file": fault.file,
+            "position": fault.position,
+            "length": getattr(fault, "length", None),
+            "first_offset": getattr(fault, "first", None),
+            "last_offset": getattr(fault, "last", None),
+            "fault": type(fault).__name__,
+            "reason": fault.reason,
+        }
         for check in checks
         for fault in check.faults
     ]

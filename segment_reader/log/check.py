@@ -6,7 +6,8 @@
     .snapshot     checksum; producers' last offsets and open transactions are those that the log leads to
     leader-epoch-checkpoint   no batch of an epoch stands before the epoch's start, or behind that of a later one
 
-What is found does not end the check; a header that is impossible ends that of its segment.
+What is found does not end the check. What is damaged in a .log is what a reader past damage finds (`walk`), so that
+`kseg recover` quarantines what `kseg fsck --deep` tells. A batch that is cut off at a log's end is a note, no fault.
 """
 
 from __future__ import annotations
@@ -14,23 +15,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Final
 
 import numpy as np
 
 from segment_reader.batch import ABORT_MARKER, CONTROL_BIT, TRANSACTIONAL_BIT
-from segment_reader.decode import RangeDecoder
-from segment_reader.errors import Fault, RecordFormatError
 from segment_reader.log.bounds import OpenTransaction
+from segment_reader.log.damage import Damage
 from segment_reader.log.dump import Findings, dump
 from segment_reader.log.errors import CorruptIndex, CorruptSnapshot, LogDamaged, LogFileError, SegmentGone
-from segment_reader.log.headers import Piece, Table, pieces_of
+from segment_reader.log.headers import Piece, Table
 from segment_reader.log.indexes import aborted_transactions
-from segment_reader.log.kernels import first_wrong
-from segment_reader.log.reading import WINDOW_BYTES, RecordSet, windows
+from segment_reader.log.reading import RecordSet
 from segment_reader.log.segments import PartitionLog, Segment, open_log
 from segment_reader.log.snapshots import ProducerState, producer_snapshot
+from segment_reader.log.sparse import Sparse
 from segment_reader.log.storage import Storage
+from segment_reader.log.walk import SegmentWalk
+from segment_reader.salvage import BadBatch, SalvagingDecoder
 from segment_reader.table import (
     ATTRIBUTES,
     BASE,
@@ -41,10 +42,7 @@ from segment_reader.table import (
     MARKER,
     POSITION,
     PRODUCER,
-    as_bytes,
 )
-
-_ANY_SIZE: Final = 1 << 40
 
 
 @dataclass
@@ -81,6 +79,12 @@ class _Producers:
     open: dict[int, int] = field(default_factory=dict)
     gaps: bool = False
 
+    def interrupted(self, damage: Damage) -> None:
+        """What stood in the damage may have been of any producer."""
+        self.gaps = True
+        if damage.hides_marker:
+            self.open.clear()
+
 
 def check_partition(storage: Storage, folder: str, topic: str, partition: int, *, deep: bool = False) -> PartitionCheck:
     """Check one partition's folder. Raises SegmentGone where it is not there."""
@@ -89,11 +93,11 @@ def check_partition(storage: Storage, folder: str, topic: str, partition: int, *
     if not log.segments:
         return told
     told.log_start_offset = edge = log.segments[0].base_offset
-    producers = _Producers()
+    producers, sparse = _Producers(), Sparse(storage, log)
     for number, segment in enumerate(log.segments):
         _check_snapshot(storage, log, segment, producers, told)
         following = log.segments[number + 1] if number + 1 < len(log.segments) else None
-        edge = _check_segment(storage, log, segment, following, edge, producers, told, deep=deep)
+        edge = _check_segment(storage, log, segment, following, edge, producers, told, sparse, deep=deep)
     told.log_end_offset = edge
     told.open_transactions = sorted(
         (OpenTransaction(producer, first) for producer, first in producers.open.items()),
@@ -110,27 +114,31 @@ def _check_segment(
     edge: int,
     producers: _Producers,
     told: PartitionCheck,
+    sparse: Sparse,
     *,
     deep: bool,
 ) -> int:
     """Check one .log and its indexes; gives the offset after its last whole batch."""
     markers: Markers = {}
     passed, edge = edge, max(edge, segment.base_offset)
+    high = following.base_offset if following is not None else None
     with closing(storage.open(segment.path)) as file:
-        try:
-            for window in windows(file, 0, edge, WINDOW_BYTES, may_be_torn=following is None):
-                for piece in pieces_of(file.path, window.records, window.position):
-                    producers.gaps = producers.gaps or _has_gaps(piece, passed)
-                    passed = int(piece.table[-1, LAST]) + 1
-                    _check_piece(file.path, log, piece, producers, markers, told)
-                if deep:
-                    _check_records(log, window, edge, told)
-                edge = window.next_offset
-                if following is not None and edge > following.base_offset:
-                    where = f"offsets run into the segment {following.path}"
-                    told.faults.append(LogDamaged(file.path, window.position, where))
-        except LogDamaged as fault:
-            told.faults.append(fault)
+        walk = SegmentWalk(file, segment.base_offset, high, sparse=sparse)
+        for item in walk:
+            if isinstance(item, Damage):
+                told.faults.append(_fault(item))
+                producers.interrupted(item)
+                edge = passed = item.last
+                continue
+            piece = Piece(item.table, item.data, item.position, item.position + len(item.data))
+            producers.gaps = producers.gaps or _has_gaps(piece, passed)
+            passed = item.next_offset
+            _check_piece(file.path, log, piece, producers, markers, told)
+            if deep:
+                _check_records(log, RecordSet(item.data, [], item.next_offset, file.path, item.position), edge, told)
+            edge = item.next_offset
+        if walk.torn is not None:
+            told.notes.append(str(walk.torn))
     findings = Findings()
     for kind in ("index", "timeindex"):
         if kind in segment.others:
@@ -141,6 +149,12 @@ def _check_segment(
     return edge
 
 
+def _fault(damage: Damage) -> LogDamaged:
+    return LogDamaged(
+        damage.file, damage.position, damage.reason, length=damage.length, first=damage.first, last=damage.last
+    )
+
+
 def _check_piece(
     path: str,
     log: PartitionLog,
@@ -149,13 +163,9 @@ def _check_piece(
     markers: Markers,
     told: PartitionCheck,
 ) -> None:
-    table, data = piece.table, as_bytes(piece.data)
+    table = piece.table
     told.batches += len(table)
     told.records += int(table[:, COUNT].sum())
-    row = -1
-    while (wrong := first_wrong(data, piece.start, table[row + 1 :], _ANY_SIZE)) >= 0:
-        row += 1 + wrong
-        told.faults.append(LogDamaged(path, int(table[row, POSITION]), Fault.CRC.reason))
     _check_epochs(path, log, table, told)
     for row in np.flatnonzero((table[:, MAGIC] == 2) & (table[:, PRODUCER] >= 0)).tolist():
         producer, base = int(table[row, PRODUCER]), int(table[row, BASE])
@@ -191,24 +201,15 @@ def _check_epochs(path: str, log: PartitionLog, table: Table, told: PartitionChe
             told.faults.append(LogDamaged(path, int(row[POSITION]), reason))
 
 
-def _check_records(log: PartitionLog, window: RecordSet, start: int, told: PartitionCheck) -> None:
-    """Decode the window's records; after a fault, on from the batch behind it."""
-    while start < window.next_offset:
-        decoder = RangeDecoder(
-            log.topic, log.partition, start, window.next_offset, isolation_level="read_uncommitted", check_crcs=False
-        )
-        try:
-            for _ in decoder.feed(window.records):
-                pass
-            return
-        except RecordFormatError as error:
-            told.faults.append(LogDamaged(window.file, window.position + error.address.position, error.reason))
-            start = max(start, _end_of(window, error.address.position))
-
-
-def _end_of(window: RecordSet, position: int) -> int:
-    piece = next(pieces_of(window.file, window.records[position:], window.position + position))
-    return int(piece.table[0, LAST]) + 1
+def _check_records(log: PartitionLog, run: RecordSet, start: int, told: PartitionCheck) -> None:
+    """Decode the records of believed batches."""
+    decoder = SalvagingDecoder(
+        log.topic, log.partition, start, run.next_offset, isolation_level="read_uncommitted", check_crcs=False
+    )
+    for found in decoder.feed(run.records):
+        if isinstance(found, BadBatch):
+            position = run.position + found.position
+            told.faults.append(_fault(Damage(run.file, position, found.size, found.first, found.last, found.reason)))
 
 
 def _check_txnindex(storage: Storage, segment: Segment, markers: Markers, told: PartitionCheck) -> None:

@@ -82,7 +82,33 @@ class LayoutError(LogFileError):
 
 
 class LogDamaged(LogFileError):
-    """Bytes of a .log that are no record batches."""
+    """Bytes of a .log that are no record batches.
+
+    length: how many, and first, last: the offsets `[first, last)` that are missing for them; None where that was not
+    looked for.
+    """
+
+    def __init__(
+        self,
+        file: str,
+        position: int | None,
+        reason: str,
+        *,
+        length: int | None = None,
+        first: int | None = None,
+        last: int | None = None,
+    ) -> None:
+        super().__init__(file, position, reason)
+        self.length, self.first, self.last = length, first, last
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _damaged, (self.file, self.position, self.reason, self.length, self.first, self.last)
+
+
+def _damaged(
+    file: str, position: int | None, reason: str, length: int | None, first: int | None, last: int | None
+) -> LogDamaged:
+    return LogDamaged(file, position, reason, length=length, first=first, last=last)
 
 
 class LogEndsEarly(LogFileError):

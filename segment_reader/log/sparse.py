@@ -13,14 +13,17 @@ from __future__ import annotations
 from contextlib import closing
 
 import numpy as np
+import numpy.typing as npt
 
+from segment_reader.batch import CODEC_MASK
+from segment_reader.legacy import RecordFault, first_offset
 from segment_reader.log.checkpoints import CLEANER_OFFSETS, partition_offsets
 from segment_reader.log.errors import LogFileError
 from segment_reader.log.headers import Piece, Table, pieces
 from segment_reader.log.kernels import first_wrong
 from segment_reader.log.segments import PartitionLog, Segment
 from segment_reader.log.storage import Storage
-from segment_reader.table import ATTRIBUTES, BASE, COUNT, LAST, MAGIC, SIZE, as_bytes
+from segment_reader.table import ATTRIBUTES, BASE, COUNT, LAST, MAGIC, POSITION, SIZE, as_bytes
 
 
 class Sparse:
@@ -56,20 +59,30 @@ class Sparse:
 
 
 def _shows_gap(piece: Piece, edge: int) -> bool:
-    table = piece.table[piece.table[:, SIZE] <= len(piece.data)]
+    table = piece.table
+    if piece.frame(len(table) - 1) is None:
+        table = table[:-1]
     dense = table[:, COUNT] == table[:, LAST] - table[:, BASE] + 1
     for row in np.flatnonzero((table[:, MAGIC] == 2) & ~dense).tolist():
         if _sound(piece, table[row : row + 1]):
             return True
-    if (table[:, MAGIC] < 2).any() and (table[:, ATTRIBUTES] & 7 != 0).any():
-        return False  # where a compressed message begins stands inside of it
-    base, following = table[:, BASE], table[:, LAST] + 1
+    base, following = table[:, BASE].copy(), table[:, LAST] + 1
+    for row in np.flatnonzero((table[:, MAGIC] < 2) & (table[:, ATTRIBUTES] & CODEC_MASK != 0)).tolist():
+        try:  # where a compressed message begins stands inside of it
+            base[row] = first_offset(piece.data[_within(piece, table[row])], int(table[row, LAST]))
+        except RecordFault:
+            return False
     before = np.concatenate(([edge], following[:-1]))
     for row in np.flatnonzero(base[1:-1] > following[:-2]).tolist():
         ascend = base[row] >= before[row] and base[row + 2] >= following[row + 1]
         if ascend and _sound(piece, table[row : row + 3]):
             return True
     return False
+
+
+def _within(piece: Piece, row: npt.NDArray[np.int64]) -> slice:
+    at = int(row[POSITION]) - piece.start
+    return slice(at, at + int(row[SIZE]))
 
 
 def _sound(piece: Piece, rows: Table) -> bool:
