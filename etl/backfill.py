@@ -197,11 +197,13 @@ class _Backfill:
             # Abandoned, and asked again: times must not mean other offsets than the first time.
             return {tp: offsets for tp, offsets in again.plan.offsets().items() if tp in chosen}
         if self.request.interval is not None:
-            starts, ends = (self._boundary(draft, chosen, instant) for instant in self.request.interval)
+            first, last = self.request.interval
+            starts = self._boundary(draft, chosen, first)
+            ends = self._boundary(draft, chosen, last, ends=True)
         else:
             assert self.request.from_ is not None and self.request.to is not None  # noqa: PT018
             starts = self._bound(self.request.from_, chosen)
-            ends = self._bound(self.request.to, chosen)
+            ends = self._bound(self.request.to, chosen, ends=True)
         readable = {tp: min(ends[tp], readable_end(draft, tp)) for tp in chosen}
         if isinstance(self.request.to, tuple):
             self._refuse_unreadable(ends, readable, snapshot)
@@ -242,16 +244,20 @@ class _Backfill:
                     partition=tp.partition,
                 )
 
-    def _bound(self, bound: Bound, chosen: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    def _bound(
+        self, bound: Bound, chosen: Sequence[TopicPartition], *, ends: bool = False
+    ) -> dict[TopicPartition, int]:
         if not isinstance(bound, datetime):
             return {TopicPartition(o.topic, o.partition): o.offset for o in bound}
         return self.context.logs.offsets(
-            AtTime(epoch_millis(bound)),
+            AtTime(epoch_millis(bound), ends=ends),
             chosen,
             isolation_level=self.context.job.source.isolation_level,
         )
 
-    def _boundary(self, draft: Draft, chosen: Sequence[TopicPartition], instant: datetime) -> dict[TopicPartition, int]:
+    def _boundary(
+        self, draft: Draft, chosen: Sequence[TopicPartition], instant: datetime, *, ends: bool = False
+    ) -> dict[TopicPartition, int]:
         """The offsets that an instant means: as pinned, else pinned now."""
         millis = epoch_millis(instant)
         known = {tp: offset for tp in chosen if (offset := draft.state.boundary(tp, millis)) is not None}
@@ -261,7 +267,7 @@ class _Backfill:
                 f"the interval's boundary {format_instant(instant)} lies in the future",
                 remedy="run it when the interval is over",
             )
-        found = self._bound(instant, unknown) if unknown else {}
+        found = self._bound(instant, unknown, ends=ends) if unknown else {}
         for tp, offset in found.items():
             bounds = draft.seen.snapshot.bounds[tp]
             # Where no record is that young, the boundary is the log's end, and that must be decided as well.

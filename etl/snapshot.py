@@ -15,7 +15,7 @@ from etl.config.models import AtTime
 from etl.ledger.events import PartitionIdentity, TopicIdentity
 from etl.ranges import OffsetSet
 from etl.source.logs import Logs
-from etl.source.resolve import LogBounds, OffsetSpec, offset_spec
+from etl.source.resolve import LogBounds, OffsetSpec, ending, offset_spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,9 @@ def take_snapshot(logs: Logs, job: Job, *, copy: bool = False) -> SourceSnapshot
     source = job.source
     level = source.isolation_level
     found = logs.topics(topics=source.topics, pattern=source.pattern, assign=source.assign)
-    ends = logs.offsets(_spec(source.ending_offsets), found, isolation_level=level, group=job.group, unnamed="latest")
+    ends = logs.offsets(
+        ending(_spec(source.ending_offsets)), found, isolation_level=level, group=job.group, unnamed="latest"
+    )
     starts = logs.offsets(
         _spec(source.starting_offsets), found, isolation_level=level, group=job.group, unnamed="earliest"
     )

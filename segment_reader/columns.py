@@ -78,6 +78,8 @@ class ColumnBuilder:
         self._sizes = {"keys": _SMALLEST, "values": 1 << 16, "header_keys": _SMALLEST, "header_values": _SMALLEST}
         self._headers = 256
         self._topic = _repeated(options.topic, self.max_rows)
+        self._stretches: list[tuple[int, str | None]] = [(0, None)]  # first row, and the file that it is from
+        self._file: tuple[str, pa.Array] = "", pa.nulls(0)
         self._partition = _fixed(pa.int32(), self.max_rows, np.full(self.max_rows, options.partition, np.int32))
         self.columns = self._make()
 
@@ -112,7 +114,31 @@ class ColumnBuilder:
             transactional=_bits(given),
             base=np.zeros(given, np.int64),
             batch_ok=_bits(given),
+            position=np.zeros(given, np.int64),
+            position_ok=_bits(given),
         )
+
+    def from_file(self, file: str | None, state: Int64s) -> None:
+        """The rows from here on are of this file, or of none."""
+        row = int(state[S_ROWS])
+        if self._stretches[-1][1] != file:
+            if self._stretches[-1][0] == row:
+                self._stretches.pop()
+            self._stretches.append((row, file))
+
+    def _files(self, n: int) -> pa.Array:
+        parts = []
+        for (first, file), (end, _) in zip(self._stretches, [*self._stretches[1:], (n, None)], strict=True):
+            if file is None:
+                parts.append(pa.nulls(end - first, pa.string()))
+                continue
+            if self._file[0] != file:
+                limits = self._options.limits
+                most = limits.max_bytes // (self._options.row_cost + len(file.encode())) + 1
+                self._file = file, _repeated(file, min(self.max_rows, most))
+            parts.append(self._file[1].slice(0, end - first))
+        self._stretches = [(0, self._stretches[-1][1])]
+        return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
 
     def grow(self, status: int, need: int, state: Int64s) -> None:
         """Enlarges the column that `status` names to at least `need`, keeping what it holds.
@@ -163,6 +189,8 @@ class ColumnBuilder:
                 _fixed(pa.int32(), n, c.sequence, c.sequence_ok, -1),
                 _fixed(pa.bool_(), n, c.transactional, c.batch_ok, -1),
                 _fixed(pa.int64(), n, c.base, c.batch_ok, -1),
+                self._files(n),
+                _fixed(pa.int64(), n, c.position, c.position_ok, -1),
             ]
         self._headers = max(256, int(state[S_HEADERS]) * 5 // 4)
         self._sizes = {name: max(_SMALLEST, size * 5 // 4) for name, size in used.items()}

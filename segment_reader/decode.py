@@ -90,9 +90,16 @@ class RangeDecoder:
         return self._engine.gaps
 
     def feed(
-        self, records: bytes | bytearray | memoryview, aborted: Sequence[tuple[int, int]] = ()
+        self,
+        records: bytes | bytearray | memoryview,
+        aborted: Sequence[tuple[int, int]] = (),
+        *,
+        file: str | None = None,
+        position: int = 0,
     ) -> Iterator[pa.RecordBatch]:
         """Decodes the record set of one Fetch answer; `aborted` is that answer's list of (producer id, first offset).
+
+        file, position: where the record set stands, for the columns of that name.
 
         Read the iterator to its end before the next call: decoding happens while it is read. Rows that do not fill an
         Arrow batch wait for the next feed or finish. Batches below `next_offset` and beyond the range are passed over,
@@ -100,7 +107,7 @@ class RangeDecoder:
 
         Raises RecordFormatError; the decoder is of no use after that.
         """
-        return self._engine.feed(memoryview(records), aborted)
+        return self._engine.feed(memoryview(records), aborted, file, position)
 
     def skip_to(self, offset: int) -> None:
         """Counts everything from `next_offset` up to `offset` as absent, on the word of the broker.

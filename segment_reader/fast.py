@@ -51,6 +51,7 @@ from segment_reader.table import (
     S_NEED,
     S_NEXT,
     S_OFFSET,
+    S_ORIGIN,
     S_READ,
     S_ROWS,
     S_UNIT,
@@ -119,8 +120,14 @@ class FastEngine:
     def gaps(self) -> list[tuple[int, int]]:
         return [(first, end) for first, end in self._gaps[: self._state[S_GAPS]].tolist()]
 
-    def feed(self, records: bytes | memoryview, aborted: Sequence[tuple[int, int]]) -> Iterator[pa.RecordBatch]:
+    def feed(
+        self, records: bytes | memoryview, aborted: Sequence[tuple[int, int]], file: str | None, position: int
+    ) -> Iterator[pa.RecordBatch]:
         options = self._options
+        if options.provenance:
+            self._builder.from_file(file, self._state)
+            self._state[S_ORIGIN] = -1 if file is None else position
+            self._rules = self._rules._replace(row_cost=options.row_cost + len((file or "").encode()))
         view = memoryview(records).cast("B")
         data = as_bytes(view)
         entries = self._aborted.restart(aborted if options.read_committed else ())

@@ -28,7 +28,7 @@ from segment_reader.primitives import (
     crc32c,
     inlined,
 )
-from segment_reader.rows import put_headers, put_no_headers, put_provenance, put_row, row_room
+from segment_reader.rows import put_headers, put_no_headers, put_place, put_provenance, put_row, row_room
 from segment_reader.scan import varint32, varint64
 from segment_reader.table import (
     ABORTED,
@@ -216,6 +216,7 @@ def _records(source: Any, frame: Any, c: Any, gaps: Any, s: Any, rules: Any) -> 
                 )
                 if rules.provenance:
                     put_provenance(frame, delta, c, row)
+                    put_place(frame, c, s, row)
                 keys += max(key, 0)
                 values += max(value, 0)
                 used += cost
@@ -308,6 +309,8 @@ def _messages(source: Any, frame: Any, c: Any, gaps: Any, s: Any, rules: Any) ->
             if rules.headers:
                 put_no_headers(row, c, s)
             put_row(source, key_at, key, at, value, offset, millis, kind, row, keys, values, c, s, rules)
+            if rules.provenance:
+                put_place(frame, c, s, row)
             s[S_KEYS] = keys + max(key, 0)
             s[S_VALUES] = values + max(value, 0)
             s[S_BYTES] += cost

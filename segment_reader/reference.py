@@ -59,9 +59,13 @@ class ReferenceEngine:
         self._aborted = AbortedTransactions()
         self._rows: list[tuple[Any, ...]] = []
         self._bytes = 0
+        self._place: tuple[str | None, int] = None, 0  # of the record set
 
-    def feed(self, records: bytes | memoryview, aborted: Sequence[tuple[int, int]]) -> Iterator[pa.RecordBatch]:
+    def feed(
+        self, records: bytes | memoryview, aborted: Sequence[tuple[int, int]], file: str | None, position: int
+    ) -> Iterator[pa.RecordBatch]:
         options = self._options
+        self._place = file, position
         buffer = memoryview(records).cast("B")
         self._aborted.restart(aborted if options.read_committed else ())
         try:
@@ -185,6 +189,8 @@ class ReferenceEngine:
         cost = options.row_cost + len(body.key or b"") + len(body.value or b"")
         for name, content in body.headers or ():
             cost += HEADER_COST + len(name.encode()) + len(content or b"")
+        if options.provenance:
+            cost += len((self._place[0] or "").encode())
         limits = options.limits
         if self._rows and (len(self._rows) >= limits.max_rows or self._bytes + cost > limits.max_bytes):
             yield self._emit()
@@ -197,7 +203,8 @@ class ReferenceEngine:
             pairs = body.headers
             row += (None if pairs is None else [{"key": name, "value": content} for name, content in pairs],)
         if options.provenance:
-            row += provenance(frame, delta)
+            file, position = self._place
+            row += (*provenance(frame, delta), file, None if file is None else position + frame.position)
         self._rows.append(row)
 
     def _emit(self) -> pa.RecordBatch:
@@ -319,7 +326,7 @@ def to_micros(millis: int, offset: int) -> int:
 
 
 def provenance(frame: Frame, delta: int) -> tuple[Any, ...]:
-    """The provenance columns of a record (schema.arrow_schema)."""
+    """What a batch header says of a record (schema.arrow_schema)."""
     if frame.magic < 2:
         return (None,) * 6
     producer = (frame.producer_id, frame.producer_epoch) if frame.producer_id >= 0 else (None, None)

@@ -31,6 +31,7 @@ from segment_reader.table import (
     GROW_KEYS,
     GROW_VALUES,
     LEADER,
+    POSITION,
     PRODUCER,
     S_HEADER_KEYS,
     S_HEADER_VALUES,
@@ -42,6 +43,7 @@ from segment_reader.table import (
     S_NULL_TIMES,
     S_NULL_VALUES,
     S_OFFSET,
+    S_ORIGIN,
     SEQUENCE,
 )
 
@@ -250,3 +252,10 @@ def put_provenance(frame: Any, delta: Any, c: Any, row: Any) -> None:
         _set(c.transactional, row)
     c.base[row] = frame[BASE]
     _set(c.batch_ok, row)
+
+
+@inlined
+def put_place(frame: Any, c: Any, s: Any, row: Any) -> None:
+    if s[S_ORIGIN] >= 0:
+        c.position[row] = s[S_ORIGIN] + frame[POSITION]
+        _set(c.position_ok, row)

@@ -56,6 +56,7 @@ class SalvagingDecoder:
         self.next_offset = start
         self._topic, self._partition = topic, partition
         self._end = end
+        self._place: tuple[str | None, int] = None, 0  # of the record set
         self._check = bool(options.pop("check_crcs", True))
         self._make: Callable[[int, int], RangeDecoder] = lambda first, last: RangeDecoder(
             topic, partition, first, last, check_crcs=False, **options
@@ -79,7 +80,12 @@ class SalvagingDecoder:
         self.next_offset = max(self.next_offset, last)
 
     def feed(
-        self, records: bytes | memoryview, aborted: Sequence[tuple[int, int]] = ()
+        self,
+        records: bytes | memoryview,
+        aborted: Sequence[tuple[int, int]] = (),
+        *,
+        file: str | None = None,
+        position: int = 0,
     ) -> Iterator[pa.RecordBatch | BadBatch]:
         """One record set's rows, and the bad batches among them that have offsets of the range. Unlike RangeDecoder's
         rows none wait for the next call.
@@ -87,6 +93,7 @@ class SalvagingDecoder:
         Raises RecordFormatError where nobody can tell how far a bad batch reaches.
         """
         view = memoryview(records).cast("B")
+        self._place = file, position
         table, reasons = self._headers(view)
         row = 0
         while row < len(table) and self.next_offset < self._end:
@@ -184,7 +191,7 @@ class SalvagingDecoder:
         if fault[0] and _after(table, fault[0]) > start:
             # What was counted before the fault cannot be told from what was counted in its batch: count again.
             again = self._make(start, min(_after(table, fault[0]), end))
-            for batch in _all(again, _part(view, table[: fault[0]]), aborted):
+            for batch in self._all(again, view, table[: fault[0]], aborted):
                 yield from _from(batch, handed)
             self._add(again)
         return fault
@@ -200,7 +207,7 @@ class SalvagingDecoder:
         handed = start
         decoder = self._make(start, end)
         try:
-            for batch in _all(decoder, _part(view, table), aborted):
+            for batch in self._all(decoder, view, table, aborted):
                 held.append(batch)
                 newest = int(batch.column("offset")[-1].as_py())
                 row = int(np.searchsorted(lasts, newest))
@@ -225,11 +232,19 @@ class SalvagingDecoder:
         for row in np.flatnonzero(across).tolist():
             whole = self._make(int(table[row, BASE]), int(table[row, LAST]) + 1)
             try:
-                for _ in _all(whole, _part(view, table[row : row + 1]), aborted):
+                for _ in self._all(whole, view, table[row : row + 1], aborted):
                     pass
             except RecordFormatError as error:
                 return row, error.reason
         return None
+
+    def _all(
+        self, decoder: RangeDecoder, view: memoryview, table: Table, aborted: Sequence[tuple[int, int]]
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of consecutive batches of the record set."""
+        file, position = self._place
+        yield from decoder.feed(_part(view, table), aborted, file=file, position=position + int(table[0, POSITION]))
+        yield from decoder.finish()
 
     def _add(self, decoder: RangeDecoder, until: int | None = None) -> None:
         if until is not None:
@@ -242,11 +257,6 @@ class SalvagingDecoder:
                 first = self.gaps.pop()[0]
             self.gaps.append((first, last))
         self.next_offset = max(self.next_offset, decoder.next_offset)
-
-
-def _all(decoder: RangeDecoder, view: memoryview, aborted: Sequence[tuple[int, int]]) -> Iterator[pa.RecordBatch]:
-    yield from decoder.feed(view, aborted)
-    yield from decoder.finish()
 
 
 def _part(view: memoryview, table: Table) -> memoryview:

@@ -29,6 +29,8 @@ _PROVENANCE = (
     ("sequence", pa.int32()),
     ("transactional", pa.bool_()),
     ("batchBaseOffset", pa.int64()),
+    ("file", pa.string()),
+    ("position", pa.int64()),
 )
 
 
@@ -37,8 +39,10 @@ def arrow_schema(*, headers: bool, provenance: bool) -> pa.Schema:
     """The columns of a decoded batch. All fields are nullable, as in Spark's source.
 
     headers: add `headers list<struct<key string, value binary>>`.
-    provenance: add what the batch header tells. Null where it tells nothing: for all of them on magic 0 and 1, for
-    `leaderEpoch`, `producerId`, `producerEpoch` and `sequence` also where the batch carries -1.
+    provenance: add what the batch header tells, and of files where the batch stands: `file` and its first byte's
+    `position` there (an old compressed message is a batch). Null where nothing tells: what the header tells on magic 0
+    and 1; `leaderEpoch`, `producerId`, `producerEpoch` and `sequence` also where the batch carries -1; `file` and
+    `position` for what came from a broker.
     """
     fields = [pa.field(name, kind) for name, kind in _ROW]
     if headers:
@@ -53,6 +57,6 @@ HEADER_COST = 9
 
 
 def row_cost(topic: str, *, headers: bool, provenance: bool) -> int:
-    """Arrow bytes that one row costs beside its key, value and headers: an upper bound, to cut batches by."""
+    """Arrow bytes that one row costs beside its key, value, headers and file: an upper bound, to cut batches by."""
     fixed = 3 * 4 + len(topic.encode()) + 4 + 8 + 8 + 4 + 1  # offsets of three columns, topic .. timestampType, bits
-    return fixed + (5 if headers else 0) + (28 if provenance else 0)
+    return fixed + (5 if headers else 0) + (42 if provenance else 0)

@@ -85,8 +85,9 @@ NO_MARKER, BAD_MARKER, PACKED_MARKER = -1, -2, -3
     S_READ,
     S_NEED,  # how large the column that ran out of room must be
     S_OFFSET,  # the record that a fault is about, or -1
+    S_ORIGIN,  # where the record set begins in its file, or -1
     STATE_SIZE,
-) = range(27)
+) = range(28)
 
 # what fill returns; from FAULT on it is FAULT + Fault
 (
@@ -138,6 +139,8 @@ class Columns(NamedTuple):
     transactional: Bytes  # a bit a row
     base: Int64s
     batch_ok: Bytes
+    position: Int64s  # in the file
+    position_ok: Bytes
 
 
 class Rules(NamedTuple):

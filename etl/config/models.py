@@ -158,6 +158,7 @@ class Source(_Section):
     on_data_loss: Literal["fail", "record"] = "fail"
     on_gap: Literal["fail", "record"] = "fail"
     on_corruption: Literal["fail", "quarantine"] = "fail"
+    untimed: Literal["refuse", "include"] = "refuse"
     provenance: bool = False
 
     @property
@@ -348,6 +349,7 @@ class Job(_Section):
             segments.layout,
             tuple(sorted(self.segment_options().items())),
             past_damage=self.quarantine is not None,
+            untimed=self.source.untimed,
         )
 
     @property
@@ -382,11 +384,12 @@ class Job(_Section):
 
         Left out: secrets; where the records are to be had (brokers or files: cluster and topic tell whether they are
         the same ones); how work is cut (`max_records_per_task`); and what is decided before a run's ranges are pinned
-        or is a person's word to go on (`on_data_loss`, `on_gap`, `on_corruption` with its quarantine,
+        or is a person's word to go on (`on_data_loss`, `on_gap`, `on_corruption` with its quarantine, `untimed`,
         `single_driver`), so that changing these lets an unfinished run go on.
         """
         source = self.source.model_dump(
-            mode="json", exclude={"segments", "max_records_per_task", "on_data_loss", "on_gap", "on_corruption"}
+            mode="json",
+            exclude={"segments", "max_records_per_task", "on_data_loss", "on_gap", "on_corruption", "untimed"},
         )
         if self.source.topics is not None:
             source["topics"] = sorted(self.source.topics)

@@ -18,7 +18,16 @@ from etl.config.paths import TOPIC_PLACEHOLDER, lies_within, scheme_of, topic_th
 from etl.times import format_instant
 
 ROW_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
-PROVENANCE_COLUMNS = ("leaderEpoch", "producerId", "producerEpoch", "sequence", "transactional", "batchBaseOffset")
+PROVENANCE_COLUMNS = (
+    "leaderEpoch",
+    "producerId",
+    "producerEpoch",
+    "sequence",
+    "transactional",
+    "batchBaseOffset",
+    "file",
+    "position",
+)
 RUN_COLUMN = "_kseg_run"
 _MAX_CLUSTER_COLUMNS = 4  # Delta's limit for liquid clustering
 

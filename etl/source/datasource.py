@@ -18,8 +18,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    BooleanType,
     IntegerType,
     LongType,
+    ShortType,
     StringType,
     StructField,
     StructType,
@@ -45,6 +47,16 @@ _COLUMNS = [
 _HEADERS = StructField(
     "headers", ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 )
+_PROVENANCE = [
+    StructField("leaderEpoch", IntegerType()),
+    StructField("producerId", LongType()),
+    StructField("producerEpoch", ShortType()),
+    StructField("sequence", IntegerType()),
+    StructField("transactional", BooleanType()),
+    StructField("batchBaseOffset", LongType()),
+    StructField("file", StringType()),
+    StructField("position", LongType()),
+]
 
 
 class KsegDataSource(DataSource):
@@ -60,7 +72,9 @@ class KsegDataSource(DataSource):
         Raises:
             ConfigurationError: the options, every fault at once.
         """
-        return StructType([*_COLUMNS, _HEADERS] if self._options().include_headers else _COLUMNS)
+        options = self._options()
+        headers = [_HEADERS] if options.include_headers else []
+        return StructType([*_COLUMNS, *headers, *(_PROVENANCE if options.include_provenance else [])])
 
     def reader(self, schema: StructType) -> KsegReader:
         """Raises ConfigurationError for bad options, or a schema that is not the source's own."""
@@ -121,6 +135,7 @@ class KsegReader(DataSourceReader):
         options = DecodeOptions(
             isolation_level=self._options.isolation_level,
             headers=self._options.include_headers,
+            provenance=self._options.include_provenance,
             # What Spark's source gives for a record without a timestamp: one millisecond before 1970.
             null_timestamps=False,
             check_crcs=self._options.check_crcs,

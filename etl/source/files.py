@@ -15,9 +15,10 @@ from typing import Literal
 from uuid import UUID
 
 from client import CommittedOffset, TopicPartition
-from client.errors import UnknownTopic
+from client.errors import UnknownTopic, error_from_code
 from client.metadata import NO_LEADER, PartitionMetadata, TopicMetadata
 from client.offsets import EARLIEST
+from client.protocol import ErrorCode
 from etl.errors import ConfigurationError
 from etl.internals.group_state import committed_in_files
 from etl.internals.places import LogDirs
@@ -25,7 +26,7 @@ from etl.source.answer import Answer, FetchOptions, FetchStats
 from etl.source.errors import OffsetsLost, TimeNotFoundError
 from etl.source.file_tasks import FilesOf, split_files
 from etl.source.outcome import LostRange
-from etl.source.resolve import AtTime, EndName, IsolationLevel, LogBounds, OffsetSpec, named_offsets
+from etl.source.resolve import AtTime, EndName, IsolationLevel, LogBounds, OffsetSpec, Untimed, named_offsets
 from etl.source.tasks import RangeTask, SupportsRange
 from segment_reader.batch import frames
 from segment_reader.log.bounds import last_stable_offset, log_end_offset
@@ -58,12 +59,14 @@ class LogFiles:
     options: what the store and the layout have to be told. They may hold secrets: they are not shown, and they travel
         to the workers.
     past_damage: damage does not end a log (`segment_reader.log.salvage`).
+    untimed: what a range by time means where records have none.
     """
 
     log_dirs: tuple[str, ...]
     layout: str = PLAIN
     options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     past_damage: bool = False
+    untimed: Untimed = "refuse"
 
     def open(self, location: str) -> tuple[Storage, str]:
         """The storage that holds a folder of `log_dirs`, and the folder's path in it. Raises ConfigurationError."""
@@ -261,6 +264,7 @@ class LogCatalog:
             ConfigurationError: `committed` without a group, or where the folder that holds the group is missing; a map
                 that does not fit.
             TimeNotFoundError: `AtTime(otherwise="error")` and no record is that young.
+            KafkaError: UNSUPPORTED_FOR_MESSAGE_FORMAT (43): there is no time to go by.
             UndecodableRecord: one of the group's records is damaged, or newer than this release knows.
         """
         wanted = sorted(partitions)
@@ -310,11 +314,18 @@ class LogCatalog:
 
     def _at_time(self, tp: TopicPartition, spec: AtTime, isolation_level: IsolationLevel) -> int:
         place = self._place(tp)
+        untimed: Literal["refuse", "begin", "pass"] = "pass" if spec.ends else "begin"
+        if self._files.untimed == "refuse":
+            untimed = "refuse"
         try:
-            found = offset_for_time(place.storage, place.log, spec.of(tp))
+            found = offset_for_time(place.storage, place.log, spec.of(tp), untimed=untimed)
         except NoTimestamps as error:
-            raise ConfigurationError.of(
-                "", f"{tp}: {error}", "choose the range by offsets: there is no time to go by"
+            raise error_from_code(
+                ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+                "a range by time",
+                detail=f"{error}; name offsets instead of a time, or set untimed to include and take them all",
+                topic=tp.topic,
+                partition=tp.partition,
             ) from error
         if found is None and spec.otherwise == "error":
             raise TimeNotFoundError(

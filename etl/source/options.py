@@ -8,7 +8,9 @@ Beyond Spark's source: `startingOffsets` "committed" starts at the offsets that 
 committed, a partition without one at its earliest. And `path`, instead of `kafka.bootstrap.servers`: folders of
 `log.dirs`, or copies of them, that are read with no broker; of the three ways to name topics none means all. With it go
 `layout` (what a tiered storage plug-in wrote: "aiven", "copies", or one of your own), `storage.…` (credentials and
-addresses of an object store, see `segment_reader.log.objects`) and `layout.…` (what the layout has to be told).
+addresses of an object store, see `segment_reader.log.objects`), `layout.…` (what the layout has to be told) and
+`untimed` ("include" takes the records of message format 0, which have no time, into ranges by time; else such a range
+is refused). `includeProvenance` adds what batch headers tell and where in the files the batch stands.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from client.errors import ConfigError
 from client.offsets import EARLIEST, LATEST
 from etl.errors import ConfigurationError, Fault
 from etl.source.files import LogFiles
-from etl.source.resolve import AtOffsets, AtTime, IsolationLevel, OffsetSpec
+from etl.source.resolve import AtOffsets, AtTime, IsolationLevel, OffsetSpec, Untimed
 from segment_reader.log.layouts import layout_names
 from segment_reader.log.storage import LAYOUT_OPTION, PLAIN
 
@@ -87,6 +89,7 @@ class ReadOptions:
     isolation_level: IsolationLevel
     group: str | None
     include_headers: bool
+    include_provenance: bool
     fail_on_data_loss: bool
     min_partitions: int | None
     max_records_per_partition: int | None
@@ -118,6 +121,7 @@ class _Parser:
         check_crcs = self._truth("kafka.check.crcs", properties.pop("check.crcs", "true"))
         origin = self._files(properties) if "path" in self._options else self._config(properties)
         include_headers = self._truth("includeHeaders", self._get("includeHeaders", "false"))
+        include_provenance = self._truth("includeProvenance", self._get("includeProvenance", "false"))
         fail_on_data_loss = self._truth("failOnDataLoss", self._get("failOnDataLoss", "true"))
         min_partitions = self._positive("minPartitions")
         max_records = self._positive("maxRecordsPerPartition")
@@ -133,6 +137,7 @@ class _Parser:
             isolation_level="read_committed" if isolation == "read_committed" else "read_uncommitted",
             group=group,
             include_headers=include_headers,
+            include_provenance=include_provenance,
             fail_on_data_loss=fail_on_data_loss,
             min_partitions=min_partitions,
             max_records_per_partition=max_records,
@@ -309,7 +314,11 @@ class _Parser:
         layout = self._get("layout", PLAIN)
         if layout not in layout_names():
             self._fault("layout", f"{layout!r} is no layout", f"one of {', '.join(layout_names())}")
-        return LogFiles(log_dirs, layout, tuple(sorted(options.items())))
+        untimed = self._get("untimed", "refuse").lower()
+        if untimed not in ("refuse", "include"):
+            self._fault("untimed", f"{untimed!r} is neither refuse nor include")
+        include: Untimed = "include" if untimed == "include" else "refuse"
+        return LogFiles(log_dirs, layout, tuple(sorted(options.items())), untimed=include)
 
     def _config(self, properties: Mapping[str, str]) -> ClientConfig | None:
         try:

@@ -10,7 +10,7 @@ from etl.errors import ConfigurationError
 from etl.source.errors import OffsetsLost
 from etl.source.logs import open_logs
 from etl.source.options import ReadOptions
-from etl.source.resolve import AtOffsets, LogBounds
+from etl.source.resolve import AtOffsets, LogBounds, ending
 from etl.source.tasks import RangeTask
 
 
@@ -38,7 +38,7 @@ def plan_tasks(options: ReadOptions) -> tuple[RangeTask, ...]:
     with open_logs(options.origin) as logs:
         topics = logs.topics(topics=options.topics, pattern=options.pattern, assign=options.assign)
         starts = logs.offsets(options.start, topics, isolation_level=level, group=options.group)
-        ends = logs.offsets(options.end, topics, isolation_level=level)
+        ends = logs.offsets(ending(options.end), topics, isolation_level=level)
         bounds = logs.bounds(topics)
         metadata = {tp: topic.partitions[tp.partition] for tp, topic in topics.items()}
         return logs.tasks(

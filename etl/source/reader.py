@@ -142,7 +142,9 @@ class RangeReader:
                 if not answer.records:
                     decoder.skip_to(min(answer.next_offset, task.end))
                 try:
-                    for found in decoding.timed(decoder.feed(answer.records, answer.aborted)):
+                    for found in decoding.timed(
+                        decoder.feed(answer.records, answer.aborted, file=answer.file, position=answer.position)
+                    ):
                         if isinstance(found, BadBatch):
                             self._tell_of(found, answer)
                         else:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -38,10 +38,12 @@ class AtTime:
     """The first record at or after a time, in milliseconds since 1970, for all partitions or for each.
 
     otherwise: what stands in where no record is that young: the latest offset, or a refusal (`TimeNotFoundError`).
+    ends: whether a range ends there; of files, records without a time belong to a range on both sides of them.
     """
 
     millis: int | Mapping[TopicPartition, int]
     otherwise: Literal["latest", "error"] = "latest"
+    ends: bool = False
 
     def of(self, partition: TopicPartition) -> int:
         return self.millis if isinstance(self.millis, int) else self.millis[partition]
@@ -50,6 +52,9 @@ class AtTime:
 EndName = Literal["log_end", "high_watermark", "last_stable"]
 """Ends of a log by name: of files, after the last whole batch; the first offset that may be unreplicated; the first one
 that is undecided."""
+
+Untimed = Literal["refuse", "include"]
+"""Records of message format 0 where a range is asked for by time: refused, as by a broker (error 43), or all taken."""
 
 OffsetSpec = Literal["earliest", "latest", "committed"] | EndName | AtOffsets | AtTime
 
@@ -90,6 +95,11 @@ def offset_spec(value: str | datetime | Mapping[str, Any]) -> OffsetSpec:
     raise ConfigurationError.of(
         "", f"{value!r} is no offset", "earliest, latest, committed, {topic: {partition: offset}} or {timestamp: …}"
     )
+
+
+def ending(spec: OffsetSpec) -> OffsetSpec:
+    """What a user asked for, as the end of ranges."""
+    return replace(spec, ends=True) if isinstance(spec, AtTime) else spec
 
 
 def resolve_topics(

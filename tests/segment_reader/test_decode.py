@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from segment_reader.decode import Limits, RangeDecoder
-from segment_reader.encode import Record, encode_batch, encode_control_batch, seal
+from segment_reader.encode import Record, encode_batch, encode_control_batch, encode_message_set, seal
 from segment_reader.schema import arrow_schema
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
@@ -247,10 +247,53 @@ def test_provenance_tells_what_the_batch_header_says(decode: Any) -> None:
     names = [field.name for field in arrow_schema(headers=False, provenance=True)][7:]
     rows = [tuple(row[name] for name in names) for row in decode(answer, 4, headers=False, provenance=True).rows]
     assert rows == [
-        (6, 9, 2, 2**31 - 1, True, 4),
-        (6, 9, 2, 0, True, 4),
-        (None, None, None, None, False, 6),
+        (6, 9, 2, 2**31 - 1, True, 4, None, None),
+        (6, 9, 2, 0, True, 4, None, None),
+        (None, None, None, None, False, 6, None, None),
     ]
+
+
+@pytest.mark.parametrize("engine", ["fast", "reference"])
+@pytest.mark.parametrize("rows", [3, 1000])
+def test_rows_of_files_tell_where_their_batch_stands(engine: Any, rows: int) -> None:
+    """Of every format, also where an Arrow batch has rows of several files, and of none."""
+    batch = encode_batch(plain(2), base_offset=0, compression="lz4")
+    wrapper = encode_message_set(plain(2), magic=1, base_offset=2, compression="gzip")
+    message = encode_message_set(plain(1), magic=0, base_offset=4)
+    decoder = RangeDecoder(
+        "t", 0, 0, 12, isolation_level="read_committed", provenance=True, engine=engine, limits=Limits(max_rows=rows)
+    )
+    batches = [*decoder.feed(batch + wrapper + message, file="/a/0.log", position=1 << 33)]
+    batches += decoder.feed(encode_batch(plain(2), base_offset=5), file="/ä/5.log", position=0)
+    batches += decoder.feed(encode_batch(plain(1), base_offset=7))
+    batches += decoder.feed(b"", file="/never/7.log")
+    batches += decoder.feed(encode_batch(plain(4), base_offset=8), file="/b/8.log", position=7)
+    batches += decoder.finish()
+    for one in batches:
+        one.validate(full=True)
+    table = pa.Table.from_batches(batches, decoder.schema)
+    found = list(zip(*(table.column(name).to_pylist() for name in ("offset", "file", "position")), strict=True))
+    first, second = (1 << 33) + len(batch), (1 << 33) + len(batch) + len(wrapper)
+    places = [("/a/0.log", 1 << 33)] * 2 + [("/a/0.log", first)] * 2 + [("/a/0.log", second)]
+    places += [("/ä/5.log", 0)] * 2 + [(None, None)] + [("/b/8.log", 7)] * 4
+    assert found == [(offset, *place) for offset, place in enumerate(places)]
+
+
+def test_a_file_s_name_counts_where_batches_are_cut_by_bytes() -> None:
+    answer = encode_batch([Record(b"k", b"v" * 10)] * 1000)
+    for engine in ("fast", "reference"):
+        decoder = RangeDecoder(
+            "t",
+            0,
+            0,
+            1000,
+            isolation_level="read_committed",
+            provenance=True,
+            engine=engine,  # type: ignore[arg-type]
+            limits=Limits(max_bytes=20_000),
+        )
+        batches = [*decoder.feed(answer, file="/" + "long" * 50, position=0), *decoder.finish()]
+        assert all(15_000 < batch.nbytes <= 20_000 for batch in batches[:-1])
 
 
 def test_headers_are_passed_over_when_not_asked_for(decode: Any) -> None:

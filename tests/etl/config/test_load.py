@@ -29,6 +29,7 @@ source:
   max_records_per_task: 1000000
   on_data_loss: fail
   on_gap: fail
+  untimed: refuse
   provenance: false
 transform:
   - arrow: "my_module:enrich"
@@ -212,6 +213,7 @@ SAME = [
     {"source/max_records_per_task": 5},
     {"source/on_gap": "record"},
     {"source/on_data_loss": "record"},
+    {"source/untimed": "include"},
     {"sink/single_driver": True},
     {"group": "g"},
     {"ledger": "/elsewhere"},
