@@ -106,6 +106,7 @@ class Fault(IntEnum):
     INNER_DEPTH = 23
     DECOMPRESS = 24
     TOO_LARGE = 25
+    LENGTH = 26
 
     @property
     def reason(self) -> str:
@@ -152,4 +153,5 @@ _REASONS: dict[Fault, str] = {
     Fault.INNER_DEPTH: "compressed messages are nested too deep",
     Fault.DECOMPRESS: "decompression failed",
     Fault.TOO_LARGE: "the batch unpacks to more bytes than allowed",
+    Fault.LENGTH: "the length field is wrong",
 }

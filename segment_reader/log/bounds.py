@@ -4,7 +4,8 @@
     last stable offset   the first offset of the oldest transaction that has no marker yet, else the log end offset
 
 Open transactions follow from the newest whole `.snapshot` and the headers behind its offset; without one from all of
-them. KIP-98; `ListOffsets` under read_committed answers with the last stable offset.
+them. What is asked of a log in use is what it held at one moment: its end is looked up first. KIP-98; `ListOffsets`
+under read_committed answers with the last stable offset.
 """
 
 from __future__ import annotations
@@ -13,17 +14,18 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
-from segment_reader.batch import CONTROL_BIT, TRANSACTIONAL_BIT
+from segment_reader.batch import FRAME_OVERHEAD
+from segment_reader.errors import Fault
 from segment_reader.log.entries import IndexFile
-from segment_reader.log.errors import CorruptSnapshot, SegmentGone
-from segment_reader.log.headers import pieces
-from segment_reader.log.lookup import first_batch, next_offset_after
+from segment_reader.log.errors import CorruptSnapshot, LogDamaged, SegmentGone
+from segment_reader.log.fates import Fates
+from segment_reader.log.headers import Piece, checksum_holds, frame_size
+from segment_reader.log.lookup import THE_END, first_batch
 from segment_reader.log.segments import PartitionLog
 from segment_reader.log.snapshots import producer_snapshot
 from segment_reader.log.storage import Storage
-from segment_reader.table import ATTRIBUTES, BASE, MAGIC, MARKER, PRODUCER
+from segment_reader.log.tails import check_tail, whole_pieces
+from segment_reader.table import BASE
 
 _END: Final = 1 << 63
 
@@ -41,17 +43,34 @@ class OpenTransaction:
 def log_end_offset(storage: Storage, log: PartitionLog) -> int:
     """The offset after the last whole batch; 0 for a folder without segments. Raises LogDamaged, SegmentGone."""
     for segment in reversed(log.segments):
-        following, _ = next_offset_after(storage, segment)
-        return following
+        with closing(storage.open(segment.path)) as file, closing(IndexFile(storage, segment)) as index:
+            found = first_batch(segment, file, index, THE_END)
+            check_tail(file, found.position, found.base_offset, may_be_torn=True)
+            return found.base_offset
     return 0
 
 
 def last_stable_offset(storage: Storage, log: PartitionLog, end: int | None = None) -> int:
     """See the module. `end`: as if the log ended there. Raises LogDamaged, SegmentGone."""
-    last = log_end_offset(storage, log)
+    last = log_end_offset(storage, log)  # before all else: a log in use goes on, and what it gets may not be decided
     end = last if end is None else min(last, end)
-    opened = open_transactions(storage, log, end)  # a snapshot above the log's end is of a log that was longer
-    return opened[0].first_offset if opened else end
+    opened = open_transactions(storage, log, end)
+    if not opened:
+        return end
+    _require_sound(storage, log, opened[0].first_offset)
+    return opened[0].first_offset
+
+
+def _require_sound(storage: Storage, log: PartitionLog, offset: int) -> None:
+    """Raises LogDamaged where the batch that begins at an offset has not its checksum: a flipped bit in its producer id
+    would hold back all that is behind it. Small batches were looked at when the transactions were followed."""
+    segment = log.segments[log.segment_at(offset)]
+    with closing(storage.open(segment.path)) as file, closing(IndexFile(storage, segment)) as index:
+        found = first_batch(segment, file, index, offset)
+        if found.exists and found.base_offset == offset:
+            size = frame_size(file.read(found.position, FRAME_OVERHEAD))
+            if not checksum_holds(file, found.position, size):
+                raise LogDamaged(file.path, found.position, Fault.CRC.reason, offset)
 
 
 def open_transactions(storage: Storage, log: PartitionLog, end: int | None = None) -> list[OpenTransaction]:
@@ -61,22 +80,20 @@ def open_transactions(storage: Storage, log: PartitionLog, end: int | None = Non
     """
     end = _END if end is None else end
     opened, offset = newest_snapshot(storage, log, end)
-    number = log.segment_at(offset)
-    for segment in log.segments[number:]:
+    fates = Fates(opened)
+    for number, segment in enumerate(log.segments):
+        if number < log.segment_at(offset) or segment.base_offset >= end:
+            continue
         with closing(storage.open(segment.path)) as file, closing(IndexFile(storage, segment)) as index:
-            for piece in pieces(file, first_batch(segment, file, index, offset).position):
-                table = piece.table
-                transactional = (table[:, MAGIC] == 2) & (table[:, ATTRIBUTES] & TRANSACTIONAL_BIT != 0)
-                here = (table[:, BASE] >= offset) & (table[:, BASE] < end)
-                for row in np.flatnonzero(transactional & here).tolist():
-                    producer = int(table[row, PRODUCER])
-                    if not table[row, ATTRIBUTES] & CONTROL_BIT:
-                        opened.setdefault(producer, int(table[row, BASE]))
-                    elif table[row, MARKER] >= 0:
-                        opened.pop(producer, None)
-    return sorted(
-        (OpenTransaction(producer, first) for producer, first in opened.items()), key=lambda one: one.first_offset
-    )
+            position, edge, _ = first_batch(segment, file, index, offset)
+            for piece in whole_pieces(file, position, edge, log.following(number)):
+                bases = piece.table[:, BASE]
+                if bases[-1] >= offset:
+                    wanted = piece.table[(bases >= offset) & (bases < end)]
+                    fates.look_at(segment.path, Piece(wanted, piece.data, piece.start, piece.end))
+                if bases[-1] >= end:
+                    break
+    return sorted((OpenTransaction(*found) for found in fates.open.items()), key=lambda one: one.first_offset)
 
 
 def newest_snapshot(storage: Storage, log: PartitionLog, end: int) -> tuple[dict[int, int], int]:

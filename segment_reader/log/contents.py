@@ -10,9 +10,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from segment_reader.batch import CONTROL_KEY, FRAME_OVERHEAD, Frame, FrameFault, frames
+from segment_reader.batch import (
+    CONTROL_KEY,
+    FRAME_OVERHEAD,
+    LEGACY_CRC_AT,
+    MAGIC_AT,
+    Frame,
+    FrameFault,
+    frames,
+)
 from segment_reader.codecs import CODECS, DEFAULT_LIMIT
-from segment_reader.legacy import RecordFault, message_fields, message_time
+from segment_reader.legacy import RecordFault, message_crc_matches, message_fields, message_time
 from segment_reader.log.errors import LogDamaged
 from segment_reader.log.headers import frame_size, only_zeros
 from segment_reader.log.storage import OpenFile
@@ -50,7 +58,7 @@ class Batch:
 class LogRecord:
     """One record. `timestamp` in ms, `timestamp_type` 0 (CreateTime) or 1 (LogAppendTime), both -1 where there is none.
 
-    `control` names the type of a control record.
+    `control` names the type of a control record. `crc` and `valid`: messages of magic 0 and 1 have a checksum each.
     """
 
     offset: int
@@ -61,6 +69,8 @@ class LogRecord:
     headers: list[tuple[str, bytes | None]] | None
     sequence: int
     control: str | None
+    crc: int | None = None
+    valid: bool | None = None
 
 
 def batches(file: OpenFile, position: int = 0) -> Iterator[Batch]:
@@ -108,7 +118,19 @@ def _messages(batch: Batch) -> Iterator[LogRecord]:
     for leaf in frame_messages(batch.data, batch.frame, DEFAULT_LIMIT, check_crcs=False):
         key, value = message_fields(leaf.message)
         timestamp, kind = message_time(leaf.message, leaf)
-        yield LogRecord(leaf.offset, timestamp, kind if timestamp != -1 else -1, key, value, None, -1, None)
+        crc = int.from_bytes(leaf.message[LEGACY_CRC_AT:MAGIC_AT], "big")
+        yield LogRecord(
+            leaf.offset,
+            timestamp,
+            kind if timestamp != -1 else -1,
+            key,
+            value,
+            None,
+            -1,
+            None,
+            crc,
+            message_crc_matches(leaf.message),
+        )
 
 
 def _control(key: bytes | None) -> str:

@@ -27,6 +27,7 @@ from segment_reader.table import LAST, MAX_TIME, POSITION
 
 Entry = dict[str, Any]
 
+_TIME_NAMES: Final = ("CreateTime", "LogAppendTime", "NoTimestampType")
 _MARKER_VALUE: Final = Struct(">hi")  # version, coordinator epoch
 
 _OFFSET_CHECKPOINTS: Final = frozenset(
@@ -91,7 +92,7 @@ def batch_entry(batch: Batch) -> Entry:
         }
     return entry | {
         "position": batch.position,
-        "LogAppendTime" if frame.log_append_time else "CreateTime": frame.max_timestamp,
+        _TIME_NAMES[-1 if frame.magic == 0 else int(frame.log_append_time)]: frame.max_timestamp,
         "size": frame.size,
         "magic": frame.magic,
         "compressType": batch.codec,
@@ -105,9 +106,11 @@ def record_entry(record: LogRecord) -> Entry:
     return {
         "kind": "record",
         "offset": record.offset,
-        ("CreateTime", "LogAppendTime", "NoTimestampType")[record.timestamp_type]: record.timestamp,
+        _TIME_NAMES[record.timestamp_type]: record.timestamp,
         "keySize": -1 if record.key is None else len(record.key),
         "valueSize": -1 if record.value is None else len(record.value),
+        "isValid": record.valid,
+        "crc": record.crc,
         "sequence": record.sequence,
         "headers": [[name, value] for name, value in record.headers or ()],
         "control": record.control,

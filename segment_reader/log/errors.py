@@ -84,8 +84,9 @@ class LayoutError(LogFileError):
 class LogDamaged(LogFileError):
     """Bytes of a .log that are no record batches.
 
-    length: how many, and first, last: the offsets `[first, last)` that are missing for them; None where that was not
-    looked for.
+    base_offset: that of the batch as far as its header can be believed, else the first one that it may have.
+    length: how many bytes, and first, last: the offsets `[first, last)` that are missing for them. All of them are None
+    where nobody looked.
     """
 
     def __init__(
@@ -93,22 +94,32 @@ class LogDamaged(LogFileError):
         file: str,
         position: int | None,
         reason: str,
+        base_offset: int | None = None,
         *,
         length: int | None = None,
         first: int | None = None,
         last: int | None = None,
     ) -> None:
-        super().__init__(file, position, reason)
+        super().__init__(file, position, reason if base_offset is None else f"batch at offset {base_offset}: {reason}")
+        self.reason = reason
+        self.base_offset = base_offset
         self.length, self.first, self.last = length, first, last
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _damaged, (self.file, self.position, self.reason, self.length, self.first, self.last)
+        at = (self.file, self.position, self.reason, self.base_offset)
+        return _damaged, (*at, self.length, self.first, self.last)
 
 
 def _damaged(
-    file: str, position: int | None, reason: str, length: int | None, first: int | None, last: int | None
+    file: str,
+    position: int | None,
+    reason: str,
+    base_offset: int | None,
+    length: int | None,
+    first: int | None,
+    last: int | None,
 ) -> LogDamaged:
-    return LogDamaged(file, position, reason, length=length, first=first, last=last)
+    return LogDamaged(file, position, reason, base_offset, length=length, first=first, last=last)
 
 
 class LogEndsEarly(LogFileError):

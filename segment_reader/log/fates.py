@@ -6,13 +6,14 @@
 Headers are followed from the first batch that is read, ahead of it as far as the transactions in it need: a batch's
 records can be handed out when the marker behind them was seen. What a `.txnindex` says is not used: it has no checksum.
 
-Markers may lie outside of what the reader decodes and checks, so the checksum of every small batch is compared here: a
-flipped bit could else turn a marker into another one, or into data.
+Markers may lie outside of what the reader decodes and checks, so the checksum of every small batch, and of every batch
+that claims to be a marker, is compared here: a flipped bit could else turn a marker into another one, or into data, or
+data into a marker.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import numpy as np
@@ -25,9 +26,21 @@ from segment_reader.log.headers import Piece
 from segment_reader.log.kernels import first_wrong
 from segment_reader.reference import control_type
 from segment_reader.scan import SMALL
-from segment_reader.table import ATTRIBUTES, BASE, LAST, MAGIC, MARKER, PACKED_MARKER, POSITION, PRODUCER, as_bytes
+from segment_reader.table import (
+    ATTRIBUTES,
+    BASE,
+    LAST,
+    MAGIC,
+    MARKER,
+    PACKED_MARKER,
+    POSITION,
+    PRODUCER,
+    SIZE,
+    as_bytes,
+)
 
 _MAX_CONTROL_BYTES: Final = 1 << 20
+_ANY: Final = 1 << 40
 
 
 Walk = Iterator[tuple[str, Piece | Damage]]
@@ -37,20 +50,26 @@ _NO_END: Final = 1 << 63
 class Fates:
     """Follows headers in the log's order; all of them have to be shown, by `look_at` or in reading ahead.
 
+    opened: the first offset of each transaction that is open where following begins, by producer id.
     past_damage: damage is shown too. What may have hidden a marker ends every transaction that is open there, and so
     does the log's end: how they ended is `undecided`, and no error.
     """
 
-    def __init__(self, *, past_damage: bool = False) -> None:
+    def __init__(self, opened: Mapping[int, int] | None = None, *, past_damage: bool = False) -> None:
         #: Frames whose headers were read ahead of what was shown.
         self.read_ahead = 0
         self._path = ""
         self._seen = -1  # the last offset of the last frame that was looked at
-        self._open: dict[int, int] = {}
+        self._open: dict[int, int] = dict(opened or {})
         self._aborted: list[tuple[int, int, int]] = []  # producer id, first offset, marker's offset
         self._past_damage = past_damage
         self._undecided: list[tuple[int, int, int]] = []  # producer id, first offset, where it went out of sight
         self._ahead: tuple[int, Walk] = (-1, iter(()))  # the last offset that it has given, and how it goes on
+
+    @property
+    def open(self) -> Mapping[int, int]:
+        """The first offset of each transaction that has no marker yet, by producer id."""
+        return self._open
 
     def look_at(self, path: str, piece: Piece | Damage) -> None:
         """Shows frames that are in memory. Those that were read ahead already are passed over. Raises LogDamaged."""
@@ -110,13 +129,16 @@ class Fates:
         self._path, self._seen = path, int(table[-1, LAST])
         wrong = first_wrong(as_bytes(piece.data), piece.start, table, SMALL)
         if wrong >= 0:
-            raise LogDamaged(path, int(table[wrong, POSITION]), Fault.CRC.reason)
+            raise LogDamaged(path, int(table[wrong, POSITION]), Fault.CRC.reason, int(table[wrong, BASE]))
         chosen = (table[:, MAGIC] == 2) & (table[:, PRODUCER] >= 0) & (table[:, ATTRIBUTES] & TRANSACTIONAL_BIT != 0)
         for row in np.flatnonzero(chosen).tolist():
             producer, base = int(table[row, PRODUCER]), int(table[row, BASE])
             if not table[row, ATTRIBUTES] & CONTROL_BIT:
                 self._open.setdefault(producer, base)
                 continue
+            unchecked = table[row : row + 1] if table[row, SIZE] > SMALL else table[:0]
+            if first_wrong(as_bytes(piece.data), piece.start, unchecked, _ANY) >= 0:
+                raise LogDamaged(path, int(table[row, POSITION]), Fault.CRC.reason, base)
             marker = self._marker(path, piece, row)
             if marker not in (ABORT_MARKER, COMMIT_MARKER):
                 continue  # emptied by compaction: its transaction's data went before it
@@ -130,5 +152,6 @@ class Fates:
             return marker
         data = piece.frame(row)
         if data is None:
-            raise LogDamaged(path, int(piece.table[row, POSITION]), "a control batch of impossible size")
+            reason = "a control batch of impossible size"
+            raise LogDamaged(path, int(piece.table[row, POSITION]), reason, int(piece.table[row, BASE]))
         return control_type(data, next(frames(data)), _MAX_CONTROL_BYTES)

@@ -30,7 +30,7 @@ from segment_reader.errors import Fault
 from segment_reader.log.errors import LogDamaged
 from segment_reader.log.storage import OpenFile
 from segment_reader.scan import scan
-from segment_reader.table import POSITION, SIZE, WIDTH, as_bytes
+from segment_reader.table import BASE, LAST, POSITION, SIZE, WIDTH, as_bytes
 
 Table = npt.NDArray[np.int64]
 
@@ -70,23 +70,26 @@ def pieces(file: OpenFile, position: int = 0, *, piece_bytes: int = PIECE_BYTES)
     """Walks a .log from a position on, to where the file's frames end: in zeros, or in one that is cut off.
 
     piece_bytes: what is read first. The file must not be read by others while this is iterated.
-    Raises LogDamaged at a header that is impossible.
+    Raises LogDamaged at a header that is impossible, and where offsets do not ascend.
     """
     least = max(piece_bytes, _LEAST_PIECE_BYTES)
     most = max(least, _MOST_PIECE_BYTES)
-    size = least
+    size, last = least, -1
     while file.size - position >= FRAME_OVERHEAD:
         end = position
         data = file.read(position, min(size, file.size - position))
         had = len(data)
         try:
             for piece in _scanned(data, position, file.size):
+                _require_order(file.path, piece.table, last)
+                last = int(piece.table[-1, LAST])
                 yield piece
                 end = piece.end
         except FrameFault as error:
-            if only_zeros(file, error.position):
+            damage = _damaged(file.path, error, data[error.position - position :])
+            if only_zeros(file, error.position):  # reads into the same buffer
                 return
-            raise LogDamaged(file.path, error.position, error.fault.reason) from None
+            raise damage from None
         if end == position:
             size = _size_of_control_batch(file, position, had)
             if not size:
@@ -94,6 +97,14 @@ def pieces(file: OpenFile, position: int = 0, *, piece_bytes: int = PIECE_BYTES)
             continue
         size = min(2 * size, most) if end <= position + had else least
         position = end
+
+
+def _require_order(path: str, table: Table, last: int) -> None:
+    """Frames begin behind the one before. No checksum covers where a batch begins: this is all that there is."""
+    if table[0, BASE] > last and (table[1:, BASE] > table[:-1, LAST]).all():
+        return
+    row = 0 if table[0, BASE] <= last else int(np.flatnonzero(table[1:, BASE] <= table[:-1, LAST])[0]) + 1
+    raise LogDamaged(path, int(table[row, POSITION]), Fault.OFFSET_ORDER.reason, int(table[row, BASE]))
 
 
 def _size_of_control_batch(file: OpenFile, position: int, had: int) -> int:
@@ -106,7 +117,8 @@ def _size_of_control_batch(file: OpenFile, position: int, had: int) -> int:
     if not had < size <= file.size - position:
         return 0
     if size > _MOST_CONTROL_BYTES:
-        raise LogDamaged(file.path, position, "a control batch of impossible size")
+        claimed = int.from_bytes(head[:LENGTH_AT], "big", signed=True)
+        raise LogDamaged(file.path, position, "a control batch of impossible size", claimed)
     return size
 
 
@@ -115,7 +127,13 @@ def pieces_of(path: str, data: memoryview, position: int) -> Iterator[Piece]:
     try:
         yield from _scanned(data, position, position + len(data))
     except FrameFault as error:
-        raise LogDamaged(path, error.position, error.fault.reason) from None
+        raise _damaged(path, error, data[error.position - position :]) from None
+
+
+def _damaged(path: str, error: FrameFault, frame: memoryview) -> LogDamaged:
+    """The error about a frame that begins so."""
+    claimed = int.from_bytes(frame[:LENGTH_AT], "big", signed=True)
+    return LogDamaged(path, error.position, error.fault.reason, claimed)
 
 
 def _scanned(data: memoryview, position: int, end: int) -> Iterator[Piece]:

@@ -51,8 +51,8 @@ def first_wrong(data: Any, start: Any, table: Any, at_most: Any) -> Any:
 def chain(data: Any, edge: Any) -> Any:
     """Follows whole frames from the start of `data`: (bytes of them, offset after the last, fault of the next or 0).
 
-    Every frame has to begin at or above `edge`, the offset after the one before it. A wrapper of magic 0 and 1 bears
-    the last offset inside of it: where it begins is known only inside.
+    Every frame, also one whose end is not there, has to begin at or above `edge`, the offset after the one before it.
+    A wrapper of magic 0 and 1 bears the last offset inside of it: where it begins is known only inside.
     """
     end = data.size
     at = 0
@@ -61,15 +61,15 @@ def chain(data: Any, edge: Any) -> Any:
         length = be32(data, at + LENGTH_AT)
         if length < MIN_MESSAGE:
             return at, edge, TOO_SMALL
+        if base < 0 or base > MAX_OFFSET:
+            return at, edge, NEGATIVE_OFFSET
+        if base < edge:
+            return at, edge, ORDER
         if length > end - at - FRAME_OVERHEAD:
             break
         magic = data[at + MAGIC_AT]
         if magic > 2:
             return at, edge, UNKNOWN_MAGIC
-        if base < 0 or base > MAX_OFFSET:
-            return at, edge, NEGATIVE_OFFSET
-        if base < edge:
-            return at, edge, ORDER
         last = base
         if magic == 2:
             if length < MIN_BATCH:

@@ -125,6 +125,9 @@ def _may_begin_with(segment: Segment, file: OpenFile, piece: Piece, offset: int)
 def _walk(segment: Segment, walk: Iterator[Piece], position: int, offset: int, first: Piece | None = None) -> Found:
     end, following = position, segment.base_offset
     piece = next(walk, None) if first is None else first
+    if position == 0 and piece is not None and piece.table[0, BASE] < segment.base_offset:
+        reason = f"offset {piece.table[0, BASE]} is below the segment's first, {segment.base_offset}"
+        raise LogDamaged(segment.path, 0, reason, int(piece.table[0, BASE]))
     while piece is not None:
         behind = np.flatnonzero(piece.table[:, LAST] >= offset)
         if len(behind):

@@ -30,14 +30,14 @@ from segment_reader.log.headers import (
     believe,
     frame_size,
     only_zeros,
-    pieces,
     pieces_of,
 )
 from segment_reader.log.kernels import chain
 from segment_reader.log.lookup import Place, first_batch, position_behind
 from segment_reader.log.segments import PartitionLog, Segment
 from segment_reader.log.storage import OpenFile, Storage
-from segment_reader.table import as_bytes
+from segment_reader.log.tails import check_tail, whole_pieces
+from segment_reader.table import LAST, as_bytes
 
 #: Read at once where it is known that so much is needed. Of an object store each read costs a request.
 WINDOW_BYTES: Final = 8 * 1024 * 1024
@@ -87,7 +87,7 @@ def record_sets(
         if segment.base_offset >= end and segment.base_offset > offset:
             yield RecordSet(memoryview(b""), [], end, segment.path, 0)
             return
-        following = log.segments[number + 1] if number + 1 < len(log.segments) else None
+        following = log.following(number)
         with closing(storage.open(segment.path)) as file, closing(IndexFile(storage, segment)) as index:
             position, edge = 0, segment.base_offset
             if number == from_ and start > edge:
@@ -100,9 +100,10 @@ def record_sets(
             for window in windows(file, position, edge, window_bytes, may_be_torn=following is None, stop=stop):
                 first, offset = offset, window.next_offset
                 if following is not None and offset > following.base_offset:
-                    raise LogDamaged(file.path, window.position, f"offsets run into the segment {following.path}")
+                    told = f"offsets run into the segment {following.path}"
+                    raise LogDamaged(file.path, window.position, told, first)
                 if fates is not None:
-                    behind = _Behind(storage, log, number, window.position + len(window.records), piece_bytes)
+                    behind = _Behind(storage, log, number, window.position + len(window.records), offset, piece_bytes)
                     window.aborted.extend(_aborted(fates, window, first, min(offset, end) - 1, behind))
                 yield window
                 if offset >= end:
@@ -129,13 +130,17 @@ class _Behind:
     log: PartitionLog
     number: int
     position: int
+    offset: int
     piece_bytes: int
 
     def __call__(self) -> Iterator[tuple[str, Piece]]:
-        position = self.position
-        for segment in self.log.segments[self.number :]:
+        position, edge = self.position, self.offset
+        for number, segment in enumerate(self.log.segments[self.number :], start=self.number):
+            edge = max(edge, segment.base_offset)
             with closing(self.storage.open(segment.path)) as file:
-                for piece in pieces(file, position, piece_bytes=self.piece_bytes):
+                following = self.log.following(number)
+                for piece in whole_pieces(file, position, edge, following, piece_bytes=self.piece_bytes):
+                    edge = int(piece.table[-1, LAST]) + 1
                     yield segment.path, piece
             position = 0
 
@@ -161,7 +166,7 @@ def windows(
         if exact:
             wanted = exact
         elif stop is not None and stop > position:
-            wanted = max(min(largest, stop - position), _LEAST_WINDOW_BYTES)
+            wanted = max(min(largest, stop - position + FRAME_OVERHEAD), _LEAST_WINDOW_BYTES)
         else:
             wanted, unsure = unsure, min(2 * unsure, largest)
         data = file.read(position, min(wanted, left))
@@ -174,17 +179,22 @@ def windows(
             data = file.read(position, min(whole + FRAME_OVERHEAD, left))
             size, following, fault = chain(as_bytes(data), edge)
         if size:
+            if len(data) - size < FRAME_OVERHEAD <= left - size:
+                # Where a batch begins has no checksum, and only the one behind it can contradict: so that is seen too.
+                data = file.read(position, size + FRAME_OVERHEAD)
+                size, following, fault = chain(as_bytes(data), edge)
+            if fault == Fault.OFFSET_ORDER:
+                raise LogDamaged(file.path, position + size, Fault.OFFSET_ORDER.reason, following)
             exact = _worth_reading_alone(data[size:], largest)
             yield RecordSet(data[:size], [], following, file.path, position)
             position, edge = position + size, following
         elif fault and only_zeros(file, position):
             return
         elif fault:
-            raise LogDamaged(file.path, position, Fault(fault).reason)
+            raise LogDamaged(file.path, position, Fault(fault).reason, edge)
         else:
             break
-    if position < file.size and not may_be_torn and not only_zeros(file, position):
-        raise LogDamaged(file.path, position, "the last batch is cut off")
+    check_tail(file, position, edge, may_be_torn=may_be_torn)
 
 
 def _worth_reading_alone(begun: memoryview, window_bytes: int) -> int:

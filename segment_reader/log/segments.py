@@ -70,6 +70,10 @@ class PartitionLog:
         """Bytes of all its .log files."""
         return sum(segment.size for segment in self.segments)
 
+    def following(self, number: int) -> Segment | None:
+        """The segment behind the one at this place; None behind the last."""
+        return self.segments[number + 1] if number + 1 < len(self.segments) else None
+
     def segment_at(self, offset: int) -> int:
         """The place in `segments` of the one in which `offset` stands, or would; 0 where it is below all."""
         return max(0, bisect_right(self.segments, offset, key=lambda segment: segment.base_offset) - 1)

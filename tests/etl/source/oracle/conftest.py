@@ -200,6 +200,8 @@ def _record_line(entry: Entry, batch: Entry) -> str:
     if batch["magic"] == 2:
         keys = ",".join(name for name, _ in entry["headers"])
         parts.append(f"sequence: {entry['sequence']} headerKeys: [{keys}]")
+    else:
+        parts.append(f"isValid: {str(entry['isValid']).lower()} crc: {entry['crc']}")
     if entry["control"] is not None:
         parts.append(f"endTxnMarker: {entry['control']} coordinatorEpoch: {entry['coordinatorEpoch']}")
     else:
@@ -212,7 +214,7 @@ def _record_line(entry: Entry, batch: Entry) -> str:
 @pytest.fixture(scope="session")
 def shapes() -> SimpleNamespace:
     """Writers of a topic's records by librdkafka."""
-    return SimpleNamespace(producer=producer, plain=plain, transactions=transactions, message=message)
+    return SimpleNamespace(producer=producer, plain=plain, transactions=transactions, await_cleaner=await_cleaner)
 
 
 def producer(servers: str, codec: str = "none", **config: Any) -> Any:
@@ -231,16 +233,32 @@ def message(number: int) -> dict[str, Any]:
 
 
 def plain(
-    servers: str, topic: str, codec: str, numbers: range, *, partition: int = 0, bare: bool = False, **config: Any
+    servers: str,
+    topic: str,
+    codec: str,
+    numbers: range,
+    *,
+    bare: bool = False,
+    keys: int | None = None,
+    **config: Any,
 ) -> None:
-    """Records by number; `bare` ones have no headers, for message formats that have none."""
+    """Records by number to partition 0; `bare` ones have no headers, for message formats that have none.
+
+    keys: that many keys, the first ones those of the smallest numbers; a compacted topic takes no record without one.
+    """
     sender = producer(servers, codec, **config)
     for number in numbers:
         made = message(number)
         if bare:
             del made["headers"]
-        sender.produce(topic, partition=partition, **made)
+        if keys is not None:
+            made["key"] = b"k%d" % (numbers.start + number * 7 % keys)
+        sender.produce(topic, partition=0, on_delivery=delivered, **made)
     assert sender.flush(120) == 0
+
+
+def delivered(error: Any, message: Any) -> None:
+    assert error is None, error
 
 
 def transactions(servers: str, topic: str, name: str, *, turns: int, count: int, keys: int | None = None) -> list[Any]:
@@ -268,3 +286,17 @@ def transactions(servers: str, topic: str, name: str, *, turns: int, count: int,
             else:
                 sender.commit_transaction(60)
     return senders
+
+
+def await_cleaner(log_dir: Path, topic: str) -> None:
+    """Wait until the cleaner has been over all but the last segment of partition 0."""
+    checkpoint = log_dir / "cleaner-offset-checkpoint"
+    until = time.monotonic() + 120
+    while True:
+        active = max(int(path.stem) for path in (log_dir / f"{topic}-0").glob("*.log"))
+        lines = checkpoint.read_text().splitlines() if checkpoint.exists() else []
+        cleaned = next((int(line.split()[2]) for line in lines if line.startswith(f"{topic} 0 ")), -1)
+        if cleaned >= active:
+            return
+        assert time.monotonic() < until, f"{topic} was cleaned up to {cleaned}, not {active}"
+        time.sleep(0.1)

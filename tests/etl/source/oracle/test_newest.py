@@ -119,18 +119,9 @@ def compact(kafka: EmbeddedKafka, shapes: Any, topic: str, many: int) -> None:
     servers, folder = kafka.bootstrap_servers, kafka.log_dirs[0]
     for turn in range(3):
         shapes.transactions(servers, topic, f"{topic}-{turn}", turns=3 * many, count=40, keys=37)
-        shapes.plain(servers, topic, "zstd", range(turn * 300, turn * 300 + 300), **{"enable.idempotence": True})
-        active = max(int(path.stem) for path in (folder / f"{topic}-0").glob("*.log"))
-        until = time.monotonic() + 120
-        while cleaned_up_to(folder, topic) < active:
-            assert time.monotonic() < until, f"{topic} was cleaned up to {cleaned_up_to(folder, topic)}, not {active}"
-            time.sleep(0.1)
-
-
-def cleaned_up_to(folder: Path, topic: str) -> int:
-    checkpoint = folder / "cleaner-offset-checkpoint"
-    lines = checkpoint.read_text().splitlines() if checkpoint.exists() else []
-    return next((int(line.split()[2]) for line in lines if line.startswith(f"{topic} ")), -1)
+        numbers = range(turn * 10, turn * 10 + 300)
+        shapes.plain(servers, topic, "zstd", numbers, keys=20, **{"enable.idempotence": True})
+        shapes.await_cleaner(folder, topic)
 
 
 def behead(servers: str) -> None:
