@@ -1,7 +1,7 @@
 """The demo: a real Kafka, a topic that is hard on purpose, the job twice, and an independent reader who checks it all.
 
-Everything it leaves lies in ``demo-output/``: the job file, the Delta table, the ledger. The broker is gone at the end,
-also after Ctrl-C.
+Everything it leaves lies in ``demo-output/``: the job file, the Delta table, the ledger, and the broker's files. The
+broker itself is gone at the end, also after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def run(directory: Path, scale: float, console: Console) -> None:
     totals = Totals()
     with _bars(console) as bars:
         started = bars.spin("Starting Kafka")
-        kafka = EmbeddedKafka()
+        kafka = EmbeddedKafka(directory / "kafka")
         with kafka:
             bars.done(started, f"Kafka {kafka.version} on {kafka.bootstrap_servers}")
             with HardTopic(kafka.bootstrap_servers, scale=scale) as topic:
@@ -131,7 +131,8 @@ def _finish(
         faults.append(f"{totals.rows} rows were landed, {comparison.verified} verified")
     for fault in faults:
         console.print(f"demo: {fault}", markup=False, soft_wrap=True)
-    places = f"the table is in {directory / 'lake'}, the job in {directory / 'demo.yaml'}"
+    places = f"the table is in {directory / 'lake'}, the job in {directory / 'demo.yaml'}, "
+    places += f"the stopped broker's files in {directory / 'kafka' / 'node-1' / 'data'}"
     console.print(f"{seconds:.0f} s in all; {places}", style="dim", soft_wrap=True)
     counts = f"rows={totals.rows} aborted={totals.aborted} control={totals.control} runs={totals.runs}"
     console.print(f"demo: {'FAILED' if faults else 'OK'} {counts} verified={comparison.verified}", soft_wrap=True)
@@ -141,7 +142,8 @@ def _finish(
 
 def _fresh(directory: Path) -> Path:
     """The output directory without an earlier demo's results; what else lies there stays."""
-    shutil.rmtree(directory / "lake", ignore_errors=True)
+    for name in ("lake", "kafka"):
+        shutil.rmtree(directory / name, ignore_errors=True)
     (directory / "demo.yaml").unlink(missing_ok=True)
     directory.mkdir(parents=True, exist_ok=True)
     return directory

@@ -195,6 +195,24 @@ CASES: list[tuple[dict[str, Any], str, str, str]] = [
     ),
     ({"sink/cluster_by": ["topic"]}, "sink.cluster_by", "Spark's own writer", "single_driver: true"),
     ({"sink/merge_schema": 1}, "sink.merge_schema", "is a number where true or false", "true or false"),
+    ({"source/on_corruption": "quarantine"}, "source.on_corruption", "there is no table for it", "sink: {quarantine"),
+    ({"sink/quarantine": {"path": "./q"}}, "sink.quarantine", "is never written to", "on_corruption: quarantine"),
+    (
+        {"source/on_corruption": "quarantine", "sink/quarantine": {"path": "./lake/orders/bad"}},
+        "sink.quarantine.path",
+        "lies inside of",
+        "of its own",
+    ),
+    (
+        {
+            "source": {"pattern": "b", "on_corruption": "quarantine"},
+            "sink": {"path": "./lake/{topic}", "quarantine": {"path": "./lake/bad"}},
+            "ledger": "./ledger",
+        },
+        "sink.quarantine.path",
+        "leads to for some topic",
+        "of its own",
+    ),
     # group, ledger, run, spark
     ({"group": ""}, "group", "is empty", "value"),
     ({"group_commit": "plain"}, "group_commit", "plain needs a group", "group:"),

@@ -215,6 +215,7 @@ SAME = [
     {"source/on_data_loss": "record"},
     {"source/untimed": "include"},
     {"sink/single_driver": True},
+    {"source/on_corruption": "quarantine", "sink/quarantine": {"path": "/bad"}},
     {"group": "g"},
     {"ledger": "/elsewhere"},
     {"run/lease": "10s"},
