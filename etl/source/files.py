@@ -1,16 +1,16 @@
 """Log directories as a source: which partitions they hold, their offsets, and their records, with no broker.
 
-The counterpart of `resolve` and `fetching` for files. A partition that lies in several of the directories (copies from
-several brokers, a replica on its way to another disk) is read from the one whose log reaches furthest.
+The counterpart of `resolve` for files. A partition may lie in several of the directories (copies from several brokers,
+a replica on its way to another disk): the one of the latest leader epoch is read, and of those the longest.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Generator, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Literal
 from uuid import UUID
 
@@ -22,14 +22,12 @@ from client.protocol import ErrorCode
 from etl.errors import ConfigurationError
 from etl.internals.group_state import committed_in_files
 from etl.internals.places import LogDirs
-from etl.source.answer import Answer, FetchOptions, FetchStats
-from etl.source.errors import OffsetsLost, TimeNotFoundError
+from etl.source.errors import TimeNotFoundError
 from etl.source.file_tasks import FilesOf, split_files
-from etl.source.outcome import LostRange
+from etl.source.replicas import Replica
 from etl.source.resolve import AtTime, EndName, IsolationLevel, LogBounds, OffsetSpec, Untimed, named_offsets
 from etl.source.tasks import RangeTask, SupportsRange
 from segment_reader.batch import frames
-from segment_reader.log.bounds import last_stable_offset, log_end_offset
 from segment_reader.log.checkpoints import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
@@ -38,11 +36,11 @@ from segment_reader.log.checkpoints import (
     meta_properties,
     partition_offsets,
 )
-from segment_reader.log.damage import Damage, Torn
-from segment_reader.log.errors import CorruptCheckpoint, LogEndsEarly, SegmentGone
-from segment_reader.log.reading import RecordSet, record_sets
+from segment_reader.log.damage import Torn
+from segment_reader.log.errors import CorruptCheckpoint, SegmentGone
+from segment_reader.log.reading import record_sets
 from segment_reader.log.salvage import Salvager
-from segment_reader.log.segments import PartitionLog, open_log, partition_folders
+from segment_reader.log.segments import open_log, partition_folders
 from segment_reader.log.storage import PLAIN, Storage, child, open_storage, parent
 from segment_reader.log.times import NoTimestamps, offset_for_time
 
@@ -88,49 +86,26 @@ def _opened(location: str, layout: str, options: tuple[tuple[str, str], ...]) ->
     return open_storage(location, layout, dict(options))
 
 
-@dataclass(frozen=True)
-class _Place:
-    """One partition's folder. salvager: where damage does not end the log."""
-
-    storage: Storage
-    log: PartitionLog
-    log_dir: str
-    salvager: Salvager | None = None
-
-    @cached_property
-    def end(self) -> int:
-        return self.salvager.end() if self.salvager else log_end_offset(self.storage, self.log)
-
-    def last_stable(self, end: int | None = None) -> int:
-        """The first offset of the oldest transaction that is open at `end`, or at the log's end."""
-        if self.salvager is None:
-            return last_stable_offset(self.storage, self.log, end)
-        last = self.end if end is None else min(self.end, end)
-        return min((opened.first_offset for opened in self.salvager.open_transactions(end)), default=last)
-
-    @cached_property
-    def stable_end(self) -> int:
-        return self.last_stable()
-
-
 class LogCatalog:
     """What the log directories hold at one moment.
 
     Raises:
-        ConfigurationError: a directory is not there.
+        ConfigurationError: a directory is not there; from its methods: directories do not belong together.
         LogFileError: a log cannot be walked.
     """
 
     def __init__(self, files: LogFiles) -> None:
         self._files = files
-        self._places: dict[TopicPartition, _Place] = {}
+        self._places: dict[TopicPartition, Replica] = {}
+        self._ids: dict[str, dict[UUID, str]] = {}
         self._checkpoints: dict[str, dict[str, Mapping[tuple[str, int], int]]] = {}
         for log_dir in files.log_dirs:
             self._add(log_dir)
 
     @property
     def cluster_id(self) -> str | None:
-        """As `meta.properties` has it; None where no directory has one."""
+        """As `meta.properties` has it; None where no directory has one. Raises ConfigurationError where they differ."""
+        found: dict[str, str] = {}
         for log_dir in self._files.log_dirs:
             storage, path = self._files.open(log_dir)
             try:
@@ -138,8 +113,11 @@ class LogCatalog:
             except (SegmentGone, CorruptCheckpoint):
                 continue
             if "cluster.id" in properties:
-                return properties["cluster.id"]
-        return None
+                found.setdefault(properties["cluster.id"], log_dir)
+        if len(found) > 1:
+            told = ", ".join(f"{log_dir} is of cluster {cluster_id}" for cluster_id, log_dir in found.items())
+            raise ConfigurationError.of("segments", told, "read the directories of one cluster at a time")
+        return next(iter(found), None)
 
     def topics(
         self,
@@ -177,7 +155,7 @@ class LogCatalog:
         place = self._place(tp)
         first = place.log.segments[0].base_offset if place.log.segments else 0
         start = max(first, self._checkpointed(LOG_START, tp) or 0)
-        confirmed = self._checkpointed(HIGH_WATERMARKS, tp)
+        confirmed = self._confirmed(tp)
         return LogBounds(
             start,
             max(start, place.stable_end),
@@ -190,7 +168,7 @@ class LogCatalog:
         place = self._place(tp)
         return place.salvager.torn if place.salvager is not None and place.end >= 0 else None
 
-    def _place(self, tp: TopicPartition) -> _Place:
+    def _place(self, tp: TopicPartition) -> Replica:
         place = self._places.get(tp)
         if place is None:
             raise UnknownTopic("no log directory holds it", topic=tp.topic, partition=tp.partition)
@@ -337,13 +315,13 @@ class LogCatalog:
         return self._edge(tp, False, isolation_level) if found is None else found.offset
 
     def _metadata(self) -> dict[str, TopicMetadata]:
+        self._check_topic_ids()
         topics: dict[str, TopicMetadata] = {}
         for tp, place in sorted(self._places.items()):
             topic = topics.setdefault(
                 tp.topic, TopicMetadata(tp.topic, place.log.topic_id, tp.topic in _INTERNAL, partitions={})
             )
-            epoch = place.log.leader_epochs[-1].epoch if place.log.leader_epochs else -1
-            topic.partitions[tp.partition] = PartitionMetadata(tp.partition, NO_LEADER, epoch, (), ())
+            topic.partitions[tp.partition] = PartitionMetadata(tp.partition, NO_LEADER, place.last_epoch, (), ())
         return topics
 
     def _add(self, log_dir: str) -> None:
@@ -356,14 +334,32 @@ class LogCatalog:
             if found.replica == "delete":
                 continue
             log = open_log(storage, folder, found.topic, found.partition)
-            place = _Place(storage, log, log_dir, Salvager(storage, log) if self._files.past_damage else None)
+            salvager = Salvager(storage, log) if self._files.past_damage else None
+            place = Replica(storage, log, log_dir, salvager, found.replica == "stray")
             tp = TopicPartition(found.topic, found.partition)
+            if log.topic_id is not None:
+                self._ids.setdefault(tp.topic, {}).setdefault(log.topic_id, folder)
             known = self._places.get(tp)
-            if known is None or place.end > known.end:
+            if known is None or place.is_better_than(known):
                 self._places[tp] = place
         self._checkpoints[log_dir] = {
             name: _checkpoint(storage, f"{path}/{name}") for name in (LOG_START, HIGH_WATERMARKS, CLEANER_OFFSETS)
         }
+
+    def _check_topic_ids(self) -> None:
+        for topic, folders in self._ids.items():
+            if len(folders) > 1:
+                told = ", ".join(f"{folder} has id {topic_id}" for topic_id, folder in folders.items())
+                raise ConfigurationError.of(
+                    "segments",
+                    f"there are several topics called {topic}: {told}",
+                    "one was deleted and made again: name only directories of one of them",
+                )
+
+    def _confirmed(self, tp: TopicPartition) -> int | None:
+        """The highest of the high watermarks that brokers wrote down: each of them was one."""
+        marks = [of_dir[HIGH_WATERMARKS].get((tp.topic, tp.partition)) for of_dir in self._checkpoints.values()]
+        return max((mark for mark in marks if mark is not None), default=None)
 
     def _checkpointed(self, name: str, tp: TopicPartition) -> int | None:
         """What a checkpoint beside the partition's folder says of it."""
@@ -375,50 +371,3 @@ def _checkpoint(storage: Storage, file: str) -> Mapping[tuple[str, int], int]:
         return partition_offsets(storage.read_all(file), file)
     except (SegmentGone, CorruptCheckpoint):
         return {}
-
-
-def answers(
-    task: RangeTask, files: LogFiles, options: FetchOptions, stats: FetchStats
-) -> Generator[Answer, None, None]:
-    """All record sets that the task needs, from the files in `task.folder`. Each is valid until the next.
-
-    Raises:
-        OffsetsLost: offsets are gone, unless they are to be recorded.
-        LogFileError: the files cannot be read.
-    """
-    if task.start >= task.end:
-        return
-    storage, folder = files.open_folder(task.folder)
-    log = open_log(storage, folder, task.topic, task.partition)
-    start = task.start
-    first = log.segments[0].base_offset if log.segments else task.end
-    if first > start:
-        lost = LostRange(start, min(first, task.end), "retention")
-        if options.on_data_loss == "fail":
-            raise OffsetsLost(task.topic, task.partition, lost.first, lost.last, lost.reason)
-        stats.lost.append(lost)
-        start = lost.last
-        yield Answer.empty(start)
-    committed = options.isolation_level == "read_committed"
-    found: RecordSet | Damage
-    try:
-        if options.on_corruption == "quarantine":
-            for found in Salvager(storage, log).sets(start, task.end, read_committed=committed):
-                if isinstance(found, Damage):
-                    yield Answer(memoryview(b""), [], found.last, found.file, found.position, found)
-                    continue
-                stats.fetches += 1
-                stats.bytes += len(found.records)
-                yield Answer(found.records, found.aborted, found.next_offset, found.file, found.position)
-            return
-        for found in record_sets(
-            storage, log, start, task.end, read_committed=committed, begins=task.begins, stops=task.stops
-        ):
-            stats.fetches += 1
-            stats.bytes += len(found.records)
-            yield Answer(found.records, found.aborted, found.next_offset, found.file, found.position)
-    except LogEndsEarly as error:
-        if options.on_data_loss == "fail":
-            raise OffsetsLost(task.topic, task.partition, error.offset, task.end, "truncation") from error
-        stats.lost.append(LostRange(max(start, error.offset), task.end, "truncation"))
-        yield Answer.empty(task.end)

@@ -13,7 +13,7 @@ from typing import Literal, Protocol, TypeVar
 
 import pyarrow as pa
 
-from etl.source import files
+from etl.source import file_answers
 from etl.source.answer import Answer, FetchOptions, FetchStats, OnCorruption
 from etl.source.fetching import ahead, answers
 from etl.source.files import LogFiles
@@ -190,7 +190,7 @@ class RangeReader:
         wanted = FetchOptions(options.isolation_level, options.on_data_loss, options.on_corruption)
         if isinstance(self._origin, LogFiles):
             # A file's answers share one buffer, so none may be read ahead; the page cache has no latency to hide.
-            return files.answers(self.task, self._origin, wanted, stats)
+            return file_answers.answers(self.task, self._origin, wanted, stats)
         fetched = answers(self.task, self._origin, wanted, stats)
         return ahead(fetched) if options.fetch_ahead else fetched
 

@@ -120,7 +120,7 @@ def test_the_list_of_commands_agrees_with_the_commands() -> None:
     ("command", "options"),
     [
         ("ingest", ["--dry-run", "--json", "--take-over", "--accept-group-offsets"]),
-        ("backfill", ["--from", "--to", "--interval", "--mode", "--label", "--commit-offsets"]),
+        ("backfill", ["--from", "--to", "--interval", "--mode", "--label", "--commit-offsets", "--segments"]),
         ("repair", ["--dry-run", "--finish", "--abandon"]),
         ("bench", ["--quick", "--json"]),
     ],
@@ -251,6 +251,16 @@ def test_backfill_hands_over_what_was_asked(facade: Any, job_file: Path) -> None
     request = calls[0]["args"][1]
     assert [str(bound) for bound in request.from_] == ["orders:0:5", "orders:1:0"]
     assert (request.mode, request.label, request.commit_offsets) == ("append", "again", True)
+
+
+def test_log_files_are_handed_over(facade: Any, job_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(job_file.parent)
+    calls = facade("etl.backfill.run_backfill", REPORT)
+    assert run("backfill", job_file, "--segments", "./data", "--segments", "s3://b/x?region=y").exit_code == 0
+    assert calls[0]["args"][1].segments == (str(job_file.parent / "data"), "s3://b/x?region=y")
+    calls = facade("etl.verify.verify", Told({"ok": True, "findings": []}, True))
+    assert run("verify", job_file, "--segments", "./data").exit_code == 0
+    assert calls[0]["segments"] == ("./data",)
 
 
 def test_backfill_tells_the_faults_of_job_and_question_at_once(facade: Any, job_file: Path) -> None:

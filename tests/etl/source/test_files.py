@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from client import TopicPartition
 from etl.errors import ConfigurationError
 from etl.source.datasource import KsegDataSource
 from etl.source.errors import OffsetsLost
@@ -106,6 +107,29 @@ def test_of_two_copies_the_one_that_reaches_further_is_read(topic: HardTopic, lo
         )
     }
     assert files == log_dir
+
+
+def test_of_two_copies_the_one_of_the_later_epoch_is_read(topic: HardTopic, log_dir: str, tmp_path: Path) -> None:
+    """A broker that came back with an old leader's tail has the longer log, and the tail is nobody else's."""
+    for folder, epochs in (("longer", "0\n1\n3 0\n"), ("later", "0\n2\n3 0\n5 90\n")):
+        copy = Path(shutil.copytree(Path(log_dir) / f"{topic.name}-0", tmp_path / folder / f"{topic.name}-0"))
+        (copy / "leader-epoch-checkpoint").write_text(epochs)
+    last = sorted((tmp_path / "later" / f"{topic.name}-0").glob("*.log"))[-1]
+    last.write_bytes(last.read_bytes()[: last.stat().st_size // 2])
+    for order in (("longer", "later"), ("later", "longer")):
+        catalog = LogCatalog(LogFiles(tuple(str(tmp_path / folder) for folder in order)))
+        assert catalog.folder(TopicPartition(topic.name, 0)).startswith(str(tmp_path / "later"))
+
+
+def test_directories_of_two_clusters_or_two_topics_are_told(topic: HardTopic, log_dir: str, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(Path(log_dir) / f"{topic.name}-0", tmp_path / f"{topic.name}-0"))
+    (tmp_path / "meta.properties").write_text("version=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAA\n")
+    both = LogCatalog(LogFiles((log_dir, str(tmp_path))))
+    with pytest.raises(ConfigurationError, match="is of cluster AAAA"):
+        _ = both.cluster_id
+    (copy / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n")
+    with pytest.raises(ConfigurationError, match=f"several topics called {topic.name}"):
+        LogCatalog(LogFiles((log_dir, str(tmp_path)))).topics(topics=[topic.name])
 
 
 def test_segments_that_retention_took_are_lost_or_recorded(topic: HardTopic, log_dir: str, tmp_path: Path) -> None:

@@ -1,0 +1,51 @@
+"""One replica of a partition as its folder has it, and which of several is to be read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from segment_reader.log.bounds import last_stable_offset, log_end_offset
+from segment_reader.log.salvage import Salvager
+from segment_reader.log.segments import PartitionLog
+from segment_reader.log.storage import Storage
+
+
+@dataclass(frozen=True)
+class Replica:
+    """One partition's folder. salvager: where damage does not end the log."""
+
+    storage: Storage
+    log: PartitionLog
+    log_dir: str
+    salvager: Salvager | None = None
+    stray: bool = False
+
+    @property
+    def last_epoch(self) -> int:
+        """The leader epoch that it was written in last; -1 where the files do not tell."""
+        return self.log.leader_epochs[-1].epoch if self.log.leader_epochs else -1
+
+    def is_better_than(self, other: Replica) -> bool:
+        """Of two replicas of one partition. In an older leader epoch a log may end in records that no later leader had,
+        so the epoch counts before the length. A stray replica is one that its broker was no longer to have."""
+        if self.stray != other.stray:
+            return other.stray
+        if self.last_epoch != other.last_epoch:
+            return self.last_epoch > other.last_epoch
+        return self.end > other.end
+
+    @cached_property
+    def end(self) -> int:
+        return self.salvager.end() if self.salvager else log_end_offset(self.storage, self.log)
+
+    def last_stable(self, end: int | None = None) -> int:
+        """The first offset of the oldest transaction that is open at `end`, or at the log's end."""
+        if self.salvager is None:
+            return last_stable_offset(self.storage, self.log, end)
+        last = self.end if end is None else min(self.end, end)
+        return min((opened.first_offset for opened in self.salvager.open_transactions(end)), default=last)
+
+    @cached_property
+    def stable_end(self) -> int:
+        return self.last_stable()
