@@ -23,6 +23,7 @@ COMMANDS = {
     "status": "Show last runs, lag, and ledger against group against tables.",
     "api": "List, call, encode and decode any API of Kafka's protocol.",
     "dump": "Show what stands in a broker's segment and index files.",
+    "metadata": "Show the cluster's metadata as tables, from its log.",
     "fsck": "Check whether a log directory is whole.",
     "recover": "Land all that can be read from a damaged log directory.",
     "broker": "Start and stop an embedded Kafka for trying things out.",

@@ -22,3 +22,7 @@ class UndecodableRecord(KsegError):
             offset=offset,
             file=place.replica.log.folder,
         )
+
+
+class MetadataUnreadable(KsegError):
+    """The metadata log cannot be replayed: a record is damaged or contradicts those before it, or records are gone."""

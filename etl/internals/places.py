@@ -118,6 +118,11 @@ class LogDirs:
         there = self.partitions(topic)
         if there and there == set(range(len(there))):
             return len(there), "folders"
+        from etl.internals.metadata_log import partition_count  # only now: it reads the metadata log
+
+        told = partition_count(self, topic)
+        if told is not None:
+            return told, "metadata log"
         missing = sorted(set(range(max(there, default=0) + 1)) - there)
         raise ConfigurationError.of(
             "path",

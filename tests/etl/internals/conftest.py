@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import time
 import uuid
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -23,6 +25,8 @@ from client.admin import (
     describe_transactions,
 )
 from client.offsets import committed_offsets
+from client.protocol.embedded.framing import TypedMessage
+from client.protocol.embedded.internal_topics import _LOGS, CLUSTER_METADATA
 from client.protocol.messages import ShareGroupHeartbeatRequest
 from client.transactions import Transaction
 from jobs.broker import jars
@@ -189,3 +193,38 @@ def java_dump() -> Callable[..., list[str]]:
         return done.stdout.splitlines()
 
     return run
+
+
+@pytest.fixture(scope="session")
+def any_metadata() -> Callable[[random.Random], list[TypedMessage]]:
+    """Records of the metadata log in any order, about few enough things that they meet."""
+    ids = [UUID(int=number) for number in (0, 1, 2, 77)]
+    texts = ["", "orders", "ä"]
+
+    def value(rng: random.Random, field: Any, version: int) -> Any:
+        if field.nullable.has(version) and rng.random() < 0.2:
+            return None
+        if field.kind == "array":
+            return [one(rng, field, field.of, version) for _ in range(rng.randrange(3))]
+        return one(rng, field, field.of if isinstance(field.of, type) else field.kind, version)
+
+    def one(rng: random.Random, field: Any, kind: Any, version: int) -> Any:
+        if isinstance(kind, type):
+            return struct(rng, kind, version)
+        if kind == "uuid":
+            return rng.choice(ids)
+        if kind == "string":
+            return rng.choice(texts)
+        if kind == "bytes":
+            return rng.randbytes(2)
+        return rng.choice([True, False]) if kind == "bool" else rng.choice([-1, 0, 1, 2, 3])
+
+    def struct(rng: random.Random, cls: Any, version: int) -> Any:
+        fields = {field.name: value(rng, field, version) for field in cls.FIELDS if field.versions.has(version)}
+        return cls(**fields)
+
+    def made(rng: random.Random) -> list[TypedMessage]:
+        types = [*_LOGS[CLUSTER_METADATA].values()]
+        return [struct(rng, cls, cls.VERSIONS.highest) for cls in rng.choices(types, k=60)]
+
+    return made

@@ -1,0 +1,76 @@
+"""``kseg metadata``: the cluster's metadata from files, as tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from jobs.commands.running import Result, execute
+
+if TYPE_CHECKING:
+    from etl.progress import Progress
+
+NAMES = (
+    "cluster",
+    "topics",
+    "partitions",
+    "brokers",
+    "controllers",
+    "voters",
+    "features",
+    "configs",
+    "acls",
+    "quotas",
+    "scram",
+    "delegation_tokens",
+    "producer_ids",
+)
+
+
+@click.command()
+@click.argument("folders", nargs=-1, required=True, metavar="DIR...")
+@click.option("--at", type=click.IntRange(0), metavar="OFFSET", help="Count records below this offset.  [default: all]")
+@click.option("--table", "tables", multiple=True, type=click.Choice(NAMES), help="This table alone; repeatable.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["arrow", "parquet", "delta"]),
+    help="Write each table below --output: NAME.arrow, NAME.parquet, or a Delta table NAME that is replaced.",
+)
+@click.option("--output", metavar="DIR", help="Where the tables go; for delta a URI such as s3://bucket/key too.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object: a list of rows for each table.")
+def metadata(
+    folders: tuple[str, ...],
+    at: int | None,
+    tables: tuple[str, ...],
+    form: Literal["arrow", "parquet", "delta"] | None,
+    output: str | None,
+    as_json: bool,
+) -> None:
+    """Show what the cluster's metadata log says: topics, partitions, brokers, settings, ACLs, quotas …
+
+    DIR is the folder of metadata.log.dir (log.dirs, if that is not set) of a controller or a broker, its
+    __cluster_metadata-0 alone, or a copy; a path, or a URI such as s3://bucket/key. The newest snapshot at or below
+    the offset is read, and the log behind it. Passwords, keys and tokens are not shown.
+
+    \b
+    Example:
+      kseg metadata /var/lib/kafka/data --table partitions
+      kseg metadata controller-1 controller-2 --json | jq '.partitions[] | select(.offline_replicas != [])'
+      kseg metadata backup --at 120000 --table acls
+      kseg metadata backup --format delta --output tables
+    """
+    if (form is None) != (output is None):
+        raise click.UsageError("--format and --output go together")
+
+    def work(_: Progress) -> Result:
+        from jobs.metadata import document, write
+
+        told, headline = document(folders, at, tables or NAMES)
+        if form is not None and output is not None:
+            written = write(told, form, output)
+            return Result({"output": output, "rows": written}, f"{headline}, {len(written)} tables in {output}")
+        return Result(told.rows(brief=not as_json), headline, rows=200)
+
+    execute(work, as_json=as_json, debug=False)
