@@ -103,8 +103,7 @@ def group_state(
         ConfigurationError: as `LogDirs.place_of`.
         LogFileError, RecordFormatError, UndecodableRecord: the files are damaged, or newer than this release knows.
     """
-    place = log_dirs.place_of(CONSUMER_OFFSETS, group, partitions)
-    records = group_records(place, group)
+    place, records = _find(log_dirs, group, partitions)
     return _state(group, place, records, retention_ms, round(time.time() * 1000) if at is None else at)
 
 
@@ -115,10 +114,19 @@ def committed_in_files(
 
     Raises as `group_state`.
     """
-    place = log_dirs.place_of(CONSUMER_OFFSETS, group, partitions)
-    found = group_records(place, group).commits()
+    found = _find(log_dirs, group, partitions)[1].commits()
     told = {TopicPartition(*slot): as_commit(one.value) for slot, one in found.items()}
     return {tp: CommittedOffset(one.offset, one.leader_epoch, one.metadata) for tp, one in told.items()}
+
+
+def _find(log_dirs: LogDirs, group: str, partitions: int | None) -> tuple[KeyPlace, GroupRecords]:
+    return log_dirs.find(
+        CONSUMER_OFFSETS,
+        group,
+        partitions,
+        lambda place: group_records(place, group),
+        lambda records: bool(records.held or records.pending),
+    )
 
 
 def _state(group: str, place: KeyPlace, records: GroupRecords, retention_ms: int, at: int) -> GroupState:

@@ -116,7 +116,7 @@ class MetadataImage:
     quotas: dict[QuotaEntity, dict[str, float]] = field(default_factory=dict)
     scram: dict[tuple[str, int], int] = field(default_factory=dict)
     tokens: dict[str, records.DelegationTokenRecord] = field(default_factory=dict)
-    producer_ids: records.ProducerIdsRecord | None = None
+    next_producer_id: int | None = None
     zookeeper_migration: int | None = None
 
     def apply(self, record: TypedMessage) -> None:
@@ -147,17 +147,18 @@ def _register_broker(image: MetadataImage, record: records.RegisterBrokerRecord)
         record.is_migrating_zk_broker,
         _endpoints(record.end_points),
         _features(record.features),
-        tuple(record.log_dirs),
-        None if record.cordoned_log_dirs is None else tuple(record.cordoned_log_dirs),
+        tuple(sorted(record.log_dirs)),
+        None if record.cordoned_log_dirs is None else tuple(sorted(record.cordoned_log_dirs)),
     )
 
 
 def _endpoints(given: Any) -> tuple[Endpoint, ...]:
-    return tuple((one.name, one.host, one.port, one.security_protocol) for one in given)
+    """Sorted, as features and directories are: the order in which a snapshot has them is chance."""
+    return tuple(sorted((one.name, one.host, one.port, one.security_protocol) for one in given))
 
 
 def _features(given: Any) -> tuple[Feature, ...]:
-    return tuple((one.name, one.min_supported_version, one.max_supported_version) for one in given)
+    return tuple(sorted((one.name, one.min_supported_version, one.max_supported_version) for one in given))
 
 
 def _unregister_broker(image: MetadataImage, record: records.UnregisterBrokerRecord) -> None:
@@ -186,9 +187,9 @@ def _change_broker(image: MetadataImage, record: records.BrokerRegistrationChang
     if record.in_controlled_shutdown:
         changed = replace(changed, in_controlled_shutdown=record.in_controlled_shutdown > 0)
     if record.log_dirs:
-        changed = replace(changed, log_dirs=tuple(record.log_dirs))
+        changed = replace(changed, log_dirs=tuple(sorted(record.log_dirs)))
     if record.cordoned_log_dirs is not None:
-        changed = replace(changed, cordoned_log_dirs=tuple(record.cordoned_log_dirs))
+        changed = replace(changed, cordoned_log_dirs=tuple(sorted(record.cordoned_log_dirs)))
     image.brokers[record.broker_id] = changed
 
 
@@ -344,7 +345,7 @@ def _quota(image: MetadataImage, record: records.ClientQuotaRecord) -> None:
 
 
 def _producer_ids(image: MetadataImage, record: records.ProducerIdsRecord) -> None:
-    image.producer_ids = record
+    image.next_producer_id = record.next_producer_id  # whom the block before went to, snapshots do not keep
 
 
 def _zookeeper(image: MetadataImage, record: records.ZkMigrationStateRecord) -> None:

@@ -156,9 +156,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
             ("max_lifetime", _TIME),
         ]
     ),
-    "producer_ids": pa.schema(
-        [("next_producer_id", pa.int64()), ("broker_id", pa.int32()), ("broker_epoch", pa.int64())]
-    ),
+    "producer_ids": pa.schema([("next_producer_id", pa.int64())]),
 }
 NAMES: Final = tuple(SCHEMAS)
 
@@ -323,13 +321,8 @@ def _tokens(metadata: Metadata) -> Iterator[Row]:
 
 
 def _producer_ids(metadata: Metadata) -> Iterator[Row]:
-    found = metadata.image.producer_ids
-    if found is not None:
-        yield {
-            "next_producer_id": found.next_producer_id,
-            "broker_id": found.broker_id,
-            "broker_epoch": _there(found.broker_epoch),
-        }
+    if metadata.image.next_producer_id is not None:
+        yield {"next_producer_id": metadata.image.next_producer_id}
 
 
 def _endpoints(given: tuple[Endpoint, ...]) -> list[Row]:

@@ -1,14 +1,15 @@
 """Where the files of an internal topic are, among folders of `log.dirs`, and which of its partitions a key is in.
 
 How many partitions the topic has is told, in this order, by the caller; by the folders, if they are numbered from 0
-without a gap; by the metadata log in the same directories, where it is.
+without a gap; by the metadata log in the same directories, where it is. Folders that are numbered without a gap may
+lack the last ones, so if they lead to nothing the metadata log is asked after all (`find`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from client.java_hash import coordinator_partition
 from etl.errors import ConfigurationError
@@ -18,6 +19,7 @@ from segment_reader.log.names import partition_folder
 from segment_reader.log.segments import PartitionLog, open_log, partition_folders
 from segment_reader.log.storage import Storage, open_storage
 
+T = TypeVar("T")
 CountedBy = Literal["caller", "folders", "metadata log"]
 
 
@@ -93,6 +95,22 @@ class LogDirs:
                 found = Replica(storage, log, end)
         return found
 
+    def find(
+        self, topic: str, key: str, partitions: int | None, read: Callable[[KeyPlace], T], found: Callable[[T], bool]
+    ) -> tuple[KeyPlace, T]:
+        """The key's place, and what `read` tells of it; `found` says whether that is anything at all.
+
+        Raises as `place_of`, and whatever `read` raises.
+        """
+        place = self.place_of(topic, key, partitions)
+        told = read(place)
+        if place.counted_by == "folders" and not found(told):
+            count = self._told_by_metadata(topic)
+            if count is not None and count != place.partitions:
+                place = self._place(topic, key, count, "metadata log")
+                told = read(place)
+        return place, told
+
     def place_of(self, topic: str, key: str, partitions: int | None = None) -> KeyPlace:
         """Where the records of a group or a transactional id are.
 
@@ -100,7 +118,9 @@ class LogDirs:
             ConfigurationError: nobody tells how many partitions there are, or the partition's folder is missing.
             LogFileError: the files cannot be walked.
         """
-        count, counted_by = self._count(topic, partitions)
+        return self._place(topic, key, *self._count(topic, partitions))
+
+    def _place(self, topic: str, key: str, count: int, counted_by: CountedBy) -> KeyPlace:
         partition = coordinator_partition(key, count)
         replica = self.replica(topic, partition)
         if replica is None:
@@ -118,9 +138,7 @@ class LogDirs:
         there = self.partitions(topic)
         if there and there == set(range(len(there))):
             return len(there), "folders"
-        from etl.internals.metadata_log import partition_count  # only now: it reads the metadata log
-
-        told = partition_count(self, topic)
+        told = self._told_by_metadata(topic)
         if told is not None:
             return told, "metadata log"
         missing = sorted(set(range(max(there, default=0) + 1)) - there)
@@ -130,3 +148,8 @@ class LogDirs:
             "log is there to tell how many partitions the topic has",
             "tell how many partitions it has, or name the log directories of the other brokers too",
         )
+
+    def _told_by_metadata(self, topic: str) -> int | None:
+        from etl.internals.metadata_log import partition_count  # it reads the metadata log by way of this class
+
+        return partition_count(self, topic)

@@ -58,11 +58,17 @@ def transactional_id_state(
         ConfigurationError: as `LogDirs.place_of`.
         LogFileError, RecordFormatError, UndecodableRecord: the files are damaged, or newer than this release knows.
     """
-    place = log_dirs.place_of(TRANSACTION_STATE, transactional_id, partitions)
-    last: Change | None = None
-    for change in changes(place.replica, transactional_id):
-        if isinstance(change, Change):
-            last = change
+
+    def last_of(place: KeyPlace) -> Change | None:
+        last: Change | None = None
+        for change in changes(place.replica, transactional_id):
+            if isinstance(change, Change):
+                last = change
+        return last
+
+    place, last = log_dirs.find(
+        TRANSACTION_STATE, transactional_id, partitions, last_of, lambda found: found is not None
+    )
     if last is None or last.value is None:
         return TransactionalIdState(transactional_id, place)
     try:
