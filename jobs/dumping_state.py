@@ -14,11 +14,11 @@ Told = tuple[dict[str, Any], str]
 
 
 def group_document(
-    locations: tuple[str, ...], group: str, *, partitions: int | None, retention_minutes: float, at: datetime | None
+    log_dirs: LogDirs, group: str, *, partitions: int | None, retention_minutes: float, at: datetime | None
 ) -> Told:
     """A group's state. Raises as `etl.internals.group_state.group_state`."""
     told = group_state(
-        LogDirs(locations),
+        log_dirs,
         group,
         partitions=partitions,
         retention_ms=round(retention_minutes * 60_000),
@@ -35,9 +35,9 @@ def group_document(
     return told.to_json(), headline
 
 
-def transactional_id_document(locations: tuple[str, ...], transactional_id: str, *, partitions: int | None) -> Told:
+def transactional_id_document(log_dirs: LogDirs, transactional_id: str, *, partitions: int | None) -> Told:
     """A transactional id's state. Raises as `etl.internals.transactional_state.transactional_id_state`."""
-    told = transactional_id_state(LogDirs(locations), transactional_id, partitions=partitions)
+    told = transactional_id_state(log_dirs, transactional_id, partitions=partitions)
     if told.state == "Dead":
         return told.to_json(), f"{transactional_id}: nothing is known of such a transactional id"
     producer = f"producer {told.producer_id}, epoch {told.producer_epoch}"

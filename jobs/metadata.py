@@ -31,9 +31,9 @@ class Told:
         }
 
 
-def document(folders: tuple[str, ...], at: int | None, names: tuple[str, ...]) -> tuple[Told, str]:
+def document(log_dirs: LogDirs, at: int | None, names: tuple[str, ...]) -> tuple[Told, str]:
     """The tables as of an offset, and a headline. Raises as `etl.internals.metadata_log.read_metadata`."""
-    found = read_metadata(LogDirs(folders), at)
+    found = read_metadata(log_dirs, at)
     image = found.image
     cluster = f"cluster {found.cluster_id}" if found.cluster_id else "a cluster without a name"
     headline = f"{cluster} at offset {found.end_offset}: {len(image.topics)} topics, {len(image.brokers)} brokers" + (

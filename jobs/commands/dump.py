@@ -153,7 +153,10 @@ def dump(
             )
         if transactional_id is not None and (retention_minutes is not None or at is not None):
             raise click.UsageError("--retention-minutes and --at go with --group")
-        _tell_state(files, group, transactional_id or "", partitions, retention_minutes, at, as_json or form == "json")
+        ask = _Question(group, transactional_id or "", partitions, retention_minutes, at)
+        if layout != PLAIN:
+            raise click.UsageError("internal topics are compacted, and such topics are never in tiered storage")
+        _tell_state(files, ask, as_json=as_json or form == "json")
     if partitions is not None or retention_minutes is not None or at is not None or as_json:
         raise click.UsageError("--partitions, --retention-minutes, --at and --json go with --group")
     table = form in ("arrow", "parquet")
@@ -178,22 +181,28 @@ def dump(
     return _CORRUPT if wanted.findings.faults else 0
 
 
-def _tell_state(
-    folders: tuple[str, ...],
-    group: str | None,
-    transactional_id: str,
-    partitions: int | None,
-    retention_minutes: float | None,
-    at: datetime | None,
-    as_json: bool,
-) -> NoReturn:
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What is asked of the coordinators' topics: a group, or without one a transactional id."""
+
+    group: str | None
+    transactional_id: str
+    partitions: int | None
+    retention_minutes: float | None
+    at: datetime | None
+
+
+def _tell_state(folders: tuple[str, ...], ask: _Question, *, as_json: bool) -> NoReturn:
     def work(_: Progress) -> Result:
+        from etl.internals.places import LogDirs
         from jobs.dumping_state import group_document, transactional_id_document
 
-        if group is None:
-            return Result(*transactional_id_document(folders, transactional_id, partitions=partitions))
-        minutes = RETENTION_MINUTES if retention_minutes is None else retention_minutes
-        return Result(*group_document(folders, group, partitions=partitions, retention_minutes=minutes, at=at))
+        log_dirs = LogDirs(folders)
+        if ask.group is None:
+            return Result(*transactional_id_document(log_dirs, ask.transactional_id, partitions=ask.partitions))
+        minutes = RETENTION_MINUTES if ask.retention_minutes is None else ask.retention_minutes
+        told = group_document(log_dirs, ask.group, partitions=ask.partitions, retention_minutes=minutes, at=ask.at)
+        return Result(*told)
 
     execute(work, as_json=as_json, debug=False)
 

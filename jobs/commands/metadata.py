@@ -65,9 +65,10 @@ def metadata(
         raise click.UsageError("--format and --output go together")
 
     def work(_: Progress) -> Result:
+        from etl.internals.places import LogDirs
         from jobs.metadata import document, write
 
-        told, headline = document(folders, at, tables or NAMES)
+        told, headline = document(LogDirs(folders), at, tables or NAMES)
         if form is not None and output is not None:
             written = write(told, form, output)
             return Result({"output": output, "rows": written}, f"{headline}, {len(written)} tables in {output}")
