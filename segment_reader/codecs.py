@@ -2,7 +2,7 @@
 
 Numbers are those of the attributes' low bits: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.
 
-- gzip: one or several members.
+- gzip: one or several members; where the extra `isal` is installed, Intel's ISA-L unpacks them, much faster than zlib.
 - snappy: the framing of snappy-java (magic `82 S N A P P Y 00`, two version words, then blocks with a 32-bit length
   each), which Java and librdkafka write, or one raw block, which others do.
 - lz4: one frame. Kafka before 0.10 computed the frame's header checksum over the wrong bytes, and its successors go on
@@ -17,17 +17,28 @@ import struct
 import threading
 import zlib
 from collections.abc import Callable
+from types import ModuleType
+from typing import Final
 
 import cramjam
 import lz4.frame
+import numpy as np
 import zstandard
 
 from segment_reader.errors import Fault
+
+inflate: ModuleType = zlib
+with contextlib.suppress(ImportError):
+    from isal import isal_zlib as inflate
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 CODECS = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 
 DEFAULT_LIMIT = 1 << 30
+NO_ROOM: Final = memoryview(b"")
+
+_UINT32 = struct.Struct("<I")
+_BLOCK_SIZE = struct.Struct(">I")
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
@@ -36,6 +47,7 @@ _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_CONTENT_SIZE = 0x08
 _LZ4_DICT_ID = 0x01
 _LZ4_MAX_RATIO = 256  # a block cannot unpack to more than 255 times its size
+_ZSTD_USUAL_RATIO = 12  # what unpacks to more rarely fits, and would be unpacked twice
 _ZSTD_MAX_RATIO = 1 << 15  # a block of 4 bytes (header and one repeated byte) can unpack to 128 KB
 
 
@@ -48,16 +60,27 @@ class CodecFault(Exception):
 
 
 def decompress(
-    codec: int, data: bytes | memoryview, *, magic: int = 2, limit: int = DEFAULT_LIMIT
+    codec: int,
+    data: bytes | memoryview,
+    *,
+    magic: int = 2,
+    limit: int = DEFAULT_LIMIT,
+    room: memoryview = NO_ROOM,
 ) -> bytes | memoryview:
-    """Unpacks the records of one batch. Raises CodecFault: CODEC, DECOMPRESS, or TOO_LARGE above `limit` bytes."""
+    """Unpacks the records of one batch.
+
+    room: writable bytes, into which is unpacked what fits and whose codec can do so; what is returned is then a view of
+    them (`.obj` tells).
+
+    Raises CodecFault: CODEC, DECOMPRESS, or TOO_LARGE above `limit` bytes.
+    """
     if codec == NONE:
         return data
     unpack = _DECOMPRESS.get(codec)
     if unpack is None:
         raise CodecFault(Fault.CODEC)
     try:
-        return unpack(data, magic, limit)
+        return unpack(data, magic, limit, room)
     except CodecFault:
         raise
     except MemoryError:
@@ -79,11 +102,11 @@ def compress(codec: int, data: bytes, *, magic: int = 2, level: int | None = Non
 # -- gzip
 
 
-def _gunzip(data: bytes | memoryview, magic: int, limit: int) -> bytes:
+def _gunzip(data: bytes | memoryview, magic: int, limit: int, room: memoryview) -> bytes:
     parts: list[bytes] = []
     size = 0
     while True:
-        member = zlib.decompressobj(wbits=31)
+        member = inflate.decompressobj(wbits=31)
         part = member.decompress(data, limit - size + 1)
         size += len(part)
         if size > limit:
@@ -104,41 +127,36 @@ def _gzip(data: bytes, magic: int, level: int | None) -> bytes:
 # -- snappy
 
 
-def _snappy_size(block: bytes | memoryview) -> int:
-    """The unpacked size that a raw block opens with: a little-endian base-128 number of at most 32 bits."""
-    size = 0
-    for i, byte in enumerate(block[:5]):
-        size |= (byte & 0x7F) << (7 * i)
-        if byte < 0x80:
-            return size
-    raise CodecFault(Fault.DECOMPRESS, "snappy: no length")
-
-
-def _unsnap(data: bytes | memoryview, magic: int, limit: int) -> bytes | memoryview:
+def _unsnap(data: bytes | memoryview, magic: int, limit: int, room: memoryview) -> memoryview:
     if bytes(data[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
-        if _snappy_size(data) > limit:
+        blocks, size = [(0, len(data))], cramjam.snappy.decompress_raw_len(data)
+        if size > limit:
             raise CodecFault(Fault.TOO_LARGE)
-        return memoryview(cramjam.snappy.decompress_raw(data))
+    else:
+        blocks, size = _xerial_blocks(data, limit)
+    out = room if 0 < size <= len(room) else _bytes(size)
+    filled = 0
+    for start, stop in blocks:
+        filled += cramjam.snappy.decompress_raw_into(data[start:stop], out[filled:size])
+    return out[:filled]
+
+
+def _xerial_blocks(data: bytes | memoryview, limit: int) -> tuple[list[tuple[int, int]], int]:
+    """Where each block stands, and what all unpack to."""
     blocks: list[tuple[int, int]] = []
     position, size = len(_XERIAL_HEADER), 0
     while position < len(data):
         if position + 4 > len(data):
             raise CodecFault(Fault.DECOMPRESS, "snappy: a block is cut off")
         start = position + 4
-        position = start + int.from_bytes(data[position:start], "big")
+        position = start + _BLOCK_SIZE.unpack_from(data, position)[0]
         if position > len(data):
             raise CodecFault(Fault.DECOMPRESS, "snappy: a block is cut off")
-        size += _snappy_size(data[start:position])
+        size += cramjam.snappy.decompress_raw_len(data[start:position])
         if size > limit:
             raise CodecFault(Fault.TOO_LARGE)
         blocks.append((start, position))
-    if len(blocks) == 1:
-        return memoryview(cramjam.snappy.decompress_raw(data[blocks[0][0] : blocks[0][1]]))
-    out = bytearray(size)
-    view, filled = memoryview(out), 0
-    for start, stop in blocks:
-        filled += cramjam.snappy.decompress_raw_into(data[start:stop], view[filled:])
-    return view[:filled]
+    return blocks, size
 
 
 def _snap(data: bytes, magic: int, level: int | None) -> bytes:
@@ -152,9 +170,14 @@ def _snap(data: bytes, magic: int, level: int | None) -> bytes:
 # -- lz4
 
 
-def _unlz4(data: bytes | memoryview, magic: int, limit: int) -> bytes:
+def _unlz4(data: bytes | memoryview, magic: int, limit: int, room: memoryview) -> bytes | memoryview:
     if magic == 0:
         data = _with_header_checksum(data, _lz4_descriptor(data))
+    block_size = _LZ4_PLAIN.get(bytes(data[:_LZ4_PLAIN_HEADER]))
+    if block_size is not None:
+        unpacked = _unlz4_blocks(data, block_size, limit, room)
+        if unpacked is not None:
+            return unpacked
     sized = len(data) > 4 and data[4] & _LZ4_CONTENT_SIZE
     if not sized and len(data) * _LZ4_MAX_RATIO <= limit:
         out = lz4.frame.decompress(data)  # half the cost of the object, and no bomb fits
@@ -168,6 +191,42 @@ def _unlz4(data: bytes | memoryview, magic: int, limit: int) -> bytes:
     if len(out) > limit:
         raise CodecFault(Fault.TOO_LARGE)
     return bytes(out)
+
+
+def _unlz4_blocks(data: bytes | memoryview, block_size: int, limit: int, room: memoryview) -> memoryview | None:
+    """A plain frame, block by block: the library's own way guesses at the size of the whole, and guesses again.
+
+    None where the frame does not end as it should: the library tells what is wrong.
+    """
+    out, filled, position, end = room, 0, _LZ4_PLAIN_HEADER, len(data)
+    while end - position >= 4:
+        size = _UINT32.unpack_from(data, position)[0]
+        position += 4
+        if size == 0:
+            return out[:filled] if position == end else None
+        stop = position + (size & 0x7FFFFFFF)
+        if stop > end:
+            return None
+        if block_size > len(out) - filled:
+            out = _moved(out[:filled], filled + block_size * (2 + (end - position) // max(1, stop - position)))
+        if stop - position == size:
+            filled += cramjam.lz4.decompress_block_into(data[position:stop], out[filled : filled + block_size])
+        elif stop - position <= block_size:
+            out[filled : filled + stop - position] = data[position:stop]
+            filled += stop - position
+        else:
+            return None
+        if filled > limit:
+            raise CodecFault(Fault.TOO_LARGE)
+        position = stop
+    return None
+
+
+def _moved(filled: memoryview, size: int) -> memoryview:
+    """The same in a larger buffer."""
+    larger = _bytes(size)
+    larger[: len(filled)] = filled
+    return larger
 
 
 def _lz4(data: bytes, magic: int, level: int | None) -> bytes:
@@ -222,6 +281,15 @@ def _xxh32(data: bytes) -> int:
     return h ^ h >> 16
 
 
+#: The frame headers that most producers write (blocks that stand alone, no checksums, no size of the whole), with their
+#: own checksum, and how large a block may be.
+_LZ4_PLAIN: Final = {
+    _LZ4_MAGIC + bytes([0x60, code << 4, _xxh32(bytes([0x60, code << 4])) >> 8 & 0xFF]): 1 << (8 + 2 * code)
+    for code in (4, 5, 6, 7)
+}
+_LZ4_PLAIN_HEADER: Final = 7
+
+
 # -- zstd
 
 
@@ -236,10 +304,16 @@ def _unpacker() -> zstandard.ZstdDecompressor:
     return unpacker
 
 
-def _unzstd(data: bytes | memoryview, magic: int, limit: int) -> bytes:
+def _unzstd(data: bytes | memoryview, magic: int, limit: int, room: memoryview) -> bytes | memoryview:
     size = zstandard.frame_content_size(data)
     if size > limit:
         raise CodecFault(Fault.TOO_LARGE)
+    if len(data) * _ZSTD_USUAL_RATIO <= len(room):
+        with contextlib.suppress(cramjam.DecompressionError):  # no room after all, or damage: the steps below tell
+            filled = cramjam.zstd.decompress_into(data, room)
+            if filled > limit:
+                raise CodecFault(Fault.TOO_LARGE)
+            return room[:filled]
     if size > 0:
         with contextlib.suppress(zstandard.ZstdError):  # several frames, or damage: the steps below tell
             return _unpacker().decompress(data, allow_extra_data=False)
@@ -268,7 +342,12 @@ def _zstd(data: bytes, magic: int, level: int | None) -> bytes:
     return zstandard.ZstdCompressor(level=3 if level is None else level, write_content_size=False).compress(data)
 
 
-_DECOMPRESS: dict[int, Callable[[bytes | memoryview, int, int], bytes | memoryview]] = {
+def _bytes(size: int) -> memoryview:
+    """A buffer that is not zeroed first."""
+    return memoryview(np.empty(size, np.uint8).data)
+
+
+_DECOMPRESS: dict[int, Callable[[bytes | memoryview, int, int, memoryview], bytes | memoryview]] = {
     GZIP: _gunzip,
     SNAPPY: _unsnap,
     LZ4: _unlz4,

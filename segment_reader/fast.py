@@ -71,7 +71,7 @@ from segment_reader.table import (
 )
 
 FRAMES = 1024  # rows of the table: what is looked at ahead
-DIRECT = 1 << 18  # an unpacked batch from this size on is decoded where it lies, without joining a group
+DIRECT = 1 << 18  # a batch unpacked elsewhere is from this size on decoded where it lies, without joining a group
 
 _PACKED_COLUMNS = [POSITION, SIZE, MAGIC, ATTRIBUTES, CRC, CHECK, MARKER]  # the arguments of _unpack
 _EMPTY = np.empty(0, np.uint8)
@@ -177,24 +177,26 @@ class FastEngine:
         packed = zip(wanted.tolist(), self._table[wanted[:, None], _PACKED_COLUMNS].tolist(), strict=True)
         used = 0
         for unit, header in packed:
+            if not used:
+                self._use_scratch(group + direct)
             try:
-                content = self._unpack(view, unit, *header)
+                content = self._unpack(view, unit, self._scratch[used:], *header)
             except RecordFault as fault:
                 yield from self._fill(data, unit)
                 if self.next_offset >= end:
                     return
                 raise self._error(unit, fault.fault, fault.offset, fault.detail) from None
             size = len(content)
-            if size >= direct:
+            in_place = isinstance(content, memoryview) and content.obj is self._scratch.obj
+            if size >= direct and not in_place:
                 yield from self._fill(data, unit)
                 self._placed.append((unit, 0, size))
                 self._unpacked = as_bytes(content)
                 yield from self._fill(data, unit + 1)
                 used = 0
             else:
-                if not used:
-                    self._use_scratch(group + direct)
-                self._scratch[used : used + size] = content
+                if not in_place:
+                    self._scratch[used : used + size] = content
                 self._placed.append((unit, used, used + size))
                 used += size
                 if used >= group:
@@ -207,7 +209,7 @@ class FastEngine:
 
     def _use_scratch(self, size: int) -> None:
         if len(self._scratch) < size:
-            self._scratch = memoryview(bytearray(size))
+            self._scratch = memoryview(np.empty(size, np.uint8).data)
         self._unpacked = as_bytes(self._scratch)
 
     def _fill(self, data: Bytes, n: int) -> Iterator[pa.RecordBatch]:
@@ -242,6 +244,7 @@ class FastEngine:
         self,
         view: memoryview,
         unit: int,
+        room: memoryview,
         start: int,
         size: int,
         magic: int,
@@ -250,20 +253,23 @@ class FastEngine:
         check: int,
         marker: int,
     ) -> bytes | memoryview:
-        """The unpacked records of a batch, or the message set of a wrapper. Raises RecordFault."""
+        """The unpacked records of a batch, or the message set of a wrapper; in `room` where that works out.
+
+        Raises RecordFault.
+        """
         stop, limit, codec = start + size, self._options.limits.max_batch_bytes, attributes & CODEC_MASK
         if magic == 2:
             if check and crc32c(view[start + ATTRIBUTES_AT : stop]) != crc:
                 raise RecordFault(Fault.CRC)
             if marker == BAD_MARKER:
                 raise RecordFault(Fault.CONTROL_KEY)
-            return unpack(codec, view[start + RECORDS_AT : stop], 2, limit)
+            return unpack(codec, view[start + RECORDS_AT : stop], 2, limit, room)
         if check and zlib.crc32(view[start + MAGIC_AT : stop]) != crc:
             raise RecordFault(Fault.CRC)
         value = message_fields(view[start:stop])[1]
         if value is None:
             raise RecordFault(Fault.INNER_EMPTY)
-        content = unpack(codec, value, magic, limit)
+        content = unpack(codec, value, magic, limit, room)
         last, nested, fault = scan_messages(as_bytes(content), 0, len(content), magic)
         if fault:
             raise RecordFault(Fault(fault))

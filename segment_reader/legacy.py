@@ -26,6 +26,7 @@ from segment_reader.batch import (
     MIN_LENGTH,
     TIMESTAMP_TYPE_BIT,
 )
+from segment_reader.codecs import NO_ROOM
 from segment_reader.errors import Fault
 
 MAX_DEPTH = 4
@@ -57,9 +58,12 @@ class Leaf:
     timestamp: int = -1
 
 
-def unpack(codec: int, payload: bytes | memoryview, magic: int, limit: int) -> bytes | memoryview:
+def unpack(
+    codec: int, payload: bytes | memoryview, magic: int, limit: int, room: memoryview = NO_ROOM
+) -> bytes | memoryview:
+    """See `codecs.decompress`. Raises RecordFault."""
     try:
-        return codecs.decompress(codec, payload, magic=magic, limit=limit)
+        return codecs.decompress(codec, payload, magic=magic, limit=limit, room=room)
     except codecs.CodecFault as fault:
         raise RecordFault(fault.fault, detail=fault.detail) from None
 

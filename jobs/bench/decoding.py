@@ -17,25 +17,24 @@ from segment_reader.encode import encode_batch
 
 RECORD_BYTES = 200
 RECORDS_PER_BATCH = 5000  # about 1 MB
-BATCHES = 16
 
 Engine = Literal["fast", "reference"]
 
 
-def measure(times: int) -> Iterator[dict[str, Any]]:
+def measure(times: int, batches: int) -> Iterator[dict[str, Any]]:
     """One result a codec and decoder: rows and gigabytes (of unpacked records) a second on one core.
 
-    times: whose median it is.
+    times: whose median it is. batches: of about a megabyte each.
     """
-    bodies = [records(n * RECORDS_PER_BATCH, RECORDS_PER_BATCH, RECORD_BYTES) for n in range(BATCHES)]
+    bodies = [records(n * RECORDS_PER_BATCH, RECORDS_PER_BATCH, RECORD_BYTES) for n in range(batches)]
     unpacked = sum(len(encode_batch(body)) for body in bodies)
     for codec in CODECS:
         packed = b"".join(
             encode_batch(body, base_offset=n * RECORDS_PER_BATCH, compression=codec) for n, body in enumerate(bodies)
         )
-        yield _one(codec, "fast", packed, BATCHES, unpacked, times=times)
+        yield _one(codec, "fast", packed, batches, unpacked, times=times)
     first = encode_batch(bodies[0])
-    yield _one("none", "reference", first, 1, unpacked // BATCHES, times=max(1, times // 5))
+    yield _one("none", "reference", first, 1, unpacked // batches, times=max(1, times // 5))
 
 
 def _one(codec: str, engine: Engine, packed: bytes, batches: int, unpacked: int, *, times: int) -> dict[str, Any]:

@@ -19,11 +19,12 @@ class Effort:
     rounds: int
     warm_up: int
     decode_times: int
+    decode_batches: int
     produce_rows: int
     cold_times: int
     memory_times: int
     files: log_files.Effort
 
 
-FULL: Final = Effort(2_000_000, 5, 1, 15, 500_000, 5, 3, log_files.FULL)
-QUICK: Final = Effort(100_000, 2, 1, 5, 50_000, 1, 1, log_files.QUICK)
+FULL: Final = Effort(2_000_000, 5, 1, 15, 16, 500_000, 5, 3, log_files.FULL)
+QUICK: Final = Effort(100_000, 2, 1, 5, 16, 50_000, 1, 1, log_files.QUICK)

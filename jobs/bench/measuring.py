@@ -35,7 +35,7 @@ def measure(effort: Effort, sections: Collection[str], progress: Progress) -> di
     document: dict[str, Any] = {"machine": _machine(), "versions": _versions()}
     if "decode" in sections:
         progress.phase("decode")
-        document["decode"] = list(decoding.measure(effort.decode_times))
+        document["decode"] = list(decoding.measure(effort.decode_times, effort.decode_batches))
     if set(sections) <= {"decode"}:
         return document
     for name in JAR_SETS if "spark" in sections or "cold" in sections else (jars.KAFKA,):

@@ -39,7 +39,7 @@ from jobs.bench.measuring import measure
 from etl.progress import NULL_PROGRESS
 from dataclasses import replace
 
-effort = replace(QUICK, rows=4000, rounds=1, warm_up=0, decode_times=1, produce_rows=10_000)
+effort = replace(QUICK, rows=4000, rounds=1, warm_up=0, decode_times=1, decode_batches=1, produce_rows=10_000)
 print(json.dumps(measure(effort, ("decode", "produce", "spark", "memory"), NULL_PROGRESS)))
 """
 
