@@ -4,7 +4,8 @@
             ──► COMMIT or ABORT marker of that producer: closed, and its fate known
 
 Headers are followed from the first batch that is read, ahead of it as far as the transactions in it need: a batch's
-records can be handed out when the marker behind them was seen. What a `.txnindex` says is not used: it has no checksum.
+records can be handed out when the marker behind them was seen. Where that is far, `shortcuts` may know it sooner: what
+it tells of a transaction is held against the marker when that is met.
 
 Markers may lie outside of what the reader decodes and checks, so the checksum of every small batch, and of every batch
 that claims to be a marker, is compared here: a flipped bit could else turn a marker into another one, or into data, or
@@ -24,11 +25,13 @@ from segment_reader.log.damage import Damage
 from segment_reader.log.errors import LogDamaged, UndecidedTransaction
 from segment_reader.log.headers import Piece
 from segment_reader.log.kernels import first_wrong
+from segment_reader.log.shortcuts import Marker, Opened
 from segment_reader.reference import control_type
 from segment_reader.scan import SMALL
 from segment_reader.table import (
     ATTRIBUTES,
     BASE,
+    EPOCH,
     LAST,
     MAGIC,
     MARKER,
@@ -44,23 +47,40 @@ _ANY: Final = 1 << 40
 
 
 Walk = Iterator[tuple[str, Piece | Damage]]
+Shortcut = Callable[[Opened, int], Marker | None]
 _NO_END: Final = 1 << 63
+#: Most transactions end soon: so many bytes of the log are walked before a shortcut is looked for.
+AHEAD_BYTES: Final = 4 * 1024 * 1024
 
 
 class Fates:
     """Follows headers in the log's order; all of them have to be shown, by `look_at` or in reading ahead.
 
     opened: the first offset of each transaction that is open where following begins, by producer id.
+    shortcut: knows of a transaction that is open behind an offset how it ends, or does not (`shortcuts.Shortcuts`).
+    ahead_bytes: how far to walk before it is asked.
     past_damage: damage is shown too. What may have hidden a marker ends every transaction that is open there, and so
     does the log's end: how they ended is `undecided`, and no error.
     """
 
-    def __init__(self, opened: Mapping[int, int] | None = None, *, past_damage: bool = False) -> None:
+    def __init__(
+        self,
+        opened: Mapping[int, int] | None = None,
+        *,
+        past_damage: bool = False,
+        shortcut: Shortcut | None = None,
+        ahead_bytes: int = AHEAD_BYTES,
+    ) -> None:
         #: Frames whose headers were read ahead of what was shown.
         self.read_ahead = 0
         self._path = ""
         self._seen = -1  # the last offset of the last frame that was looked at
         self._open: dict[int, int] = dict(opened or {})
+        self._last: dict[int, tuple[int, int]] = {}  # of those: the last offset, and the epoch
+        self._known: dict[int, Marker] = {}  # of those: how they will end
+        self._asked: set[tuple[int, int]] = set()  # producer id, first offset
+        self._shortcut = shortcut
+        self._ahead_bytes = ahead_bytes
         self._aborted: list[tuple[int, int, int]] = []  # producer id, first offset, marker's offset
         self._past_damage = past_damage
         self._undecided: list[tuple[int, int, int]] = []  # producer id, first offset, where it went out of sight
@@ -90,7 +110,10 @@ class Fates:
         what was shown last, each with its file's path. Calls have to ascend.
         Raises UndecidedTransaction where the log ends before that, LogDamaged.
         """
-        while any(began <= last for began in self._open.values()):
+        walked = 0
+        while self._unknown(last):
+            if walked >= self._ahead_bytes and self._shortcut is not None and self._ask(last):
+                continue
             given, walk = self._ahead
             if given != self._seen:
                 walk = ahead()
@@ -102,16 +125,37 @@ class Fates:
                 self._interrupt(piece)
             else:
                 self.read_ahead += len(piece.table)
+                walked += piece.end - piece.start
                 self._follow(path, piece)
             self._ahead = self._seen, walk
-        for producer, began in sorted(self._open.items()):
-            if began <= last:
-                if not self._past_damage:
-                    raise UndecidedTransaction(self._path, producer, began)
-                self._undecided.append((producer, began, _NO_END))
-                del self._open[producer]
+        for producer, began in sorted(self._unknown(last)):
+            if not self._past_damage:
+                raise UndecidedTransaction(self._path, producer, began)
+            self._undecided.append((producer, began, _NO_END))
+            del self._open[producer]
         self._aborted = [entry for entry in self._aborted if entry[2] >= first]
-        return [(producer, began) for producer, began, _ in self._aborted if began <= last]
+        to_be = [(producer, self._open[producer]) for producer, marker in self._known.items() if marker.aborts]
+        return [
+            (producer, began) for producer, began in (*(entry[:2] for entry in self._aborted), *to_be) if began <= last
+        ]
+
+    def _unknown(self, last: int) -> list[tuple[int, int]]:
+        """(producer id, first offset) of the open transactions that began at or below `last` and may end either way."""
+        return [(p, began) for p, began in self._open.items() if began <= last and p not in self._known]
+
+    def _ask(self, last: int) -> bool:
+        """Looks for shortcuts that were not looked for yet. True if there was one."""
+        found = False
+        for producer, began in self._unknown(last):
+            if (producer, began) in self._asked or producer not in self._last:
+                continue
+            self._asked.add((producer, began))
+            assert self._shortcut is not None
+            marker = self._shortcut(Opened(producer, began, *self._last[producer]), self._seen)
+            if marker is not None:
+                self._known[producer] = marker
+                found = True
+        return found
 
     def undecided(self, first: int, last: int) -> list[tuple[int, int, int]]:
         """(producer id, first offset, end) of the transactions with batches within [first, last] that nobody can
@@ -123,6 +167,8 @@ class Fates:
         if damage.hides_marker:
             self._undecided += [(producer, began, damage.first) for producer, began in self._open.items()]
             self._open.clear()
+            self._last.clear()
+            self._known.clear()
 
     def _follow(self, path: str, piece: Piece) -> None:
         table = piece.table
@@ -135,6 +181,7 @@ class Fates:
             producer, base = int(table[row, PRODUCER]), int(table[row, BASE])
             if not table[row, ATTRIBUTES] & CONTROL_BIT:
                 self._open.setdefault(producer, base)
+                self._last[producer] = int(table[row, LAST]), int(table[row, EPOCH])
                 continue
             unchecked = table[row : row + 1] if table[row, SIZE] > SMALL else table[:0]
             if first_wrong(as_bytes(piece.data), piece.start, unchecked, _ANY) >= 0:
@@ -142,6 +189,11 @@ class Fates:
             marker = self._marker(path, piece, row)
             if marker not in (ABORT_MARKER, COMMIT_MARKER):
                 continue  # emptied by compaction: its transaction's data went before it
+            self._last.pop(producer, None)
+            known = self._known.pop(producer, None)
+            if known is not None and known != (base, marker == ABORT_MARKER):
+                told = f"the marker of producer {producer} at {base} ends what one at {known.offset} was taken to end"
+                raise LogDamaged(path, int(table[row, POSITION]), told, base)
             began = self._open.pop(producer, None)
             if began is not None and marker == ABORT_MARKER:
                 self._aborted.append((producer, began, base))

@@ -22,7 +22,7 @@ from segment_reader.batch import FRAME_OVERHEAD
 from segment_reader.errors import Fault
 from segment_reader.log.entries import IndexFile
 from segment_reader.log.errors import LogDamaged, LogEndsEarly
-from segment_reader.log.fates import Fates
+from segment_reader.log.fates import AHEAD_BYTES, Fates
 from segment_reader.log.headers import (
     BELIEVED_BYTES,
     PIECE_BYTES,
@@ -35,6 +35,7 @@ from segment_reader.log.headers import (
 from segment_reader.log.kernels import chain
 from segment_reader.log.lookup import Place, first_batch, position_behind
 from segment_reader.log.segments import PartitionLog, Segment
+from segment_reader.log.shortcuts import Shortcuts
 from segment_reader.log.storage import OpenFile, Storage
 from segment_reader.log.tails import check_tail, whole_pieces
 from segment_reader.table import LAST, as_bytes
@@ -72,6 +73,7 @@ def record_sets(
     stops: Place | None = None,
     window_bytes: int = WINDOW_BYTES,
     piece_bytes: int = PIECE_BYTES,
+    ahead_bytes: int = AHEAD_BYTES,
 ) -> Generator[RecordSet, None, None]:
     """The record sets that hold offsets [start, end). The first may begin below `start`, the last end above `end`.
 
@@ -80,7 +82,7 @@ def record_sets(
     """
     if start >= end:
         return
-    fates = Fates() if read_committed else None
+    fates = Fates(shortcut=Shortcuts(storage, log).end_of, ahead_bytes=ahead_bytes) if read_committed else None
     from_ = log.segment_at(start)
     offset = start
     for number, segment in enumerate(log.segments[from_:], start=from_):
