@@ -238,7 +238,7 @@ def test_a_peer_that_never_ends_its_answer_is_left_at_the_deadline(peer: Any, dr
             stream.sendall(known)
             return True
         stream.sendall(struct.pack(">i", 1000))
-        for _ in range(100 if drip else 0):
+        for _ in range(1000 if drip else 0):
             stream.sendall(b"x")
             time.sleep(drip)
         return True
@@ -247,7 +247,7 @@ def test_a_peer_that_never_ends_its_answer_is_left_at_the_deadline(peer: Any, dr
     started = time.monotonic()
     with pytest.raises(RequestTimedOut):
         list_groups(connection)
-    assert 0.2 < time.monotonic() - started < 2
+    assert 0.2 < time.monotonic() - started < 15
     assert connection.closed
 
 

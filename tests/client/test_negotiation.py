@@ -142,7 +142,7 @@ class TestSilence:
         fake.on(ApiVersionsRequest, lambda _: getattr(fakes, how))
         began = time.monotonic()
         with open_to(fake, FALLBACK) as connection:
-            assert time.monotonic() - began < 2
+            assert time.monotonic() - began < 20
             assert connection.versions.assumed
             metadata(connection)
         [asked] = fake.requests(ApiVersionsRequest)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from typing import Any
 from uuid import UUID
@@ -124,17 +125,17 @@ def test_every_broker_is_asked_and_the_answers_are_one(fakes: Any, connect: Any)
 
 
 def test_the_brokers_work_at_the_same_time(fakes: Any, connect: Any):
+    together = threading.Barrier(3)
+
     def slow(seen: Any) -> Any:
-        time.sleep(1.5)
+        together.wait(30)  # one after the other, the first would wait for ever
         return groups("g")(seen)
 
     brokers = fakes.cluster(3)
     brokers.on(ListGroupsRequest, slow)
     cluster = connect(brokers.bootstrap_servers)
     cluster.metadata([])
-    started = time.monotonic()
     assert len(cluster.send_to_all(ListGroupsRequest()).answers) == 3
-    assert time.monotonic() - started < 4
 
 
 def test_one_brokers_failure_is_told_as_that_brokers_and_the_others_answers_are_kept(fakes: Any, connect: Any):
@@ -171,7 +172,7 @@ def test_a_dead_broker_does_not_keep_the_others_answers_back_for_longer_than_ask
     cluster = connect(brokers.bootstrap_servers, retry_backoff_ms=20)
     cluster.metadata([])
     brokers[3].stop()
-    everybody = cluster.send_to_all(ListGroupsRequest(), timeout=0.3)
+    everybody = cluster.send_to_all(ListGroupsRequest(), timeout=3)
     assert set(everybody.answers) == {1, 2}
     assert isinstance(everybody.errors[3], BrokerUnavailable)
     assert everybody.errors[3].retriable

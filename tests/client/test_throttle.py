@@ -58,21 +58,21 @@ def test_an_answer_without_a_throttle_time_says_nothing():
 def test_every_connection_to_a_throttling_broker_waits_and_none_to_another(fake: Any, fakes: Any, connect: Any):
     other = fakes.start()
     fake.brokers = [(1, fake.host, fake.port), (2, other.host, other.port)]
-    fake.on(ListGroupsRequest, lambda _: ListGroupsResponse(throttle_time_ms=3000), lambda _: ListGroupsResponse())
+    fake.on(ListGroupsRequest, lambda _: ListGroupsResponse(throttle_time_ms=5000), lambda _: ListGroupsResponse())
     other.on(ListGroupsRequest, lambda _: ListGroupsResponse())
     cluster = connect(fake.bootstrap_servers)
     brokers = cluster.metadata([]).brokers
     cluster.send(ListGroupsRequest(), broker=1)
     started = time.monotonic()
     cluster.send(ListGroupsRequest(), broker=2)
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 4
 
     def over_another_connection(deadline: Any) -> None:
         with cluster.open_connection(brokers[1], deadline) as own:
             own.call(MetadataRequest(topics=[]), own.version_of(MetadataRequest), deadline=deadline)
 
     cluster.retry(over_another_connection)
-    assert time.monotonic() - started > 2
+    assert time.monotonic() - started > 4
 
 
 def test_what_a_bootstrap_server_asked_for_holds_for_the_broker_that_it_is(fake: Any, connect: Any):

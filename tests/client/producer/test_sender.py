@@ -147,12 +147,12 @@ def test_no_more_than_five_requests_are_under_way(leader: Any, make: Any, values
 
 def test_a_full_buffer_holds_senders_up_and_then_gives_up(leader: Any, make: Any):
     leader.once("silent")
-    producer = make(buffer_memory=1000, max_block_ms=300, request_timeout_ms=5000)
+    producer = make(buffer_memory=1000, max_block_ms=300, request_timeout_ms=60_000)
     producer.send("t", b"x" * 500)
     began = time.monotonic()
     with pytest.raises(BufferExhausted, match=r"buffer\.memory"):
         producer.send("t", b"x" * 500)
-    assert 0.29 <= time.monotonic() - began < 5
+    assert 0.29 <= time.monotonic() - began < 20
     with pytest.raises(RecordTooLarge, match=r"buffer\.memory"):
         producer.send("t", b"x" * 2000)
 

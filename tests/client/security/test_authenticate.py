@@ -129,7 +129,7 @@ class TestHandshakeV1:
         started = time.monotonic()
         with pytest.raises(RequestTimedOut):
             log_in(fake, PLAIN, **{"default.api.timeout.ms": "600", "request.timeout.ms": "200"})
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 20
 
     def test_a_connection_that_breaks_during_the_login_is_made_anew(self, fake: Any, fakes: Any):
         fake.on(SaslHandshakeRequest, offering("PLAIN"))

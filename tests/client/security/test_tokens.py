@@ -184,7 +184,7 @@ class TestEndpoint:
         assert error.retriable
         assert "500" in str(error)
         assert len(endpoint.asked) > 1
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 20
 
     @pytest.mark.parametrize(
         ("status", "document", "told"),
@@ -212,7 +212,7 @@ class TestEndpoint:
         release.set()
         assert "timed out" in str(error)
         assert error.retriable
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 20
 
     def test_an_answer_without_end_is_cut_off(self, endpoint: Any):
         endpoint.answers = [lambda asked: (200, bytes(3 << 20))]
