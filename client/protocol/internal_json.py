@@ -34,9 +34,11 @@ from client.protocol.schema import Message
 Document = dict[str, Any]
 
 HIDDEN: Final = "(hidden)"
-#: Settings whose values are secrets, by their Java names: passwords, keys, login modules, tokens.
+#: Settings whose values are secrets: what Kafka has as passwords, by the words in their names.
 _SENSITIVE: Final = re.compile(
-    r"password|secret|jaas\.config|keystore\.key|token(?!\.endpoint)|credential", re.IGNORECASE
+    r"password|passphrase|secret|jaas\.config|(keystore|private|master)\.key$|certificate\.chain|"
+    r"truststore\.certificates",
+    re.IGNORECASE,
 )
 _LOGS: Final = (CLUSTER_METADATA, REMOTE_LOG_METADATA)
 

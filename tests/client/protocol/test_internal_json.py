@@ -90,6 +90,7 @@ def test_control_records_are_told_by_their_names() -> None:
         ("ssl.keystore.key", True),
         ("delegation.token.secret.key", True),
         ("sasl.oauthbearer.token.endpoint.url", False),
+        ("delegation.token.max.lifetime.ms", False),
         ("retention.ms", False),
         ("ssl.truststore.location", False),
     ],

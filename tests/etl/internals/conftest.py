@@ -22,6 +22,7 @@ from client.admin import (
     delete_group_offsets,
     delete_groups,
     describe_group,
+    describe_topics,
     describe_transactions,
 )
 from client.offsets import committed_offsets
@@ -55,6 +56,7 @@ class Groups:
     committed: dict[str, Any] = field(default_factory=dict)
     described: dict[str, Any] = field(default_factory=dict)
     transactions: dict[str, Any] = field(default_factory=dict)
+    topics: Any = None
 
     def await_ends(self, cluster: Cluster) -> None:
         """Until both transactions that ended have their markers: EndTxn answers before."""
@@ -72,6 +74,7 @@ class Groups:
         for kind, name in self.names.items():
             self.described[kind] = describe_group(cluster, name)
             self.committed[kind] = committed_offsets(cluster, name, require_stable=False)
+        self.topics = describe_topics(cluster).or_raise()
         told = describe_transactions(cluster, list(self.transactional_ids.values())).or_raise()
         self.transactions = {kind: told[name] for kind, name in self.transactional_ids.items()}
 

@@ -14,6 +14,8 @@ import pytest
 
 from client.protocol.embedded.internal_topics import TOPICS
 from etl.internals.decoding import internal_topic_of, with_meaning
+from etl.internals.metadata_log import read_metadata
+from etl.internals.places import LogDirs
 from segment_reader.encode import Record, encode_batch
 from segment_reader.log.dump import Entry, Findings, dump
 from segment_reader.log.storage import LocalStorage
@@ -124,6 +126,24 @@ def test_metadata_snapshots_say_what_kafka_s_tool_says(groups: Any, java_dump: C
     compare(java_dump("cluster-metadata-decoder", *files), entries)
     assert {"SNAPSHOT_HEADER", "SNAPSHOT_FOOTER"} <= {entry["recordType"] for entry in entries}
     assert {entry["recordType"] for entry in told(groups.log_dir / "bootstrap.checkpoint")} >= {"FeatureLevel"}
+
+
+def test_the_metadata_log_of_an_older_release_is_replayed(old_groups: Any) -> None:
+    image = read_metadata(LogDirs([str(old_groups.log_dir)])).image
+    ours = {
+        topic.name: {
+            number: (part.leader, part.leader_epoch, part.replicas) for number, part in topic.partitions.items()
+        }
+        for topic in image.topics.values()
+    }
+    asked = {
+        name: {number: (one.leader, one.leader_epoch, one.replicas) for number, one in topic.partitions.items()}
+        for name, topic in old_groups.topics.items()
+    }
+    assert {name: ours[name] for name in asked} == asked
+    assert old_groups.topic in asked
+    assert [broker.fenced for broker in image.brokers.values()] == [False]
+    assert image.features["metadata.version"] < 30
 
 
 def test_the_topic_is_told_by_the_folder_s_name() -> None:

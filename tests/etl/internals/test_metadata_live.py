@@ -51,6 +51,7 @@ from client.protocol.enums import (
     ResourceType,
     ScramMechanism,
 )
+from client.protocol.internal_json import is_sensitive
 from client.transactions import Transaction
 from etl.internals.metadata_log import read_metadata
 from etl.internals.metadata_tables import NAMES, metadata_tables
@@ -267,6 +268,13 @@ def test_settings(remains: Remains, tables: dict[str, Any]) -> None:
         assert told
     assert ours["BROKER", ""]["max.connections"] == "5000"
     assert ("TOPIC", "gone") not in ours  # deleted with its topic
+
+
+def test_the_settings_that_are_secrets_are_those_that_the_broker_hides(remains: Remains) -> None:
+    hidden = {name for name, entry in remains.answers["configs"][BROKER].items() if entry.sensitive}
+    unknown = {"super.users"}  # an authorizer's own: a broker hides whatever it has no definition of
+    assert {name for name in remains.answers["configs"][BROKER] if is_sensitive(name)} == hidden - unknown
+    assert len(hidden) > 5
 
 
 def test_acls(remains: Remains, tables: dict[str, Any]) -> None:
