@@ -1,8 +1,13 @@
-"""A range's record sets from the files of one partition, one after the other: what `fetching` is for brokers."""
+"""A task's range from files, as answers: the counterpart of `fetching`.
+
+The files may be in use. Segments that are merged, or removed, while they are read lead to a new listing of the folder,
+and on from where reading was: what was handed on before stays true, since records never change.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from typing import Final
 
 from etl.source.answer import Answer, FetchOptions, FetchStats
 from etl.source.errors import OffsetsLost
@@ -10,10 +15,14 @@ from etl.source.files import LogFiles
 from etl.source.outcome import LostRange
 from etl.source.tasks import RangeTask
 from segment_reader.log.damage import Damage
-from segment_reader.log.errors import LogEndsEarly
-from segment_reader.log.reading import RecordSet, record_sets
+from segment_reader.log.errors import LogDamaged, LogEndsEarly, SegmentGone
+from segment_reader.log.reading import record_sets
 from segment_reader.log.salvage import Salvager
-from segment_reader.log.segments import open_log
+from segment_reader.log.segments import PartitionLog, changed_log, open_log
+from segment_reader.log.storage import Storage
+
+#: Times that files of a log may change under a task before it has read on.
+_TRIES: Final = 10
 
 
 def answers(
@@ -28,36 +37,53 @@ def answers(
     if task.start >= task.end:
         return
     storage, folder = files.open_folder(task.folder)
-    log = open_log(storage, folder, task.topic, task.partition)
     start = task.start
-    first = log.segments[0].base_offset if log.segments else task.end
-    if first > start:
-        lost = LostRange(start, min(first, task.end), "retention")
-        if options.on_data_loss == "fail":
-            raise OffsetsLost(task.topic, task.partition, lost.first, lost.last, lost.reason)
-        stats.lost.append(lost)
-        start = lost.last
-        yield Answer.empty(start)
-    committed = options.isolation_level == "read_committed"
-    found: RecordSet | Damage
-    try:
-        if options.on_corruption == "quarantine":
-            for found in Salvager(storage, log).sets(start, task.end, read_committed=committed):
-                if isinstance(found, Damage):
-                    yield Answer(memoryview(b""), [], found.last, found.file, found.position, found)
-                    continue
-                stats.fetches += 1
-                stats.bytes += len(found.records)
-                yield Answer(found.records, found.aborted, found.next_offset, found.file, found.position)
+    error: SegmentGone | LogDamaged | None = None
+    log = open_log(storage, folder, task.topic, task.partition)
+    tries = _TRIES
+    while start < task.end:
+        first = log.segments[0].base_offset if log.segments else task.end
+        if first > start:
+            lost = LostRange(start, min(first, task.end), "retention")
+            if options.on_data_loss == "fail":
+                raise OffsetsLost(task.topic, task.partition, lost.first, lost.last, lost.reason) from error
+            stats.lost.append(lost)
+            start = lost.last
+            yield Answer.empty(start)
+        before = start
+        try:
+            for answer in _of_log(storage, log, task, start, options):
+                stats.fetches += bool(answer.records)
+                stats.bytes += len(answer.records)
+                start = max(start, answer.next_offset)
+                yield answer
             return
+        except LogEndsEarly as early:
+            if options.on_data_loss == "fail":
+                raise OffsetsLost(task.topic, task.partition, early.offset, task.end, "truncation") from early
+            stats.lost.append(LostRange(max(start, early.offset), task.end, "truncation"))
+            yield Answer.empty(task.end)
+            return
+        except (SegmentGone, LogDamaged) as changed:
+            tries = _TRIES if start > before else tries - 1
+            if not tries:
+                raise
+            log, error = changed_log(storage, log, changed), changed
+
+
+def _of_log(
+    storage: Storage, log: PartitionLog, task: RangeTask, start: int, options: FetchOptions
+) -> Iterator[Answer]:
+    """From an offset of the task on, as the log was listed. Raises LogFileError."""
+    committed = options.isolation_level == "read_committed"
+    if options.on_corruption == "fail":
         for found in record_sets(
             storage, log, start, task.end, read_committed=committed, begins=task.begins, stops=task.stops
         ):
-            stats.fetches += 1
-            stats.bytes += len(found.records)
             yield Answer(found.records, found.aborted, found.next_offset, found.file, found.position)
-    except LogEndsEarly as error:
-        if options.on_data_loss == "fail":
-            raise OffsetsLost(task.topic, task.partition, error.offset, task.end, "truncation") from error
-        stats.lost.append(LostRange(max(start, error.offset), task.end, "truncation"))
-        yield Answer.empty(task.end)
+        return
+    for item in Salvager(storage, log).sets(start, task.end, read_committed=committed):
+        if isinstance(item, Damage):
+            yield Answer(memoryview(b""), [], item.last, item.file, item.position, item)
+        else:
+            yield Answer(item.records, item.aborted, item.next_offset, item.file, item.position)

@@ -296,7 +296,7 @@ class LogCatalog:
         if self._files.untimed == "refuse":
             untimed = "refuse"
         try:
-            found = offset_for_time(place.storage, place.log, spec.of(tp), untimed=untimed)
+            found = place.ask(lambda log: offset_for_time(place.storage, log, spec.of(tp), untimed=untimed))
         except NoTimestamps as error:
             raise error_from_code(
                 ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,

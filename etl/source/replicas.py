@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 from segment_reader.log.bounds import last_stable_offset, log_end_offset
 from segment_reader.log.salvage import Salvager
-from segment_reader.log.segments import PartitionLog
+from segment_reader.log.segments import PartitionLog, steadily
 from segment_reader.log.storage import Storage
 
+T = TypeVar("T")
 
-@dataclass(frozen=True)
+
+@dataclass
 class Replica:
-    """One partition's folder. salvager: where damage does not end the log."""
+    """One partition's folder. salvager: where damage does not end the log.
+
+    It may be in use: what is asked of it is asked again where its files have changed meanwhile, and its end is what it
+    was when it was first asked for.
+    """
 
     storage: Storage
     log: PartitionLog
@@ -37,15 +45,20 @@ class Replica:
 
     @cached_property
     def end(self) -> int:
-        return self.salvager.end() if self.salvager else log_end_offset(self.storage, self.log)
+        return self.salvager.end() if self.salvager else self.ask(lambda log: log_end_offset(self.storage, log))
+
+    def ask(self, question: Callable[[PartitionLog], T]) -> T:
+        """What the log answers. Raises LogFileError."""
+        self.log, told = steadily(self.storage, self.log, question)
+        return told
 
     def last_stable(self, end: int | None = None) -> int:
         """The first offset of the oldest transaction that is open at `end`, or at the log's end."""
         if self.salvager is None:
-            return last_stable_offset(self.storage, self.log, end)
+            return self.ask(lambda log: last_stable_offset(self.storage, log, end))
         last = self.end if end is None else min(self.end, end)
         return min((opened.first_offset for opened in self.salvager.open_transactions(end)), default=last)
 
     @cached_property
     def stable_end(self) -> int:
-        return self.last_stable()
+        return self.last_stable(self.end)

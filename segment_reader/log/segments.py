@@ -13,10 +13,10 @@ how a broker would start from such a folder (KAFKA-6264 among others):
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 from uuid import UUID
 
 from segment_reader.log.checkpoints import (
@@ -26,13 +26,15 @@ from segment_reader.log.checkpoints import (
     leader_epochs,
     topic_id,
 )
-from segment_reader.log.errors import CorruptCheckpoint
+from segment_reader.log.errors import CorruptCheckpoint, LogDamaged, SegmentGone
 from segment_reader.log.headers import pieces
 from segment_reader.log.names import Kind, PartitionFolder, SegmentFile, partition_folder, segment_file
 from segment_reader.log.storage import Entry, Storage
 from segment_reader.table import LAST
 
 _ALL: Final = 1 << 63
+_TRIES: Final = 10
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +91,46 @@ def partition_folders(storage: Storage, log_dir: str) -> dict[str, PartitionFold
     return folders
 
 
+def steadily(storage: Storage, log: PartitionLog, ask: Callable[[PartitionLog], Answer]) -> tuple[PartitionLog, Answer]:
+    """Asks something of a log that may be in use. Where its files are replaced or go meanwhile they are listed anew,
+    and it is asked again; the log that has answered is given back too.
+
+    Raises what `ask` raises of files that stay what they are; SegmentGone where they change each time.
+    """
+    for _ in range(_TRIES - 1):
+        try:
+            return log, ask(log)
+        except (SegmentGone, LogDamaged) as error:
+            log = changed_log(storage, log, error)
+    return log, ask(log)
+
+
+def changed_log(storage: Storage, log: PartitionLog, error: SegmentGone | LogDamaged) -> PartitionLog:
+    """The log as its folder has it now, after an error that may come of a listing that is out of date: segments that
+    were merged reach into the next one of such a listing. Raises the error where no segment has come, gone or changed
+    its name since, and no file was missing.
+    """
+    again = open_log(storage, log.folder, log.topic, log.partition)
+    same = [segment.path for segment in again.segments] == [segment.path for segment in log.segments]
+    if isinstance(error, LogDamaged) and same:
+        raise error
+    return again
+
+
 def open_log(storage: Storage, folder: str, topic: str, partition: int) -> PartitionLog:
-    """Lists one partition's folder. Raises SegmentGone where there is no such folder."""
-    entries = [entry for entry in storage.list(folder) if not entry.is_folder]
+    """Lists one partition's folder; again where files go while they are looked at. Raises SegmentGone where there is no
+    such folder, or its files change each time."""
+    for _ in range(_TRIES - 1):
+        entries = storage.list(folder)
+        try:
+            return _open_log(storage, folder, topic, partition, entries)
+        except SegmentGone:
+            continue
+    return _open_log(storage, folder, topic, partition, storage.list(folder))
+
+
+def _open_log(storage: Storage, folder: str, topic: str, partition: int, listed: list[Entry]) -> PartitionLog:
+    entries = [entry for entry in listed if not entry.is_folder]
     notes: list[str] = []
     identity = epochs = None
     names = {entry.name for entry in entries}

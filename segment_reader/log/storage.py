@@ -14,7 +14,7 @@ beyond a file's new end would kill the process.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -28,6 +28,7 @@ from segment_reader.log.errors import SegmentGone, StoreRefused
 PLAIN: Final = "kafka"
 #: Options whose names begin like this are the layout's, all others the store's.
 LAYOUT_OPTION: Final = "layout."
+_LISTINGS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,16 @@ class LocalStorage:
     """This machine's files."""
 
     def list(self, folder: str) -> list[Entry]:
+        """Listed until two listings in a row name the same: a file that is renamed while a folder is being listed may
+        be missed under both of its names."""
+        found = self._listed(folder)
+        for _ in range(_LISTINGS):
+            known, found = found, self._listed(folder)
+            if [entry.name for entry in known] == [entry.name for entry in found]:
+                return [*found]
+        raise SegmentGone(folder, None, "its files change faster than they can be listed")
+
+    def _listed(self, folder: str) -> Sequence[Entry]:
         try:
             with os.scandir(folder) as found:
                 entries = [_local_entry(entry) for entry in found]

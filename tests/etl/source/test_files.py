@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from etl.source.options import ReadOptions
 from etl.source.planning import plan_tasks
 from etl.source.reader import DecodeOptions, read_range
 from jobs.demo.hard_topic import HardTopic
+from segment_reader.encode import Record, encode_batch
 from segment_reader.errors import RecordFormatError
 
 pytestmark = pytest.mark.broker
@@ -173,3 +175,29 @@ def test_options_that_do_not_go_with_files_are_told() -> None:
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="no such folder"):
         plan_tasks(ReadOptions.parse({"path": str(tmp_path / "gone")}))
+
+
+def replica(log_dir: Path, name: str, last: int, epoch: int) -> str:
+    """A folder of log.dirs with one replica of topic-0, of as many records."""
+    folder = log_dir / name
+    folder.mkdir(parents=True)
+    batches = [encode_batch([Record(value=b"v")], base_offset=offset) for offset in range(last)]
+    (folder / f"{0:020d}.log").write_bytes(b"".join(batches))
+    (folder / "leader-epoch-checkpoint").write_text(f"0\n1\n{epoch} 0\n")
+    return str(log_dir)
+
+
+def test_of_several_replicas_the_latest_leader_s_is_read(tmp_path: Path) -> None:
+    """However long the others are, and in whichever order they are named."""
+    unique = "0123456789abcdef0123456789abcdef"
+    replicas = [
+        replica(tmp_path / "1", "topic-0", 5, 7),
+        replica(tmp_path / "2", "topic-0", 9, 4),
+        replica(tmp_path / "3", "topic-0", 8, 7),
+        replica(tmp_path / "5", f"topic-0.{unique}-stray", 30, 9),
+        replica(tmp_path / "6", f"topic-0.{unique}-delete", 40, 9),
+    ]
+    tp = TopicPartition("topic", 0)
+    for order in itertools.permutations(replicas):
+        assert LogCatalog(LogFiles(order)).bounds(tp).high_watermark == 8
+    assert LogCatalog(LogFiles(tuple(replicas[3:]))).bounds(tp).high_watermark == 30
