@@ -24,18 +24,20 @@ def finish(
 ) -> RunReport:
     """Finish an unfinished run with its pinned configuration, whatever the job file says now.
 
-    Connections, ledger and lease are the job file's; source, transform and sink are the run's.
+    Connections, ledger and lease are the job file's; source, transform and sink are the run's. A backfill from files
+    reads the files that it was planned from.
 
     Raises:
         Refused: there is no such run, or it has ended.
     """
     with JobContext.open(job, progress, ledger="required") as outer:
         run = _unfinished(outer, run_id)
-        pinned = Job.from_pinned({**json.loads(run.plan.pinned_config), "ledger": job.ledger, "kafka": job.kafka})
+        pinned = _as_planned(job, run)
+        of_files = pinned.source.segments is not None and run.mode != ev.INCREMENTAL
         if dry_run:
             return report_of(job.name, run, status="dry-run")
     with (
-        JobContext.open(pinned, progress, ledger="required") as context,
+        JobContext.open(pinned, progress, ledger="required", copy=of_files) as context,
         context.lease(run.chain, take_over=take_over) as lease,
     ):
         run = _unfinished(context, run_id)
@@ -44,6 +46,14 @@ def finish(
         if run.account_failed is not None:
             lease.transition(lambda _: [ev.AccountCleared(run_id=run_id, reason="kseg repair --finish")])
         return execute(context, lease, run_id)
+
+
+def _as_planned(job: Job, run: RunState) -> Job:
+    document = {**json.loads(run.plan.pinned_config), "ledger": job.ledger, "kafka": job.kafka}
+    if run.mode == ev.INCREMENTAL and job.source.segments is not None:
+        segments = job.source.segments.model_dump(mode="json", exclude_none=True)
+        document["source"] = {**document["source"], "segments": segments}
+    return Job.from_pinned(document)
 
 
 def abandon(

@@ -31,6 +31,7 @@ from etl.plan import Draft, Seen, plan_incremental
 from etl.progress import Progress
 from etl.report import GroupReport, RunReport
 from etl.run_report import report_of
+from segment_reader.log.errors import LogFileError
 
 Planner = Callable[[Draft], ev.RunPlan | None]
 """Adds a run's events to a draft; None where there is nothing to do."""
@@ -271,7 +272,7 @@ def _persist(context: JobContext, step: Callable[[], None]) -> None:
 
 
 def _may_pass(failure: BaseException) -> bool:
-    if isinstance(failure, AnotherRunActive) or not isinstance(failure, KsegError | KafkaError):
+    if isinstance(failure, AnotherRunActive) or not isinstance(failure, KsegError | KafkaError | LogFileError):
         return False
     return failure.retriable
 

@@ -71,7 +71,7 @@ class LogFiles:
         try:
             return _opened(location, self.layout, self.options)
         except ValueError as error:
-            raise ConfigurationError.of("path", str(error)) from error
+            raise ConfigurationError.of("log.dirs", str(error)) from error
 
     def open_folder(self, folder: str) -> tuple[Storage, str]:
         """The same for a partition's folder, which is where `RangeTask.folder` says. Raises ConfigurationError."""
@@ -116,7 +116,7 @@ class LogCatalog:
                 found.setdefault(properties["cluster.id"], log_dir)
         if len(found) > 1:
             told = ", ".join(f"{log_dir} is of cluster {cluster_id}" for cluster_id, log_dir in found.items())
-            raise ConfigurationError.of("segments", told, "read the directories of one cluster at a time")
+            raise ConfigurationError.of("log.dirs", told, "read the directories of one cluster at a time")
         return next(iter(found), None)
 
     def topics(
@@ -329,7 +329,9 @@ class LogCatalog:
         try:
             folders = partition_folders(storage, path)
         except SegmentGone as error:
-            raise ConfigurationError.of("path", f"{log_dir}: {error.reason}", "name a folder of log.dirs") from error
+            raise ConfigurationError.of(
+                "log.dirs", f"{log_dir}: {error.reason}", "name a folder of log.dirs"
+            ) from error
         for folder, found in folders.items():
             if found.replica == "delete":
                 continue
@@ -351,7 +353,7 @@ class LogCatalog:
             if len(folders) > 1:
                 told = ", ".join(f"{folder} has id {topic_id}" for topic_id, folder in folders.items())
                 raise ConfigurationError.of(
-                    "segments",
+                    "log.dirs",
                     f"there are several topics called {topic}: {told}",
                     "one was deleted and made again: name only directories of one of them",
                 )

@@ -185,6 +185,34 @@ def test_the_matrix_has_every_step(job_of, children, grown_topic):
     assert tuple(answer["steps"]) == STEPS
 
 
+def test_a_person_may_finish_or_abandon_a_backfill_from_files(own, job_of, grown_topic):
+    topic, folder = grown_topic
+    for way in ("finish", "abandon"):
+        job = job_of(topic, kafka=NOBODY)
+        job.die("land:first:committed", segments=[str(folder)])
+        (run_id,) = job.state.runs
+        getattr(job, way)(run_id)
+        job.change(kafka={"bootstrap.servers": own.kafka.bootstrap_servers})
+        job.ingest()
+        job.assert_complete(runs=2 if way == "finish" else 1)
+
+
+def test_a_run_that_died_with_its_broker_makes_room_for_the_files(own, job_of, grown_topic):
+    """Its offsets are planned and can be read by nobody until it is given up, for which no broker is needed."""
+    topic, folder = grown_topic
+    job = job_of(topic)
+    job.die("land:first:before")
+    (run_id,) = job.state.runs
+    with pytest.raises(Refused, match=run_id) as refused:
+        from_files(job, folder)
+    assert refused.value.code == "offsets-reserved"
+    job.change(kafka=NOBODY).abandon(run_id)
+    from_files(job, folder)
+    job.change(kafka={"bootstrap.servers": own.kafka.bootstrap_servers})
+    job.ingest()
+    job.assert_complete(runs=2)
+
+
 # --- copies that do not reach as far
 
 
