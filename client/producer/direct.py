@@ -19,9 +19,10 @@ from typing import Final, NamedTuple
 from client.broker import BrokerConnection
 from client.cluster import Cluster
 from client.leaders import Answered, ask_leaders
-from client.metadata import Leader, leader_hint
-from client.offsets import CommittedOffset, by_topic
+from client.metadata import Leader
+from client.offsets import CommittedOffset
 from client.partition import TopicPartition
+from client.producer.requests import produce_request, read_answer
 from client.producer_identity import init_producer_id
 from client.protocol import ErrorCode
 from client.protocol.messages import ProduceRequest, ProduceResponse
@@ -29,7 +30,6 @@ from client.transactions import Transaction
 from segment_reader.encode import Record, encode_batch
 
 _ALL_IN_SYNC: Final = -1
-_FIRST_WITH_TOPIC_IDS: Final = 13
 _SEQUENCES: Final = 2**31
 _MAGIC: Final = 16  # where it stands in a batch
 _PRODUCER_ID: Final = slice(43, 51)
@@ -66,38 +66,20 @@ def produce(
         )
 
     def build(version: int, leaders: Mapping[TopicPartition, Leader]) -> ProduceRequest:
-        topics = []
-        for name, partitions in by_topic(leaders).items():
-            topic = ProduceRequest.TopicProduceData(
-                partition_data=[
-                    ProduceRequest.PartitionProduceData(index=tp.partition, records=batches[tp]) for tp in partitions
-                ]
-            )
-            topic_id = leaders[partitions[0]].topic_id
-            if version >= _FIRST_WITH_TOPIC_IDS and topic_id is not None:
-                topic.topic_id = topic_id
-            else:
-                topic.name = name
-            topics.append(topic)
-        return ProduceRequest(
-            transactional_id=None if transaction is None else transaction.transactional_id,
+        return produce_request(
+            version,
+            {tp: batches[tp] for tp in leaders},
+            leaders,
             acks=_ALL_IN_SYNC,
             timeout_ms=cluster.config.request_timeout_ms,
-            topic_data=topics,
+            transactional_id=None if transaction is None else transaction.transactional_id,
         )
 
     def read(response: ProduceResponse, leaders: Mapping[TopicPartition, Leader]) -> Iterator[Answered[Produced]]:
-        names = {leader.topic_id: tp.topic for tp, leader in leaders.items() if leader.topic_id is not None}
-        for topic in response.responses:
-            name = names.get(topic.topic_id, topic.name)
-            for entry in topic.partition_responses:
-                duplicate = entry.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
-                yield Answered(
-                    TopicPartition(name, entry.index),
-                    0 if duplicate else entry.error_code,
-                    Produced(entry.base_offset, entry.log_append_time_ms),
-                    leader_hint(TopicPartition(name, entry.index), entry.current_leader, response.node_endpoints),
-                )
+        for answer in read_answer(response, leaders):
+            duplicate = answer.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+            produced = Produced(answer.base_offset, answer.log_append_time)
+            yield Answered(answer.tp, 0 if duplicate else answer.error_code, produced, answer.leader)
 
     repeatable = all(_has_producer_id(batch) for batch in batches.values())
     return ask_leaders(cluster, batches, ProduceRequest, build, read, version_of, repeatable=repeatable)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from client.errors import InvalidRecord, KafkaError, error_from_code
-from client.metadata import Leader
+from client.metadata import Leader, LeaderHint, leader_hint
 from client.offsets import by_topic
 from client.partition import TopicPartition
 from client.producer.batch import Batch
@@ -26,6 +26,8 @@ class PartitionAnswer(NamedTuple):
     log_start_offset: int
     message: str | None
     record_errors: dict[int, str]
+    leader: LeaderHint | None
+    """Who leads the partition now, where the answer names another (KIP-951)."""
 
 
 def produce_request(
@@ -57,7 +59,7 @@ def produce_request(
             topic.name = name
         topics.append(topic)
     request = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=topics)
-    if version >= _FIRST_WITH_TRANSACTIONS:
+    if version >= _FIRST_WITH_TRANSACTIONS or transactional_id is not None:
         request.transactional_id = transactional_id
     return request
 
@@ -68,14 +70,16 @@ def read_answer(response: ProduceResponse, leaders: Mapping[TopicPartition, Lead
     for topic in response.responses:
         name = topic.name or names.get(topic.topic_id, "")
         for entry in topic.partition_responses:
+            tp = TopicPartition(name, entry.index)
             yield PartitionAnswer(
-                TopicPartition(name, entry.index),
+                tp,
                 entry.error_code,
                 entry.base_offset,
                 entry.log_append_time_ms,
                 entry.log_start_offset,
                 entry.error_message,
                 {record.batch_index: record.batch_index_error_message or "" for record in entry.record_errors},
+                leader_hint(tp, entry.current_leader, response.node_endpoints),
             )
 
 
