@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from hypothesis import HealthCheck, settings
 
+from etl.jvm import LIGHT
 from jobs.broker import EmbeddedKafka, JarsUnavailable, Listener, jars
 from jobs.broker.certificates import Authority, Issued
 from jobs.broker.java import use_java
@@ -401,7 +402,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.databricks.delta.snapshotPartitions": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder}",
+        # As for the brokers: compiled lightly, a short life takes less of a processor.
+        "spark.driver.extraJavaOptions": " ".join((f"-Dderby.system.home={folder}", *LIGHT)),
         "spark.executorEnv.PYTHONPATH": str(ROOT),
     }
     builder = SparkSession.builder
