@@ -61,7 +61,7 @@ test-full: setup ## Run all tests with full counts (long)
 demo: setup ## Run a real job on a real Kafka, from nothing to a verified Delta table
 	@$(BIN)/python -m jobs.demo
 
-bench: setup ## Measure the decoder, and Kafka to Delta beside Spark's own connector
+bench: setup ## Measure the decoder, log files beside DumpLogSegments, and Kafka to Delta beside Spark's own connector
 	@$(BIN)/kseg bench $(ARGS)
 
 clean: ## Remove everything made here (the jars stay in the user's cache)

@@ -52,10 +52,12 @@ def measure(servers: str, log_dir: Path, folder: Path, effort: Effort, progress:
 
     Raises WrongCount.
     """
+    progress.phase("write the files")
     samples = shapes.write(servers, log_dir, effort.shapes, effort.size, progress)
     java = Java(folder)
     ways = {sample.shape: _ways(sample) for sample in samples}
     taken: dict[Shape, Timings] = {sample.shape: {} for sample in samples}
+    progress.phase("read the files")
     progress.total((effort.rounds + 1) * sum(sample.rows for sample in samples))
     for number in range(effort.rounds + 1):  # the first round warms everybody up
         start = timed(java.started, 0) if 0 < number <= effort.java_rounds else None

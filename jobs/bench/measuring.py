@@ -75,7 +75,6 @@ def _on_a_broker(
             progress.phase("memory")
             document["memory"] = memory.measure(topic, times=effort.memory_times)
     if "files" in sections:
-        progress.phase("files")
         document["files"] = log_files.measure(
             kafka.bootstrap_servers, kafka.log_dirs[0], folder, effort.files, progress
         )
