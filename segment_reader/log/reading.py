@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from segment_reader.batch import FRAME_OVERHEAD
@@ -85,31 +86,34 @@ def record_sets(
     fates = Fates(shortcut=Shortcuts(storage, log).end_of, ahead_bytes=ahead_bytes) if read_committed else None
     from_ = log.segment_at(start)
     offset = start
-    for number, segment in enumerate(log.segments[from_:], start=from_):
-        if segment.base_offset >= end and segment.base_offset > offset:
-            yield RecordSet(memoryview(b""), [], end, segment.path, 0)
-            return
-        following = log.following(number)
-        with closing(storage.open(segment.path)) as file, closing(IndexFile(storage, segment)) as index:
-            position, edge = 0, segment.base_offset
-            if number == from_ and start > edge:
-                hint = begins.position if begins is not None and begins.segment == segment.base_offset else None
-                position, edge, _ = first_batch(segment, file, index, start, hint=hint)
-            elif number > from_:
-                edge = max(offset, edge)
-            offset = edge
-            stop = _stop(segment, index, following, end, stops)
-            for window in windows(file, position, edge, window_bytes, may_be_torn=following is None, stop=stop):
-                first, offset = offset, window.next_offset
-                if following is not None and offset > following.base_offset:
-                    told = f"offsets run into the segment {following.path}"
-                    raise LogDamaged(file.path, window.position, told, first)
-                if fates is not None:
-                    behind = _Behind(storage, log, number, window.position + len(window.records), offset, piece_bytes)
-                    window.aborted.extend(_aborted(fates, window, first, min(offset, end) - 1, behind))
-                yield window
-                if offset >= end:
-                    return
+    with closing(_Ahead(storage, log, piece_bytes)) as ahead:
+        for number, segment in enumerate(log.segments[from_:], start=from_):
+            if segment.base_offset >= end and segment.base_offset > offset:
+                yield RecordSet(memoryview(b""), [], end, segment.path, 0)
+                return
+            following = log.following(number)
+            with closing(storage.open(segment.path)) as file, closing(IndexFile(storage, segment)) as index:
+                position, edge = 0, segment.base_offset
+                if number == from_ and start > edge:
+                    hint = begins.position if begins is not None and begins.segment == segment.base_offset else None
+                    position, edge, _ = first_batch(segment, file, index, start, hint=hint)
+                elif number > from_:
+                    edge = max(offset, edge)
+                offset = edge
+                stop = _stop(segment, index, following, end, stops)
+                for window in windows(file, position, edge, window_bytes, may_be_torn=following is None, stop=stop):
+                    first, offset = offset, window.next_offset
+                    if following is not None and offset > following.base_offset:
+                        told = f"offsets run into the segment {following.path}"
+                        raise LogDamaged(file.path, window.position, told, first)
+                    if fates is not None:
+                        for piece in pieces_of(window.file, window.records, window.position):
+                            fates.look_at(window.file, piece)
+                        behind = partial(ahead.behind, number, window.position + len(window.records), offset)
+                        window.aborted.extend(fates.aborted(first, min(offset, end) - 1, behind))
+                    yield window
+                    if offset >= end:
+                        return
     raise LogEndsEarly(log.segments[-1].path if log.segments else log.folder, None, offset)
 
 
@@ -124,33 +128,36 @@ def _stop(segment: Segment, index: IndexFile, following: Segment | None, end: in
     return position_behind(segment, index, end - 1)
 
 
-@dataclass(frozen=True, slots=True)
-class _Behind:
-    """Headers behind a place in a log, to its end."""
+class _Ahead:
+    """Headers behind places of a log, to its end. A segment's file stays open for the next place."""
 
-    storage: Storage
-    log: PartitionLog
-    number: int
-    position: int
-    offset: int
-    piece_bytes: int
+    def __init__(self, storage: Storage, log: PartitionLog, piece_bytes: int) -> None:
+        self._storage = storage
+        self._log = log
+        self._piece_bytes = piece_bytes
+        self._number = -1
+        self._file: OpenFile | None = None
 
-    def __call__(self) -> Iterator[tuple[str, Piece]]:
-        position, edge = self.position, self.offset
-        for number, segment in enumerate(self.log.segments[self.number :], start=self.number):
-            edge = max(edge, segment.base_offset)
-            with closing(self.storage.open(segment.path)) as file:
-                following = self.log.following(number)
-                for piece in whole_pieces(file, position, edge, following, piece_bytes=self.piece_bytes):
-                    edge = int(piece.table[-1, LAST]) + 1
-                    yield segment.path, piece
+    def behind(self, number: int, position: int, offset: int) -> Iterator[tuple[str, Piece]]:
+        """From a position in the segment of that number on, where the batch at `offset` or behind it begins."""
+        for later, segment in enumerate(self._log.segments[number:], start=number):
+            offset = max(offset, segment.base_offset)
+            file, following = self._open(later), self._log.following(later)
+            for piece in whole_pieces(file, position, offset, following, piece_bytes=self._piece_bytes):
+                offset = int(piece.table[-1, LAST]) + 1
+                yield segment.path, piece
             position = 0
 
+    def _open(self, number: int) -> OpenFile:
+        if self._file is None or self._number != number:
+            self.close()
+            self._file, self._number = self._storage.open(self._log.segments[number].path), number
+        return self._file
 
-def _aborted(fates: Fates, window: RecordSet, first: int, last: int, behind: _Behind) -> list[tuple[int, int]]:
-    for piece in pieces_of(window.file, window.records, window.position):
-        fates.look_at(window.file, piece)
-    return fates.aborted(first, last, behind)
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
 def windows(

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from segment_reader.encode import Record, encode_batch
+from segment_reader.batch import COMMIT_MARKER
+from segment_reader.encode import Record, encode_batch, encode_control_batch
 from segment_reader.log.bounds import last_stable_offset, log_end_offset
 from segment_reader.log.cutting import cut, stretches
 from segment_reader.log.reading import WINDOW_BYTES, record_sets
@@ -178,3 +179,23 @@ def test_batches_of_some_mebibytes_are_read_once(log_files: Any, storage: Any, t
     with counted(storage) as told:
         assert read(told, large, 0, 8) == sum(map(len, made))
     assert told.bytes_of(".log") < 1.3 * sum(map(len, made))
+
+
+def test_looking_ahead_opens_no_file_for_each_window(log_files: Any, storage: Any, tmp_path: Path) -> None:
+    """Every window ends within a transaction, whose marker stands behind it."""
+    value = random.Random(3).randbytes(16_000)
+    made = []
+    for number in range(100):
+        base = number * 3
+        made += [
+            encode_batch(
+                [Record(None, value)] * 2, base_offset=base, producer_id=number, producer_epoch=0, transactional=True
+            ),
+            encode_control_batch(COMMIT_MARKER, base_offset=base + 2, producer_id=number),
+        ]
+    log_files.write_partition(tmp_path / "t-0", [made[:100], made[100:]])
+    folder = open_log(storage, str(tmp_path / "t-0"), "t", 0)
+    with counted(storage) as told:
+        windows = list(record_sets(told, folder, 0, 300, read_committed=True, window_bytes=33_000, piece_bytes=4096))
+    assert len(windows) > 50
+    assert len([path for path in told.opened if path.endswith(".log")]) <= 5

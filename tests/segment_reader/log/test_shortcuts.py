@@ -70,10 +70,12 @@ class Writer:
         return open_log(STORAGE, str(folder), "t", 0)
 
 
-def rows(log: PartitionLog, start: int, end: int, *, storage: Storage = STORAGE, **options: Any) -> list[int]:
+def rows(
+    log: PartitionLog, start: int, end: int, *, storage: Storage = STORAGE, ahead_bytes: int = 0, **options: Any
+) -> list[int]:
     decoder = RangeDecoder("t", 0, start, end, isolation_level="read_committed")
     found: list[int] = []
-    for answer in record_sets(storage, log, start, end, read_committed=True, ahead_bytes=0, **options):
+    for answer in record_sets(storage, log, start, end, read_committed=True, ahead_bytes=ahead_bytes, **options):
         for batch in decoder.feed(answer.records, answer.aborted):
             found += batch.column("offset").to_pylist()
     for batch in decoder.finish():
@@ -157,6 +159,24 @@ def test_rows_are_right_from_anywhere(written: Writer, log_files: Any, tmp_path:
     rng = random.Random(1)
     for _ in range(25):
         check(log, written, *sorted(rng.sample(range(written.offset + 1), 2)))
+
+
+def test_reading_ahead_goes_on_where_it_stopped_some_segments_later(log_files: Any, tmp_path: Path) -> None:
+    """Transactions that overlap, each over three segments: the next began in what was read ahead for the one before."""
+    log = Writer()
+    for number in range(12):
+        log.data(100 + number)
+        log.others(5)
+        if number >= 2:
+            log.end(100 + number - 2, COMMIT_MARKER if number % 2 else ABORT_MARKER)
+        log.others(5)
+        log.roll()
+    for number in (10, 11):
+        log.end(100 + number, COMMIT_MARKER)
+    written = log.write(log_files, tmp_path / "t-0")
+    for window in (1, 3000, 1 << 20):
+        found = rows(written, 0, log.offset, window_bytes=window, piece_bytes=1, ahead_bytes=1 << 40)
+        assert found == sorted(log.committed)
 
 
 def read_of(storage: Any, log: PartitionLog, end: int) -> int:
