@@ -16,9 +16,10 @@ from segment_reader.decode import RangeDecoder
 from segment_reader.errors import RecordFormatError
 from segment_reader.log.bounds import last_stable_offset, log_end_offset, open_transactions
 from segment_reader.log.errors import LogDamaged, LogEndsEarly, LogFileError, UndecidedTransaction
+from segment_reader.log.objects import ArrowStorage
 from segment_reader.log.reading import record_sets
 from segment_reader.log.segments import PartitionLog, open_log, partition_folders
-from segment_reader.log.storage import ArrowStorage, LocalStorage, Storage
+from segment_reader.log.storage import LocalStorage, Storage
 
 pytestmark = pytest.mark.broker
 
