@@ -69,6 +69,8 @@ def run_backfill(
     if request.segments:
         job = job.of_files(Segments.named(request.segments), brokers=request.commit_offsets)
     with JobContext.open(job, progress, observe, copy=bool(request.segments)) as context:
+        if request.segments:
+            context.progress.message(f"reading {', '.join(request.segments)} in place of the brokers")
         if request.commit_offsets:
             context.refuse_live_group()
         if not request.unbounded:
