@@ -23,12 +23,15 @@ class Reading:
     """What was read for a plan: one account a planned range, in the plan's order.
 
     gaps: absent offsets seen in topics that are not compacted. lost: offsets that could not be read any more.
+    damaged: offsets that stand in the quarantine; damage_told: whether these are all of them.
     """
 
     accounts: tuple[ev.RangeAccount, ...]
     gaps: tuple[OffsetRange, ...]
     lost: tuple[OffsetRange, ...]
     rows_in: int
+    damaged: tuple[OffsetRange, ...] = ()
+    damage_told: bool = True
 
     @property
     def unbalanced(self) -> ev.RangeAccount | None:
@@ -43,12 +46,18 @@ def account_for(plan: ev.RunPlan, outcomes: Iterable[RangeOutcome], logs: Logs) 
         by_partition.setdefault((planned.topic, planned.partition), []).append(planned)
     gaps: list[OffsetRange] = []
     lost: list[OffsetRange] = []
+    damaged: list[OffsetRange] = []
+    damage_told = True
     for outcome in outcomes:
         planned = next(r for r in by_partition[outcome.topic, outcome.partition] if r.start <= outcome.start < r.end)
         sums[planned] += ev.RangeCounts(
             outcome.data, outcome.control, outcome.aborted, outcome.unreadable, outcome.absent
         )
         gaps += [OffsetRange(outcome.topic, outcome.partition, first, last) for first, last in outcome.gaps]
+        damaged += [
+            OffsetRange(outcome.topic, outcome.partition, damage.first, damage.last) for damage in outcome.damages
+        ]
+        damage_told = damage_told and outcome.damage_count == len(outcome.damages)
         lost += [OffsetRange(outcome.topic, outcome.partition, loss.first, loss.last) for loss in outcome.lost]
     compacted = logs.compacted({gap.topic for gap in gaps}) if gaps else frozenset()
     return Reading(
@@ -56,6 +65,8 @@ def account_for(plan: ev.RunPlan, outcomes: Iterable[RangeOutcome], logs: Logs) 
         gaps=tuple(gap for gap in gaps if gap.topic not in compacted),
         lost=tuple(lost),
         rows_in=sum(counts.data for counts in sums.values()),
+        damaged=tuple(damaged),
+        damage_told=damage_told,
     )
 
 

@@ -22,6 +22,7 @@ from etl.accounting import (
     throttled_by_broker,
 )
 from etl.context import JobContext
+from etl.errors import Refused
 from etl.landing.cleanup import sweep
 from etl.landing.delta import Landed, RunCommit
 from etl.landing.facts import FileFact
@@ -35,6 +36,7 @@ from etl.ledger import events as ev
 from etl.ledger.lease import Lease
 from etl.ledger.state import RunState
 from etl.passes import Passes, Written
+from etl.ranges import OffsetRange, OffsetSet, TopicPartition
 
 
 def land_and_account(context: JobContext, lease: Lease, run: RunState) -> None:
@@ -63,6 +65,22 @@ class _Landing:
     lease: Lease
     plan: ev.RunPlan
     commits: dict[str, ev.TableCommit]
+    damaged: tuple[OffsetRange, ...] = ()
+
+    def _spare(self, reading: Reading) -> None:
+        """Know what a replacement has nothing for, before it takes anything away. Raises Refused."""
+        self.damaged = reading.damaged
+        if self.plan.mode == "backfill-replace" and not reading.damage_told:
+            raise Refused(
+                "too-much-damage",
+                f"run {self.plan.run_id} would replace rows, and meets more damage than its tasks can tell",
+                remedy="replace fewer offsets at once, or lower source.max_records_per_task",
+                run=self.plan.run_id,
+            )
+
+    def spared(self, tp: TopicPartition) -> OffsetSet:
+        """Offsets of damage: a replacement has nothing for them."""
+        return OffsetSet.of(found.interval for found in self.damaged if found.tp == tp)
 
     @property
     def quarantine(self) -> str | None:
@@ -93,6 +111,7 @@ class _Landing:
             context.throttled = throttled_by_broker(outcomes)
             reading = account_for(self.plan, outcomes, context.logs)
             self._check_offsets(reading)
+            self._spare(reading)
             if kept_in is not None and (kept := kept_files(outcomes)):
                 # First of all: no row lands while what stood beside it is nowhere.
                 self._commit(kept_in.table, kept, kept_in.ready, None)
@@ -212,11 +231,14 @@ class _Landing:
                 self._fail("rows", fault, reading)
 
     def _removal(self, table: str, sink: SinkSchema | None, ready: ReadyTable | None = None) -> Removal | None:
-        if self.plan.mode != "backfill-replace":
-            return None
+        if self.plan.mode != "backfill-replace" or table == self.quarantine:
+            return None  # what a run before could not read stays told
         assert sink is not None and sink.address is not None  # noqa: PT018
         topics = {r.topic for r in self.plan.ranges if r.table == table}
-        offsets = {tp: offsets for tp, offsets in self.plan.offsets().items() if tp.topic in topics}
+        # Rows that are there stay where nothing can be read to take their place.
+        offsets = {
+            tp: of_one.subtract(self.spared(tp)) for tp, of_one in self.plan.offsets().items() if tp.topic in topics
+        }
         address = sink.address
         if ready is not None:
             address = type(address)(*(ready.columns.in_table(name) for name in address))

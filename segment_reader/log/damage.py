@@ -46,14 +46,10 @@ class Damage:
     def belongs_to(self, start: int, end: int, *, leads: bool) -> bool:
         """Whether the reader of [start, end) is the one that has to hand its bytes on: of ranges that meet, one has.
 
-        leads: no range is read before this one. That is where the damage begins; without missing offsets, where the
-        batch before it ends.
+        leads: no range is read before this one. It is the one in which the damage begins; without missing offsets, the
+        one of the batch behind it.
         """
-        if leads and self.first <= start <= self.last:
-            return True
-        if self.first == self.last:
-            return start < self.first <= end
-        return start <= self.first < end
+        return start <= self.first < end or (leads and self.first < start < self.last)
 
 
 @dataclass(frozen=True, slots=True)

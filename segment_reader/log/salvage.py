@@ -85,7 +85,7 @@ class Salvager:
             if isinstance(item, Damage):
                 if fates is not None:
                     fates.look_at(item.file, item)
-                if item.last >= start:
+                if item.last > start or item.first >= start:
                     yield item
                 edge = max(edge, item.last)
             elif item.next_offset > start:
@@ -141,7 +141,11 @@ class Salvager:
         """Everything from a place before `offset` on, or from the log's first byte; with the place behind each."""
         if not self.log.segments:
             return
-        number = 0 if offset is None else self.log.segment_at(offset)
+        number = 0
+        if offset is not None:
+            # What stands right before the offset may be without offsets of its own: begin in front of that.
+            offset = max(0, offset - 1)
+            number = self.log.segment_at(offset)
         with closing(self.storage.open(self.log.segments[number].path)) as file:
             position, edge = (0, None) if offset is None else self._anchor(file, number, offset)
         yield from self._behind(_Place(number, position, edge), self.window_bytes)

@@ -14,6 +14,8 @@ from click.testing import CliRunner
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from deltalake import DeltaTable
 
+from etl.backfill import run_backfill
+from etl.backfill_request import BackfillRequest
 from etl.config import Job
 from etl.config.load import job_from_document
 from etl.recover import recover, recovery_job
@@ -225,6 +227,26 @@ def test_a_broker_s_damaged_batch_is_passed_over(spark: Any, kafka: Any, tmp_pat
     assert verified.ok
     assert any("could not be read when they landed" in note for note in verified.notes)
     assert run_ingest(job).status == "nothing-to-do"
+
+
+def test_a_replacement_leaves_rows_where_it_has_nothing_for_them(spark: Any, kafka: Any, tmp_path: Path) -> None:
+    """What was landed while the log was whole is not taken away because it is not whole any more."""
+    topic = kafka.topic(1, prefix="rotten")
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    for number in range(3):
+        producer.produce(topic, b"value %d" % number * 20, partition=0)
+        assert producer.flush(60) == 0
+    job = broker_job(kafka.bootstrap_servers, topic, tmp_path)
+    run_ingest(job)
+    landed = rows_of(str(tmp_path / "out"))
+    (segment,) = (kafka.log_dirs[0] / f"{topic}-0").glob("*.log")
+    flip(segment, segment.read_bytes().index(b"value 1"))
+    request = BackfillRequest.parse([f"{topic}:0:0"], [f"{topic}:0:3"], mode="replace")
+    report = run_backfill(job, request)
+    assert (report.counts["records"], report.counts["quarantined"]) == (2, 1)
+    assert sorted(rows_of(str(tmp_path / "out"))) == sorted(landed)
+    (kept,) = kept_of(str(tmp_path / "quarantine"))
+    assert (kept["first_offset"], kept["last_offset"]) == (1, 2)
 
 
 def test_a_run_that_met_damage_goes_on_when_it_may_quarantine(spark: Any, kafka: Any, tmp_path: Path) -> None:

@@ -389,6 +389,20 @@ def test_records_that_cannot_be_decoded_take_their_batch_and_nothing_else(tmp_pa
     assert options.on_corruption == "quarantine"
 
 
+def test_bytes_between_two_batches_that_meet_are_one_task_s_to_tell(tmp_path: Path) -> None:
+    """They have no offsets of their own: cut right there, between segments too, they are told once."""
+    first, middle, _ = sorted(LOG.segments)
+    at = next(at for base, at in LOG.starts if base == middle and at)
+    noise = b"\x07no batch\x07" * 5
+    data = LOG.segments[middle]
+    LOG.write(tmp_path, {first: LOG.segments[first] + noise, middle: data[:at] + noise + data[at:]})
+    for cuts in ((), (10,), (13,), (9, 10, 11), (12, 13, 14)):
+        found = judge(LOG, tmp_path, "read_uncommitted", cuts=cuts)
+        assert found.rows == LOG.truth("read_uncommitted")
+        assert [(damage.first, damage.last) for damage in found.damages] == [(10, 10), (13, 13)]
+        assert list(found.kept.values()) == [noise, noise]
+
+
 @st.composite
 def damages(draw: st.DrawFn) -> dict[int, bytes]:
     """One to three pieces of harm to any of the segments."""
