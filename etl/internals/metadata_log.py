@@ -28,8 +28,10 @@ from segment_reader.log.checkpoints import META_PROPERTIES, meta_properties
 from segment_reader.log.contents import Batch, LogRecord, batches
 from segment_reader.log.contents import records as records_of
 from segment_reader.log.errors import CorruptCheckpoint, LogDamaged, LogFileError, SegmentGone
+from segment_reader.log.headers import pieces
 from segment_reader.log.names import SnapshotFile, snapshot_file
 from segment_reader.log.storage import Storage
+from segment_reader.table import BASE, MARKER, POSITION
 
 
 class _Found(NamedTuple):
@@ -89,6 +91,8 @@ def read_metadata(log_dirs: LogDirs, at: int | None = None) -> Metadata:
     found.cluster_id = _cluster_id(replica)
     if found.end_offset < end:
         _replay(replica, found, end)
+    if found.leader < 0:  # a snapshot does not say
+        found.leader = _leader(replica, end)
     found.notes[:0] = notes
     return found
 
@@ -246,6 +250,26 @@ def _unreadable(found: _Found, reason: str) -> MetadataUnreadable:
         file=found.file,
         position=found.batch.position,
     )
+
+
+def _leader(replica: Replica, end: int) -> int:
+    """Whom the last LeaderChange below an offset names; -1 where the log has none any more. Raises LogDamaged."""
+    for segment in reversed(replica.log.segments):
+        if segment.base_offset >= end:
+            continue
+        places: list[int] = []
+        with closing(replica.storage.open(segment.path)) as file:
+            for piece in pieces(file):
+                table = piece.table
+                changes = (table[:, MARKER] == control.ControlRecordType.LEADER_CHANGE) & (table[:, BASE] < end)
+                places += table[changes, POSITION].tolist()
+            if places:
+                metadata = Metadata()
+                batch = next(batches(file, places[-1]))
+                for record in records_of(batch, segment.path):
+                    _control(_Found(segment.path, batch, record), metadata)
+                return metadata.leader
+    return -1
 
 
 def _cluster_id(replica: Replica) -> str | None:

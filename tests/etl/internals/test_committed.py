@@ -13,6 +13,7 @@ from client import ClientConfig, Cluster, TopicPartition
 from etl.config import load_job
 from etl.errors import ConfigurationError
 from etl.snapshot import take_snapshot
+from etl.source.datasource import KsegDataSource
 from etl.source.files import LogCatalog, LogFiles
 from etl.source.logs import open_logs
 from etl.source.options import ReadOptions
@@ -54,6 +55,18 @@ def test_a_read_of_files_starts_where_the_group_stands(groups: Any) -> None:
     ]
     starts = {0: 7, 1: 5, 2: 0, 3: 0, 4: 0}
     assert sorted(rows) == [(number, offset) for number, start in starts.items() for offset in range(start, 12)]
+
+
+@pytest.mark.spark
+def test_a_dataframe_of_files_starts_where_the_group_stands(spark: Any, groups: Any) -> None:
+    spark.dataSource.register(KsegDataSource)
+    reader = spark.read.format("kseg").option("subscribe", groups.topic).option("startingOffsets", "committed")
+    frame = reader.option("kafka.group.id", groups.names["simple"]).option("path", str(groups.log_dir)).load()
+    found = {
+        row.partition: row.start
+        for row in frame.groupBy("partition").agg({"offset": "min"}).toDF("partition", "start").collect()
+    }
+    assert found == {0: 7, 1: 5, 2: 0, 3: 0, 4: 0}
 
 
 def test_committed_needs_a_group(groups: Any) -> None:

@@ -250,6 +250,8 @@ def test_brokers_features_and_the_quorum(remains: Remains, tables: dict[str, Any
     (cluster,), quorum = tables["cluster"], remains.answers["quorum"]
     assert (cluster["cluster_id"], cluster["epoch"]) == (remains.answers["cluster"].cluster_id, quorum.leader_epoch)
     assert cluster["end_offset"] >= quorum.high_watermark
+    assert cluster["leader"] == quorum.leader_id
+    assert cluster["snapshot"] is not None
     assert cluster["notes"] == []
     assert [row["voter_id"] for row in tables["voters"]] == [one.node_id for one in quorum.voters]
     assert [row["directory_id"] for row in tables["voters"]] == [text(one.directory_id) for one in quorum.voters]

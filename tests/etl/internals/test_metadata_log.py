@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from client.protocol.embedded import metadata_records as records
 from client.protocol.embedded.control_records import (
     ControlRecordType,
+    LeaderChangeMessage,
     SnapshotFooterRecord,
     SnapshotHeaderRecord,
     encode_control_record,
@@ -315,6 +316,34 @@ def test_secrets_are_left_out(tmp_path: Path) -> None:
     tables = metadata_tables(found)
     assert [(row["value"], row["sensitive"]) for row in tables["configs"].to_pylist()] == [("5", False), (None, True)]
     assert "hunter2" not in str([table.to_pylist() for table in tables.values()])
+
+
+def test_the_leader_is_the_last_one_below_the_offset(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+
+    def elect(leader: int) -> None:
+        change = LeaderChangeMessage(version=1, leader_id=leader)
+        data = encode_control_record(ControlRecordType.LEADER_CHANGE, change)
+        with log.file.open("ab") as file:
+            file.write(encode_batch([Record(*data)], base_offset=log.end, control=True))
+        log.end += 1
+
+    log.write(records.NoOpRecord())
+    elect(5)
+    log.write(records.NoOpRecord())
+    elect(6)
+    log.write(records.NoOpRecord())
+    assert [read_metadata(log.dirs, at).leader for at in range(6)] == [-1, -1, 5, 5, 6, 6]
+    log.snapshot(5)  # none of them is behind it
+    assert (read_metadata(log.dirs).leader, read_metadata(log.dirs).snapshot is None) == (6, False)
+
+
+@pytest.mark.spark
+def test_the_tables_are_dataframes_too(spark: Any, tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    log.write(*topic("orders", ORDERS), *topic("bills", BILLS, [7]))
+    frame = spark.createDataFrame(metadata_tables(read_metadata(log.dirs))["partitions"])
+    assert [row.topic for row in frame.where("array_contains(offline_replicas, 7)").collect()] == ["bills"]
 
 
 def test_a_directory_without_the_log_is_told(tmp_path: Path) -> None:
