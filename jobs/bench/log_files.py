@@ -26,6 +26,7 @@ FILES, BROKER, ALONE, READ_ALONE, JAVA, JAVA_NULL = "files", "broker", "alone", 
 CAVEATS: Final = (
     "Java prints a line of text a record without its key and value; files and broker give Arrow columns with both",
     "java: a process that reads an empty segment is subtracted, in each round",
+    "java: its compiler's time counts, and on files as small as those of --quick it is most of all",
     "alone is no reader: it does not read, check or take apart anything, so small records are far from it",
 )
 
@@ -40,7 +41,7 @@ class Effort:
     java_rounds: int
 
 
-FULL: Final = Effort(shapes.ALL, 32 << 20, 7, 3)
+FULL: Final = Effort(shapes.ALL, 64 << 20, 5, 2)
 QUICK: Final = Effort([shape for shape in shapes.ALL if shape.record_bytes == 200], 4 << 20, 3, 1)
 
 Timings = dict[str, list[Taken]]

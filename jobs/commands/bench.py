@@ -52,4 +52,4 @@ def _headlines(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"to Delta {ratios[TO_DELTA]}, to noop {ratios[TO_NOOP]} times {told}"
     if "files" in document:
         times = [ratio["java_null"] for ratio in document["files"]["ratios"]]
-        yield f"files {min(times)} to {max(times)} times as fast as DumpLogSegments"
+        yield f"files {min(times)} to {max(times)} times as fast as DumpLogSegments, which compiles as it goes"
