@@ -150,6 +150,31 @@ class TestKafka:
                     time.sleep(0.05)
 
 
+def _beside(name: str) -> Any:
+    """A module of this folder. Under importlib mode it cannot be imported by its name."""
+    spec = importlib.util.spec_from_file_location(f"kseg_tests_{name}", Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def s3_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with _beside("s3").s3_server(tmp_path_factory.mktemp("s3")) as server:
+        yield server
+
+
+@pytest.fixture
+def s3(s3_process: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A real S3 server, named by the environment: `folder` is bucket "logs", `asked` what it was asked (`s3.py`)."""
+    for name, value in s3_process.environment.items():
+        monkeypatch.setenv(name, value)
+    s3_process.forget()
+    return s3_process
+
+
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[TestKafka]:
     """A real single-node Kafka: ``bootstrap_servers``, ``log_dirs``, ``topic(partitions, config)``."""

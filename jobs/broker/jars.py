@@ -43,6 +43,7 @@ from jobs.broker.trust import trust_options
 KAFKA = "kafka-4.3.1"
 OLD_KAFKA = "kafka-3.9.2"
 DELTA = kseg_cache.DELTA
+S3PROXY = "s3proxy-2.9.0"
 
 Progress = Callable[[str, int, int], None]
 """Called with (set name, jars arrived, jars in all)."""

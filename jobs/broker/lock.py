@@ -43,6 +43,15 @@ _MODULES = {
       <dependency org="org.apache.kafka" name="kafka-clients" rev="3.9.2" transitive="false"/>
       <dependency org="org.apache.commons" name="commons-pool2" rev="2.13.1" transitive="false"/>
     """,
+    # The S3 server of the tests (tests/s3.py), without what it needs in front of the stores of others.
+    "s3proxy-2.9.0": """
+      <dependency org="org.gaul" name="s3proxy" rev="2.9.0"/>
+      <exclude org="org.gaul" module="modernizer-maven-annotations"/>
+      <exclude org="com\\.(azure|microsoft|amazonaws|sun).*|io\\.(netty|projectreactor).*" matcher="regexp"/>
+      <exclude org="org\\.(reactivestreams|apache\\.httpcomponents|apache\\.commons)|commons-.*" matcher="regexp"/>
+      <exclude org="org\\.(glassfish\\..*|eclipse\\.angus|jspecify)|(javax|net\\.java)\\..*" matcher="regexp"/>
+      <exclude org="jakarta\\.(activation|ws\\.rs)|joda-time|com\\.google\\.(jimfs|auto.*|j2objc)" matcher="regexp"/>
+    """,
     # Other releases of Kafka, with their ZooKeeper (releases.py), without Netty: it uses plain NIO.
     "kafka-3.9.2": """
       <dependency org="org.apache.kafka" name="kafka_2.13" rev="3.9.2"/>

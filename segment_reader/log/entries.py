@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from struct import Struct
 from typing import Final
 
-from segment_reader.log.errors import SegmentGone
+from segment_reader.log.errors import CorruptIndex, SegmentGone
 from segment_reader.log.names import Kind
 from segment_reader.log.segments import Segment
 from segment_reader.log.storage import OpenFile, Storage
@@ -76,11 +76,11 @@ class IndexFile:
 
     @property
     def entries(self) -> Entries | None:
-        """None where there is no such file."""
+        """None where there is no such file, or none that can be opened."""
         if self._entries is None and self._path is not None:
             try:
                 self._file = self._storage.open(self._path)
-            except SegmentGone:
+            except (SegmentGone, CorruptIndex):
                 self._path = None
                 return None
             self._entries = Entries(self._file, self._layout)

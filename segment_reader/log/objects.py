@@ -167,15 +167,17 @@ def _s3(bucket: str, given: Mapping[str, str]) -> fs.FileSystem:
                 told.setdefault("scheme", "http")
             continue
         told[_S3_NAMES.get(plain, plain)] = value
-    endpoint = told.get("endpoint_override", "")
+    of_environment = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    endpoint = told.get("endpoint_override") or of_environment or ""
     if endpoint.startswith(("http://", "https://")):
-        told["scheme"], _, told["endpoint_override"] = endpoint.partition("://")
-    of_environment = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    if "region" not in told and of_environment:
-        told["region"] = of_environment
-    elsewhere = endpoint or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    if "region" not in told and not elsewhere:
-        told["region"] = _asked(lambda: fs.resolve_s3_region(bucket.split("/")[0]), f"s3://{bucket}", None)
+        told["scheme"], _, endpoint = endpoint.partition("://")
+    if endpoint:
+        told["endpoint_override"] = endpoint
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    if "region" not in told and region:
+        told["region"] = region
+    if "region" not in told and not endpoint:
+        told["region"] = _asked(lambda: fs.resolve_s3_region(bucket), f"s3://{bucket}", None)
     return fs.S3FileSystem(**_typed(told))
 
 

@@ -24,7 +24,13 @@ from uuid import UUID
 
 from segment_reader.log.checkpoints import LEADER_EPOCHS, PARTITION_METADATA, LeaderEpoch, leader_epochs
 from segment_reader.log.entries import IndexFile
-from segment_reader.log.errors import CorruptCheckpoint, LayoutError, SegmentGone
+from segment_reader.log.errors import (
+    CorruptCheckpoint,
+    CorruptIndex,
+    CorruptSnapshot,
+    LayoutError,
+    SegmentGone,
+)
 from segment_reader.log.layouts.lineage import Link, chain, newest
 from segment_reader.log.lookup import first_batch, next_offset_after
 from segment_reader.log.names import Kind, partition_folder
@@ -194,12 +200,20 @@ class RemoteStorage:
             return self._open_local(name, file, path)
         segment, kind, size = listed.files[file]
         if kind != "log":
-            return BytesFile(path, self._layout.read(segment, kind))
+            return BytesFile(path, self._small(segment, kind))
         return _Renamed(self._layout.open(segment), path, size)
 
     def read_all(self, path: str) -> bytes:
         with closing(self.open(path)) as file:
             return bytes(file.read(0, file.size))
+
+    def _small(self, segment: RemoteSegment, kind: File) -> bytes:
+        """A small file that nobody needs for a right answer: whoever meets these errors may do without."""
+        try:
+            return self._layout.read(segment, kind)
+        except LayoutError as error:
+            corrupt = CorruptSnapshot if kind == "snapshot" else CorruptIndex
+            raise corrupt(error.file, error.position, error.reason) from error
 
     # -- partitions
 
@@ -251,8 +265,11 @@ class RemoteStorage:
         local = self._local_log(name)
         lineage = (() if local is None else local.leader_epochs) or self._lineage(known)
         first = local.segments[0].base_offset if local is not None and local.segments else _FOREVER
+        links = chain(known, lineage, below=first)
+        if links and first == _FOREVER:
+            self._check_end(links[-1])
         files: dict[str, tuple[RemoteSegment, File, int]] = {}
-        for link in chain(known, lineage, below=first):
+        for link in links:
             files |= self._files_of(link)
         small = {}
         if lineage:
@@ -271,6 +288,15 @@ class RemoteStorage:
             ends = [*pool.map(lambda one: _Own(self._layout, one).end_offset(), unknown)]
         known = [one for one in segments if one.end_offset >= 0]
         return known + [replace(one, end_offset=end) for one, end in zip(unknown, ends, strict=True)]
+
+    def _check_end(self, link: Link[RemoteSegment]) -> None:
+        """The log's last segment has to reach its end: a reader would take what is missing for a torn last write."""
+        if not link.whole:
+            return
+        end = _Own(self._layout, link.segment).end_offset()
+        if end != link.segment.end_offset:
+            reason = f"its batches end before offset {end}, it was uploaded with those before {link.segment.end_offset}"
+            raise LayoutError(link.segment.address, None, reason)
 
     def _lineage(self, segments: Sequence[RemoteSegment]) -> tuple[LeaderEpoch, ...]:
         head = newest(segments)
@@ -291,7 +317,7 @@ class RemoteStorage:
         for kind in _INDEXES if link.whole else ():
             if kind in segment.files:
                 found[f"{base:020d}.{kind}"] = (segment, kind, segment.files[kind])
-        if link.whole and "snapshot" in segment.files:
+        if link.whole and segment.files.get("snapshot"):
             found[f"{segment.end_offset:020d}.snapshot"] = (segment, "snapshot", segment.files["snapshot"])
         return found
 
