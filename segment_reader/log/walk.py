@@ -222,7 +222,7 @@ class SegmentWalk:
     def _one(self) -> Run | Damage | None:
         """The batch at the present position, or the damage that begins there; None at the file's end."""
         seen = self._look(self.position)
-        if seen.reason is None and self._believed(seen, (), firm=False):
+        if seen.reason is None and self._believed(seen, None, firm=False):
             data = self._read(seen.position, seen.size)
             table = _headers(data, seen.position)[:1]
             table[0, BASE] = seen.base
@@ -230,11 +230,13 @@ class SegmentWalk:
             return Run(table, data, seen.position, self.edge)
         return self._damage(seen)
 
-    def _believed(self, seen: _Seen, claims: tuple[int, ...], *, firm: bool) -> bool:
-        """firm: it contradicts a batch before it, so that a gap beside it proves nothing."""
+    def _believed(self, seen: _Seen, claims: tuple[int, ...] | None, *, firm: bool) -> bool:
+        """claims: it stands behind damage, and may begin there by what that says; that it begins where the last batch
+        before the damage ended proves nothing, since the damage may have reached into its offset. firm: it contradicts
+        a batch before it, so that a gap beside it proves nothing."""
         if seen.reason is not None or seen.base < self.edge:
             return False
-        if seen.base == self.edge or seen.base in claims:
+        if seen.base in ((self.edge,) if claims is None else claims):
             return True
         behind = self._next_sound(seen)
         following = self._high if behind is None else behind.base
