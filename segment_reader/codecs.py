@@ -13,6 +13,7 @@ Numbers are those of the attributes' low bits: 0 none, 1 gzip, 2 snappy, 3 lz4, 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import struct
 import threading
 import zlib
@@ -27,9 +28,16 @@ import zstandard
 
 from segment_reader.errors import Fault
 
-inflate: ModuleType = zlib
-with contextlib.suppress(ImportError):
-    from isal import isal_zlib as inflate
+
+def _inflate() -> ModuleType:
+    """Whatever unpacks gzip: ISA-L where it is installed, which is the faster one, else zlib."""
+    try:
+        return importlib.import_module("isal.isal_zlib")
+    except ImportError:
+        return zlib
+
+
+inflate = _inflate()
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 CODECS = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
@@ -39,6 +47,9 @@ NO_ROOM: Final = memoryview(b"")
 
 _UINT32 = struct.Struct("<I")
 _BLOCK_SIZE = struct.Struct(">I")
+
+# Bits that no gzip flag has (RFC 1952): zlib refuses them, ISA-L does not look.
+_GZIP_FLAGS, _GZIP_RESERVED = 3, 0xE0
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
@@ -106,6 +117,8 @@ def _gunzip(data: bytes | memoryview, magic: int, limit: int, room: memoryview) 
     parts: list[bytes] = []
     size = 0
     while True:
+        if data[_GZIP_FLAGS : _GZIP_FLAGS + 1] and data[_GZIP_FLAGS] & _GZIP_RESERVED:
+            raise CodecFault(Fault.DECOMPRESS, "gzip: reserved flags are set")
         member = inflate.decompressobj(wbits=31)
         part = member.decompress(data, limit - size + 1)
         size += len(part)

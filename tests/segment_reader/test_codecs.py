@@ -136,10 +136,7 @@ def damaged(draw: st.DrawFn) -> tuple[int, bytes]:
     text = draw(st.binary(max_size=300)) * draw(st.sampled_from([1, 40, 400]))
     packed = bytearray(codecs.compress(codec, text))
     kind = draw(st.sampled_from(["whole", "cut", "changed", "longer"]))
-    first = (
-        10 if codec == GZIP else 0
-    )  # flags of gzip's header that nobody sets are ignored by one and refused by another
-    at = draw(st.integers(first, max(first, len(packed) - 1)))
+    at = draw(st.integers(0, max(0, len(packed) - 1)))
     if kind == "cut":
         del packed[at:]
     elif kind == "changed" and at < len(packed):
