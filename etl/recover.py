@@ -6,7 +6,7 @@ the table, running it again changes nothing, and a directory that has grown is g
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -22,6 +22,7 @@ from etl.progress import NULL_PROGRESS, Progress
 from etl.report import RunReport
 from etl.run import run_ingest
 from etl.source.files import LogCatalog, LogFiles
+from segment_reader.log.storage import PLAIN
 
 NAME = "recover"
 
@@ -101,8 +102,12 @@ def recovery_job(
     pattern: str | None = None,
     isolation_level: str = "read_committed",
     master: str | None = None,
+    layout: str = PLAIN,
+    options: Mapping[str, str] | None = None,
 ) -> Job:
     """The job that a recovery is. Its quarantine and ledger lie beside the table (or the folder of `{topic}` tables).
+
+    layout, options: in which form logs lie there, and what the store and the layout have to be told (`LogFiles`).
 
     Raises:
         ConfigurationError: places that do not fit together, or topics that cannot be.
@@ -115,7 +120,11 @@ def recovery_job(
             "version": 1,
             "name": NAME,
             "source": {
-                "segments": list(log_dirs),
+                "segments": {
+                    "paths": list(log_dirs),
+                    "layout": layout,
+                    **({"options": dict(options)} if options else {}),
+                },
                 **({"topics": list(topics)} if topics else {"pattern": pattern or ".*"}),
                 "isolation_level": isolation_level,
                 "ending_offsets": "log_end",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from jobs.commands.layouts import layout_options
 from jobs.commands.running import Result, common_options, execute, take_over_option
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ _QUARANTINED: Final = 1
     help="read_committed: no row of an aborted transaction; those of an undecided one are quarantined.",
 )
 @click.option("--master", metavar="URL", help="Spark's master.  [default: local[*]]")
+@layout_options
 @take_over_option
 @common_options
 def recover(
@@ -42,6 +44,8 @@ def recover(
     pattern: str | None,
     isolation_level: str,
     master: str | None,
+    layout: str,
+    layout_option: dict[str, str],
     take_over: bool,
     as_json: bool,
     debug: bool,
@@ -60,6 +64,7 @@ def recover(
       kseg recover /var/lib/kafka/data --to ./recovered
       kseg recover /disk1 /disk2 --to './lake/{topic}' --pattern '^orders'
       kseg recover s3://backups/broker-1 --to s3://lake/orders --topics orders --json | jq .damaged
+      kseg recover s3://tiered --layout aiven --layout-option local=/var/lib/kafka/data --to ./recovered
     """
     if topics and pattern:
         raise click.UsageError("--topics and --pattern do not go together")
@@ -78,6 +83,8 @@ def recover(
             pattern=pattern,
             isolation_level=isolation_level,
             master=master,
+            layout=layout,
+            options=layout_option,
         )
         use_java()
         return _result(carry_out(job, take_over=take_over, progress=progress))

@@ -35,9 +35,10 @@ from segment_reader.log.fates import Fates
 from segment_reader.log.headers import Piece, Table
 from segment_reader.log.reading import RecordSet
 from segment_reader.log.segments import PartitionLog
+from segment_reader.log.soundness import sound_pair
 from segment_reader.log.sparse import Sparse
 from segment_reader.log.storage import OpenFile, Storage
-from segment_reader.log.walk import WINDOW_BYTES, Run, SegmentWalk, sound_pair
+from segment_reader.log.walk import WINDOW_BYTES, Run, SegmentWalk
 from segment_reader.table import ATTRIBUTES, BASE, LAST, MAGIC, MARKER, POSITION, PRODUCER, SIZE
 
 _AHEAD_BYTES: Final = 1 << 20

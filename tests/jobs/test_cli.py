@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 import types
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -130,19 +129,15 @@ def test_the_options_are_there(command: str, options: list[str]) -> None:
     assert [option for option in options if option not in text] == []
 
 
-def test_help_is_quick_and_imports_nothing_heavy() -> None:
+def test_help_imports_nothing_heavy() -> None:
     script = (
         "import sys; from jobs.cli import cli\n"
         "for args in (['--help'], ['ingest', '--help']): cli.main(args, prog_name='kseg', standalone_mode=False)\n"
         "heavy = {'pyspark', 'pyarrow', 'deltalake', 'pydantic', 'rich', 'yaml', 'client'} & set(sys.modules)\n"
         "sys.exit(f'imported {heavy}' if heavy else 0)"
     )
-    took = []
-    for _ in range(3):
-        began = time.perf_counter()
-        subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, capture_output=True, timeout=60)
-        took.append(time.perf_counter() - began)
-    assert min(took) < 1.0  # 0.1 s on an idle machine; the limit leaves room for a busy one
+    result = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stderr
 
 
 def test_the_version_is_told() -> None:
