@@ -48,16 +48,15 @@ def ingest(job: Path) -> dict[str, Any]:
     """One run of a job; returns what ``--json`` printed. Raises RunFailed.
 
     Its progress goes to this process's standard error. When this process is interrupted, the run and all that it
-    started (Spark's JVM, the Python workers) are ended before the interruption goes on.
+    started (Spark's JVM, the Python workers) are ended before the interruption goes on. A terminal's Ctrl-C does not
+    reach the run itself: once it is gone, nobody knows any more what it has started.
     """
     command = [sys.executable, "-m", "jobs.cli", "ingest", str(job), "--json"]
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
-    family = _family(process.pid)
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, process_group=0)
     try:
         out, _ = process.communicate()
     except BaseException:
-        family = _family(process.pid) or family
-        _end(process, family)
+        _end(process, _family(process.pid))
         raise
     if process.returncode != 0:
         raise RunFailed(process.returncode, _error_of(out))
