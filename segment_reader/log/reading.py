@@ -13,7 +13,7 @@ headers are walked, and windows grow as more turns out to be needed, so that lit
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -23,7 +23,7 @@ from segment_reader.batch import FRAME_OVERHEAD
 from segment_reader.errors import Fault
 from segment_reader.log.entries import IndexFile
 from segment_reader.log.errors import LogDamaged, LogEndsEarly
-from segment_reader.log.fates import AHEAD_BYTES, Fates
+from segment_reader.log.fates import AHEAD_BYTES, Fates, Walk
 from segment_reader.log.headers import (
     BELIEVED_BYTES,
     PIECE_BYTES,
@@ -84,37 +84,50 @@ def record_sets(
     if start >= end:
         return
     fates = Fates(shortcut=Shortcuts(storage, log).end_of, ahead_bytes=ahead_bytes) if read_committed else None
-    from_ = log.segment_at(start)
-    offset = start
+    from_, offset = log.segment_at(start), start
     with closing(_Ahead(storage, log, piece_bytes)) as ahead:
         for number, segment in enumerate(log.segments[from_:], start=from_):
             if segment.base_offset >= end and segment.base_offset > offset:
                 yield RecordSet(memoryview(b""), [], end, segment.path, 0)
                 return
-            following = log.following(number)
             with closing(storage.open(segment.path)) as file, closing(IndexFile(storage, segment)) as index:
-                position, edge = 0, segment.base_offset
-                if number == from_ and start > edge:
-                    hint = begins.position if begins is not None and begins.segment == segment.base_offset else None
-                    position, edge, _ = first_batch(segment, file, index, start, hint=hint)
-                elif number > from_:
-                    edge = max(offset, edge)
-                offset = edge
+                position, offset = _begin(segment, file, index, offset, begins)
+                following = log.following(number)
                 stop = _stop(segment, index, following, end, stops)
-                for window in windows(file, position, edge, window_bytes, may_be_torn=following is None, stop=stop):
+                for window in windows(file, position, offset, window_bytes, may_be_torn=following is None, stop=stop):
                     first, offset = offset, window.next_offset
-                    if following is not None and offset > following.base_offset:
-                        told = f"offsets run into the segment {following.path}"
-                        raise LogDamaged(file.path, window.position, told, first)
+                    _refuse_overlap(window, first, following)
                     if fates is not None:
-                        for piece in pieces_of(window.file, window.records, window.position):
-                            fates.look_at(window.file, piece)
                         behind = partial(ahead.behind, number, window.position + len(window.records), offset)
-                        window.aborted.extend(fates.aborted(first, min(offset, end) - 1, behind))
+                        window.aborted.extend(_aborted(fates, window, first, min(offset, end) - 1, behind))
                     yield window
                     if offset >= end:
                         return
     raise LogEndsEarly(log.segments[-1].path if log.segments else log.folder, None, offset)
+
+
+def _begin(segment: Segment, file: OpenFile, index: IndexFile, offset: int, begins: Place | None) -> tuple[int, int]:
+    """Where the batch that holds an offset stands, and the offset after the batch before it."""
+    if offset <= segment.base_offset:
+        return 0, segment.base_offset
+    hint = begins.position if begins is not None and begins.segment == segment.base_offset else None
+    position, edge, _ = first_batch(segment, file, index, offset, hint=hint)
+    return position, edge
+
+
+def _refuse_overlap(window: RecordSet, first: int, following: Segment | None) -> None:
+    if following is not None and window.next_offset > following.base_offset:
+        told = f"offsets run into the segment {following.path}"
+        raise LogDamaged(window.file, window.position, told, first)
+
+
+def _aborted(
+    fates: Fates, window: RecordSet, first: int, last: int, behind: Callable[[], Walk]
+) -> list[tuple[int, int]]:
+    """The aborted transactions that overlap a window, whose batches are looked at in passing."""
+    for piece in pieces_of(window.file, window.records, window.position):
+        fates.look_at(window.file, piece)
+    return fates.aborted(first, last, behind)
 
 
 def _stop(segment: Segment, index: IndexFile, following: Segment | None, end: int, stops: Place | None) -> int | None:
