@@ -325,11 +325,11 @@ class _Asked(_Backfill):
         super().__init__(SimpleNamespace(job=life.job), request, run_id)  # type: ignore[arg-type]
         self.life = life
 
-    def _bound(self, bound: Any, chosen: Any) -> dict[TopicPartition, int]:
+    def _bound(self, bound: Any, chosen: Any, *, ends: bool = False) -> dict[TopicPartition, int]:
         if isinstance(bound, datetime):
             assert epoch_millis(bound) >= 0
             return {tp: self.life.boundary(tp, bound) for tp in chosen}
-        return super()._bound(bound, chosen)
+        return super()._bound(bound, chosen, ends=ends)
 
 
 def _members(intervals: Any) -> set[int]:

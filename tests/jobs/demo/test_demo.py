@@ -21,8 +21,15 @@ from jobs.demo.verify import read_topic
 pytestmark = pytest.mark.broker
 
 
+# A shell's background jobs ignore SIGINT, and so would whatever the tests start there.
+HEARS_INTERRUPTIONS = """import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"""
+
+
 def _demo(tmp_path: Path, **how: Any) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "jobs.demo", "--dir", str(tmp_path / "out"), "--scale", "0.05"]
+    command = [sys.executable, "-c", HEARS_INTERRUPTIONS, "-m", "jobs.demo"]
+    command += ["--dir", str(tmp_path / "out"), "--scale", "0.05"]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **how)
 
 
