@@ -62,11 +62,16 @@ def _show_lines(console: Console, values: Mapping[str, Any]) -> None:
 
 def _show_mapping(console: Console, name: str, values: Mapping[str, Any], rows: int) -> None:
     if values and all(isinstance(value, Mapping) for value in values.values()):
-        return _show_list(console, name, [{name: key, **value} for key, value in values.items()], rows)
-    flat = {str(key): value for key, value in values.items()}
+        _show_list(console, name, [{name: key, **value} for key, value in values.items()], rows)
+        return
+    tables = {str(key): value for key, value in values.items() if _is_table(value)}
+    flat = {str(key): value for key, value in values.items() if str(key) not in tables}
     if any(isinstance(value, dict | list | tuple) for value in flat.values()):
-        return _show_lines(console, {name: ""} | flat)
-    return _show_lines(console, {name: "  ".join(f"{_words(key)} {_cell(value)}" for key, value in flat.items())})
+        _show_lines(console, {name: ""} | flat)
+    elif flat:
+        _show_lines(console, {name: "  ".join(f"{_words(key)} {_cell(value)}" for key, value in flat.items())})
+    for key, value in tables.items():
+        _show_list(console, f"{name}: {key}", value, rows)
 
 
 def _show_list(console: Console, name: str, items: Sequence[Any], rows: int) -> None:
@@ -92,6 +97,10 @@ def _show_list(console: Console, name: str, items: Sequence[Any], rows: int) -> 
     console.print(table)
     if len(items) > rows:
         console.print(Text(f"… and {len(items) - rows} more: --json tells all", style="dim"))
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, list | tuple) and bool(value) and all(isinstance(item, Mapping) for item in value)
 
 
 def _box() -> Any:

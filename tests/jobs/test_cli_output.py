@@ -42,6 +42,13 @@ def test_every_kind_of_value_is_shown() -> None:
     assert "empty" not in text
 
 
+def test_tables_within_a_section_are_tables() -> None:
+    text = shown({"files": {"rounds": 3, "ratios": [{"codec": "lz4", "java": 21.5}, {"codec": "zstd", "java": 9.0}]}})
+    assert "rounds 3" in text
+    assert "files: ratios" in text
+    assert [line.split() for line in text.splitlines() if "21.5" in line] == [["lz4", "21.500"]]
+
+
 def test_numbers_stand_to_the_right() -> None:
     lines = shown({"ranges": [{"topic": "a", "end": 5}, {"topic": "b", "end": 12345}]}).splitlines()
     short, long = (next(line for line in lines if number in line) for number in (" 5", "12345"))
