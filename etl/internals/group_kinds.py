@@ -153,6 +153,19 @@ def _classic(_: GroupRecords, value: Any) -> GroupKind:
     )
 
 
+def _member(member_id: str, told: Any, at: Any, **more: Any) -> Member:
+    """A member as its metadata tells it, at the epoch of its assignment; `at` is None before it has one."""
+    return Member(
+        member_id,
+        told.client_id,
+        told.client_host,
+        rack=told.rack_id,
+        epoch=None if at is None else at.member_epoch,
+        state=None if at is None else _MEMBER_STATES.get(at.state, str(at.state)),
+        **more,
+    )
+
+
 def _consumer(records: GroupRecords, value: Any) -> GroupKind:
     names = _topic_names(records)
     now = {one.key.member_id: one.value for one in records.of(ConsumerGroupCurrentMemberAssignmentKey)}
@@ -162,14 +175,11 @@ def _consumer(records: GroupRecords, value: Any) -> GroupKind:
         at = now.get(key.member_id)
         subscribed |= set(told.subscribed_topic_names)
         members.append(
-            Member(
+            _member(
                 key.member_id,
-                told.client_id,
-                told.client_host,
-                told.instance_id,
-                told.rack_id,
-                None if at is None else at.member_epoch,
-                None if at is None else _MEMBER_STATES.get(at.state, str(at.state)),
+                told,
+                at,
+                instance_id=told.instance_id,
                 rebalance_timeout_ms=told.rebalance_timeout_ms,
                 subscribed_topics=tuple(told.subscribed_topic_names),
                 subscribed_regex=told.subscribed_topic_regex or None,
@@ -198,13 +208,10 @@ def _share(records: GroupRecords, value: Any) -> GroupKind:
         told, key = one.value, one.key
         at = now.get(key.member_id)
         members.append(
-            Member(
+            _member(
                 key.member_id,
-                told.client_id,
-                told.client_host,
-                rack=told.rack_id,
-                epoch=None if at is None else at.member_epoch,
-                state=None if at is None else _MEMBER_STATES.get(at.state, str(at.state)),
+                told,
+                at,
                 subscribed_topics=tuple(told.subscribed_topic_names),
                 assigned={} if at is None else _named(at.assigned_partitions, names),
             )
@@ -220,14 +227,11 @@ def _streams(records: GroupRecords, value: Any) -> GroupKind:
         told, key = one.value, one.key
         at = now.get(key.member_id)
         members.append(
-            Member(
+            _member(
                 key.member_id,
-                told.client_id,
-                told.client_host,
-                told.instance_id,
-                told.rack_id,
-                None if at is None else at.member_epoch,
-                None if at is None else _MEMBER_STATES.get(at.state, str(at.state)),
+                told,
+                at,
+                instance_id=told.instance_id,
                 rebalance_timeout_ms=told.rebalance_timeout_ms,
                 assigned={} if at is None else {task.subtopology_id: list(task.partitions) for task in at.active_tasks},
             )
