@@ -83,10 +83,6 @@ class Manifest:
     uploaded_ms: int
     epochs: tuple[LeaderEpoch, ...]
 
-    @property
-    def transformed(self) -> bool:
-        return self.compressed or self.encryption is not None
-
 
 class _Fault(ValueError):
     """What is wrong with a manifest."""
