@@ -46,20 +46,11 @@ from client.errors import (
 )
 from client.fetch import AbortedTransaction, FetchedRecords, PartitionReader
 from client.fetch_many import ManyReader, fetch_many
+from client.group_offsets import CommittedOffset, commit_offsets, committed_offsets
 from client.groups import GroupDescription, MemberDescription, describe_group, list_groups
 from client.membership import AssignmentChange, GroupMember, MemberSettings
 from client.metadata import Broker, ClusterMetadata, PartitionMetadata, TopicMetadata
-from client.offsets import (
-    EARLIEST,
-    LATEST,
-    CommittedOffset,
-    EpochEnd,
-    ListedOffset,
-    commit_offsets,
-    committed_offsets,
-    end_of_epoch,
-    list_offsets,
-)
+from client.offsets import EARLIEST, LATEST, EpochEnd, ListedOffset, end_of_epoch, list_offsets
 from client.partition import TopicPartition
 from client.transactions import Transaction
 

@@ -153,16 +153,22 @@ class BrokerConnection:
         if self._config.broker_version_fallback is None:
             self.versions = negotiate_versions(self, deadline)
             return True
-        if self._silent.has(self.endpoint.host, self.endpoint.port):
+        at = (self.endpoint.host, self.endpoint.port)
+        if self._silent.has(*at):
             self._assume_versions()
             return True
+        began = time.monotonic()
+        longest = self._config.api_version_request_timeout_ms / 1000 - self._silent.waited(*at)
         try:
-            wait = deadline.within(self._config.api_version_request_timeout_ms / 1000)
-            self.versions = negotiate_versions(self, wait)
+            self.versions = negotiate_versions(self, deadline.within(max(0.0, longest)))
         except KafkaError as error:
             if not may_be_too_old(error):
                 raise
+            self._silent.wait(*at, time.monotonic() - began)
+            if deadline.passed:
+                raise  # too early to tell; the next connection waits for what is missing
             return False
+        self._silent.discard(*at)
         return True
 
     def _assume_versions(self) -> None:

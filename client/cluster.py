@@ -46,12 +46,15 @@ class Cluster:
 
     With `bootstrap.controllers` it is the quorum of KRaft controllers: "broker" then means controller, and there are
     neither topics nor coordinators to be asked for.
+
+    `beside`: another one of the same brokers; this one, with connections of its own, knows what that one has learnt of
+    those that do not answer when asked for their versions, and tells it.
     """
 
-    def __init__(self, config: ClientConfig) -> None:
+    def __init__(self, config: ClientConfig, *, beside: Cluster | None = None) -> None:
         self.config = config
         self._cache = MetadataCache(config.metadata_max_age_ms / 1000)
-        self._pool = ConnectionPool(config)
+        self._pool: ConnectionPool = ConnectionPool(config, None if beside is None else beside._pool.silent)
         self._coordinators: dict[CoordinatorKey, Broker] = {}
 
     def __enter__(self) -> Cluster:

@@ -187,6 +187,7 @@ class ManyReader:
         label = link.label
         answered = link.answered(response)
         throttled = response.throttle_time_ms > 0
+        link.throttled_ms += response.throttle_time_ms
         missing = link.asked.keys() - answered.keys()
         if link.part.full and missing and not throttled:
             raise ProtocolFault(f"Fetch answer lacks {len(missing)} partitions asked for", broker=label)
@@ -224,9 +225,10 @@ class ManyReader:
         if partition.preferred_read_replica >= 0 and at_leader:
             place.source.prefer(partition.preferred_read_replica)
             return None
-        fetched = records_of(partition, ask.offset, response.throttle_time_ms, link.node_id, link.version)
+        fetched = records_of(partition, ask.offset, link.throttled_ms, link.node_id, link.version)
         if place.limit.raised_for(fetched.records, ask.offset, link.version, link.label):
             return None
+        link.throttled_ms = 0
         place.last = fetched
         return fetched
 

@@ -52,6 +52,7 @@ class FetchedRecords:
     """One Fetch answer. `records` is the record set as it came; offsets are -1 where the broker is too old to tell.
 
     `throttle_time_ms` is that of the answers without any partition before it, too: a broker over its quota gives none.
+    Of an answer with many partitions the first one tells it.
     `broker`: the id of the one that answered.
     """
 

@@ -61,7 +61,7 @@ class Place:
 
     def nothing_new(self) -> FetchedRecords:
         """The answer of a session that has no news of this partition."""
-        return replace(self.last, records=memoryview(b""), aborted=[], fetch_offset=self.offset)
+        return replace(self.last, records=memoryview(b""), aborted=[], fetch_offset=self.offset, throttle_time_ms=0)
 
     def succeeded(self) -> None:
         self.failures = 0
@@ -81,7 +81,10 @@ class Place:
 
 @dataclass(slots=True)
 class Link:
-    """One broker: its connection, its session, and what it is being asked. `until`: when an answer is too late."""
+    """One broker: its connection, its session, and what it is being asked.
+
+    `until`: when an answer is too late. `throttled_ms`: told by answers, and not handed on with any records yet.
+    """
 
     node_id: int
     session: FetchSession = field(default_factory=FetchSession)
@@ -91,6 +94,7 @@ class Link:
     version: int = NOT_KNOWN
     until: float = 0.0
     refusals: int = 0
+    throttled_ms: int = 0
 
     @property
     def label(self) -> str:

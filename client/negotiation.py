@@ -171,21 +171,35 @@ class SilentBrokers:
 
     What is remembered ends after ten minutes, since a broker may be upgraded, and at the first error on a connection
     that was opened in this belief: the broker may have been slow or about to go away.
+
+    The time waited for an answer is added up over connections. A caller whose deadlines are shorter than the wait, such
+    as the heartbeats of a member with a short session, would otherwise never come to know.
     """
 
     def __init__(self, seconds: float = _REMEMBERED_SECONDS) -> None:
         self._seconds = seconds
         self._since: dict[tuple[str, int], float] = {}
+        self._waited: dict[tuple[str, int], float] = {}
 
     def has(self, host: str, port: int) -> bool:
         since = self._since.get((host, port))
         return since is not None and time.monotonic() - since < self._seconds
 
     def add(self, host: str, port: int) -> None:
+        self.discard(host, port)
         self._since[host, port] = time.monotonic()
 
     def discard(self, host: str, port: int) -> None:
         self._since.pop((host, port), None)
+        self._waited.pop((host, port), None)
+
+    def waited(self, host: str, port: int) -> float:
+        """Seconds waited so far for an answer that has not come."""
+        return self._waited.get((host, port), 0.0)
+
+    def wait(self, host: str, port: int, seconds: float) -> None:
+        """So many more seconds went by without an answer."""
+        self._waited[host, port] = self.waited(host, port) + seconds
 
 
 def may_be_too_old(error: KafkaError) -> bool:

@@ -25,12 +25,12 @@ from client.throttle import Throttle
 class ConnectionPool:
     """Opens connections, keeps them, and closes them all at once. After `close` it can be used again."""
 
-    def __init__(self, config: ClientConfig) -> None:
+    def __init__(self, config: ClientConfig, silent: SilentBrokers | None = None) -> None:
+        self.silent = SilentBrokers() if silent is None else silent
         self._config = config
         self._shared: dict[tuple[int, str], BrokerConnection] = {}
         self._own: weakref.WeakSet[BrokerConnection] = weakref.WeakSet()
         self._throttles: defaultdict[int, Throttle] = defaultdict(Throttle)
-        self._silent = SilentBrokers()
 
     def close(self) -> None:
         """Close every connection."""
@@ -65,7 +65,7 @@ class ConnectionPool:
 
     def bootstrap(self, host: str, port: int, deadline: Deadline) -> BrokerConnection:
         """A connection to a server from the list, to be given to `adopt` or closed."""
-        return BrokerConnection.open(Endpoint(host, port), self._config, deadline=deadline, silent=self._silent)
+        return BrokerConnection.open(Endpoint(host, port), self._config, deadline=deadline, silent=self.silent)
 
     def adopt(self, bootstrap: BrokerConnection, metadata: ClusterMetadata) -> None:
         """A bootstrap connection to the very address at which a broker is advertised goes on as that broker's."""
@@ -89,5 +89,5 @@ class ConnectionPool:
             deadline=deadline,
             max_frame=max_frame,
             throttle=self._throttles[broker.node_id],
-            silent=self._silent,
+            silent=self.silent,
         )

@@ -22,6 +22,7 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from client.protocol import ErrorCode
@@ -42,13 +43,18 @@ _enabled: Final[list[logging.Handler]] = []
 
 @dataclass(slots=True)
 class Tally:
-    """What went over the wire to one broker for one API and version; `throttled_ms` as the broker's answers told."""
+    """What went over the wire to one broker for one API and version.
+
+    throttled_ms: as the broker's answers told. errors: answers with an error code anywhere in them, and requests whose
+    connection broke before their answer came.
+    """
 
     requests: int = 0
     responses: int = 0
     bytes_out: int = 0
     bytes_in: int = 0
     throttled_ms: int = 0
+    errors: int = 0
 
 
 class Traffic:
@@ -72,7 +78,8 @@ class Traffic:
         """Begin anew, in a process that makes several runs. Connections that are open count on."""
         with self.lock:
             for tally in self._tallies.values():
-                tally.requests = tally.responses = tally.bytes_out = tally.bytes_in = tally.throttled_ms = 0
+                tally.requests = tally.responses = tally.bytes_out = tally.bytes_in = 0
+                tally.throttled_ms = tally.errors = 0
 
 
 TRAFFIC: Final = Traffic()
@@ -111,10 +118,12 @@ class Tap:
         """An answer came in whole; it belongs to the oldest open request."""
         name, version, correlation_id, since, tally = self._open.popleft()
         throttled_ms = getattr(answer.response, "throttle_time_ms", 0)
+        refused = holds_error(answer.response)
         with TRAFFIC.lock:
             tally.responses += 1
             tally.bytes_in += answer.size
             tally.throttled_ms += throttled_ms
+            tally.errors += refused
         if LOGGER.isEnabledFor(logging.DEBUG):
             told = [f"bytes={answer.size}", f"ms={(time.monotonic() - since) * 1000:.1f}"]
             if throttled_ms:
@@ -133,6 +142,9 @@ class Tap:
                 _log("!!", broker, name, version, correlation_id, f"ms={(time.monotonic() - since) * 1000:.1f}", told)
             else:
                 LOGGER.debug("%s !! %s %s", _now(), broker, told)
+        with TRAFFIC.lock:
+            for *_, tally in self._open:
+                tally.errors += 1
         self._open.clear()
 
 
@@ -154,6 +166,34 @@ def disable(handler: logging.Handler) -> None:
     if not _enabled:
         LOGGER.propagate = True
         LOGGER.setLevel(logging.WARNING)
+
+
+def holds_error(message: Struct) -> bool:
+    """Whether an error code other than 0 stands anywhere in a message. Looks at nothing that cannot hold one."""
+    own, nested = _places_of_errors(type(message))
+    for name in own:
+        if getattr(message, name):
+            return True
+    for name in nested:
+        inner = getattr(message, name)
+        if isinstance(inner, list):
+            if any(map(holds_error, inner)):
+                return True
+        elif inner is not None and holds_error(inner):
+            return True
+    return False
+
+
+@cache
+def _places_of_errors(kind: type[Struct]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Of a class of messages: its error codes, and its fields in which structs with error codes may stand."""
+    own = tuple(field.name for field in kind.FIELDS if field.kind == "int16" and field.name.endswith("error_code"))
+    nested = tuple(
+        field.name
+        for field in kind.FIELDS
+        if isinstance(field.of, type) and issubclass(field.of, Struct) and any(_places_of_errors(field.of))
+    )
+    return own, nested
 
 
 def error_codes(value: Any, path: str = "") -> list[tuple[str, int]]:

@@ -39,8 +39,8 @@ from client.errors import (
     UnsupportedVersion,
     error_from_code,
 )
-from client.offsets import CommittedOffset, by_topic, raise_commit_failed
-from client.partition import TopicPartition
+from client.group_offsets import CommittedOffset, in_parts, raise_commit_failed
+from client.partition import TopicPartition, by_topic
 from client.producer_identity import TransactionIdentity, by_second_protocol
 from client.protocol import ErrorCode
 from client.protocol.messages import (
@@ -195,12 +195,19 @@ class Transaction:
         self._partitions.update(new)
 
     def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Commit a group's offsets when, and only if, the transaction commits. Raises OffsetCommitFailed, Fenced."""
+        """Commit a group's offsets when, and only if, the transaction commits. Raises OffsetCommitFailed, Fenced.
+
+        Many offsets are several requests (`client.group_offsets.in_parts`), and one transaction all the same.
+        """
         self._require(Step.WORK)
         if not offsets:
             return
         self.add_offsets(group)
         self._at_broker = True
+        for part in in_parts(group, offsets):
+            self._commit_part(group, part)
+
+    def _commit_part(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         request = TxnOffsetCommitRequest(
             transactional_id=self.transactional_id,
             group_id=group,

@@ -2,14 +2,15 @@
 
 Nothing here checks bounds: callers do.
 
-All of it is compiled once and cached beside the source, or in the user's cache directory where that is read-only
-(NUMBA_CACHE_DIR moves it). An entry is tied to the CPU and to the source of all that is compiled into it.
+All of it is compiled once and cached beside the source, or in the user's cache directory where that is read-only or a
+zip file (NUMBA_CACHE_DIR moves it). An entry is tied to the CPU and to the source of all that is compiled into it.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -20,6 +21,8 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from segment_reader.unzipped import comes_from, lay_out
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Without numba's reference counting (_nrt), which took 250 of 310 ns a row: atomic counts on every array that a record
@@ -28,25 +31,23 @@ _FLAGS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
 
 #: The modules whose functions and constants end up in compiled code.
-_SOURCES = ("batch", "errors", "kernel", "primitives", "rows", "scan", "schema", "table")
+_SOURCES = ("batch", "errors", "kernel", "primitives", "rows", "scan", "schema", "table", "unzipped")
 
+_SOURCE = {f"{name}.py": (resources.files("segment_reader") / f"{name}.py").read_bytes() for name in _SOURCES}
 
-def _fingerprint() -> str:
-    """A hash of those sources. Numba itself ties a cache entry to the function's own file alone: an edit of a constant
-    elsewhere would go on running the old one, over buffers of the new layout."""
-    folder = Path(__file__).parent
-    try:
-        return hashlib.sha256(b"".join((folder / f"{name}.py").read_bytes() for name in _SOURCES)).hexdigest()[:12]
-    except OSError:  # imported from a zip file, whose own time stamp counts
-        return "zip"
+#: A hash of those sources. Numba itself ties a cache entry to the function's own file alone: an edit of a constant
+#: elsewhere would go on running the old one, over buffers of the new layout.
+FINGERPRINT = hashlib.sha256(b"".join(_SOURCE.values())).hexdigest()[:12]
 
-
-_FINGERPRINT = _fingerprint()
+#: Where they lie as files, if this package is in a zip file.
+_FILES = None if Path(__file__).exists() else lay_out(f"segment_reader-{FINGERPRINT}", _SOURCE)
 
 
 def compiled(function: F) -> F:
     """njit with a cache, or without one where no directory is writable (a container without a home)."""
-    function.__qualname__ += f"-{_FINGERPRINT}"  # part of the cache entry's file name
+    function.__qualname__ += f"-{FINGERPRINT}"  # part of the cache entry's file name
+    if _FILES is not None:
+        comes_from(function, _FILES)
     try:
         return cast(F, nb.njit(cache=True, **_FLAGS)(function))
     except RuntimeError:  # "cannot cache function: no locator available"

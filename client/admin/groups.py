@@ -14,8 +14,7 @@ from typing import Any, Final
 
 from client.cluster import Cluster
 from client.errors import KafkaError, UnsupportedVersion, error_from_code
-from client.offsets import by_topic
-from client.partition import TopicPartition
+from client.partition import TopicPartition, by_topic
 from client.protocol import ErrorCode
 from client.protocol.messages import DeleteGroupsRequest, LeaveGroupRequest, OffsetDeleteRequest
 from client.results import Results, fixed, outcome, settle

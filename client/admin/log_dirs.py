@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from client.cluster import Cluster
 from client.errors import Code, KafkaError, error_from_code
-from client.offsets import by_topic
-from client.partition import TopicPartition
+from client.partition import TopicPartition, by_topic
 from client.protocol import ErrorCode
 from client.protocol.messages import (
     AlterReplicaLogDirsRequest,

@@ -16,8 +16,7 @@ from typing import Any, Final, Literal
 
 from client.cluster import Cluster
 from client.errors import KafkaError, UnsupportedVersion, error_from_code
-from client.offsets import by_topic
-from client.partition import TopicPartition
+from client.partition import TopicPartition, by_topic
 from client.protocol import ErrorCode
 from client.protocol.messages import (
     AlterPartitionReassignmentsRequest,

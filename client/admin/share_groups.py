@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 from client.cluster import Cluster
 from client.errors import KafkaError, ProtocolFault, error_from_code
-from client.offsets import by_topic
-from client.partition import TopicPartition
+from client.partition import TopicPartition, by_topic
 from client.protocol.messages import (
     AlterShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsRequest,

@@ -17,8 +17,7 @@ from client.admin.configs import ConfigEntry, config_entry
 from client.cluster import Cluster
 from client.errors import BrokerError, Code, KafkaError, LeaderNotAvailable, TopicExists, UnsupportedVersion
 from client.metadata import NO_ID, TopicMetadata, leader_in
-from client.offsets import by_topic
-from client.partition import TopicPartition
+from client.partition import TopicPartition, by_topic
 from client.protocol import ErrorCode
 from client.protocol.messages import (
     CreatePartitionsRequest,

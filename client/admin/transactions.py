@@ -19,8 +19,7 @@ from typing import Any, Final
 
 from client.cluster import Cluster
 from client.errors import KafkaError, TransactionError, UnsupportedVersion, error_from_code
-from client.offsets import by_topic
-from client.partition import TopicPartition
+from client.partition import TopicPartition, by_topic
 from client.protocol.messages import (
     DescribeProducersRequest,
     DescribeProducersResponse,

@@ -1,4 +1,4 @@
-"""A thread that keeps a member alive while its user is busy, with a cluster of its own.
+"""A thread that keeps a member alive while its user is busy, with a cluster of its own beside the user's.
 
 It is a daemon: a process that ends does not wait for it. `stop` waits for a bounded time; a thread that a broker holds
 up is left behind and closes its connections when it gets free. What kills the thread is kept and raised by `check`.
@@ -11,15 +11,15 @@ import time
 from abc import ABC, abstractmethod
 
 from client.cluster import Cluster
-from client.config import ClientConfig
 
 
 class Background(ABC):
     """Calls `work` whenever `due` says so. `changed` guards what both threads touch, and wakes whoever waits on it."""
 
-    def __init__(self, config: ClientConfig, name: str) -> None:
+    def __init__(self, cluster: Cluster, name: str) -> None:
         self.changed = threading.Condition()
-        self._config = config
+        self._config = cluster.config
+        self._users = cluster
         self._stopping = False
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -59,7 +59,7 @@ class Background(ABC):
 
     def _run(self) -> None:
         try:
-            with Cluster(self._config) as cluster:
+            with Cluster(self._config, beside=self._users) as cluster:
                 while self._wait_for_work():
                     self.work(cluster)
         except BaseException as error:

@@ -14,6 +14,7 @@ from typing import Final
 
 from client.cluster import Cluster
 from client.errors import GroupError, KafkaError, OffsetCommitFailed, error_from_code
+from client.group_offsets import CommittedOffset, Committer, commit_offsets
 from client.membership.assignor import Assignor, Racks
 from client.membership.classic_heart import ClassicHeart, leave
 from client.membership.classic_join import ClassicJoin, Progress
@@ -23,7 +24,6 @@ from client.membership.ownership import AssignmentChange, Ownership
 from client.membership.settings import MemberSettings
 from client.membership.states import ClassicState
 from client.membership.topics import Wanted, partition_counts, replica_racks
-from client.offsets import CommittedOffset, Committer, commit_offsets
 from client.partition import TopicPartition
 from client.protocol import ErrorCode
 from client.reaction_kinds import Reaction
@@ -52,7 +52,7 @@ class ClassicMember:
         self._protocol = ConsumerProtocol(assignors, self._lookup, cluster.config.client_rack or None)
         protocol: GroupProtocol = self._protocol
         self.session = ClassicSession(group, settings, protocol)
-        self._heart = ClassicHeart(cluster.config, group, settings)
+        self._heart = ClassicHeart(cluster, group, settings)
         self._join = ClassicJoin(cluster, self.session, self._heart.beat_for)
         self._reason: str | None = "the member is new"
         self._given_up = False

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Final
 
 from client.cluster import Cluster, CoordinatorKey
-from client.config import ClientConfig
 from client.errors import KafkaError, error_from_code
 from client.membership.background import Background, now
 from client.membership.classic_session import Generation, heartbeat_request, leave_request
@@ -25,8 +24,8 @@ _SILENCED: Final = frozenset({Reaction.JOIN_AFRESH, Reaction.FAIL})
 class ClassicHeart(Background):
     """Beats for whatever generation it is told."""
 
-    def __init__(self, config: ClientConfig, group: str, settings: MemberSettings) -> None:
-        super().__init__(config, f"heartbeat-{group}")
+    def __init__(self, cluster: Cluster, group: str, settings: MemberSettings) -> None:
+        super().__init__(cluster, f"heartbeat-{group}")
         self._group = group
         self._key: CoordinatorKey = ("group", group)
         self._settings = settings

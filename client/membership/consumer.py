@@ -13,15 +13,14 @@ from typing import Final
 from uuid import UUID
 
 from client.cluster import Cluster, CoordinatorKey
-from client.config import ClientConfig
 from client.errors import KafkaError, OffsetCommitFailed
+from client.group_offsets import CommittedOffset, Committer, commit_offsets
 from client.membership.background import Background, now
 from client.membership.consumer_session import ConsumerSession
 from client.membership.ownership import AssignmentChange, Ownership
 from client.membership.settings import MemberSettings
 from client.membership.states import ConsumerEvent, ConsumerState
 from client.metadata import NO_ID
-from client.offsets import CommittedOffset, Committer, commit_offsets
 from client.partition import TopicPartition
 from client.protocol import ErrorCode
 from client.protocol.messages import ConsumerGroupHeartbeatRequest, MetadataRequest
@@ -34,8 +33,8 @@ _LEAVING_SECONDS: Final = 5.0
 class ConsumerHeart(Background):
     """Speaks for a session."""
 
-    def __init__(self, config: ClientConfig, session: ConsumerSession) -> None:
-        super().__init__(config, f"heartbeat-{session.group}")
+    def __init__(self, cluster: Cluster, session: ConsumerSession) -> None:
+        super().__init__(cluster, f"heartbeat-{session.group}")
         self.session = session
         self.key: CoordinatorKey = ("group", session.group)
         self._next = 0.0
@@ -182,7 +181,7 @@ class ConsumerMember:
         self.session = ConsumerSession(
             group, settings, topics, regex, server_assignor, cluster.config.client_rack or None
         )
-        self._heart = ConsumerHeart(cluster.config, self.session)
+        self._heart = ConsumerHeart(cluster, self.session)
         self._heart.start()
 
     @property

@@ -22,6 +22,7 @@ from typing import Literal
 from client.cluster import Cluster
 from client.config import ClientConfig
 from client.errors import ConfigError, ConfigFault, GroupError
+from client.group_offsets import CommittedOffset, committed_offsets
 from client.membership.assignor import Assignor
 from client.membership.classic import ClassicMember
 from client.membership.consumer import ConsumerMember
@@ -30,7 +31,6 @@ from client.membership.settings import MemberSettings
 from client.membership.simple_assignors import RangeAssignor
 from client.membership.sticky import CooperativeStickyAssignor
 from client.membership.topics import Wanted
-from client.offsets import CommittedOffset, committed_offsets
 from client.partition import TopicPartition
 
 

@@ -18,9 +18,9 @@ from typing import Final, NamedTuple
 
 from client.broker import BrokerConnection
 from client.cluster import Cluster
+from client.group_offsets import CommittedOffset
 from client.leaders import Answered, ask_leaders
 from client.metadata import Leader
-from client.offsets import CommittedOffset
 from client.partition import TopicPartition
 from client.producer.requests import produce_request, read_answer
 from client.producer_identity import init_producer_id

@@ -20,8 +20,8 @@ from typing import Final
 
 from client.cluster import Cluster
 from client.errors import BrokerError, KafkaError, RecordTooLarge, RequestTimedOut, UnknownTopic, error_from_code
+from client.group_offsets import CommittedOffset
 from client.metadata import NO_LEADER
-from client.offsets import CommittedOffset
 from client.partition import TopicPartition
 from client.producer.accumulator import NEVER, Accumulator
 from client.producer.batch import RECORD_OVERHEAD, Delivery

@@ -7,8 +7,7 @@ from typing import Final, NamedTuple
 
 from client.errors import InvalidRecord, KafkaError, error_from_code
 from client.metadata import Leader, LeaderHint, leader_hint
-from client.offsets import by_topic
-from client.partition import TopicPartition
+from client.partition import TopicPartition, by_topic
 from client.producer.batch import Batch
 from client.protocol.messages import ProduceRequest, ProduceResponse
 

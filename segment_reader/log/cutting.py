@@ -21,7 +21,8 @@ import numpy as np
 from segment_reader.log.entries import Entries, IndexFile
 from segment_reader.log.errors import LogDamaged
 from segment_reader.log.headers import pieces
-from segment_reader.log.lookup import Place, first_batch, position_behind
+from segment_reader.log.lookup import first_batch, position_behind
+from segment_reader.log.place import Place
 from segment_reader.log.segments import PartitionLog, Segment
 from segment_reader.log.storage import OpenFile, Storage
 from segment_reader.table import BASE, LAST, MAGIC, POSITION

@@ -30,13 +30,6 @@ _ANY_SIZE: Final = 1 << 40
 THE_END: Final = 1 << 62
 
 
-class Place(NamedTuple):
-    """A byte position in the .log of the segment with this base offset: a hint, good only where a batch begins."""
-
-    segment: int
-    position: int
-
-
 class Found(NamedTuple):
     """A batch: its position and base offset (its own offset for magic 0 and 1). `exists`: False at the frames' end."""
 

@@ -34,7 +34,8 @@ from segment_reader.log.headers import (
     pieces_of,
 )
 from segment_reader.log.kernels import chain
-from segment_reader.log.lookup import Place, first_batch, position_behind
+from segment_reader.log.lookup import first_batch, position_behind
+from segment_reader.log.place import Place
 from segment_reader.log.segments import PartitionLog, Segment
 from segment_reader.log.shortcuts import Shortcuts
 from segment_reader.log.storage import OpenFile, Storage

@@ -10,7 +10,8 @@ import pytest
 
 from client import BrokerUnavailable, LeaderNotAvailable, ProtocolFault, TopicPartition, UnknownTopic, list_offsets
 from client.errors import error_from_code
-from client.offsets import LATEST, committed_offsets
+from client.group_offsets import committed_offsets
+from client.offsets import LATEST
 from client.protocol import ErrorCode
 from client.protocol.messages import (
     ApiVersionsRequest,

@@ -26,7 +26,7 @@ from client.errors import (
     UnknownTopic,
     error_from_code,
 )
-from client.offsets import raise_commit_failed
+from client.group_offsets import raise_commit_failed
 from client.partition import TopicPartition
 from client.protocol import ErrorCode, UnknownErrorCode
 

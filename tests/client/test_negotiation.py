@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from client import ClientConfig
+from client import ClientConfig, Cluster
 from client.broker import BrokerConnection, Endpoint
 from client.errors import BrokerUnavailable, ConfigError, ProtocolFault, RequestTimedOut, UnsupportedVersion
 from client.negotiation import SilentBrokers, assumed_versions, parse_fallback
@@ -171,6 +171,39 @@ class TestSilence:
         with open_to(fake, FALLBACK, silent=silent) as connection:
             assert not connection.versions.assumed
             metadata(connection)
+
+    def test_deadlines_too_short_to_wait_it_out_add_up(self, fake: Any, fakes: Any):
+        """Heartbeats of a member with a session of 6 s never learnt that a broker is silent for 5 s."""
+        fake.on(ApiVersionsRequest, lambda _: fakes.SILENT)
+        given = {"bootstrap.servers": fake.bootstrap_servers, "api.version.request.timeout.ms": "1000"}
+        config = ClientConfig.from_properties(FALLBACK | given, client_id="kseg-tests")
+        silent = SilentBrokers()
+
+        def attempt(seconds: float) -> BrokerConnection:
+            end = Endpoint(fake.host, fake.port)
+            return BrokerConnection.open(end, config, deadline=Deadline.after(seconds), silent=silent)
+
+        with pytest.raises(RequestTimedOut):
+            attempt(0.4)
+        assert 0.4 <= silent.waited(fake.host, fake.port) < 1
+        assert not silent.has(fake.host, fake.port)
+        with attempt(20) as connection:
+            assert connection.versions.assumed
+        assert silent.waited(fake.host, fake.port) == 0
+
+    def test_an_answer_ends_the_waiting_that_is_added_up(self, fake: Any):
+        silent = SilentBrokers()
+        silent.wait(fake.host, fake.port, 0.01)
+        open_to(fake, FALLBACK, silent=silent).close()
+        assert silent.waited(fake.host, fake.port) == 0
+
+    def test_a_cluster_beside_another_need_not_ask_again(self, fake: Any, fakes: Any, connect: Callable[..., Any]):
+        fake.on(ApiVersionsRequest, lambda _: fakes.SILENT)
+        cluster = connect(fake.bootstrap_servers, broker_version_fallback="0.9.0.1", api_version_request_timeout_ms=150)
+        cluster.metadata()
+        with Cluster(cluster.config, beside=cluster) as other:
+            other.metadata()
+        assert len(fake.requests(ApiVersionsRequest)) == 1
 
     def test_the_belief_ends_after_a_while(self):
         silent = SilentBrokers(seconds=0.05)

@@ -12,9 +12,10 @@ import pytest
 
 from client import BrokerUnavailable, ConfigError, KafkaError, TopicPartition, UnsupportedVersion, list_offsets
 from client.errors import AuthorizationFailed, SomeBrokersFailed, error_from_code
+from client.group_offsets import committed_offsets
 from client.groups import list_groups
 from client.metadata import LeaderHint
-from client.offsets import LATEST, committed_offsets
+from client.offsets import LATEST
 from client.producer import produce
 from client.protocol import ErrorCode
 from client.protocol.messages import (

@@ -78,7 +78,7 @@ def test_an_edit_of_any_source_of_compiled_code_is_seen() -> None:
         for node in ast.walk(ast.parse((folder / f"{name}.py").read_text())):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("segment_reader"):
                 assert (node.module or "").split(".")[1] in primitives._SOURCES
-    assert primitives.crc32.__qualname__.endswith(primitives._FINGERPRINT)
+    assert primitives.crc32.__qualname__.endswith(primitives.FINGERPRINT)
 
 
 def test_without_a_directory_for_the_cache_code_runs_uncached(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,7 +120,7 @@ def test_the_first_heartbeat_tells_all_and_the_next_ones_only_what_has_changed(
     change = one.poll(5)
     assert change is not None
     assert change.assigned == one.assignment == {TP("t", 0), TP("t", 2)}
-    until(lambda: len(coordinator.beats) > 3, 5)
+    until(lambda: len(coordinator.beats) > 3, 30)
     first, second, third, *_ = coordinator.beats
     assert (first.member_epoch, first.topic_partitions, first.subscribed_topic_names) == (0, [], ["t"])
     assert (first.rack_id, first.server_assignor, first.rebalance_timeout_ms) == ("r", "uniform", 4321)
@@ -136,7 +136,7 @@ def test_the_first_heartbeat_tells_all_and_the_next_ones_only_what_has_changed(
 def test_version_0_gives_the_member_its_id(fake: Any, consumer: Open, coordinator: Coordinator, until: Until):
     fake.ranges[ConsumerGroupHeartbeatRequest.KEY] = (0, 0)
     one = consumer()
-    until(lambda: len(coordinator.beats) > 1, 5, "", lambda: one.poll(0.05))
+    until(lambda: len(coordinator.beats) > 1, 30, "", lambda: one.poll(0.05))
     assert [request.member_id for request in coordinator.beats[:2]] == ["", "given"]
     assert one.member_id == "given"
 
@@ -151,9 +151,9 @@ def test_what_goes_is_given_up_before_what_comes_is_taken(consumer: Open, coordi
     one = consumer(on_assigned=tell("assigned"), on_revoked=tell("revoked"))
     one.poll(5)
     coordinator.assign(t=[1], u=[2])
-    until(lambda: TP("u", 2) in one.assignment, 5, "", lambda: one.poll(0.05))
+    until(lambda: TP("u", 2) in one.assignment, 30, "", lambda: one.poll(0.05))
     assert told == [("assigned", ["t-0", "t-1"]), ("revoked", ["t-0"]), ("assigned", ["u-2"])]
-    until(lambda: owned(coordinator.beats[-1]) is None and one.state == "Stable", 5)
+    until(lambda: owned(coordinator.beats[-1]) is None and one.state == "Stable", 30)
     assert {T: [1], U: [2]} in [owned(request) for request in coordinator.beats]
 
 
@@ -165,18 +165,18 @@ def test_nothing_is_said_to_be_owned_before_the_user_has_given_it_up(
 
     def busy(_: Any) -> None:
         before = len(coordinator.beats)
-        until(lambda: len(coordinator.beats) > before + 3, 5, "no heartbeats")
+        until(lambda: len(coordinator.beats) > before + 3, 30, "no heartbeats")
         during.extend(owned(request) for request in coordinator.beats[before:])
 
     coordinator.assign(t=[0, 1])
     one = consumer(on_revoked=busy)
     one.poll(5)
-    until(lambda: one.state == "Stable", 5)
+    until(lambda: one.state == "Stable", 30)
     coordinator.assign(t=[1])
-    until(lambda: len(one.assignment) == 1, 5, "", lambda: one.poll(0.05))
+    until(lambda: len(one.assignment) == 1, 30, "", lambda: one.poll(0.05))
     assert during
     assert set(map(str, during)) == {"None"}
-    until(lambda: {T: [1]} in [owned(request) for request in coordinator.beats], 5)
+    until(lambda: {T: [1]} in [owned(request) for request in coordinator.beats], 30)
 
 
 def test_what_a_listener_raises_comes_out_of_poll_and_the_member_goes_on(
@@ -190,9 +190,9 @@ def test_what_a_listener_raises_comes_out_of_poll_and_the_member_goes_on(
     one.poll(5)
     coordinator.assign(t=[1], u=[0])
     with pytest.raises(ZeroDivisionError):
-        until(lambda: False, 5, "", lambda: one.poll(0.05))
-    until(lambda: one.assignment == {TP("t", 1), TP("u", 0)}, 5, "", lambda: one.poll(0.05))
-    until(lambda: {T: [1], U: [0]} in [owned(request) for request in coordinator.beats], 5)
+        until(lambda: False, 30, "", lambda: one.poll(0.05))
+    until(lambda: one.assignment == {TP("t", 1), TP("u", 0)}, 30, "", lambda: one.poll(0.05))
+    until(lambda: {T: [1], U: [0]} in [owned(request) for request in coordinator.beats], 30)
     with pytest.raises(ZeroDivisionError):
         one.close()
     assert coordinator.beats[-1].member_epoch == -1
@@ -205,10 +205,10 @@ def test_a_topic_whose_name_comes_late_is_taken_late(consumer: Open, coordinator
     one = consumer()
     one.poll(5)
     assert one.assignment == {TP("t", 0)}
-    until(lambda: {T: [0]} in [owned(request) for request in coordinator.beats], 5)
+    until(lambda: {T: [0]} in [owned(request) for request in coordinator.beats], 30)
     coordinator.names[U] = name
-    until(lambda: TP("u", 0) in one.assignment, 5, "", lambda: one.poll(0.05))
-    until(lambda: {T: [0], U: [0]} in [owned(request) for request in coordinator.beats], 5)
+    until(lambda: TP("u", 0) in one.assignment, 30, "", lambda: one.poll(0.05))
+    until(lambda: {T: [0], U: [0]} in [owned(request) for request in coordinator.beats], 30)
 
 
 def test_a_topic_made_anew_is_another_one(consumer: Open, coordinator: Coordinator, until: Until):
@@ -218,7 +218,7 @@ def test_a_topic_made_anew_is_another_one(consumer: Open, coordinator: Coordinat
     one.poll(5)
     coordinator.names = {U: "t"}
     coordinator.assign(u=[0])
-    until(lambda: told == ["assigned", "revoked", "assigned"], 5, told, lambda: one.poll(0.05))
+    until(lambda: told == ["assigned", "revoked", "assigned"], 30, told, lambda: one.poll(0.05))
     assert one.assignment == {TP("t", 0)}
 
 
@@ -230,15 +230,15 @@ def test_a_member_that_is_thrown_out_loses_all_and_joins_from_epoch_0(
     coordinator.assign(t=[0])
     one = consumer(on_lost=lost.append)
     one.poll(5)
-    until(lambda: one.state == "Stable", 5)
+    until(lambda: one.state == "Stable", 30)
     name, before = one.member_id, len(coordinator.beats)
     coordinator.refuse(code)
-    until(lambda: one.state == "Fenced", 5)
+    until(lambda: one.state == "Fenced", 30)
     beats = len(coordinator.beats)
     time.sleep(0.1)
     assert len(coordinator.beats) == beats  # silent until the user has let go
     coordinator.assign(t=[1])
-    until(lambda: one.assignment == {TP("t", 1)}, 5, "", lambda: one.poll(0.05))
+    until(lambda: one.assignment == {TP("t", 1)}, 30, "", lambda: one.poll(0.05))
     assert lost == [{TP("t", 0)}]
     rejoin = next(request for request in coordinator.beats[before:] if request.member_epoch == 0)
     assert (rejoin.member_id, rejoin.topic_partitions, rejoin.subscribed_topic_names) == (name, [], ["t"])
@@ -249,10 +249,10 @@ def test_a_user_who_does_not_poll_is_given_up_on(consumer: Open, coordinator: Co
     coordinator.assign(t=[0])
     one = consumer(max_poll_interval_ms=150, on_lost=lost.append)
     one.poll(5)
-    until(lambda: one.state == "Stale", 5)
-    until(lambda: coordinator.beats[-1].member_epoch == -1, 5)
+    until(lambda: one.state == "Stale", 30)
+    until(lambda: coordinator.beats[-1].member_epoch == -1, 30)
     coordinator.assign(t=[0])
-    until(lambda: one.assignment and one.state == "Stable", 5, "", lambda: one.poll(0.05))
+    until(lambda: one.assignment and one.state == "Stable", 30, "", lambda: one.poll(0.05))
     assert lost == [{TP("t", 0)}]
 
 
@@ -298,12 +298,12 @@ def test_a_coordinator_that_has_moved_is_found_and_the_member_goes_on(
     coordinator.assign(t=[0])
     one = consumer()
     one.poll(5)
-    until(lambda: one.state == "Stable", 5)
+    until(lambda: one.state == "Stable", 30)
     finds = len(fake.requests(FindCoordinatorRequest))
     coordinator.refuse(ErrorCode.NOT_COORDINATOR)
-    until(lambda: len(fake.requests(FindCoordinatorRequest)) > finds, 5)
+    until(lambda: len(fake.requests(FindCoordinatorRequest)) > finds, 30)
     before = len(coordinator.beats)
-    until(lambda: len(coordinator.beats) > before + 2, 5)
+    until(lambda: len(coordinator.beats) > before + 2, 30)
     assert [request.member_epoch for request in coordinator.beats[before:]] == [one.generation] * len(
         coordinator.beats[before:]
     )
@@ -316,10 +316,10 @@ def test_after_a_lost_answer_everything_is_told_again(
     coordinator.assign(t=[0])
     one = consumer()
     one.poll(5)
-    until(lambda: one.state == "Stable", 5)
+    until(lambda: one.state == "Stable", 30)
     before = len(coordinator.beats)
     fake.on(ConsumerGroupHeartbeatRequest, lambda _: fakes.CLOSE, coordinator.heartbeat)
-    until(lambda: len(coordinator.beats) > before + 2, 5)
+    until(lambda: len(coordinator.beats) > before + 2, 30)
     again = next(request for request in coordinator.beats[before:] if request.subscribed_topic_names is not None)
     assert (again.member_epoch, owned(again)) == (one.generation, {T: [0]})
 
@@ -351,7 +351,7 @@ def test_a_commit_with_an_epoch_that_has_moved_on_is_made_again_with_the_new_one
     coordinator.assign(t=[0], epoch=4)
     one = consumer(instance_id="i")
     one.poll(5)
-    until(lambda: one.state == "Stable", 5)
+    until(lambda: one.state == "Stable", 30)
     coordinator.epoch = 5
     fake.on(OffsetCommitRequest, refusing_commits(ErrorCode.STALE_MEMBER_EPOCH), refusing_commits(0))
     coordinator.epoch = 6

@@ -24,6 +24,7 @@ from client import (
     committed_offsets,
     create_topic,
 )
+from client.group_offsets import Committer
 from client.java_hash import string_hash
 from client.membership import (
     Assignor,
@@ -34,7 +35,6 @@ from client.membership import (
     RoundRobinAssignor,
     StickyAssignor,
 )
-from client.offsets import Committer
 from client.protocol import ErrorCode
 
 pytestmark = pytest.mark.broker

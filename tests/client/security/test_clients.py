@@ -46,7 +46,7 @@ def test_neither_a_producer_nor_a_member_loses_anything_when_sessions_end(secure
         KafkaProducer(properties | {"linger.ms": "0"}) as producer,
         GroupMember(member_config, f"{topic}-group", topics=[topic]) as member,
     ):
-        until = time.monotonic() + 8
+        until = time.monotonic() + 30
         while not member.assignment and time.monotonic() < until:
             member.poll(0.2)
         generation = member.generation

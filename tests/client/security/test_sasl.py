@@ -126,7 +126,7 @@ def test_a_delegation_token_logs_in_as_its_owner(secure_kafka: Any):
     properties = secure_kafka.properties("SECURE")
     del properties["sasl.username"], properties["sasl.password"]
     properties["sasl.jaas.config"] = jaas
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while True:  # the token reaches the broker through the controller's log
         try:
             with Cluster(config(properties)) as cluster:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from segment_reader.decode import RangeDecoder
 from segment_reader.encode import Record, encode_batch, encode_message_set
 from segment_reader.log.cutting import Part, cut, stretches
-from segment_reader.log.lookup import Place
+from segment_reader.log.place import Place
 from segment_reader.log.reading import record_sets
 from segment_reader.log.segments import PartitionLog, open_log
 from segment_reader.log.storage import LocalStorage, Storage
