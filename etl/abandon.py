@@ -40,7 +40,7 @@ def abandon_run(context: JobContext, lease: Lease, run: RunState, reason: str) -
                 landed_in.append(table)
     ended = ev.Abandoned(run_id=run.run_id, tables=tables, landed_in=tuple(landed_in), reason=reason)
     lease.transition(lambda _: [ended])
-    report = report_of(context.job.name, run, status="done")
+    report = report_of(context.job.name, run, status="abandoned")
     report.tables = removed
     report.notes.append(f"run {run.run_id} was abandoned, and its rows were removed: {reason}")
     return report

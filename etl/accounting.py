@@ -51,7 +51,7 @@ def account_for(plan: ev.RunPlan, outcomes: Iterable[RangeOutcome], logs: Logs) 
     for outcome in outcomes:
         planned = next(r for r in by_partition[outcome.topic, outcome.partition] if r.start <= outcome.start < r.end)
         sums[planned] += ev.RangeCounts(
-            outcome.data, outcome.control, outcome.aborted, outcome.unreadable, outcome.absent
+            outcome.data, outcome.control, outcome.aborted, outcome.unreadable, outcome.absent, outcome.late
         )
         gaps += [OffsetRange(outcome.topic, outcome.partition, first, last) for first, last in outcome.gaps]
         damaged += [

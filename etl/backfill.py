@@ -21,7 +21,6 @@ hold means offsets from each partition's base to the files' end, so that files t
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -31,6 +30,7 @@ from etl.backfill_request import BackfillRequest, Bound, PartitionOffset
 from etl.config import Job, Segments
 from etl.context import JobContext, Observer
 from etl.errors import ConfigurationError, Fault, Refused, RetriableFailure
+from etl.interval import boundary_offsets
 from etl.ledger import events as ev
 from etl.ledger.state import JobState
 from etl.plan import Draft
@@ -40,7 +40,8 @@ from etl.report import RunReport
 from etl.run import pursue
 from etl.snapshot import SourceSnapshot, visible_end
 from etl.source.resolve import AtTime
-from etl.times import epoch_millis, format_instant
+from etl.survey import survey
+from etl.times import epoch_millis
 
 MODES: dict[str, ev.Mode] = {
     "missing": "backfill-missing",
@@ -61,7 +62,7 @@ def run_backfill(
 
     Raises:
         ConfigurationError: partitions that the job does not read; `replace` without addresses in the sink.
-        RetriableFailure: an interval whose end cannot be pinned yet.
+        IntervalOpen: an interval whose boundaries cannot be pinned yet.
         Refused, AnotherRunActive: as for any run.
     """
     if request.mode == "replace" and not job.sink.addresses:
@@ -98,7 +99,7 @@ def _run(context: JobContext, request: BackfillRequest, *, take_over: bool) -> R
 def _all_in_files(context: JobContext, request: BackfillRequest) -> BackfillRequest | None:
     """The offsets that "all" means: from each base, or the files' start, to the files' end; None where that is none."""
     state = context.read_state()
-    draft = Draft.unwritten(context.see(state), state)
+    draft = Draft.unwritten(survey(context, state, ev.INCREMENTAL), state)
     draft.check_and_pin(moves_offsets=False)
     snapshot = draft.seen.snapshot
     bounds = {
@@ -147,7 +148,8 @@ class _Backfill:
 
     @property
     def mode(self) -> ev.Mode:
-        return "interval" if self.request.interval is not None else MODES[self.request.mode]
+        once = self.request.interval is not None and self.request.mode == "missing"
+        return "interval" if once else MODES[self.request.mode]
 
     def decide(self, draft: Draft) -> ev.RunPlan | None:
         """Plan the run in a draft; None where there is nothing to land."""
@@ -167,6 +169,7 @@ class _Backfill:
             wanted,
             commit_offsets=self.request.commit_offsets,
             asked=json.dumps(self.request.identity(), sort_keys=True),
+            late_before_ms=epoch_millis(self.request.interval.start) if self.request.interval is not None else None,
         )
 
     def _missing(self, state: JobState, tp: TopicPartition, offsets: OffsetSet) -> OffsetSet:
@@ -200,8 +203,8 @@ class _Backfill:
             return {tp: offsets for tp, offsets in again.plan.offsets().items() if tp in chosen}
         if self.request.interval is not None:
             first, last = self.request.interval
-            starts = self._boundary(draft, chosen, first)
-            ends = self._boundary(draft, chosen, last, ends=True)
+            starts = self._boundary(draft, first)
+            ends = self._boundary(draft, last, ends=True)
         else:
             assert self.request.from_ is not None and self.request.to is not None  # noqa: PT018
             starts = self._bound(self.request.from_, chosen)
@@ -257,33 +260,18 @@ class _Backfill:
             isolation_level=self.context.job.source.isolation_level,
         )
 
-    def _boundary(
-        self, draft: Draft, chosen: Sequence[TopicPartition], instant: datetime, *, ends: bool = False
-    ) -> dict[TopicPartition, int]:
+    def _boundary(self, draft: Draft, instant: datetime, *, ends: bool = False) -> dict[TopicPartition, int]:
         """The offsets that an instant means: as pinned, else pinned now."""
         millis = epoch_millis(instant)
-        known = {tp: offset for tp in chosen if (offset := draft.state.boundary(tp, millis)) is not None}
-        unknown = [tp for tp in chosen if tp not in known]
-        if unknown and millis > time.time() * 1000:
-            raise RetriableFailure(
-                f"the interval's boundary {format_instant(instant)} lies in the future",
-                remedy="run it when the interval is over",
-            )
-        found = self._bound(instant, unknown, ends=ends) if unknown else {}
-        for tp, offset in found.items():
-            bounds = draft.seen.snapshot.bounds[tp]
-            # Where no record is that young, the boundary is the log's end, and that must be decided as well.
-            if offset > bounds.last_stable or (offset == bounds.last_stable < bounds.high_watermark):
-                raise RetriableFailure(
-                    f"an open transaction lies before the boundary {format_instant(instant)}: the last stable offset "
-                    f"is {bounds.last_stable}, the high watermark {bounds.high_watermark}",
-                    remedy="run it again when the transaction has ended",
-                    topic=tp.topic,
-                    partition=tp.partition,
-                )
+        offsets = self._closed(draft, millis, ends=ends)
+        found = {tp: offset for tp, offset in offsets.items() if draft.state.boundary(tp, millis) is None}
         if found:
             draft.add(ev.BoundaryPinned(time_ms=millis, offsets=found))
-        return known | found
+        return offsets
+
+    def _closed(self, draft: Draft, millis: int, *, ends: bool) -> dict[TopicPartition, int]:
+        bounds = draft.seen.snapshot.bounds
+        return boundary_offsets(self.context.logs, self.context.job, draft.state, bounds, millis, ends=ends)
 
 
 def _not_in_files(tp: TopicPartition, told: str, offset: int) -> Refused:

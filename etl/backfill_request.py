@@ -56,6 +56,13 @@ class Interval(NamedTuple):
     end: datetime
 
 
+def parse_interval(text: str) -> Interval:
+    """`START/END` of a command line. Raises ConfigurationError."""
+    interval = BackfillRequest.parse(interval=text).interval
+    assert interval is not None
+    return interval
+
+
 @dataclass(frozen=True, slots=True)
 class BackfillRequest:
     """One backfill as asked for; exactly one of (from_, to) and interval is set.

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Literal
 
 from client import Cluster, TopicPartition
 from client.errors import UnknownTopic
-from client.offsets import committed_offsets
+from client.group_offsets import committed_offsets
 from etl.config import Job
+from etl.connect import close, gone, open_remote
 from etl.drift import GroupView
 from etl.errors import ConfigurationError, Refused
 from etl.group_commit import refuse_live_group
@@ -22,12 +23,16 @@ from etl.progress import NULL_PROGRESS, Progress
 from etl.report import Stopwatch
 from etl.session import open_context, open_session
 from etl.snapshot import SourceSnapshot, take_snapshot
+from etl.source.by_reference import TaskOrigin
 from etl.source.logs import Logs, logs_at
 from etl.targets import Targets, is_name
+from etl.telemetry.facts import Looked, Opened, PartitionView, SparkStarted
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
+
+    from etl.source.remote import RemoteWorkers
 
 Observer = Callable[[str], None]
 """Called with the name of every step of the commit protocol (`land:/lake/orders:before`); tests stop a run there."""
@@ -55,6 +60,7 @@ class JobContext:
     throttled: dict[int, float] = field(default_factory=dict)
     _spark: SparkSession | None = None
     _spark_context: SparkContext | None = None
+    _workers: RemoteWorkers | None = None
 
     @classmethod
     @contextmanager
@@ -85,7 +91,16 @@ class JobContext:
         with ExitStack() as stack:
             cluster = stack.enter_context(Cluster(job.client_config())) if job.kafka is not None else None
             logs = logs_at(job.origin, cluster, copy=copy)
-            yield cls(job, logs, cluster, opened, copy, progress or NULL_PROGRESS, observe or nobody)
+            progress = progress or NULL_PROGRESS
+            progress.fact(Opened(job, opened.id if opened is not None else None))
+            context = cls(job, logs, cluster, opened, copy, progress, observe or nobody)
+            stack.callback(context.leave_server)
+            yield context
+
+    @property
+    def task_origin(self) -> TaskOrigin:
+        """Where tasks read from: what `logs` reads from, or a reference to it (`spark.executor_secrets`)."""
+        return self.job.by_reference or self.logs.origin
 
     @property
     def cluster(self) -> Cluster:
@@ -113,8 +128,50 @@ class JobContext:
         if self._spark is None:
             self.progress.message("starting Spark")
             with self.stopwatch.phase("spark"):
-                self._spark = open_session(self.job, delta=delta or self._spark_meets_delta)
+                start = open_remote if self.remote else open_session
+                self._spark = start(self.job, delta=delta or self._spark_meets_delta)
+            if self.remote:
+                self._tell_server(self._spark)
+            else:
+                self._tell_spark(self._spark.sparkContext)
         return self._spark
+
+    @property
+    def remote(self) -> bool:
+        """Whether Spark is a Connect server's: there is no SparkContext then."""
+        return self.job.spark.remote is not None
+
+    def leave_server(self) -> None:
+        """Give up a Connect session, and what it still does. The next one that is asked for is another."""
+        if self.remote and self._spark is not None:
+            close(self._spark)
+            self._spark = self._workers = None
+
+    @contextmanager
+    def server(self) -> Iterator[None]:
+        """Around work in Spark: a Connect server that is gone is a failure that may pass, in another session.
+
+        Raises:
+            RetriableFailure: in place of what Connect raised.
+        """
+        try:
+            yield
+        except Exception as error:
+            failure = gone(error) if self.remote else None
+            if failure is None:
+                raise
+            self.leave_server()
+            raise failure from error
+
+    def workers(self) -> SparkContext | RemoteWorkers:
+        """Who runs tasks whose rows stay with them."""
+        if not self.remote:
+            return self.spark_context()
+        if self._workers is None:
+            from etl.source.remote import RemoteWorkers
+
+            self._workers = RemoteWorkers(self.spark())
+        return self._workers
 
     def spark_context(self) -> SparkContext:
         """For work that needs no Spark SQL, which costs more to start than all the rest of Spark."""
@@ -126,7 +183,15 @@ class JobContext:
             self.progress.message("starting Spark")
             with self.stopwatch.phase("spark"):
                 self._spark_context = open_context(self.job)
+            self._tell_spark(self._spark_context)
         return self._spark_context
+
+    def _tell_server(self, session: SparkSession) -> None:
+        told = {key: session.conf.get(key, "") or "" for key in ("spark.app.id", "spark.master")}
+        self.progress.fact(SparkStarted(told["spark.app.id"], told["spark.master"], None))
+
+    def _tell_spark(self, spark: SparkContext) -> None:
+        self.progress.fact(SparkStarted(spark.applicationId, spark.master or "", spark.uiWebUrl))
 
     @property
     def commits_offsets(self) -> bool:
@@ -153,8 +218,22 @@ class JobContext:
             Refused: `topic-missing`, where the ledger knows the topic.
             ConfigurationError: the job names a topic or partition that is not there.
         """
+        with self._knowing_topics():
+            snapshot = take_snapshot(self.logs, self.job, copy=self.copy)
+        views = {tp: PartitionView(b.start, b.high_watermark, b.last_stable) for tp, b in snapshot.bounds.items()}
+        self.progress.fact(Looked(views))
+        return snapshot
+
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """The job's partitions as they are now, without asking where their logs stand. Raises as `snapshot`."""
+        source = self.job.source
+        with self._knowing_topics():
+            return tuple(self.logs.topics(topics=source.topics, pattern=source.pattern, assign=source.assign))
+
+    @contextmanager
+    def _knowing_topics(self) -> Iterator[None]:
         try:
-            return take_snapshot(self.logs, self.job, copy=self.copy)
+            yield
         except UnknownTopic as error:
             if error.topic in self.read_state().topics:
                 raise Refused(
@@ -186,7 +265,12 @@ class JobContext:
         if self.job.group is None or self._cluster is None:
             return None
         offsets = committed_offsets(self._cluster, self.job.group, list(partitions))
+        self.progress.fact(Looked({tp: PartitionView(committed=found.offset) for tp, found in offsets.items()}))
         return GroupView(self.job.group, offsets, watched=self.commits_offsets, accept=accept)
+
+    def tell_frontiers(self, state: JobState) -> None:
+        """Where the next run would start, of all partitions that the ledger knows."""
+        self.progress.fact(Looked({tp: PartitionView(frontier=state.frontier(tp)) for tp in state.bases}))
 
     @property
     def _spark_meets_delta(self) -> bool:
@@ -199,23 +283,6 @@ class JobContext:
     def targets(self) -> Targets:
         """The job's target tables."""
         return Targets(self.job, lambda: self.spark(delta=True))
-
-    def see(self, state: JobState, *, accept_group_offsets: bool = False) -> Seen:
-        """Brokers, tables and group as they are now, with the tables' histories checked against the ledger.
-
-        Raises:
-            Refused: a table is not what the ledger left (restored, replaced, overwritten, gone).
-        """
-        snapshot = self.snapshot()
-        tables = {str(self.job.sink.target(topic)) for topic in snapshot.topics}
-        if self.job.quarantine is not None:
-            tables.add(self.job.quarantine)
-        if not state.bases and not accept_group_offsets:
-            for table in sorted(tables):
-                self.targets.refuse_other_ledger(table, state.ledger_id)
-        states = {table: self.targets.check(table, state.tables.get(table)) for table in sorted(tables)}
-        group = self.group_view(snapshot.partitions, accept=accept_group_offsets)
-        return Seen(self.job, snapshot, states, group)
 
     def draft(self, seen: Seen, state: JobState, lease: Lease) -> Draft:
         """A plan's draft whose events are written under the lease."""

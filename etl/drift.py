@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from client import TopicPartition
-from client.offsets import CommittedOffset
+from client.group_offsets import CommittedOffset
 from etl.errors import Refused
 from etl.ledger import events as ev
 from etl.ledger.state import JobState

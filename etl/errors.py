@@ -1,7 +1,7 @@
 """The framework's errors: what happened, where, what to do, and the exit code that says it to a scheduler.
 
     KsegError                 1   anything that is not one of the below
-    ├── ConfigurationError    2   the job file (or a command's arguments) is wrong: every fault at once
+    ├── ConfigurationError    2   the job file, an argument or what a store is told is wrong: every fault at once
     ├── Refused               3   state does not agree, or data would be lost: a person has to decide
     ├── RetriableFailure      4   broker or storage away: the same command again may succeed
     └── AnotherRunActive      5   another run of this job and chain holds a live lease

@@ -17,8 +17,8 @@ from collections.abc import Collection, Mapping
 
 from client import Cluster, TopicPartition
 from client.errors import Fenced, UnsupportedVersion
+from client.group_offsets import CommittedOffset, commit_offsets, committed_offsets
 from client.groups import describe_group
-from client.offsets import CommittedOffset, commit_offsets, committed_offsets
 from client.transactions import Transaction
 from etl.config import Job
 from etl.drift import commit_metadata

@@ -21,7 +21,7 @@ class Writer:
         self.plan = plan
 
     def __call__(self, batches: Iterator[pa.RecordBatch], attempt: TaskAttempt) -> Iterator[pa.RecordBatch]:
-        return land(batches, self.plan, task=attempt.task.index, attempt=attempt.attempt_id)
+        return land(batches, self.plan, task=attempt.number, attempt=attempt.attempt_id)
 
 
 def drop(batches: Iterator[pa.RecordBatch], attempt: TaskAttempt) -> Iterator[pa.RecordBatch]:

@@ -9,8 +9,8 @@ their counts alone. Files of attempts that did not land are swept once a commit 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import NoReturn
+from dataclasses import dataclass, field
+from typing import Final, NoReturn
 
 from etl.accounting import (
     Reading,
@@ -35,19 +35,27 @@ from etl.landing.table import ReadyTable
 from etl.ledger import events as ev
 from etl.ledger.lease import Lease
 from etl.ledger.state import RunState
+from etl.looks import each
 from etl.passes import Passes, Written
 from etl.ranges import OffsetRange, OffsetSet, TopicPartition
+from etl.telemetry.facts import AccountFailed, Committed
 
 
-def land_and_account(context: JobContext, lease: Lease, run: RunState) -> None:
-    """From `planned` to `accounted`, wherever an earlier attempt stopped.
+def land_and_account(context: JobContext, lease: Lease, run: RunState, *, again: bool) -> RunState:
+    """From `planned` to `accounted`, wherever an earlier attempt stopped; gives the run as the ledger then has it.
+
+    again: there may have been one, whose files nobody has landed.
 
     Raises:
         Refused: an equation does not hold, or a table is not what the plan saw.
         LeaseLost: the lease was lost; nothing was committed since.
         KafkaError, RetriableFailure: brokers or stores are away.
     """
-    _Landing(context, lease, run.plan, dict(run.landed)).carry_out()
+    return _Landing(context, lease, run.plan, dict(run.landed), again).carry_out()
+
+
+WRITTEN_DOWN: Final = 16
+"""Into so many ledger commits the landed tables of one run go at most: each takes as long as several tables' own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +73,8 @@ class _Landing:
     lease: Lease
     plan: ev.RunPlan
     commits: dict[str, ev.TableCommit]
+    again: bool
+    unwritten: list[str] = field(default_factory=list)
     damaged: tuple[OffsetRange, ...] = ()
 
     def _spare(self, reading: Reading) -> None:
@@ -87,18 +97,22 @@ class _Landing:
         """The table for what cannot be read. A run planned without one may be given it: a person's word to go on."""
         return self.plan.quarantine or self.context.job.quarantine
 
-    def carry_out(self) -> None:
+    def carry_out(self) -> RunState:
         context = self.context
         context.progress.phase("land")
-        context.progress.total(sum(r.length for r in self.plan.ranges))
-        self._find_earlier_commits()
+        context.progress.total(sum(r.length for r in self.plan.ranges), "offsets")
+        for table, commit in self.commits.items():
+            context.progress.fact(Committed(table, commit, quarantine=table == self.quarantine))
+        if self.again:
+            self._find_earlier_commits()
         todo = [table for table in self.plan.tables if table not in self.commits and table != self.quarantine]
         removing = self.plan.mode == "backfill-replace"
-        by_spark = [table for table in todo if context.targets.by_spark(table, removing=removing)]
+        needs_spark = each(todo, lambda table: context.targets.by_spark(table, removing=removing))
+        by_spark = [table for table, needed in needs_spark.items() if needed]
         if by_spark:
             context.spark(delta=True)  # first of all: a Spark that runs cannot be given Delta's jars
         else:
-            context.spark_context()
+            context.workers()
         with context.stopwatch.phase("land"):
             kept_in = self._prepare_quarantine()
             passes = Passes(context, self.plan, kept_in.tasks if kept_in is not None else None)
@@ -117,9 +131,12 @@ class _Landing:
                 self._commit(kept_in.table, kept, kept_in.ready, None)
             for table, files in written.files.items():
                 self._commit(table, files, ready[table], sink)
+            self._write_down()
             for table in by_spark:
                 self._land_by_spark(table, passes, sink, reading)
-        self._account(reading, {table: sum(file.rows for file in files) for table, files in written.files.items()})
+        return self._account(
+            reading, {table: sum(file.rows for file in files) for table, files in written.files.items()}
+        )
 
     # --- before the first commit
 
@@ -130,30 +147,40 @@ class _Landing:
         tables = [*self.plan.tables]
         if self.quarantine is not None and self.quarantine not in tables:
             tables.append(self.quarantine)
-        for table in tables:
+
+        def look(table: str) -> ev.TableCommit | None:
             if table in self.commits:
                 targets.check(table, self.commits[table].after)
-            elif targets.by_spark(table):
-                continue  # Spark's own write looks for them itself
-            elif targets.transaction_version(table, self.plan.app_id) >= self.plan.app_version:
-                # Found by its app transaction, or refused as a later one: this call commits nothing.
-                found = targets.delta(table).commit((), self._run_commit(table)).commit
-                targets.check(table, found.after)
+                return None
+            if targets.by_spark(table):
+                return None  # Spark's own write looks for them itself
+            if targets.transaction_version(table, self.plan.app_id) < self.plan.app_version:
+                return None
+            # Found by its app transaction, or refused as a later one: this call commits nothing.
+            found = targets.delta(table).commit((), self._run_commit(table)).commit
+            targets.check(table, found.after)
+            return found
+
+        for table, found in each(tables, look).items():
+            if found is not None:
                 self._landed(table, found)
+        self._write_down()
 
     def _prepare(self, sink: SinkSchema | None, tables: Sequence[str]) -> dict[str, ReadyTable]:
         if sink is None:
             return {}
         job, targets = self.context.job, self.context.targets
-        ready = {}
-        for table in tables:
+
+        def prepare(table: str) -> ReadyTable:
             targets.check(table, self.plan.tables[table])
-            ready[table] = targets.delta(table).ensure(
+            return targets.delta(table).ensure(
                 sink,
                 partition_by=job.sink.partition_by,
                 merge_schema=job.sink.merge_schema,
                 run_id=self.plan.run_id,
             )
+
+        ready = each(tables, prepare)
         if any(self.plan.tables[table] is None for table in ready):
             self._confirm_lease()
         return ready
@@ -213,7 +240,7 @@ class _Landing:
             self._confirm_lease()
         self.lease.check()
         context.observe(f"land:{table}:before")
-        with outcomes.typed_errors():
+        with passes.watching(outcomes), outcomes.typed_errors():
             outcome = target.land(
                 project(frame, sink, self.plan.run_id),
                 self._run_commit(table),
@@ -223,12 +250,14 @@ class _Landing:
             )
         context.observe(f"land:{table}:committed")
         self._landed(table, outcome.commit)
+        self._write_down()
         context.observe(f"land:{table}:after")
         if isinstance(outcome, Landed):
             again = account_for(self.plan, outcomes.resolve(), context.logs)
             fault = differing_accounts(reading, again, {r for r in self.plan.ranges if r.table == table})
             if fault is not None:
                 self._fail("rows", fault, reading)
+        passes.forget_outcomes([table])
 
     def _removal(self, table: str, sink: SinkSchema | None, ready: ReadyTable | None = None) -> Removal | None:
         if self.plan.mode != "backfill-replace" or table == self.quarantine:
@@ -245,14 +274,28 @@ class _Landing:
         return OfAddresses(address, offsets)
 
     def _landed(self, table: str, commit: ev.TableCommit) -> None:
-        """Write a durable commit down, then sweep the files of attempts that did not make it."""
-        event = ev.Landed(run_id=self.plan.run_id, table=table, commit=commit)
-        self.lease.transition(lambda _: [event])
+        """Know a durable commit: of a few tables each is written down at once, of many several together. One that
+        nobody lived to write down is found by its app transaction."""
         self.commits[table] = commit
-        if commit.found or self.lease.attempt > 1:
-            access = self.context.targets.access(table)
+        self.context.progress.fact(Committed(table, commit, quarantine=table == self.quarantine))
+        self.unwritten.append(table)
+        if len(self.unwritten) >= len(self.plan.tables) / WRITTEN_DOWN:
+            self._write_down()
+
+    def _write_down(self) -> None:
+        """Write durable commits down, then sweep the files of attempts that did not make them."""
+        landed = [
+            ev.Landed(run_id=self.plan.run_id, table=table, commit=self.commits[table]) for table in self.unwritten
+        ]
+        if landed:
+            self.lease.transition(lambda _: landed)
+        self.unwritten.clear()
+        for event in landed:
+            if not event.commit.found and not self.again:
+                continue  # a look at all files of a table is dear
+            access = self.context.targets.access(event.table)
             if access is not None:
-                sweep(access, self.plan.run_id, [commit.version] if commit.version >= 0 else None)
+                sweep(access, self.plan.run_id, [event.commit.version] if event.commit.version >= 0 else None)
 
     def _run_commit(self, table: str) -> RunCommit:
         ranges = [[r.topic, r.partition, r.start, r.end] for r in self.plan.ranges if r.table == table]
@@ -261,7 +304,7 @@ class _Landing:
 
     # --- after the last commit
 
-    def _account(self, reading: Reading, written: Mapping[str, int]) -> None:
+    def _account(self, reading: Reading, written: Mapping[str, int]) -> RunState:
         self.context.progress.phase("account")
         with self.context.stopwatch.phase("account"):
             self.context.observe("account:before")
@@ -276,11 +319,13 @@ class _Landing:
                 rows_out=rows_out,
                 gaps=(*reading.gaps, *reading.lost),
             )
-            self.lease.transition(lambda _: [accounted])
+            state = self.lease.transition(lambda _: [accounted])
             self.context.observe("account:after")
+        return state.runs[self.plan.run_id]
 
     def _fail(self, equation: ev.Equation, fault: str, reading: Reading, rows_out: int | None = None) -> NoReturn:
         """Write the failed account down, where it stays until somebody clears it, and refuse."""
+        self.context.progress.fact(AccountFailed(equation, fault))
         event = ev.AccountFailed(
             run_id=self.plan.run_id,
             equation=equation,

@@ -135,6 +135,7 @@ class Draft:
         *,
         commit_offsets: bool,
         asked: str = "",
+        late_before_ms: int | None = None,
     ) -> ev.RunPlan:
         """Pin the run: the plan becomes the last event."""
         job, snapshot = self.seen.job, self.seen.snapshot
@@ -166,6 +167,8 @@ class Draft:
             group=job.group,
             commit_offsets=commit_offsets and job.group is not None and job.group_commit != "none",
             quarantine=job.quarantine,
+            marks_late=job.interval is not None,
+            late_before_ms=late_before_ms if job.interval is not None else None,
         )
         self.add(ev.Planned(chain=chain, run_id=run_id, plan=plan))
         return plan

@@ -1,14 +1,23 @@
 """What a run tells about its progress while it works, without knowing who listens.
 
-The command line shows it as a bar or as plain lines; an orchestrator may count it; `NULL_PROGRESS` drops it. Calls come
-from the driver only, and cost nothing worth measuring, so callers need not throttle them.
+The command line shows it as bars or as plain lines; an orchestrator may count it; a recorder keeps it for reports;
+`NULL_PROGRESS` drops it. Calls come from the driver only, and cost nothing worth measuring, so callers need not
+throttle them.
+
+While tasks read, the driver learns of each when it has ended: Spark's accumulators come with a task's end, in local
+mode as on a cluster, and no connection from workers to the driver is needed that Spark has not made already. So a bar
+moves task by task, and `source.max_records_per_task` says how finely.
 """
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, runtime_checkable
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
-Unit = Literal["rows", "bytes", "tasks", "partitions"]
+if TYPE_CHECKING:
+    from etl.telemetry.facts import Fact
+
+Unit = Literal["rows", "offsets", "bytes", "tasks", "partitions"]
 
 
 @runtime_checkable
@@ -22,14 +31,17 @@ class Progress(Protocol):
         """How much this phase has to do; may be told again when it turns out otherwise."""
 
     def advance(self, amount: int = 1) -> None:
-        """So much more of the total is done."""
+        """So much more of the total is done. May come from a thread."""
 
     def message(self, text: str) -> None:
         """One line worth a person's eye (a run taken up, a lost range recorded)."""
 
+    def fact(self, fact: Fact) -> None:
+        """Something is so from now on: see `etl.telemetry.facts`. May come from a thread."""
+
 
 class NullProgress:
-    """Nobody listens."""
+    """Nobody listens. A listener that wants some of it overrides that."""
 
     def phase(self, name: str) -> None:
         pass
@@ -43,5 +55,35 @@ class NullProgress:
     def message(self, text: str) -> None:
         pass
 
+    def fact(self, fact: Fact) -> None:
+        pass
+
 
 NULL_PROGRESS = NullProgress()
+
+
+class Listeners:
+    """Several listeners as one; each is told everything, in their order."""
+
+    def __init__(self, listeners: Sequence[Progress]) -> None:
+        self._listeners = tuple(listeners)
+
+    def phase(self, name: str) -> None:
+        for listener in self._listeners:
+            listener.phase(name)
+
+    def total(self, amount: int, unit: Unit = "rows") -> None:
+        for listener in self._listeners:
+            listener.total(amount, unit)
+
+    def advance(self, amount: int = 1) -> None:
+        for listener in self._listeners:
+            listener.advance(amount)
+
+    def message(self, text: str) -> None:
+        for listener in self._listeners:
+            listener.message(text)
+
+    def fact(self, fact: Fact) -> None:
+        for listener in self._listeners:
+            listener.fact(fact)

@@ -10,18 +10,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import pyarrow as pa
 from deltalake import DeltaTable
 
 from client import TopicPartition
 from etl.config import Job
 from etl.config.load import job_from_document
 from etl.config.paths import TOPIC_PLACEHOLDER
-from etl.landing.schema import RUN_COLUMN
 from etl.landing.table import TableAccess
 from etl.progress import NULL_PROGRESS, Progress
 from etl.report import RunReport
 from etl.run import run_ingest
-from etl.source.files import LogCatalog, LogFiles
+from etl.source.files import LogCatalog
+from etl.source.origin import LogFiles
 from segment_reader.log.storage import PLAIN
 
 NAME = "recover"
@@ -176,5 +177,7 @@ def quarantined(path: str) -> list[DamagedRange]:
     if table is None:
         return []
     names = ["topic", "partition", "first_offset", "last_offset", "reason", "file", "position", "length"]
-    rows = table.to_pyarrow_table(columns=[*names, "piece_position", RUN_COLUMN], filters=[("piece_position", "=", 0)])
+    # Not by `to_pyarrow_table`: Arrow's threads would read through a file system in Python, and one of them that still
+    # lets go of a file when the interpreter ends aborts the process, whose exit code then says that it was killed.
+    rows = pa.table(table.scan(names, "piece_position = 0"))
     return sorted({DamagedRange(*(row[name] for name in names)) for row in rows.to_pylist()}, key=str)

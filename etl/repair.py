@@ -45,7 +45,8 @@ def finish(
             raise Refused("run-abandoning", "its rows are being removed", remedy="finish that: --abandon", run=run_id)
         if run.account_failed is not None:
             lease.transition(lambda _: [ev.AccountCleared(run_id=run_id, reason="kseg repair --finish")])
-        return execute(context, lease, run_id)
+        state = context.read_state()
+        return execute(context, lease, state, state.runs[run_id])
 
 
 def _as_planned(job: Job, run: RunState) -> Job:
@@ -53,7 +54,7 @@ def _as_planned(job: Job, run: RunState) -> Job:
     if run.mode == ev.INCREMENTAL and job.source.segments is not None:
         segments = job.source.segments.model_dump(mode="json", exclude_none=True)
         document["source"] = {**document["source"], "segments": segments}
-    return Job.from_pinned(document)
+    return Job.from_pinned(document, env=job.environment())
 
 
 def abandon(

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-Status = Literal["done", "nothing-to-do", "dry-run"]
+Status = Literal["done", "nothing-to-do", "dry-run", "abandoned"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,7 @@ class RangeReport:
 
     start, end: offsets, end exclusive; the kinds add up to end - start once it is accounted.
     A count is None while the range has not been read (a dry run).
+    late: of the records, those whose time lies before the interval; None where the run marks none.
     """
 
     topic: str
@@ -28,6 +29,7 @@ class RangeReport:
     aborted: int | None = None
     absent: int | None = None
     quarantined: int | None = None
+    late: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,7 @@ class RunReport:
 
     throttled: seconds that brokers told the tasks to wait because of quotas, all tasks together, by broker id.
     quarantine: the table that took what cannot be read, with its rows (a row a piece); None where there was none.
+    report: where the run's page was written; None where none was asked for.
     """
 
     job: str
@@ -113,6 +116,7 @@ class RunReport:
     throttled: dict[int, float] = field(default_factory=dict)
     quarantine: TableReport | None = None
     seconds: dict[str, float] = field(default_factory=dict)
+    report: str | None = None
 
     @property
     def counts(self) -> dict[str, int]:
@@ -123,6 +127,7 @@ class RunReport:
         return (
             counts
             | {"offsets": sum(r.end - r.start for r in self.ranges)}
+            | ({"late": sum(r.late or 0 for r in self.ranges)} if any(r.late is not None for r in self.ranges) else {})
             | {
                 name: rows
                 for name, rows in (("rows_in", self.rows_in), ("rows_out", self.rows_out))
@@ -148,6 +153,7 @@ class RunReport:
             "notes": list(self.notes),
             "throttled": {str(broker): round(seconds, 3) for broker, seconds in sorted(self.throttled.items())},
             "seconds": {phase: round(seconds, 3) for phase, seconds in self.seconds.items()},
+            "report": self.report,
         }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, TypeVar
 
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
@@ -17,10 +17,11 @@ from etl.abandon import abandon_run
 from etl.config import Job
 from etl.context import JobContext, Observer
 from etl.drift import reconcile
+from etl.dry_run import plan_only
 from etl.errors import AnotherRunActive, KsegError, Refused
 from etl.group_commit import as_events, commit_frontier, fence
 from etl.held_back import held_back
-from etl.identity import check_epochs, check_source
+from etl.identity import check_source
 from etl.land import land_and_account
 from etl.ledger import events as ev
 from etl.ledger.errors import LeaseLost
@@ -29,9 +30,13 @@ from etl.ledger.maintenance import maintain
 from etl.ledger.state import JobState, RunState
 from etl.plan import Draft, Seen, plan_incremental
 from etl.progress import Progress
-from etl.report import GroupReport, RunReport
-from etl.run_report import report_of
+from etl.report import RunReport
+from etl.run_report import group_report, report_of
+from etl.survey import survey
+from etl.telemetry.facts import Looked, PartitionView, Pinned
 from segment_reader.log.errors import LogFileError
+
+T = TypeVar("T")
 
 Planner = Callable[[Draft], ev.RunPlan | None]
 """Adds a run's events to a draft; None where there is nothing to do."""
@@ -70,26 +75,6 @@ def run_ingest(
         )
 
 
-def plan_only(job: Job, *, accept_group_offsets: bool = False, progress: Progress | None = None) -> RunReport:
-    """What `run_ingest` would read now; nothing is written anywhere, and a lease that others hold does not matter."""
-    with JobContext.open(job, progress, ledger="optional") as context:
-        state = context.read_state()
-        unfinished = state.unfinished()
-        if unfinished is not None:
-            report = report_of(job.name, unfinished, status="dry-run")
-            report.notes.append(f"run {unfinished.run_id} is unfinished ({unfinished.phase}) and would be taken up")
-            return report
-        draft = Draft.unwritten(_look(context, state, ev.INCREMENTAL, accept_group_offsets), state)
-        plan = plan_incremental(draft, "dry-run")
-        if plan is None:
-            return RunReport(job.name, None, "incremental", "nothing-to-do", seconds=context.stopwatch.seconds())
-        report = report_of(job.name, draft.state.runs[plan.run_id], status="dry-run")
-        report.run_id = None
-        report.held_back = held_back(context.logs, plan.held_back)
-        report.seconds = context.stopwatch.seconds()
-        return report
-
-
 def pursue(
     context: JobContext,
     chain: str,
@@ -105,9 +90,16 @@ def pursue(
             with context.stopwatch.phase("plan"):
                 if context.commits_offsets and context.job.group_commit == "transactional":
                     fence(context.cluster, context.job, context.ledger.id)
-                run = _take_up(context, lease) or _plan(context, lease, planner, accept_group_offsets)
+                state, new = context.read_state(), True
+                left = state.unfinished(chain)
+                if left is not None:
+                    new = not _take_up(context, lease, state, left)
+                    state = context.read_state()
+                if new:
+                    state = _plan(context, lease, state, planner, accept_group_offsets)
+            run = state.unfinished(chain)
             if run is not None:
-                return execute(context, lease, run.run_id, accept_group_offsets=accept_group_offsets)
+                return execute(context, lease, state, run, new=new, accept_group_offsets=accept_group_offsets)
             return _nothing_to_do(context, lease)
         except Refused as refused:
             try:
@@ -126,19 +118,15 @@ def _run_id(context: JobContext, chain: str) -> str:
     return run.run_id if run is not None else ""
 
 
-def _take_up(context: JobContext, lease: Lease) -> RunState | None:
-    """The chain's unfinished run, if it may go on; one that has landed nothing and is out of date is abandoned.
+def _take_up(context: JobContext, lease: Lease, state: JobState, run: RunState) -> bool:
+    """Whether the chain's unfinished run may go on; one that has landed nothing and is out of date is abandoned.
 
     Raises:
         Refused: its rows stand in tables and it cannot go on as it is; a person has to decide.
     """
-    state = context.read_state()
-    run = state.unfinished(lease.chain)
-    if run is None:
-        return None
     if run.abandoning:
         abandon_run(context, lease, run, "an abandonment that was interrupted")
-        return None
+        return False
     if run.accounted is None and run.config_hash != context.job.config_hash:
         if run.landed or _stands_in_a_table(context, run):
             raise Refused(
@@ -149,13 +137,13 @@ def _take_up(context: JobContext, lease: Lease) -> RunState | None:
             )
         abandon_run(context, lease, run, "the configuration changed before anything had landed")
         context.progress.message(f"run {run.run_id} had landed nothing: planning anew with the changed configuration")
-        return None
+        return False
     if run.account_failed is not None:
         _clear_or_refuse(context, lease, run)
     if run.accounted is None:
         check_source(context.snapshot(), state)
     context.progress.message(f"taking up run {run.run_id} ({run.phase})")
-    return run
+    return True
 
 
 def _stands_in_a_table(context: JobContext, run: RunState) -> bool:
@@ -180,69 +168,61 @@ def _clear_or_refuse(context: JobContext, lease: Lease, run: RunState) -> None:
     )
 
 
-def _plan(context: JobContext, lease: Lease, planner: Planner, accept_group_offsets: bool) -> RunState | None:
-    state = context.read_state()
+def _plan(context: JobContext, lease: Lease, state: JobState, planner: Planner, accept_group_offsets: bool) -> JobState:
+    """The state with a new run in it, planned; without one where there is nothing to do."""
     done = state.runs.get(lease.chain)
     if done is not None and done.finished:
-        return None  # this very backfill or interval was met before
+        return state  # this very backfill or interval was met before
     context.observe("plan:before")
-    seen, seen_at = _look(context, state, lease.chain, accept_group_offsets), state.sequence
+
+    def look(state: JobState) -> Seen:
+        return survey(context, state, lease.chain, accept_group_offsets=accept_group_offsets)
+
+    seen, seen_at = look(state), state.sequence
 
     def decide(state: JobState) -> Sequence[ev.Event]:
         nonlocal seen, seen_at
         if state.sequence != seen_at:
             # Runs of other chains go on meanwhile. What they land may lie beyond what the brokers told before, and
             # would look like records that were lost since.
-            seen, seen_at = _look(context, state, lease.chain, accept_group_offsets), state.sequence
+            seen, seen_at = look(state), state.sequence
         draft = context.draft(seen, state, lease)
         planner(draft)
         return draft.events
 
     after = lease.transition(decide)
     context.observe("plan:after")
-    return after.unfinished(lease.chain)
+    return after
 
 
-def _look(context: JobContext, state: JobState, chain: str, accept_group_offsets: bool) -> Seen:
-    """All that a plan is made from, checked against a state that was read before."""
-    seen = context.see(state, accept_group_offsets=accept_group_offsets)
-    check_epochs(context.logs, seen.snapshot, state)
-    tables = [table for table, there in seen.tables.items() if there is not None]
-    chains = {ev.INCREMENTAL, chain}
-    landed = {(table, of): _landed_run(context, table, state, of) for table in tables for of in chains}
-    # Read after the tables: every run is planned in the ledger before it can land.
-    now = context.read_state()
-    for (table, of), version in landed.items():
-        app_id, following = now.next_app_transaction(of)
-        if version >= following:
-            raise Refused(
-                "ledger-older-than-table",
-                f"the table has landed transaction {version} of {app_id}, and the ledger knows of {following - 1}",
-                remedy="use the ledger that this table was landed with: this one was restored from a copy",
-                table=table,
-            )
-    return seen
-
-
-def _landed_run(context: JobContext, table: str, state: JobState, chain: str) -> int:
-    """The number of the last run of a chain that landed in a table."""
-    return context.targets.transaction_version(table, state.next_app_transaction(chain)[0])
-
-
-def execute(context: JobContext, lease: Lease, run_id: str, *, accept_group_offsets: bool = False) -> RunReport:
-    """Carry a planned run out from wherever it stands, to its end."""
-    run = context.read_state().runs[run_id]
+def execute(
+    context: JobContext,
+    lease: Lease,
+    state: JobState,
+    run: RunState,
+    *,
+    new: bool = False,
+    accept_group_offsets: bool = False,
+) -> RunReport:
+    """Carry a planned run out from wherever it stands in this state, to its end. new: planned by this very attempt."""
+    planned, run_id = run, run.run_id
+    context.tell_frontiers(state)
+    context.progress.fact(Pinned(run.plan, lease.attempt, taken_up=not new))
     if run.accounted is None:
-        _persist(context, lambda: land_and_account(context, lease, context.read_state().runs[run_id]))
-        run = context.read_state().runs[run_id]
+
+        def land(first: bool) -> RunState:
+            now = planned if first else context.read_state().runs[run_id]
+            return land_and_account(context, lease, now, again=not (new and first))
+
+        run = _persist(context, land)
     if run.plan.commit_offsets and run.offsets_committed is None:
-        _persist(context, lambda: _commit(context, lease, run, accept_group_offsets))
+        _persist(context, lambda _: _commit(context, lease, run, accept_group_offsets))
     context.observe("finish:before")
     state = lease.transition(lambda _: [ev.Finished(run_id=run_id, seconds=context.stopwatch.seconds())])
     context.observe("finish:after")
+    context.tell_frontiers(state)
     run = state.runs[run_id]
     report = report_of(context.job.name, run, status="done")
-    report.group = _group_report(context, run.offsets_committed)
     report.held_back = held_back(context.logs, run.plan.held_back)
     report.throttled = context.throttled
     report.seconds = context.stopwatch.seconds()
@@ -250,8 +230,10 @@ def execute(context: JobContext, lease: Lease, run_id: str, *, accept_group_offs
     return report
 
 
-def _persist(context: JobContext, step: Callable[[], None]) -> None:
-    """Do a step, and do it again after failures that may pass, until the run's deadline.
+def _persist(context: JobContext, step: Callable[[bool], T]) -> T:
+    """What a step gives, which is done again after failures that may pass, until the run's deadline.
+
+    step: is told whether this is its first try.
 
     What an attempt has done already the next one finds in ledger and tables, as a new process would.
     """
@@ -262,13 +244,17 @@ def _persist(context: JobContext, step: Callable[[], None]) -> None:
         context.progress.message(f"trying again in {pause:.0f} s: {failure}")
 
     left = context.job.run.deadline.total_seconds() - context.stopwatch.seconds()["total"]
-    Retrying(
+    tries = Retrying(
         retry=retry_if_exception(_may_pass),
         wait=wait_random_exponential(multiplier=1, min=1, max=60),
         stop=stop_after_delay(max(left, 0)),
         before_sleep=tell,
         reraise=True,
-    )(step)
+    )
+    for attempt in tries:
+        with attempt, context.server():
+            return step(attempt.retry_state.attempt_number == 1)
+    raise AssertionError("the last try gives or raises")
 
 
 def _may_pass(failure: BaseException) -> bool:
@@ -280,7 +266,7 @@ def _may_pass(failure: BaseException) -> bool:
 def _commit(context: JobContext, lease: Lease, run: RunState, accept_group_offsets: bool) -> None:
     context.progress.phase("commit")
     with context.stopwatch.phase("commit"):
-        partitions = context.snapshot().partitions
+        partitions = context.partitions()
         # Since the plan somebody may have moved them by hand: a run that was taken up may be days old.
         view = context.group_view(partitions, accept=accept_group_offsets)
         if view is not None:
@@ -288,6 +274,7 @@ def _commit(context: JobContext, lease: Lease, run: RunState, accept_group_offse
         lease.check()
         context.observe("commit:before")
         offsets = commit_frontier(context.cluster, context.ledger, context.job, run.run_id, partitions)
+        context.progress.fact(Looked({tp: PartitionView(committed=o.offset) for tp, o in offsets.items()}))
         context.observe("commit:after")
         event = ev.OffsetsCommitted(
             run_id=run.run_id, group=context.group, how=_how(context), offsets=as_events(offsets)
@@ -307,7 +294,8 @@ def _nothing_to_do(context: JobContext, lease: Lease) -> RunReport:
         report = RunReport(
             context.job.name, None, "incremental" if lease.chain == ev.INCREMENTAL else "", "nothing-to-do"
         )
-    partitions = context.snapshot().partitions
+    context.tell_frontiers(state)
+    partitions = context.partitions()
     if lease.chain == ev.INCREMENTAL and context.commits_offsets and any(tp in state.bases for tp in partitions):
         last = next(reversed(state.runs), "-")
         offsets = commit_frontier(context.cluster, context.ledger, context.job, last, partitions)
@@ -315,19 +303,10 @@ def _nothing_to_do(context: JobContext, lease: Lease) -> RunReport:
         event = ev.OffsetsCommitted(group=context.group, how=_how(context), offsets=as_events(offsets))
         if {tp: o.offset for tp, o in offsets.items()} != known:
             lease.transition(lambda _: [event])
-        report.group = _group_report(context, event)
+        report.group = group_report(event)
     report.seconds = context.stopwatch.seconds()
     return report
 
 
 def _how(context: JobContext) -> Literal["transactional", "plain"]:
     return "plain" if context.job.group_commit == "plain" else "transactional"
-
-
-def _group_report(context: JobContext, committed: ev.OffsetsCommitted | None) -> GroupReport | None:
-    if committed is None:
-        return None
-    offsets: dict[str, dict[int, int]] = {}
-    for tp, offset in sorted(committed.offsets.items()):
-        offsets.setdefault(tp.topic, {})[tp.partition] = offset.offset
-    return GroupReport(committed.group, committed.how, offsets)

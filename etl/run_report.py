@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from etl.ledger import events as ev
 from etl.ledger.state import RunState
-from etl.report import OffsetsGivenUp, RangeReport, RunReport, Status, TableReport, Unconfirmed
+from etl.report import GroupReport, OffsetsGivenUp, RangeReport, RunReport, Status, TableReport, Unconfirmed
+
+
+def ended(job: str, run: RunState) -> RunReport:
+    """A run that is over. Of one that was abandoned no table has rows."""
+    if run.finished:
+        return report_of(job, run, status="done")
+    report = report_of(job, run, status="abandoned")
+    report.tables, report.quarantine = [], None
+    report.notes.append(f"run {run.run_id} was abandoned: no table has rows of it, and its offsets are open again")
+    return report
 
 
 def report_of(job: str, run: RunState, *, status: Status) -> RunReport:
@@ -20,6 +31,7 @@ def report_of(job: str, run: RunState, *, status: Status) -> RunReport:
                 a.counts.aborted,
                 a.counts.absent,
                 a.counts.dead_lettered,
+                a.counts.late if run.plan.late_before_ms is not None else None,
             )
             for a in run.accounted.ranges
         ]
@@ -50,4 +62,15 @@ def report_of(job: str, run: RunState, *, status: Status) -> RunReport:
             OffsetsGivenUp(gap.topic, gap.partition, gap.start, gap.end, "gap")
             for gap in (run.accounted.gaps if run.accounted else ())
         ],
+        group=group_report(run.offsets_committed),
     )
+
+
+def group_report(committed: ev.OffsetsCommitted | None) -> GroupReport | None:
+    """A commit of the group's offsets, by topic and partition."""
+    if committed is None:
+        return None
+    offsets: dict[str, dict[int, int]] = {}
+    for tp, offset in sorted(committed.offsets.items()):
+        offsets.setdefault(tp.topic, {})[tp.partition] = offset.offset
+    return GroupReport(committed.group, committed.how, offsets)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from etl import jvm
 from etl.cache import DELTA, jar_folder
 from etl.config import Job
 from etl.errors import ConfigurationError
-from etl.jvm import light_options
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -60,8 +61,10 @@ def open_session(job: Job, *, delta: bool = False) -> SparkSession:
             conf["spark.jars"] = ",".join(map(str, sorted(jar_folder(DELTA).glob("*.jar"))))
     builder = SparkSession.builder
     if not started:
+        if "spark.pyspark.python" in given:  # spark-submit would hand it on; a driver of our own asks the environment
+            os.environ["PYSPARK_PYTHON"] = given["spark.pyspark.python"]
         builder = builder.appName(f"kseg {job.name}").master(job.spark.master)
-        conf = _defaults(job.spark.master) | conf
+        conf = _defaults(job.spark.master, jvm.options()) | conf
     for key, value in (conf | dict(given)).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
@@ -79,7 +82,7 @@ def open_context(job: Job) -> SparkContext:
     if _started() or not job.spark.master.startswith("local"):
         return open_session(job).sparkContext
     given = dict(job.spark_conf())
-    return local_context(f"kseg {job.name}", job.spark.master, ALWAYS | given, light_options())
+    return local_context(f"kseg {job.name}", job.spark.master, ALWAYS | given, jvm.light_options())
 
 
 def local_context(name: str, master: str, conf: Mapping[str, str], java_options: Sequence[str]) -> SparkContext:
@@ -99,7 +102,7 @@ def _started() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._active_spark_context is not None
 
 
-def _defaults(master: str, java_options: Sequence[str] = ()) -> dict[str, str]:
+def _defaults(master: str, java_options: Sequence[str]) -> dict[str, str]:
     """For a Spark that we start ourselves."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if not master.startswith("local"):
@@ -107,6 +110,24 @@ def _defaults(master: str, java_options: Sequence[str] = ()) -> dict[str, str]:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     quiet = f"-Dlog4j2.configurationFile={resources.files('etl').joinpath('log4j2.properties')}"
     return LOCAL_DEFAULTS | {"spark.driver.extraJavaOptions": " ".join([quiet, *java_options])}
+
+
+@contextmanager
+def reaching(place: str) -> Iterator[None]:
+    """Around Spark's first look at a table: tasks write to stores that Spark's Hadoop may have no file system for.
+
+    Raises ConfigurationError in place of Java's and of the Connect server's words for that.
+    """
+    try:
+        yield
+    except Exception as error:
+        if "No FileSystem for scheme" not in str(error):
+            raise
+        raise ConfigurationError.of(
+            "spark.conf",
+            f"Spark has to read {place} itself, and has no file system for {place.partition('://')[0]}://",
+            "name its jars and what it is told: docs/clusters.md, Remote stores",
+        ) from error
 
 
 def _refuse_without_delta(session: SparkSession) -> None:

@@ -66,12 +66,16 @@ def take_snapshot(logs: Logs, job: Job, *, copy: bool = False) -> SourceSnapshot
     source = job.source
     level = source.isolation_level
     found = logs.topics(topics=source.topics, pattern=source.pattern, assign=source.assign)
-    ends = logs.offsets(
-        ending(_spec(source.ending_offsets)), found, isolation_level=level, group=job.group, unnamed="latest"
-    )
-    starts = logs.offsets(
-        _spec(source.starting_offsets), found, isolation_level=level, group=job.group, unnamed="earliest"
-    )
+    ends = starts = None
+    if source.ending_offsets != "latest":
+        ends = logs.offsets(
+            ending(_spec(source.ending_offsets)), found, isolation_level=level, group=job.group, unnamed="latest"
+        )
+    if source.starting_offsets != "earliest":
+        starts = logs.offsets(
+            _spec(source.starting_offsets), found, isolation_level=level, group=job.group, unnamed="earliest"
+        )
+    # What begins and ends with the log needs no question of its own.
     bounds = logs.bounds(found)
     # Past damage the end of files may be asked for: a transaction that is open there is undecided, and quarantined.
     to_log_end = source.ending_offsets == "log_end" and job.quarantine is not None
@@ -81,8 +85,8 @@ def take_snapshot(logs: Logs, job: Job, *, copy: bool = False) -> SourceSnapshot
         cluster_id=logs.cluster_id(topics),
         topics=topics,
         bounds=bounds,
-        starts=starts,
-        ends={tp: min(end, last[tp]) for tp, end in ends.items()},
+        starts={tp: log.start for tp, log in bounds.items()} if starts is None else starts,
+        ends=last if ends is None else {tp: min(end, last[tp]) for tp, end in ends.items()},
         copy=copy,
     )
 

@@ -9,17 +9,19 @@ from typing import Any
 from etl.config import Job
 from etl.context import JobContext
 from etl.drift import ledger_of
-from etl.errors import KsegError
+from etl.errors import KsegError, Refused
 from etl.ledger.state import JobState, RunState
+from etl.ledger.store import Ledger
+from etl.report import RunReport
+from etl.run_report import ended
 from etl.targets import is_name
-
-RUNS_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
     """One run: how far it came, and what it landed. rows are None before its account, and so is quarantined: offsets
-    that could not be read."""
+    that could not be read. owner: who has ended it, or went on with it last, as a lease
+    names its holder."""
 
     run_id: str
     mode: str
@@ -30,6 +32,7 @@ class RunLine:
     rows_in: int | None
     rows_out: int | None
     refused: str | None
+    owner: str
     quarantined: int | None = None
 
 
@@ -99,8 +102,8 @@ class StatusReport:
         return {**asdict(self), "lag": self.lag}
 
 
-def status(job: Job) -> StatusReport:
-    """Ask ledger, brokers and tables; nothing is written.
+def status(job: Job, runs: int = 10) -> StatusReport:
+    """Ask ledger, brokers and tables; nothing is written. runs: how many of the last are told.
 
     Raises:
         Refused: there is no ledger yet, or it is damaged.
@@ -109,7 +112,7 @@ def status(job: Job) -> StatusReport:
     with JobContext.open(job, ledger="required") as context:
         state = context.ledger.read(job.name)
         report = StatusReport(job.name, job.ledger, context.ledger.id, group=job.group)
-        report.runs = [_run_line(run) for run in reversed(list(state.runs.values())[-RUNS_SHOWN:])]
+        report.runs = [_run_line(run) for run in reversed(list(state.runs.values())[-runs:])]
         report.leases = _leases(state)
         report.partitions = _partitions(context, state)
         topics = {p.topic for p in report.partitions}
@@ -118,6 +121,20 @@ def status(job: Job) -> StatusReport:
             tables.add(job.quarantine)
         report.tables = [_table(context, state, table) for table in sorted(tables)]
         return report
+
+
+def run_report(job: Job, run_id: str) -> RunReport:
+    """One run that has ended, as the ledger tells it. Asks no broker.
+
+    Raises:
+        Refused: there is no ledger or no such run, or it has not ended.
+    """
+    run = Ledger.open(job.ledger, create=False).read(job.name).runs.get(run_id)
+    if run is None:
+        raise Refused("no-such-run", f"the ledger knows no run {run_id}", remedy="`kseg status` lists the last ones")
+    if run.ended_at is None:
+        raise Refused("run-unfinished", f"run {run_id} has not ended", remedy="run the job: it takes the run up")
+    return ended(job.name, run)
 
 
 def _run_line(run: RunState) -> RunLine:
@@ -132,6 +149,7 @@ def _run_line(run: RunState) -> RunLine:
         rows_out=run.accounted.rows_out if run.accounted else None,
         quarantined=run.accounted.counts.dead_lettered if run.accounted else None,
         refused=run.refused.message if run.refused else None,
+        owner=run.owner,
     )
 
 

@@ -6,7 +6,7 @@ tables with features that delta-rs cannot honour (`etl.landing.features`) are Sp
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from etl.config import Job
@@ -59,12 +59,19 @@ class Targets:
         Raises:
             Refused: it is gone, another one, or was restored, replaced, overwritten or truncated.
         """
+        return self.look(table, known)[0]
+
+    def look(
+        self, table: str, known: ev.TableState | None, app_ids: Collection[str] = ()
+    ) -> tuple[ev.TableState | None, dict[str, int]]:
+        """As `check`, and the versions of these apps' last transactions in the table, of those that have any."""
         access = self.access(table)
+        now, versions = access.look(app_ids) if access is not None else (None, {})
         if known is None:
-            return access.state() if access is not None else None
+            return now, versions
         if access is None:
             raise Refused("table-missing", "rows have landed in a table that is not there any more", table=table)
-        for incident in access.incidents_since(known):
+        for incident in access.incidents_since(known, now):
             raise Refused(
                 incident.code,
                 incident.message,
@@ -72,7 +79,7 @@ class Targets:
                 table=table,
                 version=incident.version,
             )
-        return access.state()
+        return now, versions
 
     def refuse_other_ledger(self, table: str, ledger_id: str) -> None:
         """For a job's first run in a ledger: the table may hold what the job landed with another one, now lost.

@@ -85,3 +85,11 @@ def format_duration(duration: timedelta) -> str:
     """The spelling that is pinned: whole seconds (`120s`) or milliseconds (`500ms`)."""
     millis = duration // _MILLISECOND
     return f"{millis // 1000}s" if millis % 1000 == 0 else f"{millis}ms"
+
+
+def format_millis(millis: int) -> str:
+    """Milliseconds since 1970 as `format_instant` writes them; as a number where no calendar has them."""
+    try:
+        return format_instant(_EPOCH + timedelta(milliseconds=millis))
+    except OverflowError:
+        return f"{millis} ms"

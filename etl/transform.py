@@ -33,16 +33,38 @@ def _sql(rows: DataFrame, step: SqlStep, number: int) -> DataFrame:
     from pyspark.errors import AnalysisException, ParseException
 
     spark = rows.sparkSession
+    if not hasattr(spark, "_jvm"):
+        return _remote_sql(rows, step, number)
     rows.createOrReplaceTempView(ROWS_VIEW)
     try:
         return spark.sql(step.sql)
     except (AnalysisException, ParseException) as error:
-        raise ConfigurationError.of(
-            f"transform[{number}].sql", str(error).split("\n")[0], f"the rows to select from are called {ROWS_VIEW}"
-        ) from error
+        raise _sql_fault(number, error) from error
     finally:
         # The query is resolved by now: a later step may use the name for its own rows.
         spark.catalog.dropTempView(ROWS_VIEW)
+
+
+def _remote_sql(rows: DataFrame, step: SqlStep, number: int) -> DataFrame:
+    """Over Connect a query is resolved anew each time it is asked for, so its rows travel with it, under their name,
+    as those of `spark.sql("… {rows}", rows=rows)` do under one that is made up."""
+    from pyspark.errors import AnalysisException, ParseException
+    from pyspark.sql.connect.dataframe import DataFrame as RemoteFrame
+    from pyspark.sql.connect.plan import SQL, SubqueryAlias
+
+    source: Any = rows
+    frame: DataFrame = RemoteFrame(SQL(step.sql, [], {}, [SubqueryAlias(source._plan, ROWS_VIEW)]), source.sparkSession)
+    try:
+        frame.schema  # noqa: B018 - resolved here, where a fault of it can be told
+    except (AnalysisException, ParseException) as error:
+        raise _sql_fault(number, error) from error
+    return frame
+
+
+def _sql_fault(number: int, error: Exception) -> ConfigurationError:
+    return ConfigurationError.of(
+        f"transform[{number}].sql", str(error).split("\n")[0], f"the rows to select from are called {ROWS_VIEW}"
+    )
 
 
 def _python(rows: DataFrame, step: PythonStep, number: int) -> DataFrame:

@@ -13,6 +13,7 @@ Sharded by Spark: one full outer join by address, of fingerprints alone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,17 +21,22 @@ from client import TopicPartition
 from etl.config import Job, Segments
 from etl.context import JobContext
 from etl.errors import ConfigurationError
-from etl.landing.schema import KSEG_ADDRESS, OWN_ADDRESS, RUN_COLUMN, AddressColumns
+from etl.landing.schema import KSEG_ADDRESS, LATE_COLUMN, OWN_ADDRESS, RUN_COLUMN, AddressColumns
 from etl.ledger.state import JobState
 from etl.passes import decode_options
 from etl.progress import Progress
 from etl.ranges import OffsetSet
+from etl.session import reaching
 from etl.source.dataframe import rows
+from etl.source.outcomes import Unasked
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 FINDINGS_TOLD = 100
+_SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+_ROWS_IN_A_PARTITION = 250_000  # an address and a fingerprint each: some megabytes
+_MOST_PARTITIONS = 5_000
 Kind = Literal["gap", "duplicate", "mismatch", "stranger", "count"]
 Compared = Literal["rows", "addresses", "counts"]
 
@@ -105,7 +111,9 @@ def verify(job: Job, progress: Progress | None = None, *, segments: Sequence[str
             unreadable = sum(o.length for o in partitions.values()) - sum(o.length for o in readable.values())
             compared = _compared(job, state)
             checker = _Table(context, state, table, readable)
-            found = checker.counts() if compared == "counts" else checker.rows(whole=compared == "rows")
+            offsets = sum(o.length for o in readable.values())
+            with context.server(), _shuffles_for(context, offsets):
+                found = checker.counts() if compared == "counts" else checker.rows(whole=compared == "rows")
             report.tables.append(TableVerdict(table, compared, checker.compared_rows, unreadable, found.total))
             report.findings += found.told
             if unreadable:
@@ -119,6 +127,26 @@ def verify(job: Job, progress: Progress | None = None, *, segments: Sequence[str
         if _compared(job, state) == "counts":
             report.notes.append("the transform changed the number of rows: rows are counted, not compared")
         return report
+
+
+@contextmanager
+def _shuffles_for(context: JobContext, rows: int) -> Iterator[None]:
+    """As many partitions in each shuffle as so many rows need, unless somebody has said how many.
+
+    Spark's default is 200 for any size, and a cached frame's are not coalesced: a small table on a small cluster would
+    wait minutes for thousands of empty tasks, and a large one would have partitions beyond a task's memory.
+    """
+    spark = context.spark(delta=True)
+    if _SHUFFLE_PARTITIONS in spark.conf.getAll:
+        yield
+        return
+    partitions = min(-(-rows // _ROWS_IN_A_PARTITION), _MOST_PARTITIONS)
+    spark.conf.set(_SHUFFLE_PARTITIONS, str(max(partitions, 1)))
+    try:
+        yield
+    finally:
+        if not context.remote:  # that session ends with the context, and its server may be gone
+            spark.conf.unset(_SHUFFLE_PARTITIONS)
 
 
 def _compared(job: Job, state: JobState) -> Compared:
@@ -177,7 +205,7 @@ class _Table:
 
         actual = self._rows_in_table()
         address = self._address(actual)
-        columns = [c for c in actual.columns if c != RUN_COLUMN] if whole else []
+        columns = [c for c in actual.columns if c not in (RUN_COLUMN, LATE_COLUMN)] if whole else []
         expected, outcomes = self._rows_in_kafka()
         left = self._fingerprints(expected, OWN_ADDRESS, columns, "expected")
         right = self._fingerprints(actual.where(self._within(address)), address, columns, "actual")
@@ -203,7 +231,31 @@ class _Table:
             told = [finding for kind in sorted(wrong) for finding in self._tell(joined, kind)]
         finally:
             joined.unpersist()
-        return _Found(sum(wrong.values()), told)
+        found = _Found(sum(wrong.values()), told)
+        if whole and LATE_COLUMN in actual.columns:
+            self._late_marks(actual.where(self._within(address)), address, found)
+        return found
+
+    def _late_marks(self, actual: DataFrame, address: AddressColumns, found: _Found) -> None:
+        """`_kseg_late` is not in Kafka: it follows from a row's time and the interval of the run that landed it."""
+        from pyspark.sql import functions as f
+
+        starts = [
+            (run.run_id, run.plan.late_before_ms)
+            for run in self.state.runs.values()
+            if run.plan.late_before_ms is not None
+        ]
+        due = self.context.spark().createDataFrame(starts, f"{RUN_COLUMN} string, due long")
+        late = f.when(f.col("due").isNotNull(), f.unix_millis("timestamp") < f.col("due"))
+        rows = actual.join(f.broadcast(due), RUN_COLUMN, "left")
+        wrong = rows.where(~f.col(LATE_COLUMN).eqNullSafe(late)).select(*address).persist()
+        try:
+            found.total += wrong.count()
+            text = f"{LATE_COLUMN} does not tell whether the record came after its interval"
+            for row in wrong.orderBy(*address).limit(FINDINGS_TOLD).collect():
+                found.told.append(Finding("mismatch", self.table, row[0], row[1], row[2], text))
+        finally:
+            wrong.unpersist()
 
     def _times_allowed(self) -> int:
         """`append` lands on purpose what had landed: as often as runs have, a row may be there."""
@@ -224,7 +276,8 @@ class _Table:
             yield Finding(kind, self.table, row["topic"], row["partition"], row["offset"], texts[kind])
 
     def _rows_in_table(self) -> DataFrame:
-        return self.context.spark(delta=True).read.format("delta").load(self.table)
+        with reaching(self.table):
+            return self.context.spark(delta=True).read.format("delta").load(self.table)
 
     def _rows_in_kafka(self) -> tuple[DataFrame, Any]:
         spark = self.context.spark(delta=True)
@@ -233,10 +286,11 @@ class _Table:
         tasks = self.context.logs.tasks(
             ranges,
             max_records=job.source.max_records_per_task,
-            min_tasks=spark.sparkContext.defaultParallelism,
+            min_tasks=self.context.workers().defaultParallelism,
             topics={name: topic.topic_id for name, topic in self.state.topics.items()},
         )
-        return rows(spark, tasks, self.context.logs.origin, decode_options(job))
+        gathered = Unasked() if self.context.remote else None
+        return rows(spark, tasks, self.context.task_origin, decode_options(job), gathered=gathered)
 
     def _address(self, actual: DataFrame) -> AddressColumns:
         for address in (KSEG_ADDRESS, OWN_ADDRESS):

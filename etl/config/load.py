@@ -10,7 +10,7 @@ go to the client's check alone, whose words are dropped for every property that 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,28 +19,39 @@ from pydantic import BaseModel, ValidationError
 
 from etl.config.document import Document, PathKey, dotted, read_document
 from etl.config.faults import Finding, findings_of
-from etl.config.models import Job, Sink, Source
+from etl.config.interval import IntervalRules, interval_findings
+from etl.config.job import Job
+from etl.config.models import Sink, Source
 from etl.config.paths import normal_path
-from etl.config.properties import Properties, check_kafka, check_spark_conf
+from etl.config.properties import Properties, as_references, check_kafka, check_spark_conf
 from etl.config.rules import View, all_rules
+from etl.config.scheduling import Airflow, airflow_findings
 from etl.config.secrets import ReferenceFault, names_file, referenced_names, resolve, sounds_secret
 from etl.errors import ConfigurationError, Fault
 
 M = TypeVar("M", bound=BaseModel)
 
-_SECTIONS = ("source", "sink", "run", "spark")
+_SECTIONS = ("source", "sink", "run", "interval", "airflow", "spark", "reporting")
 _SEGMENT_OPTIONS = ("source", "segments", "options")
 _PLACES_OF_SECRETS = "secrets have their place in `kafka` and `spark.conf`, and in `source.segments.options`"
 
 
-def load_job(path: str | os.PathLike[str], *, env: Mapping[str, str] = os.environ) -> Job:
+def load_job(
+    path: str | os.PathLike[str],
+    *,
+    env: Mapping[str, str] = os.environ,
+    kafka: Mapping[str, str] | None = None,
+) -> Job:
     """Read and validate a job file.
 
-    env: where `${NAME}` references are looked up.
+    env: where `${NAME}` references are looked up. kafka: client properties laid over those of the file, flat and by
+    their Java names; secrets among them become references, so they stand in no repr and in no ledger.
     Raises ConfigurationError with every fault: its path, its line, what is wrong, what to do.
     """
     file = Path(path)
-    return _Loading(read_document(file), file.parent.absolute(), env, str(path)).job()
+    over, known = as_references(kafka or {})
+    known_too = {**env, **known}
+    return _Loading(read_document(file), file.parent.absolute(), known_too, str(path), over=over, known=known).job()
 
 
 def job_from_document(document: Mapping[str, Any], *, env: Mapping[str, str] = os.environ) -> Job:
@@ -61,6 +72,8 @@ class _Loading:
     file: str | None
     filled: bool = False
     findings: list[Finding] = field(default_factory=list)
+    over: Mapping[str, str] = field(default_factory=dict)
+    known: Mapping[str, str] = field(default_factory=dict)
 
     def job(self) -> Job:
         value = self.document.value
@@ -71,7 +84,9 @@ class _Loading:
                 )
             raise self._error()
         raw = _without_nulls(value)
-        kafka = Properties.read(raw.get("kafka"), ("kafka",), self.folder, self.env)
+        if self.over and raw.get("kafka") is None:
+            raw["kafka"] = {}
+        kafka = Properties.read(raw.get("kafka"), ("kafka",), self.folder, self.env, over=self.over)
         spark = raw.get("spark")
         conf = Properties.read(
             spark.get("conf") if isinstance(spark, dict) else None, ("spark", "conf"), self.folder, self.env
@@ -89,7 +104,7 @@ class _Loading:
         self.findings += check_spark_conf(conf)
         if self.findings or self.document.faults or job is None:
             raise self._error()
-        job.take_secrets(kafka=kafka.resolved(), spark=conf.resolved(), segments=told.resolved())
+        job.take_secrets(self.known, kafka=kafka.resolved(), spark=conf.resolved(), segments=told.resolved())
         return job
 
     def _validate(self, model: type[M], data: Any, raw: Any) -> M | None:
@@ -111,6 +126,16 @@ class _Loading:
             spark_conf=conf.written,
         )
         self.findings += all_rules(view)
+        self.findings += self._rules_within("interval", IntervalRules, interval_findings, filled)
+        self.findings += self._rules_within("airflow", Airflow, airflow_findings, filled)
+
+    def _rules_within(
+        self, name: str, model: type[M], rules: Callable[[M], Iterator[Finding]], filled: Mapping[str, Any]
+    ) -> list[Finding]:
+        """Of a section whose values are sound, each for itself."""
+        if name not in filled or any(finding.path[:1] == (name,) for finding in self.findings):
+            return []
+        return list(rules(model.model_validate(filled[name], context={"folder": self.folder})))
 
     def _lenient(self, model: type[M], data: Any) -> M:
         """As much of a section as is sound: faulty keys have their defaults."""
@@ -138,6 +163,10 @@ class _Loading:
         if isinstance(value, list):
             return [self._fill(part, (*path, index)) for index, part in enumerate(value)]
         if not isinstance(value, str) or "${" not in value:
+            return value
+        if path[0] == "airflow":
+            told = "holds a reference, and a DAG reads this section as it is written"
+            self.findings.append(Finding(path, told, "write the value out, or let the DAG file set it"))
             return value
         secret = next((name for name in referenced_names(value) if sounds_secret(name)), None)
         if names_file(value) or secret:

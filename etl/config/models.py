@@ -1,29 +1,21 @@
-"""The job as values: frozen, strict, with the job file's own names. `load.py` makes one; nothing else should.
-
-A `Job` holds no secret: `kafka`, `spark.conf` and `source.segments.options` keep their `${…}` references, and
-`kafka_properties()`, `spark_conf()`, `client_config()` and `origin` give the resolved values to whoever connects.
-"""
+"""The job file's sections as values: frozen, strict, with the file's own names. `job.py` puts them together."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, PrivateAttr, Tag
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Discriminator, Field, Tag
 
 from etl.config.paths import TOPIC_PLACEHOLDER, location
-from etl.config.secrets import SecretProperties, has_reference, resolve
+from etl.config.remote import ConnectUrl
 from etl.config.values import (
     Columns,
     Duration,
     Function,
     Instant,
-    JobName,
     Locations,
     Offset,
     PartitionKey,
@@ -31,36 +23,30 @@ from etl.config.values import (
     PathTemplate,
     PlainPath,
     RouteName,
+    Section,
     Sql,
     TableTemplate,
     Text,
     Topic,
     TopicPattern,
     Topics,
-    TransactionalId,
     at_least,
     fault,
     not_empty_map,
     one_key_a_partition,
-    version_one,
 )
 from etl.errors import ConfigurationError
 from segment_reader.log.layouts import layout_names
 from segment_reader.log.storage import PLAIN
 
 if TYPE_CHECKING:
-    from client.config import ClientConfig
-    from etl.source.logs import Origin
+    pass
 
 STEP_KINDS = ("arrow", "sql", "python")
 CATCH_ALL = "*"
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class AtTime(_Section):
+class AtTime(Section):
     """Offsets by time: of each partition, the first record at or after it."""
 
     timestamp: Instant
@@ -115,7 +101,7 @@ def _layout(name: str) -> str:
     return name
 
 
-class Segments(_Section):
+class Segments(Section):
     """Log files in place of brokers: folders of `log.dirs` or copies of them.
 
     layout: in which form logs lie there; `options`: what the store and the layout have to be told, with references.
@@ -144,7 +130,7 @@ def _segments_shape(value: Any) -> Any:
     return value
 
 
-class Source(_Section):
+class Source(Section):
     """Which records: exactly one of topics, pattern and assign is set."""
 
     topics: Topics | None = None
@@ -167,19 +153,19 @@ class Source(_Section):
         return tuple(self.assign) if self.assign is not None else self.topics
 
 
-class ArrowStep(_Section):
+class ArrowStep(Section):
     """pa.RecordBatch -> pa.RecordBatch, in the worker."""
 
     arrow: Function
 
 
-class SqlStep(_Section):
+class SqlStep(Section):
     """SQL over `__rows__`."""
 
     sql: Sql
 
 
-class PythonStep(_Section):
+class PythonStep(Section):
     """DataFrame -> DataFrame."""
 
     python: Function
@@ -222,7 +208,7 @@ class Target(NamedTuple):
         return Target(*(text and text.replace(TOPIC_PLACEHOLDER, topic) for text in self))
 
 
-class Route(_Section):
+class Route(Section):
     """Where one topic's rows land: exactly one of path and table is set."""
 
     path: PathTemplate | None = None
@@ -233,13 +219,13 @@ class Route(_Section):
         return Target(self.path, self.table)
 
 
-class QuarantineTable(_Section):
+class QuarantineTable(Section):
     """Where the bytes of what cannot be read land."""
 
     path: PlainPath
 
 
-class Sink(_Section):
+class Sink(Section):
     """Where rows land: exactly one of path, table and routes is set."""
 
     path: PathTemplate | None = None
@@ -277,149 +263,21 @@ def fits_table_name(topic: str) -> bool:
     return topic.replace("_", "a").isalnum()
 
 
-class Run(_Section):
+class Run(Section):
     """lease: how long a run's claim lives unless renewed; deadline: how long retriable failures are met again."""
 
     lease: Annotated[Duration, at_least(timedelta(seconds=5))] = timedelta(minutes=2)
     deadline: Annotated[Duration, at_least(timedelta(seconds=1))] = timedelta(hours=1)
 
 
-class Spark(_Section):
-    """The session. `conf` keeps its references: take `Job.spark_conf()` for a session."""
+class Spark(Section):
+    """The session. `conf` keeps its references: take `Job.spark_conf()` for a session.
+
+    remote: a Connect server, in place of a Spark of our own.
+    executor_secrets: whether tasks carry the values of secrets, or executors look up what the job file refers to.
+    """
 
     master: Text = "local[*]"
+    remote: ConnectUrl | None = None
     conf: dict[str, str] = Field(default_factory=dict)
-
-
-class Job(_Section):
-    """One validated job file. Paths are absolute; `kafka` and `spark.conf` keep their `${…}` references."""
-
-    version: Annotated[Literal[1], BeforeValidator(version_one)]
-    name: JobName
-    kafka: dict[str, str] | None = None
-    source: Source
-    transform: Annotated[tuple[Step, ...], Field(strict=False)] = ()
-    sink: Sink
-    group: Text | None = None
-    group_commit: Literal["transactional", "plain", "none"]
-    transactional_id: TransactionalId | None = None
-    ledger: PlainPath
-    run: Run = Run()
-    spark: Spark = Spark()
-
-    # Resolved at load, with the environment of then; not a field, so it is in no repr and no dump.
-    _secrets: dict[str, SecretProperties] = PrivateAttr(default_factory=dict)
-
-    @property
-    def client_id(self) -> str:
-        """What brokers call this client, unless `kafka.client.id` says otherwise."""
-        return f"kseg-{self.name}"
-
-    def kafka_properties(self) -> SecretProperties:
-        """Java client properties, references resolved. Its repr shows no secret."""
-        return self._resolved("kafka", self.kafka or {})
-
-    def spark_conf(self) -> SecretProperties:
-        """Spark's configuration, references resolved. Its repr shows no secret."""
-        return self._resolved("spark", self.spark.conf)
-
-    def segment_options(self) -> SecretProperties:
-        """What the store of `source.segments` and its layout have to be told, references resolved. See spark_conf."""
-        segments = self.source.segments
-        return self._resolved("segments", (segments and segments.options) or {})
-
-    def client_config(self) -> ClientConfig:
-        """What `client.Cluster` takes. Valid, since loading checked it. Raises ValueError for a job without brokers."""
-        from client.config import ClientConfig
-
-        if self.kafka is None:
-            raise ValueError("the job has no brokers")
-        return ClientConfig.from_properties(self.kafka_properties(), client_id=self.client_id)
-
-    @property
-    def origin(self) -> Origin:
-        """Where its records are read from: files where it names some, else its brokers."""
-        from etl.source.files import LogFiles
-
-        segments = self.source.segments
-        if segments is None:
-            return self.client_config()
-        return LogFiles(
-            segments.paths,
-            segments.layout,
-            tuple(sorted(self.segment_options().items())),
-            past_damage=self.quarantine is not None,
-            untimed=self.source.untimed,
-        )
-
-    @property
-    def quarantine(self) -> str | None:
-        """The table that takes what cannot be read; None where a run stops at it."""
-        table = self.sink.quarantine
-        return table.path if table is not None and self.source.on_corruption == "quarantine" else None
-
-    def of_files(self, segments: Segments, *, brokers: bool) -> Job:
-        """The same job reading files in place of its brokers. Name, ledger, sink and hash stay.
-
-        brokers: they may still be asked about the group. Without them no offsets are committed.
-        """
-        changes: dict[str, Any] = {"source": self.source.model_copy(update={"segments": segments})}
-        if not brokers:
-            changes |= {"kafka": None, "group_commit": "none"}
-        return self.model_copy(update=changes)
-
-    @property
-    def arrow_steps(self) -> tuple[ArrowStep, ...]:
-        """The transform's first part, run in the workers."""
-        return tuple(step for step in self.transform if isinstance(step, ArrowStep))
-
-    @property
-    def frame_steps(self) -> tuple[SqlStep | PythonStep, ...]:
-        """The transform's second part, run on the DataFrame."""
-        return tuple(step for step in self.transform if not isinstance(step, ArrowStep))
-
-    @property
-    def config_hash(self) -> str:
-        """sha256 of what decides which rows land where: source, transform and sink, as 64 hex digits.
-
-        Left out: secrets; where the records are to be had (brokers or files: cluster and topic tell whether they are
-        the same ones); how work is cut (`max_records_per_task`); and what is decided before a run's ranges are pinned
-        or is a person's word to go on (`on_data_loss`, `on_gap`, `on_corruption` with its quarantine, `untimed`,
-        `single_driver`), so that changing these lets an unfinished run go on.
-        """
-        source = self.source.model_dump(
-            mode="json",
-            exclude={"segments", "max_records_per_task", "on_data_loss", "on_gap", "on_corruption", "untimed"},
-        )
-        if self.source.topics is not None:
-            source["topics"] = sorted(self.source.topics)
-        decisive = {
-            "version": self.version,
-            "source": source,
-            "transform": [step.model_dump(mode="json") for step in self.transform],
-            "sink": self.sink.model_dump(mode="json", exclude={"single_driver", "quarantine"}),
-        }
-        text = json.dumps(decisive, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
-
-    def pinned(self) -> dict[str, Any]:
-        """The job as a JSON-able document for the ledger: absolute paths, references unresolved, so no secret in it."""
-        return self.model_dump(mode="json", exclude_none=True)
-
-    @classmethod
-    def from_pinned(cls, document: Mapping[str, Any], *, env: Mapping[str, str] = os.environ) -> Job:
-        """The inverse of `pinned()`; references are resolved anew. Raises ConfigurationError."""
-        from etl.config.load import job_from_document
-
-        return job_from_document(document, env=env)
-
-    def take_secrets(self, *, kafka: SecretProperties, spark: SecretProperties, segments: SecretProperties) -> None:
-        """For loading alone: the values that the references stood for when the file was read."""
-        self._secrets.update(kafka=kafka, spark=spark, segments=segments)
-
-    def _resolved(self, section: str, properties: Mapping[str, str]) -> SecretProperties:
-        if section not in self._secrets:
-            values = {key: resolve(text, env=os.environ, folder=Path("/")) for key, text in properties.items()}
-            hidden = frozenset(key for key, text in properties.items() if has_reference(text))
-            self._secrets[section] = SecretProperties(values, hidden)
-        return self._secrets[section]
+    executor_secrets: Literal["carried", "resolved"] = "carried"

@@ -10,6 +10,7 @@ Names may be written dotted or nested. Values are kept as written; `resolved()` 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,11 +58,22 @@ class Properties:
     _values: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, value: Any, base: PathKey, folder: Path, env: Mapping[str, str]) -> Properties:
-        """value: the section as parsed, None where the file has none."""
+    def read(
+        cls,
+        value: Any,
+        base: PathKey,
+        folder: Path,
+        env: Mapping[str, str],
+        *,
+        over: Mapping[str, str] | None = None,
+    ) -> Properties:
+        """value: the section as parsed, None where the file has none. over: flat names and texts laid over it."""
         section = cls(value, base)
         if isinstance(value, Mapping):
             section._flatten(value, (), base, folder)
+            for name, text in (over or {}).items():
+                section.written[name] = text
+                section.places.setdefault(name, (*base, name))
         for key, text in section.written.items():
             section._look_at(key, text, folder, env)
         return section
@@ -111,6 +123,22 @@ class Properties:
             self._values[key] = resolve(text, env=env, folder=folder)
         except ReferenceFault as fault:
             self.findings.append(Finding(self.places[key], str(fault), fault.remedy))
+
+
+def as_references(properties: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Properties from elsewhere as a job file would write them, and the environment that its references need.
+
+    Secrets become references; in all other values a `${` is text.
+    """
+    written: dict[str, str] = {}
+    known: dict[str, str] = {}
+    for name, text in properties.items():
+        if sounds_secret(name):
+            variable = "KSEG_COMMAND_CONFIG_" + re.sub(r"\W", "_", name).upper()
+            written[name], known[variable] = f"${{{variable}}}", text
+        else:
+            written[name] = text.replace("${", "$${")
+    return written, known
 
 
 def check_kafka(kafka: Properties, *, client_id: str) -> Iterator[Finding]:

@@ -28,6 +28,7 @@ PROVENANCE_COLUMNS = (
     "file",
     "position",
 )
+LATE_COLUMN = "_kseg_late"
 RUN_COLUMN = "_kseg_run"
 _MAX_CLUSTER_COLUMNS = 4  # Delta's limit for liquid clustering
 
@@ -289,7 +290,8 @@ def layout_names_columns(view: View) -> Iterator[Finding]:
     """Without a transform the rows' columns are known before anything runs."""
     if view.given("transform") and view.raw["transform"]:
         return
-    columns = (*ROW_COLUMNS, *(PROVENANCE_COLUMNS if view.source.provenance else ()), RUN_COLUMN)
+    late = (LATE_COLUMN,) if "interval" in view.raw else ()
+    columns = (*ROW_COLUMNS, *(PROVENANCE_COLUMNS if view.source.provenance else ()), *late, RUN_COLUMN)
     for key in ("partition_by", "cluster_by"):
         if not view.sound("sink", key):
             continue

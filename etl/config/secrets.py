@@ -15,13 +15,22 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import NoReturn
+
+from etl.references import REFERENCE, ReferenceFault, resolve
+
+__all__ = [
+    "ReferenceFault",
+    "SecretProperties",
+    "anchored",
+    "has_reference",
+    "names_file",
+    "referenced_names",
+    "resolve",
+    "sounds_secret",
+    "stands_in_clear",
+]
 
 MASK = "***"
-_MAX_SECRET_BYTES = 1 << 20
-
-_REFERENCE = re.compile(r"\$\$\{|\$\{(?P<body>[^{}]*)\}|(?P<open>\$\{)")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 # The last word of a key that is no secret although an earlier word sounds like one
 # (`sasl.oauthbearer.token.endpoint.url`, `fs.s3a.aws.credentials.provider`, `ssl.keystore.password.file`).
@@ -34,14 +43,6 @@ _SECRET_PAIRS = (("keystore", "key"), ("private", "key"), ("account", "key"), ("
 _SECRET_TAILS = ("password", "secret", "token", "passphrase", "secretkey", "secretaccesskey")
 _KERBEROS_MODULE = re.compile(r"\s*[\w.]*\bKrb5LoginModule\s")
 _LITERAL_IN_JAAS = re.compile(r"(?i)(password|secret|token|passphrase)\s*=\s*(\"(?!\$\{)|'(?!\$\{)|(?![\"'$]))")
-
-
-class ReferenceFault(ValueError):
-    """A reference that cannot be used; the text has no secret in it."""
-
-    def __init__(self, message: str, remedy: str) -> None:
-        super().__init__(message)
-        self.remedy = remedy
 
 
 class SecretProperties(Mapping[str, str]):
@@ -73,23 +74,7 @@ class SecretProperties(Mapping[str, str]):
 
 
 def has_reference(text: str) -> bool:
-    return any(match["body"] is not None or match["open"] for match in _REFERENCE.finditer(text))
-
-
-def resolve(text: str, *, env: Mapping[str, str], folder: Path) -> str:
-    """Fill in every reference. Raises ReferenceFault."""
-
-    def fill(match: re.Match[str]) -> str:
-        if match[0] == "$${":
-            return "${"
-        if match["open"]:
-            _refuse("a reference is not closed", "write ${NAME} or ${file:/path}; $${ is a plain ${")
-        body = match["body"]
-        if body.startswith("file:"):
-            return _from_file(body.removeprefix("file:"), folder)
-        return _from_env(body, env)
-
-    return _REFERENCE.sub(fill, text)
+    return any(match["body"] is not None or match["open"] for match in REFERENCE.finditer(text))
 
 
 def anchored(text: str, folder: Path) -> str:
@@ -101,16 +86,16 @@ def anchored(text: str, folder: Path) -> str:
             return match[0]
         return f"${{file:{folder / body.removeprefix('file:').strip()}}}"
 
-    return _REFERENCE.sub(anchor, text)
+    return REFERENCE.sub(anchor, text)
 
 
 def names_file(text: str) -> bool:
-    return any((match["body"] or "").startswith("file:") for match in _REFERENCE.finditer(text))
+    return any((match["body"] or "").startswith("file:") for match in REFERENCE.finditer(text))
 
 
 def referenced_names(text: str) -> list[str]:
     """The names and files that a text refers to."""
-    return [match["body"] for match in _REFERENCE.finditer(text) if match["body"] is not None]
+    return [match["body"] for match in REFERENCE.finditer(text) if match["body"] is not None]
 
 
 def sounds_secret(key: str) -> bool:
@@ -136,41 +121,5 @@ def stands_in_clear(key: str, text: str) -> bool:
         # Kerberos' module names files and principals alone.
         return not has_reference(text) and _KERBEROS_MODULE.match(text) is None
     # A secret with a reference in it is not one reference: the rest of it would stand in the file.
-    match = _REFERENCE.fullmatch(text.strip())
+    match = REFERENCE.fullmatch(text.strip())
     return match is None or match["body"] is None
-
-
-def _from_env(name: str, env: Mapping[str, str]) -> str:
-    if not _NAME.fullmatch(name):
-        _refuse(
-            "a reference is not ${NAME} or ${file:/path}", "name an environment variable or a file; $${ is a plain ${"
-        )
-    if name not in env:
-        _refuse(f"environment variable {name} is not set", f"set {name} where the job runs")
-    return env[name]
-
-
-def _from_file(name: str, folder: Path) -> str:
-    file = folder / name.strip()
-    if not name.strip():
-        _refuse("a file reference names no file", "write ${file:/path}")
-    try:
-        with file.open("rb") as stream:
-            data = stream.read(_MAX_SECRET_BYTES + 1)
-    except OSError as error:
-        _refuse(
-            f"cannot read {file}: {error.strerror or type(error).__name__}", "make the file readable where the job runs"
-        )
-    if len(data) > _MAX_SECRET_BYTES:
-        _refuse(f"{file} is larger than {_MAX_SECRET_BYTES} bytes", "name the file that holds the secret alone")
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        text = None
-    if text is None:  # outside of the except: the decoder's error carries the bytes, and would be chained
-        _refuse(f"{file} is not UTF-8 text", "name a text file")
-    return text.removesuffix("\n").removesuffix("\r")
-
-
-def _refuse(message: str, remedy: str) -> NoReturn:
-    raise ReferenceFault(message, remedy) from None

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from etl.config.paths import TOPIC_PLACEHOLDER, location, normal_path
@@ -39,6 +39,12 @@ _MAX_TRANSACTIONAL_ID = 249
 _INT32, _INT64 = 2**31 - 1, 2**63 - 1
 
 T = TypeVar("T")
+
+
+class Section(BaseModel):
+    """A part of the job file: frozen, strict, without unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 def fault(message: str, remedy: str) -> PydanticCustomError:
@@ -173,14 +179,14 @@ def one_key_a_partition(value: Any) -> Any:
     return value
 
 
-def _not_empty(values: tuple[T, ...]) -> tuple[T, ...]:
+def not_empty(values: tuple[T, ...]) -> tuple[T, ...]:
     if not values:
         raise fault("is empty", "name at least one")
     return values
 
 
 # A tuple is made of YAML's list although the models are strict; its items stay strict.
-_Loose = Field(strict=False)
+Loose = Field(strict=False)
 
 JobName = Annotated[
     str,
@@ -196,11 +202,11 @@ Text = Annotated[str, AfterValidator(_not_blank)]
 TransactionalId = Annotated[str, Field(max_length=_MAX_TRANSACTIONAL_ID), AfterValidator(_not_blank)]
 Topic = Annotated[str, AfterValidator(_topic)]
 RouteName = Annotated[str, AfterValidator(_route)]
-Topics = Annotated[tuple[Topic, ...], _Loose, AfterValidator(_not_empty), AfterValidator(unique)]
+Topics = Annotated[tuple[Topic, ...], Loose, AfterValidator(not_empty), AfterValidator(unique)]
 TopicPattern = Annotated[str, AfterValidator(_pattern)]
 Partition = Annotated[int, Field(ge=0, le=_INT32)]
 PartitionKey = Annotated[int, BeforeValidator(_whole_number_key), Field(ge=0, le=_INT32)]
-Partitions = Annotated[tuple[Partition, ...], _Loose, AfterValidator(_not_empty), AfterValidator(unique)]
+Partitions = Annotated[tuple[Partition, ...], Loose, AfterValidator(not_empty), AfterValidator(unique)]
 Offset = Annotated[int, Field(ge=0, le=_INT64)]
 Duration = Annotated[timedelta, BeforeValidator(_duration), PlainSerializer(format_duration, when_used="json")]
 Instant = Annotated[datetime, BeforeValidator(_instant), PlainSerializer(format_instant, when_used="json")]
@@ -209,7 +215,7 @@ Function = Annotated[
 ]
 Sql = Annotated[str, AfterValidator(_sql)]
 Column = Annotated[str, AfterValidator(_not_blank)]
-Columns = Annotated[tuple[Column, ...], _Loose, AfterValidator(unique)]
+Columns = Annotated[tuple[Column, ...], Loose, AfterValidator(unique)]
 PathTemplate = Annotated[str, AfterValidator(_not_blank), AfterValidator(_placeholders), AfterValidator(_absolute)]
 TableTemplate = Annotated[
     str,
@@ -223,4 +229,4 @@ PlainPath = Annotated[
     AfterValidator(_absolute),
 ]
 Location = Annotated[str, AfterValidator(_not_blank), AfterValidator(_location)]
-Locations = Annotated[tuple[Location, ...], _Loose, AfterValidator(_not_empty), AfterValidator(unique)]
+Locations = Annotated[tuple[Location, ...], Loose, AfterValidator(not_empty), AfterValidator(unique)]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from etl.landing.errors import IncompatibleSchema
-from etl.landing.schema import AddressColumns, SinkSchema, delta_type, same_type
+from etl.landing.schema import LATE_COLUMN, AddressColumns, SinkSchema, delta_type, same_type
 
 Found = tuple[str, str, str | None]
 
@@ -83,7 +83,8 @@ def align(
     for column in sink.columns:
         there = spelled.get(column.name.lower())
         if there is None:
-            if not merge_schema:
+            # Our own marker comes with a section of the job file: that is the word to add it.
+            if not merge_schema and column.name != LATE_COLUMN:
                 faults.append(
                     (
                         column.name,

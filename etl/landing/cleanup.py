@@ -50,7 +50,7 @@ def sweep(target: TableAccess, run_id: str, versions: Collection[int] | None = N
         return Swept()
     referenced = {file.path for commit in commits for file in commit.added} | target.paths(table)
     files = size = 0
-    for info in _data_files(store.fs, store.root):
+    for info in data_files(store.fs, store.root):
         path = info.path[len(store.root) :].lstrip("/")
         if run_of_file(path) != run_id or path in referenced:
             continue
@@ -61,14 +61,14 @@ def sweep(target: TableAccess, run_id: str, versions: Collection[int] | None = N
     return Swept(files, size)
 
 
-def _data_files(fs: pafs.FileSystem, folder: str) -> list[pafs.FileInfo]:
+def data_files(fs: pafs.FileSystem, folder: str) -> list[pafs.FileInfo]:
     """All files below a folder, without those that Delta keeps for itself (`_delta_log`, `_change_data` …)."""
     found: list[pafs.FileInfo] = []
     for info in fs.get_file_info(pafs.FileSelector(folder)):
         if info.type == pafs.FileType.Directory:
             # A partition folder may begin with an underscore, but then it has an equals sign.
             if not info.base_name.startswith(("_", ".")) or "=" in info.base_name:
-                found += _data_files(fs, info.path)
+                found += data_files(fs, info.path)
         elif info.type == pafs.FileType.File:
             found.append(info)
     return found

@@ -3,6 +3,7 @@
 The address is what verify and replace rest on. It stands in the row's own `topic, partition, offset` where the
 transform kept them with these types, else in `_kseg_topic, _kseg_partition, _kseg_offset`, which rows handed to a
 transform carry too; copies that are not needed are not landed. `_kseg_run` (the run's id) is always the last column.
+Rows of a job with the section `interval:` carry `_kseg_late` through the transform too; it is landed where it is kept.
 
 Types become Delta's primitive types (Delta protocol, "Primitive Types"): timestamps are microseconds in UTC, unsigned
 integers the next wider signed type, dictionaries their values. What Delta has no type for is bad configuration.
@@ -19,6 +20,7 @@ from etl.errors import ConfigurationError, Fault
 
 RESERVED_PREFIX = "_kseg_"
 RUN_COLUMN = "_kseg_run"
+LATE_COLUMN = "_kseg_late"
 
 # Parquet readers and Spark split names at some of these; Delta allows them with column mapping only.
 FORBIDDEN_IN_NAMES = frozenset(" ,;{}()\n\t=")
@@ -64,10 +66,11 @@ def add_address(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=with_address(batch.schema))
 
 
-def sink_schema(rows: pa.Schema, *, addresses: bool = True) -> SinkSchema:
+def sink_schema(rows: pa.Schema, *, addresses: bool = True, late: bool = False) -> SinkSchema:
     """What is landed of rows with this schema (the output of the job's last transform step).
 
     addresses: False lands rows of any shape (`sink.addresses: false`); they have no address then.
+    late: the rows had `_kseg_late` before the transform, and may have it still.
 
     Raises:
         ConfigurationError: all of it at once: no address was kept, a name is doubled (Delta ignores case), reserved or
@@ -80,7 +83,7 @@ def sink_schema(rows: pa.Schema, *, addresses: bool = True) -> SinkSchema:
     if addresses and address is None:
         faults.append(_no_address(rows))
     kept = [field for field in rows if field.name not in KSEG_ADDRESS or address is KSEG_ADDRESS]
-    faults += _name_faults(kept)
+    faults += _name_faults(kept, late=late)
     fields = []
     for field in kept:
         try:
@@ -118,7 +121,7 @@ def _no_address(rows: pa.Schema) -> Fault:
     )
 
 
-def _name_faults(fields: list[pa.Field]) -> list[Fault]:
+def _name_faults(fields: list[pa.Field], *, late: bool) -> list[Fault]:
     faults = []
     seen: dict[str, str] = {}
     for field in fields:
@@ -127,7 +130,8 @@ def _name_faults(fields: list[pa.Field]) -> list[Fault]:
                 Fault("transform", f"columns {other} and {field.name} are one name to Delta", "rename one of them")
             )
         seen[field.name.lower()] = field.name
-        if field.name.startswith(RESERVED_PREFIX) and field.name not in KSEG_ADDRESS:
+        ours = field.name in KSEG_ADDRESS or (late and field.name == LATE_COLUMN and field.type == pa.bool_())
+        if field.name.startswith(RESERVED_PREFIX) and not ours:
             faults.append(
                 Fault("transform", f"column {field.name}: names that begin with _kseg_ are taken", "rename it")
             )

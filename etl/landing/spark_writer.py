@@ -22,9 +22,10 @@ from etl.landing.delta import UNKNOWN_VERSION, AlreadyLanded, Landed, RunCommit
 from etl.landing.features import refuse_retention
 from etl.landing.log import Commit, find_transaction, incidents_since
 from etl.landing.removal import OfRun, Removal, quoted
-from etl.landing.schema import RUN_COLUMN, SinkSchema
+from etl.landing.schema import LATE_COLUMN, RUN_COLUMN, SinkSchema
 from etl.landing.table import TableAccess, table_properties, table_state
 from etl.ledger.events import TableCommit, TableState
+from etl.session import reaching
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -80,11 +81,14 @@ class SparkTarget:
 
     def exists(self) -> bool:
         """Whether there is a Delta table."""
-        from delta.tables import DeltaTable
-
         if self._table is not None:
             return bool(self._spark.catalog.tableExists(self._table))
-        return bool(DeltaTable.isDeltaTable(self._spark, str(self._path)))
+        if not hasattr(self._spark, "_jvm"):  # Connect: the log is read here, as it is when the run commits elsewhere
+            return TableAccess(str(self._path), self._storage_options).load() is not None
+        from delta.tables import DeltaTable
+
+        with reaching(str(self._path)):
+            return bool(DeltaTable.isDeltaTable(self._spark, str(self._path)))
 
     def access(self) -> TableAccess | None:
         """The table's log, read without Spark; None where there is no table."""
@@ -113,6 +117,35 @@ class SparkTarget:
     def _sql_name(self) -> str:
         return self._table if self._table is not None else f"delta.{quoted(str(self._path))}"
 
+    def sql(self, statement: str) -> list[Any]:
+        """The rows of a statement about this table, which stands in it as `{table}`."""
+        return self._spark.sql(statement.replace("{table}", self._sql_name)).collect()
+
+    @contextlib.contextmanager
+    def set_up_for_vacuum(self) -> Iterator[None]:
+        """Settings for VACUUM alone.
+
+        Spark refuses to delete files younger than a week; whoever calls this has thought of what that guards. And it
+        lists a table's folders with 10,000 tasks, however few cores there are.
+        """
+        wanted = {
+            "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+            "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(
+                4 * self._spark.sparkContext.defaultParallelism
+            ),
+        }
+        before = {name: self._spark.conf.get(name, None) for name in wanted}
+        for name, value in wanted.items():
+            self._spark.conf.set(name, value)
+        try:
+            yield
+        finally:
+            for name, old in before.items():
+                if old is None:
+                    self._spark.conf.unset(name)
+                else:
+                    self._spark.conf.set(name, old)
+
     # --- making the table --------------------------------------------------------------------------------------------
 
     def ensure(
@@ -139,7 +172,24 @@ class SparkTarget:
                 self._spark.sql(ddl)
             except PySparkException as error:
                 raise ConfigurationError.of("sink", f"cannot create {self.name}: {_first_line(error)}") from error
+        elif LATE_COLUMN in sink.columns.names:
+            self._add_late_column()
         return table_state(self._load()[1])
+
+    def _add_late_column(self) -> None:
+        """Our own marker, in a table from before the job had it. Of two drivers at once one finds it there."""
+        from pyspark.errors import PySparkException
+
+        def there() -> bool:
+            return LATE_COLUMN in (name.lower() for name in self._spark.table(self._sql_name).columns)
+
+        try:
+            if not there():
+                self._spark.sql(f"ALTER TABLE {self._sql_name} ADD COLUMNS ({LATE_COLUMN} BOOLEAN)")
+        except PySparkException as error:
+            if not there():
+                told = f"cannot add {LATE_COLUMN} to {self.name}: {_first_line(error)}"
+                raise ConfigurationError.of("sink", told) from error
 
     def check_store(self) -> None:
         """Refuse a store in which Spark's commits are not put-if-absent.
@@ -163,9 +213,10 @@ class SparkTarget:
 
     def _unsafe(self, place: str) -> str | None:
         scheme = urlsplit(place).scheme
-        if not scheme:
+        if not scheme and hasattr(self._spark, "_jvm"):
             default = self._spark.sparkContext._jsc.hadoopConfiguration().get("fs.defaultFS")
-            scheme = urlsplit(default).scheme or "file"
+            scheme = urlsplit(default).scheme
+        scheme = scheme or "file"
         stores = [self._spark.conf.get(f"spark.delta.logStore.{scheme}.impl", None)]
         stores.append(self._spark.conf.get("spark.delta.logStore.class", None))
         if scheme in _PUT_IF_ABSENT or any(_DYNAMODB in (store or "") for store in stores):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import unquote
@@ -27,6 +27,7 @@ from etl.landing.schema import SinkSchema
 from etl.landing.stats import StatsSpec, properties_for
 from etl.landing.storage import TableLocation
 from etl.ledger.events import TableState
+from etl.store_errors import check_endpoint, store_error
 
 T = TypeVar("T")
 
@@ -57,6 +58,7 @@ class TableAccess:
     def __init__(self, path: str, storage_options: Mapping[str, str] | None = None, *, deadline: float = 120.0) -> None:
         self.location = TableLocation.of(path, storage_options)
         self.name = str(self.location)
+        check_endpoint(self.location.uri, dict(self.location.options), setting="sink", table=self.name)
         self.deadline = deadline
 
     # --- looking -----------------------------------------------------------------------------------------------------
@@ -65,6 +67,7 @@ class TableAccess:
         """The newest snapshot; None where there is no table.
 
         Raises:
+            ConfigurationError: the store wants other settings, or credentials.
             RetriableFailure: the store does not answer.
             KsegError: there is a table that delta-rs cannot read.
         """
@@ -72,15 +75,24 @@ class TableAccess:
             return DeltaTable(self.location.uri, storage_options=self.location.storage_options)
         except TableNotFoundError:
             return None
-        except DeltaError as error:
-            raise KsegError(f"cannot read the table: {error}", table=self.name) from error
-        except OSError as error:
-            raise RetriableFailure(f"cannot read the table: {error}", table=self.name) from error
+        except (DeltaError, OSError) as error:
+            raise self.fault("cannot read the table", error) from error
+
+    def fault(self, doing: str, error: Exception) -> KsegError:
+        """What delta-rs raised for this table, as an error of ours (`etl.store_errors`)."""
+        return store_error(doing, error, setting="sink", otherwise=KsegError, table=self.name)
+
+    def look(self, app_ids: Collection[str] = ()) -> tuple[TableState | None, dict[str, int]]:
+        """As `state`, and the versions of these apps' last transactions, of those that have any; in one look."""
+        table = self.load()
+        if table is None:
+            return None, {}
+        versions = {app_id: table.transaction_version(app_id) for app_id in app_ids}
+        return table_state(table), {app_id: version for app_id, version in versions.items() if version is not None}
 
     def state(self) -> TableState | None:
         """Id, version and number of rows; None where there is no table."""
-        table = self.load()
-        return None if table is None else table_state(table)
+        return self.look()[0]
 
     def state_at(self, version: int) -> TableState | None:
         """The state that a version left; None where it cannot be read any more."""
@@ -112,9 +124,12 @@ class TableAccess:
             return ()
         return removal_reasons(table, self.name) if removing else spark_reasons(table)
 
-    def incidents_since(self, recorded: TableState) -> tuple[Incident, ...]:
-        """What happened to the table since a recorded state that a ledger must not go on over (`etl.landing.log`)."""
-        return incidents_since(self.location.open(), recorded, self.state())
+    def incidents_since(self, recorded: TableState, now: TableState | None) -> tuple[Incident, ...]:
+        """What happened to the table between two states that a ledger must not go on over (`etl.landing.log`).
+
+        now: as `state` has just told it.
+        """
+        return incidents_since(self.location.open(), recorded, now)
 
     # --- making it fit -----------------------------------------------------------------------------------------------
 
@@ -203,9 +218,9 @@ class TableAccess:
         table = self.load()
         if (None if table is None else table.version()) != version:
             return LostRace()
-        if isinstance(error, (OSError, CommitFailedError)):
+        if isinstance(error, CommitFailedError):
             return RetriableFailure(f"cannot commit: {error}", table=self.name)
-        return KsegError(f"delta-rs refused the commit: {error}", table=self.name)
+        return self.fault("cannot commit", error)
 
     def _until_deadline(self, attempt: Callable[[], T]) -> T:
         begun = time.monotonic()

@@ -212,7 +212,7 @@ class _Building:
             raise self._illegal(event, f"app transaction {plan.app_id} {plan.app_version}, expected {expected}")
         self._check_ranges(event, now)
         self.runs.pop(plan.run_id, None)  # an abandoned one of the same id: the new one stands at its own place
-        self.runs[plan.run_id] = RunState(plan=plan, planned_at=at)
+        self.runs[plan.run_id] = RunState(plan=plan, planned_at=at, owner=event.owner)
         if plan.chain == ev.INCREMENTAL:
             self.number = plan.app_version
         self._seen(plan.topics)
@@ -246,6 +246,7 @@ class _Building:
             raise self._illegal(event, "there is no such run in this chain")
         if run.phase not in MAY_FOLLOW[type(event)]:
             raise self._illegal(event, f"the run is {run.phase}")
+        ended = run.ended
         match event:
             case ev.Reconfigured():
                 run = self._reconfigured(event, run)
@@ -271,7 +272,7 @@ class _Building:
                 run = self._abandoned(event, run, at)
             case _:
                 raise self._illegal(event, "no such step")
-        self.runs[event.run_id] = run
+        self.runs[event.run_id] = run if ended else replace(run, owner=event.owner)
 
     def _reconfigured(self, event: ev.Reconfigured, run: RunState) -> RunState:
         plan = replace(

@@ -14,6 +14,7 @@ clocks that differ by less still let the old holder stop first.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import socket
 import threading
@@ -23,6 +24,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
+from typing import Final
 
 from etl.errors import AnotherRunActive, KsegError, RetriableFailure
 from etl.ledger.errors import LeaseLost
@@ -33,10 +35,25 @@ from etl.ledger.store import DEADLINE, Decide, Ledger
 
 RENEWALS_A_COMPACTION = 64
 
+# container_[e<epoch>_]<of the cluster>_<of the application>_<attempt>_<of the container>
+_CONTAINER: Final = re.compile(r"container_(?:e\d+_)?(\d+_\d+)_(\d+)_\d+:")
+
 
 def owner_name() -> str:
-    """Host, process and a random part: no two acquisitions have the same name."""
-    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+    """Host, process and a random part: no two acquisitions have the same name.
+
+    In a container of YARN's its id stands for the host: it names the application, and ``yarn logs`` finds it. Who has
+    started the process and does not learn where it runs gives it a name (KSEG_DRIVER), with which the last part begins.
+    """
+    host = os.environ.get("CONTAINER_ID") or socket.gethostname()
+    given = os.environ.get("KSEG_DRIVER")
+    return f"{host}:{os.getpid()}:{f'{given}-' if given else ''}{secrets.token_hex(4)}"
+
+
+def replaces(name: str, before: str) -> bool:
+    """Whether YARN has started this owner in the other's place: as a later attempt of the same application."""
+    ours, theirs = _CONTAINER.match(name), _CONTAINER.match(before)
+    return ours is not None and theirs is not None and ours[1] == theirs[1] and int(ours[2]) > int(theirs[2])
 
 
 def grace(duration: float) -> timedelta:
@@ -56,7 +73,8 @@ def acquire(
 ) -> Lease:
     """Take the chain's lease and keep it until it is released. Use the result as a context manager.
 
-    It is free where nobody had it, where it was released, and where it ran out; with take_over a live one is taken too.
+    It is free where nobody had it, where it was released, where it ran out, and where YARN has put us in the holder's
+    place; with take_over a live one is taken too.
     A taken-over holder that still lives finds out at its next `check` or transition.
 
     duration: how long it lives without a sign of the holder. deadline: seconds for the transition.
@@ -77,7 +95,7 @@ def acquire(
         before = state.lease(chain)
         attempt = 1 if before is None else before.attempt + 1
         live = before is not None and before.live(since.wall - grace(before.duration))
-        if before is not None and live and not take_over:
+        if before is not None and live and not take_over and not replaces(name, before.owner):
             raise AnotherRunActive(
                 "another run holds the lease", owner=before.owner, until=before.until, job=job, chain=chain
             )
@@ -257,4 +275,4 @@ class Lease:
                 self._lost = lost
 
 
-__all__ = ["Lease", "acquire", "grace", "owner_name"]
+__all__ = ["Lease", "acquire", "grace", "owner_name", "replaces"]

@@ -9,7 +9,7 @@ that a later event could be legal or illegal by.
 *Compaction* rewrites small files as one and changes no row. *Retention* deletes old events that a summary stands for;
 nothing but people's queries reads them.
 
-Checkpoints and the clean-up of the Delta log need nothing from here: delta-rs writes a checkpoint every 50 commits and
+Checkpoints and the clean-up of the Delta log need nothing from here: delta-rs writes a checkpoint every 10 commits and
 drops log entries older than a week when it does.
 """
 
@@ -55,10 +55,20 @@ def maintain(ledger: Ledger, job: str, *, keep: timedelta = KEEP, now: datetime 
 
     Raises nothing of ours: what is wrong with a ledger the next run finds, and this one has finished.
     """
+    before = (now or datetime.now(UTC)) - keep
     with suppress(KsegError):
-        summarise(ledger, job)
-        retain(ledger, job, keep=keep, now=now)
-        compact(ledger, job)
+        # One look tells what is due; each of the three looks again before it does anything.
+        table, state = ledger.snapshot(job)
+        with ledger.errors(f"look after the job {job}"):
+            summed = table.transaction_version(ledger.summary_app_id(job)) or 0
+            old = bool(summed) and _has_older(table, job, before)
+            small = _files(table, job)
+        if state.sequence - summed > SUMMARISE_AFTER:
+            summarise(ledger, job)
+        if old:
+            retain(ledger, job, keep=keep, now=now)
+        if small > SMALL_FILES:
+            compact(ledger, job)
 
 
 def summarise(ledger: Ledger, job: str, *, after: int = SUMMARISE_AFTER) -> bool:
@@ -93,7 +103,7 @@ def compact(ledger: Ledger, job: str, *, small_files: int = SMALL_FILES) -> bool
     """
     with ledger.errors(f"compact the job {job}"):
         table = ledger.table()
-        if len(table.file_uris(file_pruning_predicate=[("job", "=", job)])) <= small_files:
+        if _files(table, job) <= small_files:
             return False
         try:
             table.optimize.compact(partition_filters=[("job", "=", job)], target_size=COMPACTED_BYTES)
@@ -112,8 +122,7 @@ def retain(ledger: Ledger, job: str, *, keep: timedelta = KEEP, now: datetime | 
     with ledger.errors(f"drop old events of the job {job}"):
         table = ledger.table()
         summed = table.transaction_version(ledger.summary_app_id(job)) or 0
-        oldest = _oldest(table, job)
-        if not summed or oldest is None or oldest >= before - SLACK:
+        if not summed or not _has_older(table, job, before):
             return False
         rows = pa.table(table.scan(["seq", "kind", "written_at"], f"{job_predicate(job)} AND seq <= {summed}"))
         young = pc.min(rows["seq"].filter(pc.greater_equal(rows["written_at"], before))).as_py()
@@ -137,14 +146,18 @@ def retain(ledger: Ledger, job: str, *, keep: timedelta = KEEP, now: datetime | 
     return True
 
 
-def _oldest(table: DeltaTable, job: str) -> datetime | None:
-    """When the job's oldest event was written, by the files' statistics; None where it has no events."""
+def _files(table: DeltaTable, job: str) -> int:
+    return len(table.file_uris(file_pruning_predicate=[("job", "=", job)]))
+
+
+def _has_older(table: DeltaTable, job: str, before: datetime) -> bool:
+    """Whether the job's oldest event, by the files' statistics, is older by more than the slack."""
     files = pa.table(table.get_add_actions(flatten=True))
     if "min.written_at" not in files.column_names:
-        return None
+        return False
     mine = files.filter(pc.equal(files["partition.job"], job))
     oldest = pc.min(mine["min.written_at"]).as_py()
-    return None if oldest is None else oldest.replace(tzinfo=oldest.tzinfo or UTC)
+    return oldest is not None and oldest.replace(tzinfo=oldest.tzinfo or UTC) < before - SLACK
 
 
 def summary_of(state: JobState, *, runs_kept: int | None = None) -> JobState:
@@ -189,6 +202,7 @@ def _reduced(run: RunState) -> RunState:
     return RunState(
         plan=plan,
         planned_at=run.planned_at,
+        owner=run.owner,
         landed=run.landed,
         accounted=account,
         abandoned=run.abandoned,

@@ -102,12 +102,14 @@ class LeaseState(Strict):
 class RunState(Strict):
     """One run, from its plan to its end.
 
-    plan: as pinned, with what `reconfigured` changed. added: offsets that it was the first to land, once accounted.
+    plan: as pinned, with what `reconfigured` changed. owner: of the lease under which it ended, or last went on.
+    added: offsets that it was the first to land, once accounted.
     archived: a summary has dropped its details; plan, commits and account keep what identifies it and sums it up.
     """
 
     plan: RunPlan
     planned_at: datetime
+    owner: str = ""
     landed: dict[str, TableCommit] = field(default_factory=dict)
     accounted: Accounted | None = None
     account_failed: AccountFailed | None = None
@@ -269,6 +271,20 @@ class JobState(Strict):
     def boundary(self, tp: TopicPartition, time_ms: int) -> int | None:
         """The offset pinned for this time."""
         return self.boundaries.get((tp, time_ms))
+
+    def neighbours(self, time_ms: int) -> dict[TopicPartition, tuple[int, int | None]]:
+        """By partition, what is pinned for the nearest earlier and later times; 0 and None where nothing is."""
+        earlier: dict[TopicPartition, tuple[int, int]] = {}
+        later: dict[TopicPartition, tuple[int, int]] = {}
+        for (tp, at), offset in self.boundaries.items():
+            if at < time_ms and (tp not in earlier or at > earlier[tp][0]):
+                earlier[tp] = at, offset
+            if at > time_ms and (tp not in later or at < later[tp][0]):
+                later[tp] = at, offset
+        return {
+            tp: (earlier[tp][1] if tp in earlier else 0, later[tp][1] if tp in later else None)
+            for tp in earlier.keys() | later.keys()
+        }
 
     def group_offsets(self, group: str) -> dict[TopicPartition, GroupOffset]:
         """What the framework last committed, or accepted, for this group."""

@@ -35,6 +35,7 @@ from etl.ledger.errors import IllegalStep, LeaseLost
 from etl.ledger.events import Event
 from etl.ledger.fold import Entry, fold
 from etl.ledger.state import JobState, Summary
+from etl.store_errors import check_endpoint, store_error
 
 Decide = Callable[[JobState], Sequence[Event]]
 """Given the state, the events to write: none if there is nothing to do. May be called several times; may raise."""
@@ -49,8 +50,9 @@ FORMAT_KEY = "kseg.ledgerFormat"
 
 CONFIGURATION = {
     FORMAT_KEY: str(codec.FORMAT),
-    # Every table is opened anew by every run: a checkpoint keeps that to one file and a few commits.
-    "delta.checkpointInterval": "50",
+    # The table is opened anew for every look at it, and each reads all commits since the last checkpoint several times
+    # over: on an object store that is what a run waits for. A run makes seven or eight commits.
+    "delta.checkpointInterval": "10",
     # Payloads are long and nothing is pruned by them.
     "delta.dataSkippingStatsColumns": "seq,written_at,chain,run_id,kind",
     # How far back the log itself can be read. A writer suspended between read and commit for longer than this could
@@ -84,18 +86,20 @@ class Ledger:
         Raises:
             Refused: what is there is no ledger, or one of a later release, or its log is gone; or there is none and
                 create is False; or the options allow renames that overwrite.
+            ConfigurationError: the store wants other settings, or credentials.
             RetriableFailure: the store does not answer.
         """
         location = str(path) if "://" in str(path) else str(Path(path).absolute())
         options = dict(storage_options or {})
         _refuse_unsafe(location, options)
+        check_endpoint(location, options, setting="ledger", ledger=location)
         try:
             table = _load(location, options)
             if table is None and create:
                 _refuse_lost(location)
                 table = _create(location, options)
         except STORE_ERRORS as error:
-            raise RetriableFailure(f"the ledger cannot be opened: {error}", ledger=location) from error
+            raise store_error("the ledger cannot be opened", error, setting="ledger", ledger=location) from error
         if table is None:
             raise Refused(
                 "ledger-missing",
@@ -119,6 +123,7 @@ class Ledger:
 
         Raises:
             Refused: events are missing or contradict each other, or a later release wrote them.
+            ConfigurationError: as in `open`.
             RetriableFailure: the store does not answer.
         """
         return self.snapshot(job)[1]
@@ -143,7 +148,7 @@ class Ledger:
         Raises:
             IllegalStep, LeaseLost: the events may not follow that state; nothing was written.
             RetriableFailure: others were faster until the deadline, or the store does not answer.
-            Refused: as in `read`.
+            Refused, ConfigurationError: as in `read`.
             anything that decide raises.
         """
         if not job:
@@ -224,7 +229,7 @@ class Ledger:
         except TableNotFoundError as error:
             raise Refused("ledger-missing", f"the ledger is gone: could not {doing}", ledger=self.path) from error
         except STORE_ERRORS as error:
-            raise RetriableFailure(f"could not {doing}: {error}", ledger=self.path) from error
+            raise store_error(f"could not {doing}", error, setting="ledger", ledger=self.path) from error
 
     def _last_known(self, job: str) -> JobState:
         with self._lock:
@@ -246,12 +251,12 @@ class Ledger:
         """
         job = known.job
         last = table.transaction_version(self.app_id(job)) or 0
-        summed = table.transaction_version(self.summary_app_id(job)) or 0
         if known.sequence > last:
             raise self._damaged(job, f"it stood at transition {known.sequence} before and stands at {last} now")
         state = replace(known, version=table.version())
         if known.sequence == last and last:
             return self._remember(state)
+        summed = table.transaction_version(self.summary_app_id(job)) or 0
         if known.sequence >= summed:
             rows = self._rows(table, job, after=known.sequence)
         else:
@@ -270,7 +275,8 @@ class Ledger:
     def _rows(self, table: DeltaTable, job: str, *, after: int = 0) -> list[codec.Row]:
         predicate = f"{job_predicate(job)} AND seq > {after}"
         try:
-            found = pa.table(table.scan(codec.SCHEMA.names, predicate))
+            # Not `pa.table`: it imports pandas to see whether it was given one of its frames.
+            found = pa.RecordBatchReader.from_stream(table.scan(codec.SCHEMA.names, predicate)).read_all()
         except STORE_ERRORS as error:
             if "not found" in str(error).lower():
                 raise self._damaged(job, f"a data file is gone: {error}") from error

@@ -95,6 +95,7 @@ class RangeCounts(Strict):
     data: records decoded. control: transaction markers. aborted: records of aborted transactions, left out.
     dead_lettered: offsets of what could not be read and went to the quarantine table. absent: offsets that no batch
     held.
+    late: of `data`, records whose time lies before the interval that their offset lies in; not among the five.
     """
 
     data: int = 0
@@ -102,6 +103,7 @@ class RangeCounts(Strict):
     aborted: int = 0
     dead_lettered: int = 0
     absent: int = 0
+    late: int = 0
 
     @property
     def total(self) -> int:
@@ -114,6 +116,7 @@ class RangeCounts(Strict):
             self.aborted + other.aborted,
             self.dead_lettered + other.dead_lettered,
             self.absent + other.absent,
+            self.late + other.late,
         )
 
 
@@ -226,6 +229,8 @@ class RunPlan(Strict):
     unconfirmed: of files, the high watermark that their broker wrote down last (-1: none), where ranges go beyond it.
     asked: what a backfill or interval run was asked for, as JSON; "" for an incremental run.
     group: the consumer group; commit_offsets: whether the run ends with a commit of the group's offsets.
+    marks_late: whether rows have the column `_kseg_late`. late_before_ms: in a run of an interval or a replacement of
+        one, the interval's start: records of before are late.
     quarantine: which of the tables takes what cannot be read; None where the run stops at it.
     """
 
@@ -246,6 +251,8 @@ class RunPlan(Strict):
     group: str | None = None
     commit_offsets: bool = True
     quarantine: str | None = None
+    marks_late: bool = False
+    late_before_ms: int | None = None
 
     def offsets(self) -> dict[TopicPartition, OffsetSet]:
         """The planned ranges as one set for each partition."""

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from client import Cluster, TopicPartition, Transaction
 from client.errors import KafkaError, error_from_code
-from client.offsets import committed_offsets
+from client.group_offsets import committed_offsets
 from client.producer import KafkaProducer, ProducerConfig
 from client.producer_identity import TransactionIdentity
 from etl.errors import ConfigurationError, Fault, RetriableFailure
@@ -82,7 +82,7 @@ def write_kafka(
     run_id: str | None = None,
     timeout_ms: int = DEFAULT_TIMEOUT_MS,
 ) -> KafkaWrite:
-    """Write all rows to a topic, in one transaction.
+    """Write all rows to a topic, in one transaction. Needs a session with a SparkContext, not one of Spark Connect.
 
     The columns are those of `format("kseg")` without `topic`. Rows of one target partition go through one task; their
     order is that of Spark's shuffle.
@@ -102,6 +102,12 @@ def write_kafka(
         KafkaError: what else went wrong. After an error that is retriable in committing the outcome is open: the same
             call with the same run id finds it out.
     """
+    if not hasattr(df.sparkSession, "_jvm"):
+        raise ConfigurationError.of(
+            "df",
+            "a Spark Connect session cannot tell whether a stage ran twice, and this write rests on that",
+            'use df.write.format("kseg"), which is at least once, or a session with a SparkContext',
+        )
     config, columns = _checked(df, transactional_id, topic, options, run_id)
     run = run_id or uuid.uuid4().hex
     group = marker_group(transactional_id)

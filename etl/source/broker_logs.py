@@ -11,8 +11,16 @@ from client.admin import describe_topic_configs
 from client.errors import KafkaError
 from client.fetch import PartitionReader
 from client.metadata import TopicMetadata
-from client.offsets import end_of_epoch
-from etl.source.resolve import IsolationLevel, LogBounds, OffsetSpec, log_bounds, resolve_offsets, resolve_topics
+from client.offsets import end_of_epoch, list_offsets
+from etl.source.resolve import (
+    IsolationLevel,
+    LogBounds,
+    OffsetSpec,
+    TimedOffset,
+    log_bounds,
+    resolve_offsets,
+    resolve_topics,
+)
 from etl.source.tasks import RangeTask, SupportsRange, split
 from segment_reader.batch import FrameFault, frames
 
@@ -56,6 +64,14 @@ class BrokerLogs:
         return resolve_offsets(
             self._cluster, spec, partitions, isolation_level=isolation_level, group=group, unnamed=unnamed
         )
+
+    def first_at(
+        self, millis: int, partitions: Collection[TopicPartition], *, ends: bool = False
+    ) -> dict[TopicPartition, TimedOffset | None]:
+        # Under read_committed a broker looks no further than the last stable offset.
+        asked = dict.fromkeys(sorted(partitions), millis)
+        found = list_offsets(self._cluster, asked, isolation_level="read_committed") if asked else {}
+        return {tp: TimedOffset(one.offset, one.timestamp) if one.offset >= 0 else None for tp, one in found.items()}
 
     def ends_of_epochs(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         if not epochs:

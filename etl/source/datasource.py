@@ -2,6 +2,7 @@
 
     spark.read.format("kseg").option("kafka.bootstrap.servers", …).option("subscribe", "orders").load()
     spark.read.format("kseg").option("subscribe", "orders").load("/var/lib/kafka/data")           with no broker
+    spark.readStream.format("kseg")…                                                         see `etl.source.stream`
 
 Spark calls this in Python processes of its own: once to learn the columns, once to plan (offsets are resolved there and
 then), and in a worker for each partition. Where Spark does not find the source by itself (see `pyspark_kseg`), register
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from etl.sink.datasource import KsegWriter
     from etl.source.options import ReadOptions
+    from etl.source.stream import KsegStreamReader
     from etl.source.tasks import RangeTask
 
 _COLUMNS = [
@@ -67,24 +69,32 @@ class KsegDataSource(DataSource):
         return "kseg"
 
     def schema(self) -> StructType:
-        """The columns; `load()` asks for them, so wrong options are told there and then.
+        """The columns; `load()` asks for them, so wrong options are told there and then, as far as they are wrong for
+        a batch and for a stream: which of them it is, Spark does not tell here.
 
         Raises:
             ConfigurationError: the options, every fault at once.
         """
-        options = self._options()
+        from etl.source.stream_options import check_either
+
+        options = check_either(self.options)
         headers = [_HEADERS] if options.include_headers else []
         return StructType([*_COLUMNS, *headers, *(_PROVENANCE if options.include_provenance else [])])
 
     def reader(self, schema: StructType) -> KsegReader:
         """Raises ConfigurationError for bad options, or a schema that is not the source's own."""
-        from etl.errors import ConfigurationError
+        from etl.source.options import ReadOptions
 
-        if schema != self.schema():
-            raise ConfigurationError.of(
-                "schema", "the source has a fixed schema", "leave schema(…) out, select columns"
-            )
-        return KsegReader(self._options())
+        self._refuse_other(schema)
+        return KsegReader(ReadOptions.parse(self.options))
+
+    def streamReader(self, schema: StructType) -> KsegStreamReader:  # noqa: N802
+        """Raises ConfigurationError for bad options, or a schema that is not the source's own."""
+        from etl.source.stream import KsegStreamReader
+        from etl.source.stream_options import StreamOptions
+
+        self._refuse_other(schema)
+        return KsegStreamReader(StreamOptions.parse(self.options))
 
     def writer(self, schema: StructType, overwrite: bool) -> KsegWriter:
         """`df.write.format("kseg")`; see `etl.sink.datasource`. Raises ConfigurationError: options, columns, mode."""
@@ -93,10 +103,13 @@ class KsegDataSource(DataSource):
 
         return KsegWriter.of(WriteOptions.parse(self.options), schema, overwrite=overwrite)
 
-    def _options(self) -> ReadOptions:
-        from etl.source.options import ReadOptions
+    def _refuse_other(self, schema: StructType) -> None:
+        from etl.errors import ConfigurationError
 
-        return ReadOptions.parse(self.options)
+        if schema != self.schema():
+            raise ConfigurationError.of(
+                "schema", "the source has a fixed schema", "leave schema(…) out, select columns"
+            )
 
 
 @dataclass
@@ -128,18 +141,23 @@ class KsegReader(DataSourceReader):
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """The ranges' rows. Spark calls it with an empty partition where there is none."""
-        from etl.source.reader import DecodeOptions, read_range
+        return read_partition(partition, self._options)
 
-        if not isinstance(partition, KsegPartition):
-            return
-        options = DecodeOptions(
-            isolation_level=self._options.isolation_level,
-            headers=self._options.include_headers,
-            provenance=self._options.include_provenance,
-            # What Spark's source gives for a record without a timestamp: one millisecond before 1970.
-            null_timestamps=False,
-            check_crcs=self._options.check_crcs,
-            on_data_loss="fail" if self._options.fail_on_data_loss else "record",
-        )
-        for task in partition.tasks:
-            yield from read_range(task, self._options.origin, options)
+
+def read_partition(partition: Any, read: ReadOptions) -> Iterator[pa.RecordBatch]:
+    """In a worker: the rows of one Spark partition; none where it is not one of ours."""
+    from etl.source.reader import DecodeOptions, read_range
+
+    if not isinstance(partition, KsegPartition):
+        return
+    options = DecodeOptions(
+        isolation_level=read.isolation_level,
+        headers=read.include_headers,
+        provenance=read.include_provenance,
+        # What Spark's source gives for a record without a timestamp: one millisecond before 1970.
+        null_timestamps=False,
+        check_crcs=read.check_crcs,
+        on_data_loss="fail" if read.fail_on_data_loss else "record",
+    )
+    for task in partition.tasks:
+        yield from read_range(task, read.origin, options)

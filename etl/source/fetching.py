@@ -16,6 +16,7 @@ import queue
 import threading
 import time
 from collections.abc import Generator
+from typing import Protocol
 
 from client import ClientConfig, Cluster
 from client.errors import OffsetOutOfRange
@@ -53,31 +54,45 @@ def answers(
             topic_id=task.topic_id,
             leader_epoch=task.leader_epoch,
         )
-        progress = _Progress(task, config.default_api_timeout_ms / 1000)
-        offset = task.start
-        reader.request(offset)
-        while offset < task.end:
-            try:
-                fetched = reader.response()
-            except OffsetOutOfRange as error:
-                offset = _behind_the_loss(error, task, offset, options, stats)
-                if offset < task.end:
-                    reader.request(offset)
-                yield Answer.empty(offset)
-                continue
-            _note(fetched, stats)
-            following = next_offset(fetched.records, offset, topic=task.topic, partition=task.partition)
-            if following == offset:
-                if progress.log_is_empty_from(offset, fetched, options.isolation_level):
-                    yield Answer.empty(task.end)
-                    return
-                reader.request(offset)
-                continue
-            progress.made()
-            offset = following
+        yield from answers_from(reader, task, options, stats, patience=config.default_api_timeout_ms / 1000)
+
+
+class Reader(Protocol):
+    """Fetches one partition: an offset is asked for, then its answer waited for (`client.fetch`)."""
+
+    def request(self, offset: int) -> None: ...
+    def response(self) -> FetchedRecords: ...
+
+
+def answers_from(
+    reader: Reader, task: RangeTask, options: FetchOptions, stats: FetchStats, *, patience: float
+) -> Generator[Answer, None, None]:
+    """The same with a reader that is given. patience: seconds without an answer that leads on, until `NoProgress`."""
+    progress = _Progress(task, patience)
+    offset = task.start
+    reader.request(offset)
+    while offset < task.end:
+        try:
+            fetched = reader.response()
+        except OffsetOutOfRange as error:
+            offset = _behind_the_loss(error, task, offset, options, stats)
             if offset < task.end:
                 reader.request(offset)
-            yield Answer(fetched.records, [(a.producer_id, a.first_offset) for a in fetched.aborted], offset)
+            yield Answer.empty(offset)
+            continue
+        _note(fetched, stats)
+        following = next_offset(fetched.records, offset, topic=task.topic, partition=task.partition)
+        if following == offset:
+            if progress.log_is_empty_from(offset, fetched, options.isolation_level):
+                yield Answer.empty(task.end)
+                return
+            reader.request(offset)
+            continue
+        progress.made()
+        offset = following
+        if offset < task.end:
+            reader.request(offset)
+        yield Answer(fetched.records, [(a.producer_id, a.first_offset) for a in fetched.aborted], offset)
 
 
 def _note(fetched: FetchedRecords, stats: FetchStats) -> None:

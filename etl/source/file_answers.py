@@ -11,7 +11,7 @@ from typing import Final
 
 from etl.source.answer import Answer, FetchOptions, FetchStats
 from etl.source.errors import OffsetsLost
-from etl.source.files import LogFiles
+from etl.source.origin import LogFiles
 from etl.source.outcome import LostRange
 from etl.source.tasks import RangeTask
 from segment_reader.log.damage import Damage

@@ -8,8 +8,9 @@ from uuid import UUID
 
 from client import TopicPartition
 from client.metadata import TopicMetadata
-from etl.source.files import LogCatalog, LogFiles
-from etl.source.resolve import IsolationLevel, LogBounds, OffsetSpec
+from etl.source.files import LogCatalog
+from etl.source.origin import LogFiles
+from etl.source.resolve import AtTime, IsolationLevel, LogBounds, OffsetSpec, TimedOffset
 from etl.source.tasks import RangeTask, SupportsRange
 from segment_reader.batch import FrameFault
 from segment_reader.log.errors import LogFileError
@@ -81,6 +82,11 @@ class FileLogs:
         unnamed: Literal["earliest", "latest", "refuse"] = "refuse",
     ) -> dict[TopicPartition, int]:
         return self._catalog.offsets(spec, partitions, isolation_level=isolation_level, group=group, unnamed=unnamed)
+
+    def first_at(
+        self, millis: int, partitions: Collection[TopicPartition], *, ends: bool = False
+    ) -> dict[TopicPartition, TimedOffset | None]:
+        return {tp: self._catalog.first_at(tp, AtTime(millis, ends=ends)) for tp in sorted(partitions)}
 
     def ends_of_epochs(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         return {tp: self._catalog.end_of_epoch(tp, epoch) for tp, epoch in epochs.items()}

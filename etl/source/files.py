@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Literal
 from uuid import UUID
 
@@ -24,8 +22,17 @@ from etl.internals.group_state import committed_in_files
 from etl.internals.places import LogDirs
 from etl.source.errors import TimeNotFoundError
 from etl.source.file_tasks import FilesOf, split_files
+from etl.source.origin import LogFiles
 from etl.source.replicas import Replica
-from etl.source.resolve import AtTime, EndName, IsolationLevel, LogBounds, OffsetSpec, Untimed, named_offsets
+from etl.source.resolve import (
+    AtTime,
+    EndName,
+    IsolationLevel,
+    LogBounds,
+    OffsetSpec,
+    TimedOffset,
+    named_offsets,
+)
 from etl.source.tasks import RangeTask, SupportsRange
 from segment_reader.batch import frames
 from segment_reader.log.checkpoints import (
@@ -41,49 +48,11 @@ from segment_reader.log.errors import CorruptCheckpoint, SegmentGone
 from segment_reader.log.reading import record_sets
 from segment_reader.log.salvage import Salvager
 from segment_reader.log.segments import open_log, partition_folders
-from segment_reader.log.storage import PLAIN, Storage, child, open_storage, parent
+from segment_reader.log.storage import Storage, child
 from segment_reader.log.times import NoTimestamps, offset_for_time
 
 _ENOUGH_FOR_A_HEADER = 4096
 _INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata")
-
-
-@dataclass(frozen=True, slots=True)
-class LogFiles:
-    """Folders of `log.dirs`, or copies of them: paths, or URIs of object stores. Picklable; stands where a worker's
-    `ClientConfig` stands for brokers.
-
-    layout: in which form the logs lie there, as `segment_reader.log.layouts` names it; "kafka" is a broker's own.
-    options: what the store and the layout have to be told. They may hold secrets: they are not shown, and they travel
-        to the workers.
-    past_damage: damage does not end a log (`segment_reader.log.salvage`).
-    untimed: what a range by time means where records have none.
-    """
-
-    log_dirs: tuple[str, ...]
-    layout: str = PLAIN
-    options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    past_damage: bool = False
-    untimed: Untimed = "refuse"
-
-    def open(self, location: str) -> tuple[Storage, str]:
-        """The storage that holds a folder of `log_dirs`, and the folder's path in it. Raises ConfigurationError."""
-        try:
-            return _opened(location, self.layout, self.options)
-        except ValueError as error:
-            raise ConfigurationError.of("log.dirs", str(error)) from error
-
-    def open_folder(self, folder: str) -> tuple[Storage, str]:
-        """The same for a partition's folder, which is where `RangeTask.folder` says. Raises ConfigurationError."""
-        log_dir, name = parent(folder)
-        storage, path = self.open(log_dir)
-        return storage, f"{path}/{name}"
-
-
-@lru_cache(maxsize=16)
-def _opened(location: str, layout: str, options: tuple[tuple[str, str], ...]) -> tuple[Storage, str]:
-    """Kept: a client of an object store has connections, and a layout what it has read of the store."""
-    return open_storage(location, layout, dict(options))
 
 
 class LogCatalog:
@@ -290,7 +259,15 @@ class LogCatalog:
             return bounds.start
         return bounds.last_stable if isolation_level == "read_committed" else bounds.high_watermark
 
-    def _at_time(self, tp: TopicPartition, spec: AtTime, isolation_level: IsolationLevel) -> int:
+    def first_at(self, tp: TopicPartition, spec: AtTime) -> TimedOffset | None:
+        """The first record at or after a time, with its timestamp, where it lies below the last stable offset.
+
+        Raises KafkaError: UNSUPPORTED_FOR_MESSAGE_FORMAT (43).
+        """
+        found = self._timed(tp, spec)
+        return found if found is not None and found.offset < self.bounds(tp).last_stable else None
+
+    def _timed(self, tp: TopicPartition, spec: AtTime) -> TimedOffset | None:
         place = self._place(tp)
         untimed: Literal["refuse", "begin", "pass"] = "pass" if spec.ends else "begin"
         if self._files.untimed == "refuse":
@@ -305,6 +282,10 @@ class LogCatalog:
                 topic=tp.topic,
                 partition=tp.partition,
             ) from error
+        return TimedOffset(*found) if found is not None else None
+
+    def _at_time(self, tp: TopicPartition, spec: AtTime, isolation_level: IsolationLevel) -> int:
+        found = self._timed(tp, spec)
         if found is None and spec.otherwise == "error":
             raise TimeNotFoundError(
                 f"no record at or after {spec.of(tp)} (milliseconds since 1970)",

@@ -21,16 +21,12 @@ from contextlib import ExitStack, contextmanager
 from typing import Literal, Protocol
 from uuid import UUID
 
-from client import ClientConfig, Cluster, TopicPartition
+from client import Cluster, TopicPartition
 from client.metadata import TopicMetadata
 from etl.source.broker_logs import BrokerLogs
-from etl.source.file_logs import FileLogs
-from etl.source.files import LogFiles
-from etl.source.resolve import IsolationLevel, LogBounds, OffsetSpec
+from etl.source.origin import LogFiles, Origin
+from etl.source.resolve import IsolationLevel, LogBounds, OffsetSpec, TimedOffset
 from etl.source.tasks import RangeTask, SupportsRange
-
-#: Where a task's bytes come from: brokers, or files. Picklable: it goes to the workers.
-Origin = ClientConfig | LogFiles
 
 
 class Logs(Protocol):
@@ -81,6 +77,14 @@ class Logs(Protocol):
             TimeNotFoundError: `AtTime(otherwise="error")` and no record is that young.
         """
 
+    def first_at(
+        self, millis: int, partitions: Collection[TopicPartition], *, ends: bool = False
+    ) -> dict[TopicPartition, TimedOffset | None]:
+        """The first record at or after a time (ms) below the last stable offset; None where there is none.
+
+        It may be a transaction's marker, or a record of an aborted one. ends: as in `AtTime`.
+        """
+
     def ends_of_epochs(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """The offset at which each leader epoch ended (KIP-320); -1 where that is not known."""
 
@@ -115,6 +119,9 @@ def open_logs(origin: Origin) -> Iterator[Logs]:
 def logs_at(origin: Origin, cluster: Cluster | None, *, copy: bool = False) -> Logs:
     """The logs at a place; `cluster` is the client for it where it is brokers. copy: see `FileLogs`."""
     if isinstance(origin, LogFiles):
+        # Walks over files with compiled code: half a second to import, of which a plan at brokers needs nothing.
+        from etl.source.file_logs import FileLogs
+
         return FileLogs(origin, copy=copy)
     assert cluster is not None
     return BrokerLogs(cluster)

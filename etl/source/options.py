@@ -1,7 +1,8 @@
 """The options of `spark.read.format("kseg")`: those of Spark's own Kafka source, with its defaults and its refusals.
 
 Names are case-insensitive. `kafka.` leads to a property of the Java consumer. What Spark's source takes for streaming
-alone, and what tunes the Java consumer, is accepted and means nothing here, so that a query moves over by one word.
+alone (`etl.source.stream_options`), and what tunes the Java consumer, is accepted and means nothing here, so that a
+query moves over by one word.
 Source: https://spark.apache.org/docs/4.2.0/streaming/structured-streaming-kafka-integration.html
 
 Beyond Spark's source: `startingOffsets` "committed" starts at the offsets that the group in `kafka.group.id` has
@@ -25,7 +26,7 @@ from client import ClientConfig, TopicPartition
 from client.errors import ConfigError
 from client.offsets import EARLIEST, LATEST
 from etl.errors import ConfigurationError, Fault
-from etl.source.files import LogFiles
+from etl.source.origin import LogFiles
 from etl.source.resolve import AtOffsets, AtTime, IsolationLevel, OffsetSpec, Untimed
 from segment_reader.log.layouts import layout_names
 from segment_reader.log.storage import LAYOUT_OPTION, PLAIN
@@ -97,19 +98,23 @@ class ReadOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:
-        """Options as a user gave them. Raises ConfigurationError with every fault at once."""
-        return _Parser(options).parse()
+        """Options of a batch read, as a user gave them. Raises ConfigurationError with every fault at once."""
+        return OptionParser(options).parse()
 
 
-class _Parser:
-    def __init__(self, options: Mapping[str, str]) -> None:
+class OptionParser:
+    """Gathers the faults of all options. streaming: of a query's, which start at the latest offset and have no end."""
+
+    def __init__(self, options: Mapping[str, str], *, streaming: bool = False) -> None:
         self._options = {key.lower(): value for key, value in options.items()}
         self._faults: list[Fault] = []
+        self._streaming = streaming
 
     def parse(self) -> ReadOptions:
+        """Raises ConfigurationError with every fault at once."""
         topics, pattern, assign = self._strategy()
-        start = self._offsets("starting", "earliest")
-        end = self._offsets("ending", "latest")
+        start = self._offsets("starting", "latest" if self._streaming else "earliest")
+        end: OffsetSpec = "latest" if self._streaming else self._offsets("ending", "latest")
         self._check_edges(start, end)
         properties = self._properties()
         group = properties.pop("group.id", None)
@@ -229,7 +234,7 @@ class _Parser:
         name = f"{side}Offsets"
         text = self._get(name, str(default)).strip()
         word = text.lower()
-        if word == ("latest" if side == "starting" else "earliest"):
+        if not self._streaming and word == ("latest" if side == "starting" else "earliest"):
             self._fault(name, f"{side} offsets can't be {word} in a batch read", "there would be nothing to read")
             return default
         if word in ("earliest", "latest"):
@@ -258,7 +263,7 @@ class _Parser:
             ("endingOffsets", end, EARLIEST, "earliest"),
         ):
             for partition, offset in spec.offsets.items() if isinstance(spec, AtOffsets) else ():
-                if offset == edge:
+                if offset == edge and not self._streaming:
                     self._fault(name, f"{partition} can't be {word} ({edge}) in a batch read")
                 elif offset < EARLIEST:
                     self._fault(name, f"{partition}: {offset} is no offset", "-2 is earliest, -1 latest")

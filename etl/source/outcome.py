@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from etl.source.errors import LossReason
+from etl.telemetry.cost import TaskCost
 from segment_reader.log.damage import Damage
 
 # A compacted topic may have a gap for every other record; the counts tell all of them, the list shows the first.
@@ -41,6 +42,8 @@ class RangeOutcome:
     fetches, waiting, decoding: answers, seconds waited for them, seconds spent decoding.
     throttled: for each broker that told us to wait because of a quota, its id and the seconds.
     rows_out: rows after the Arrow steps; None where there was no such step.
+    late: of `data`, records whose time lies before what the range was due for; 0 where none are marked.
+    cost: what the attempt cost, and where; None where nobody measured it.
     """
 
     index: int
@@ -69,6 +72,8 @@ class RangeOutcome:
     damages: tuple[Damage, ...] = ()
     damage_count: int = 0
     kept: tuple[str, ...] = ()
+    late: int = 0
+    cost: TaskCost | None = None
 
     @property
     def accounted(self) -> bool:
@@ -80,7 +85,7 @@ class RangeOutcome:
         """All that two attempts of one task must agree on."""
         return (
             *(self.index, self.topic, self.partition, self.start, self.end),
-            *(self.data, self.control, self.aborted, self.absent, self.rows_out),
+            *(self.data, self.control, self.aborted, self.absent, self.rows_out, self.late),
             *(self.gaps, self.gap_count, self.lost),
             *(self.unreadable, self.damages, self.damage_count),
         )
@@ -97,5 +102,6 @@ class RangeOutcome:
         throttled = tuple((int(broker), float(seconds)) for broker, seconds in data["throttled"])
         damages = tuple(Damage(**entry) for entry in data["damages"])
         kept = tuple(data["kept"])
-        told = {"gaps": gaps, "lost": lost, "throttled": throttled, "damages": damages, "kept": kept}
+        cost = TaskCost.from_json(data["cost"]) if data["cost"] is not None else None
+        told = {"gaps": gaps, "lost": lost, "throttled": throttled, "damages": damages, "kept": kept, "cost": cost}
         return cls(**{**data, **told})

@@ -11,8 +11,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark.accumulators import AccumulatorParam
 
@@ -20,6 +20,7 @@ from etl.source.carrier import Carrier
 from etl.source.errors import OutcomesDisagree, OutcomesIncomplete
 from etl.source.outcome import RangeOutcome
 from etl.source.tasks import RangeTask
+from etl.telemetry.facts import Reading
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -45,34 +46,67 @@ def new_accumulator(context: SparkContext) -> Accumulator[Attempts]:
     return context.accumulator({}, MergedAttempts())
 
 
-@dataclass(frozen=True, slots=True)
-class ReadProgress:
-    """How far a read is; a task counts when it has ended. rows: records decoded; bytes: fetched."""
+class Gathered(Protocol):
+    """Where tasks add what they read and the driver finds it: Spark's accumulator, or what stands in for one."""
 
-    tasks: int
-    tasks_done: int
-    rows: int
-    bytes: int
+    @property
+    def value(self) -> Attempts:
+        """In the driver: what has been told so far."""
+
+    def add(self, term: Attempts) -> None:
+        """In a worker."""
+
+
+class Unasked:
+    """For a read whose outcomes nobody asks for."""
+
+    @property
+    def value(self) -> Attempts:
+        return {}
+
+    def add(self, term: Attempts) -> None:
+        pass
 
 
 class Outcomes:
     """What the tasks of one read have told so far."""
 
-    def __init__(self, tasks: Sequence[RangeTask], accumulator: Accumulator[Attempts], carrier: Carrier) -> None:
+    def __init__(self, tasks: Sequence[RangeTask], accumulator: Gathered, carrier: Carrier) -> None:
         self.tasks = tuple(tasks)
         self._accumulator = accumulator
         self._carrier = carrier
+        self._looked_at = 0
+        self._done: set[int] = set()
+        self._offsets = self._rows = self._bytes = 0
 
     def typed_errors(self) -> AbstractContextManager[None]:
         """Around a Spark action on the rows: a worker's error is raised as what it is, Spark's exception its cause."""
         return self._carrier.opening()
 
-    def progress(self) -> ReadProgress:
-        """As of the tasks that have ended."""
+    def progress(self) -> Reading:
+        """As of the tasks that have ended; each is in `ended` or `repeated` once. For one thread at a time."""
         # Copied in one step of the interpreter, since results go on coming in while this is called from a thread.
-        done = {index: outcome for (index, _), outcome in self._accumulator.value.copy().items()}
-        return ReadProgress(
-            len(self.tasks), len(done), sum(o.data for o in done.values()), sum(o.bytes for o in done.values())
+        told = self._accumulator.value.copy()
+        ended, repeated = [], []
+        # New keys stand behind those that are known.
+        for (index, _), outcome in islice(told.items(), self._looked_at, None):
+            if index in self._done:
+                repeated.append(outcome)
+                continue
+            self._done.add(index)
+            ended.append(outcome)
+            self._offsets += outcome.end - outcome.start
+            self._rows += outcome.data
+            self._bytes += outcome.bytes
+        self._looked_at = len(told)
+        return Reading(
+            tasks=len(self.tasks),
+            tasks_done=len(self._done),
+            offsets=self._offsets,
+            rows=self._rows,
+            bytes=self._bytes,
+            ended=tuple(ended),
+            repeated=tuple(repeated),
         )
 
     def resolve(self) -> tuple[RangeOutcome, ...]:
@@ -99,7 +133,7 @@ def _address(task: RangeTask) -> dict[str, Any]:
 
 
 @contextmanager
-def watched(outcomes: Outcomes, listener: Callable[[ReadProgress], None] | None, every: float = 0.5) -> Iterator[None]:
+def watched(outcomes: Outcomes, listener: Callable[[Reading], None] | None, every: float = 0.5) -> Iterator[None]:
     """Tell the listener from a thread, `every` so many seconds and once at the end, while an action runs."""
     if listener is None:
         yield

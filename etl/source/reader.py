@@ -6,18 +6,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator
-from contextlib import closing
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from etl.source import file_answers
 from etl.source.answer import Answer, FetchOptions, FetchStats, OnCorruption
 from etl.source.fetching import ahead, answers
-from etl.source.files import LogFiles
-from etl.source.logs import Origin
+from etl.source.fetching_many import RangesTogether
+from etl.source.origin import LogFiles, Origin
 from etl.source.outcome import MAX_DAMAGES, MAX_GAPS, LostRange, RangeOutcome
 from etl.source.resolve import IsolationLevel
 from etl.source.tasks import RangeTask
@@ -30,6 +31,7 @@ from segment_reader.schema import arrow_schema
 T = TypeVar("T")
 
 ADDRESS_COLUMNS = ("_kseg_topic", "_kseg_partition", "_kseg_offset")
+LATE_COLUMN = "_kseg_late"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class DecodeOptions:
     headers, provenance, null_timestamps: the columns; see `segment_reader.schema.arrow_schema` and `RangeDecoder`.
     addresses: add `_kseg_topic, _kseg_partition, _kseg_offset`, the record's address once more under names that a
         transform is unlikely to touch.
+    marks_late: add `_kseg_late`: whether the record's time lies before `late_before` (ms since 1970). Null for a record
+        without a time, and for all where `late_before` is None: nothing says then when they were due.
     engine: `reference` is the slow decoder in plain Python.
     limits: rows and bytes of a batch.
     on_data_loss: `record` goes on behind offsets that are gone, counts them absent and lists them as lost.
@@ -51,6 +55,8 @@ class DecodeOptions:
     provenance: bool = False
     null_timestamps: bool = True
     addresses: bool = False
+    marks_late: bool = False
+    late_before: int | None = None
     check_crcs: bool = True
     engine: Literal["fast", "reference"] = "fast"
     limits: Limits = field(default_factory=Limits)
@@ -62,6 +68,8 @@ class DecodeOptions:
     def schema(self) -> pa.Schema:
         """The rows' schema."""
         rows = arrow_schema(headers=self.headers, provenance=self.provenance)
+        if self.marks_late:
+            rows = rows.append(pa.field(LATE_COLUMN, pa.bool_()))
         if self.addresses:
             for name, source in zip(ADDRESS_COLUMNS, ("topic", "partition", "offset"), strict=True):
                 rows = rows.append(rows.field(source).with_name(name))
@@ -81,12 +89,31 @@ class Keep(Protocol):
         """The task has failed: whatever was written is nobody's."""
 
 
-def read_range(task: RangeTask, origin: Origin, options: DecodeOptions, keep: Keep | None = None) -> RangeReader:
+def read_range(
+    task: RangeTask,
+    origin: Origin,
+    options: DecodeOptions,
+    keep: Keep | None = None,
+    together: RangesTogether | None = None,
+) -> RangeReader:
     """A reader of the task's rows; nothing is asked before it is iterated. See `RangeReader`.
 
     keep: gets the damage that is this task's to tell, with `on_corruption: quarantine`.
+    together: has the answers of this and of other small ranges (`reading_together`).
     """
-    return RangeReader(task, origin, options, keep)
+    return RangeReader(task, origin, options, keep, together)
+
+
+@contextmanager
+def reading_together(
+    tasks: Sequence[RangeTask], origin: Origin, options: DecodeOptions
+) -> Iterator[RangesTogether | None]:
+    """For `read_range`, around the reading of several ranges in their order. None where each is read by itself best."""
+    if len(tasks) < 2 or isinstance(origin, LogFiles):
+        yield None
+        return
+    with RangesTogether(tasks, origin, options.isolation_level) as together:
+        yield together
 
 
 class RangeReader:
@@ -100,13 +127,22 @@ class RangeReader:
         RecordFormatError: what was read cannot be decoded.
     """
 
-    def __init__(self, task: RangeTask, origin: Origin, options: DecodeOptions, keep: Keep | None = None) -> None:
+    def __init__(
+        self,
+        task: RangeTask,
+        origin: Origin,
+        options: DecodeOptions,
+        keep: Keep | None = None,
+        together: RangesTogether | None = None,
+    ) -> None:
         self.task = task
+        self._together = together
         self._origin = origin
         self._options = options
         self._keep = keep
         self._damages: list[Damage] = []
         self._outcome: RangeOutcome | None = None
+        self._late = 0
 
     @property
     def outcome(self) -> RangeOutcome:
@@ -148,19 +184,20 @@ class RangeReader:
                         if isinstance(found, BadBatch):
                             self._tell_of(found, answer)
                         else:
-                            yield self._with_address(found)
+                            yield self._with_own_columns(found)
                 except RecordFormatError as error:
                     if answer.file is None:
                         raise
                     raise _in_file(error, answer.file, answer.position) from error
                 del answer
         for batch in decoding.timed(decoder.finish()):
-            yield self._with_address(batch)
+            yield self._with_own_columns(batch)
         outcome = _outcome(task, decoder, stats, waiting.seconds, decoding.seconds)
         self._outcome = replace(
             outcome,
             damages=tuple(self._damages[:MAX_DAMAGES]),
             damage_count=len(self._damages),
+            late=self._late,
             kept=self._keep.close() if self._keep is not None else (),
         )
 
@@ -191,14 +228,30 @@ class RangeReader:
         if isinstance(self._origin, LogFiles):
             # A file's answers share one buffer, so none may be read ahead; the page cache has no latency to hide.
             return file_answers.answers(self.task, self._origin, wanted, stats)
+        if self._together is not None:
+            return self._together.answers(self.task, wanted, stats)
         fetched = answers(self.task, self._origin, wanted, stats)
         return ahead(fetched) if options.fetch_ahead else fetched
 
-    def _with_address(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        if not self._options.addresses:
+    def _with_own_columns(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with the columns of ours that are wanted; no value is copied but the late ones' bits are made."""
+        options = self._options
+        if not (options.addresses or options.marks_late):
             return batch
-        columns = [*batch.columns, batch.column("topic"), batch.column("partition"), batch.column("offset")]
-        return pa.RecordBatch.from_arrays(columns, schema=self._options.schema)
+        columns = [*batch.columns]
+        if options.marks_late:
+            columns.append(late := late_marks(batch, options.late_before))
+            self._late += late.true_count
+        if options.addresses:
+            columns += [batch.column("topic"), batch.column("partition"), batch.column("offset")]
+        return pa.RecordBatch.from_arrays(columns, schema=options.schema)
+
+
+def late_marks(batch: pa.RecordBatch, before: int | None) -> pa.BooleanArray:
+    """Which records' times lie before a time (ms since 1970); all null where there is none to compare with."""
+    if before is None:
+        return pa.nulls(batch.num_rows, pa.bool_())
+    return pc.less(batch.column("timestamp"), pa.scalar(before * 1000, pa.timestamp("us", tz="UTC")))
 
 
 def _in_file(error: RecordFormatError, file: str, position: int) -> RecordFormatError:

@@ -13,12 +13,13 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from client import Cluster, TopicPartition
 from client.errors import UnknownTopic, error_from_code
+from client.group_offsets import committed_offsets
 from client.metadata import TopicMetadata
-from client.offsets import EARLIEST, LATEST, committed_offsets, list_offsets
+from client.offsets import EARLIEST, LATEST, list_offsets
 from etl.errors import ConfigurationError
 from etl.source.errors import TimeNotFoundError
 from etl.times import epoch_millis
@@ -47,6 +48,13 @@ class AtTime:
 
     def of(self, partition: TopicPartition) -> int:
         return self.millis if isinstance(self.millis, int) else self.millis[partition]
+
+
+class TimedOffset(NamedTuple):
+    """A record's offset and its timestamp (ms); -1 for one that has none."""
+
+    offset: int
+    timestamp: int
 
 
 EndName = Literal["log_end", "high_watermark", "last_stable"]

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from client import TopicPartition
-from segment_reader.log.lookup import Place
+from segment_reader.log.place import Place
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ from client.protocol.enums import AclOperation, PatternType, ResourceType
 from etl.backfill import run_backfill
 from etl.backfill_request import BackfillRequest
 from etl.config import Job, load_job
-from etl.run import plan_only, run_ingest
+from etl.dry_run import plan_only
+from etl.run import run_ingest
 from etl.source.broker_logs import BrokerLogs
 from etl.status import status
 from etl.verify import verify

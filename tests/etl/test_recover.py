@@ -9,16 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from etl.backfill import run_backfill
 from etl.backfill_request import BackfillRequest
 from etl.config import Job
 from etl.config.load import job_from_document
-from etl.recover import recover, recovery_job
+from etl.recover import quarantined, recover, recovery_job
 from etl.run import run_ingest
 from etl.status import status
 from etl.verify import verify
@@ -106,6 +107,23 @@ def rows_of(table: str) -> list[Row]:
 def kept_of(table: str) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = DeltaTable(table).to_pyarrow_table().to_pylist()
     return rows
+
+
+def test_a_quarantine_is_read_without_a_thread_that_could_abort_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrow's threads abort a process that ends while they are in a file system written in Python."""
+
+    def no_python(*_: Any) -> None:
+        raise AssertionError("Arrow's threads would run Python")
+
+    monkeypatch.setattr("deltalake.fs.DeltaStorageHandler.from_table", no_python)
+    place = {"topic": "orders", "partition": 0, "last_offset": 9, "reason": "torn", "file": "0.log", "length": 7}
+    rows = [place | {"first_offset": first, "position": first, "piece_position": piece}
+            for first in (5, 2) for piece in (0, 1)]  # fmt: skip
+    write_deltalake(tmp_path / "quarantine", pa.Table.from_pylist(rows))
+    assert [damaged.first_offset for damaged in quarantined(str(tmp_path / "quarantine"))] == [2, 5]
+    assert quarantined(str(tmp_path / "none")) == []
 
 
 def test_all_that_can_be_read_lands_and_the_rest_is_kept(spark: Any, left: Left, tmp_path: Path) -> None:

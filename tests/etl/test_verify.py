@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,3 +128,33 @@ def test_a_transform_that_filters_is_compared_by_counts_and_says_so(land: Callab
     assert any("counted, not compared" in note for note in report.notes)
     landed.delete("partition = 0 AND offset = 0")
     assert landed.kinds() == {"count": [(None, None)]}
+
+
+def test_a_small_table_is_shuffled_in_one_partition_unless_somebody_has_said_how_many(
+    land: Callable[..., Landed], spark: Any
+) -> None:
+    landed = land()
+    setting, before = "spark.sql.shuffle.partitions", spark.conf.get("spark.sql.shuffle.partitions")
+
+    def widest() -> int:
+        group = f"verify-{landed.topic}-{uuid.uuid4()}"
+        spark.sparkContext.setJobGroup(group, "verify")
+        try:
+            assert verify(landed.job).ok
+        finally:
+            spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+        tracker = spark.sparkContext.statusTracker()
+        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+        stages = [tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds]
+        return max(stage.numTasks for stage in stages if stage is not None)
+
+    try:
+        spark.conf.set(setting, "7")
+        assert widest() == 7
+        assert spark.conf.get(setting) == "7"
+        spark.conf.unset(setting)
+        assert spark.conf.get(setting) == "200"
+        assert widest() <= 4  # of reading
+        assert spark.conf.get(setting) == "200"
+    finally:
+        spark.conf.set(setting, before)

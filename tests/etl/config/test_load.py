@@ -13,7 +13,7 @@ import pytest
 
 from etl.config import ArrowStep, AtTime, Job, PythonStep, Segments, SqlStep, Target, load_job
 from etl.errors import ConfigurationError
-from etl.source.files import LogFiles
+from etl.source.origin import LogFiles
 
 FULL = """
 version: 1

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from etl import survey
 from etl.errors import ExitCode, Refused
+from etl.status import run_report
 
 
 @pytest.fixture
@@ -139,7 +141,9 @@ def test_a_backfill_abandoned_lands_when_it_is_asked_for_again(step, topic, home
     request = asked(topic, (0, 10, 20), (1, 0, 5))
     job.die(step, **request)
     (run,) = job.state.unfinished_runs()
-    job.abandon(run.run_id)
+    assert job.abandon(run.run_id).status == "abandoned"
+    told = run_report(job.job, run.run_id)
+    assert (told.status, told.tables) == ("abandoned", [])
     assert (job.rows() if (job.folder / "lake").exists() else []) == []
     assert job.backfill(**request).status == "done"
     assert job.rows() == within(rows, (0, 10, 20), (1, 0, 5))
@@ -273,12 +277,10 @@ def test_a_backfill_and_the_chain_at_the_same_time(topic, home, children, record
 
 def test_what_a_backfill_landed_while_another_run_looked_around_is_no_lost_record(topic, home, records, monkeypatch):
     """The brokers were asked before: by then the ledger holds offsets beyond what they told."""
-    import etl.run
-
     job = home(topic)
     job.ingest()
     start = job.frontiers()[topic, 0]
-    whole, meanwhile = etl.run.check_epochs, []
+    whole, meanwhile = survey.check_epochs, []
 
     def backfill_meanwhile(*arguments: Any) -> None:
         whole(*arguments)
@@ -286,6 +288,6 @@ def test_what_a_backfill_landed_while_another_run_looked_around_is_no_lost_recor
             meanwhile.append(records.write(topic, 0, 10))
             job.backfill(**asked(topic, (0, start, start + 10)))
 
-    monkeypatch.setattr(etl.run, "check_epochs", backfill_meanwhile)
+    monkeypatch.setattr(survey, "check_epochs", backfill_meanwhile)
     assert job.ingest().status == "nothing-to-do"
     job.assert_complete(runs=2)

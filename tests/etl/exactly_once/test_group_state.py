@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from client import Cluster
-from client.offsets import CommittedOffset
+from client.group_offsets import CommittedOffset
 from client.partition import TopicPartition
 from client.transactions import Transaction
 from etl.errors import Refused

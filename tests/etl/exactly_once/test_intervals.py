@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from etl.errors import RetriableFailure
+from etl.interval import IntervalOpen
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 HOURS, A_HOUR = 4, 6
@@ -129,11 +129,16 @@ def test_an_interval_waits_for_transactions_that_are_open_at_its_end(hourly, hom
     writer.begin_transaction()
     writer.produce(hourly, b"undecided", partition=0)
     assert writer.flush(60) == 0
-    job = home(hourly)
-    soon = (datetime.now(UTC) - timedelta(milliseconds=1)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    with pytest.raises(RetriableFailure, match="open transaction"):
+    job = home(hourly, interval={"idle_after": "0s"})
+    now = datetime.now(UTC)
+    soon = now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    records.write(hourly, 1, 1, timestamp=int(now.timestamp() * 1000) + 1)
+    with pytest.raises(IntervalOpen, match="open transaction") as caught:
         job.backfill(interval=f"{hour(0)}/{soon}")
+    assert list(caught.value.open) == [f"{hourly}:0"], "partition 1 is passed"
+    assert caught.value.exit_code == 4
     assert job.backfill(**hours(0, 4)).status == "done"
     writer.commit_transaction(60)
+    records.settle(hourly)
     assert job.backfill(interval=f"{hour(0)}/{soon}").status == "done"
     assert of_hours(job.rows(), 0, 4) == of_hours(records.rows(hourly), 0, 4)

@@ -16,15 +16,18 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from client.group_offsets import CommittedOffset
 from client.metadata import PartitionMetadata, TopicMetadata
-from client.offsets import CommittedOffset
 from client.partition import TopicPartition
 from etl.backfill import _Backfill
 from etl.backfill_request import BackfillRequest, Interval, PartitionOffset
+from etl.closing import judge
+from etl.config import IntervalRules
 from etl.config.load import job_from_document
 from etl.drift import GroupView
 from etl.errors import Refused, RetriableFailure
 from etl.group_commit import frontier_offsets
+from etl.interval import IntervalOpen, from_ledger
 from etl.ledger import events as ev
 from etl.ledger.fold import Entry, fold
 from etl.ledger.state import JobState
@@ -65,6 +68,7 @@ class Life(RuleBasedStateMachine):
         self.number = 0
         self.may_be_passed: dict[TopicPartition, set[int]] = {}
         self.rows: dict[TopicPartition, dict[int, list[ev.RunPlan]]] = {}
+        self.now_ms = epoch_millis(EPOCH)
 
     @initialize(
         on_data_loss=st.sampled_from(["record", "fail"]),
@@ -107,6 +111,10 @@ class Life(RuleBasedStateMachine):
         tp = self.log(number)
         start, stable, _ = self.logs[tp]
         self.group[tp] = CommittedOffset(min(max(offset, start), stable), -1, "")
+
+    @rule(minutes=st.integers(1, 300))
+    def time_passes(self, minutes: int) -> None:
+        self.now_ms += minutes * 60_000
 
     @rule()
     def expiry(self) -> None:
@@ -204,10 +212,15 @@ class Life(RuleBasedStateMachine):
         if (run := self.state.unfinished()) is not None:
             self.to_its_end(run.run_id)
 
-    @rule(first=st.integers(0, 8), length=st.integers(1, 4), commits=st.booleans())
-    def interval(self, first: int, length: int, commits: bool) -> None:
+    @rule(
+        first=st.integers(0, 8),
+        length=st.integers(1, 4),
+        mode=st.sampled_from(["missing", "missing", "replace"]),
+        commits=st.booleans(),
+    )
+    def interval(self, first: int, length: int, mode: Any, commits: bool) -> None:
         hours = [EPOCH + timedelta(hours=number) for number in (first, first + length)]
-        self.ask(BackfillRequest(interval=Interval(*hours), commit_offsets=commits))
+        self.ask(BackfillRequest(interval=Interval(*hours), mode=mode, commit_offsets=commits))
 
     def ask(self, request: BackfillRequest) -> None:
         run_id = request.run_id("job")
@@ -291,6 +304,15 @@ class Life(RuleBasedStateMachine):
                 assert self.state.frontier(tp) == expected
 
     @invariant()
+    def boundaries_ascend_with_their_times(self) -> None:
+        """Or an interval between two of them would end before it begins, and its neighbours would share offsets."""
+        for tp in self.logs:
+            pinned = sorted((at, offset) for (of, at), offset in self.state.boundaries.items() if of == tp)
+            offsets = [offset for _, offset in pinned]
+            assert offsets == sorted(offsets)
+            assert all(offset <= self.logs[tp][1] for offset in offsets)
+
+    @invariant()
     def only_what_was_lost_or_jumped_over_is_given_up(self) -> None:
         for tp in self.logs:
             assert _members(self.state.given_up(tp)) <= self.may_be_passed.get(tp, set())
@@ -325,11 +347,17 @@ class _Asked(_Backfill):
         super().__init__(SimpleNamespace(job=life.job), request, run_id)  # type: ignore[arg-type]
         self.life = life
 
-    def _bound(self, bound: Any, chosen: Any, *, ends: bool = False) -> dict[TopicPartition, int]:
-        if isinstance(bound, datetime):
-            assert epoch_millis(bound) >= 0
-            return {tp: self.life.boundary(tp, bound) for tp in chosen}
-        return super()._bound(bound, chosen, ends=ends)
+    def _closed(self, draft: Draft, millis: int, *, ends: bool) -> dict[TopicPartition, int]:
+        bounds = draft.seen.snapshot.bounds
+        sights = from_ledger(draft.state, millis, bounds)
+        for tp, sight in sights.items():
+            first = self.life.boundary(tp, EPOCH + timedelta(milliseconds=millis - epoch_millis(EPOCH)))
+            if first < bounds[tp].last_stable:
+                sights[tp] = replace(sight, first=first, passed=True)
+        verdicts = judge(millis, sights, IntervalRules(), self.life.now_ms)
+        if not all(verdict.closed for verdict in verdicts.values()):
+            raise IntervalOpen(millis, verdicts, self.life.now_ms)
+        return {tp: verdict.offset for tp, verdict in verdicts.items() if verdict.offset is not None}
 
 
 def _members(intervals: Any) -> set[int]:

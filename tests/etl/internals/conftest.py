@@ -25,7 +25,7 @@ from client.admin import (
     describe_topics,
     describe_transactions,
 )
-from client.offsets import committed_offsets
+from client.group_offsets import committed_offsets
 from client.protocol.embedded.framing import TypedMessage
 from client.protocol.embedded.internal_topics import _LOGS, CLUSTER_METADATA
 from client.protocol.messages import ShareGroupHeartbeatRequest

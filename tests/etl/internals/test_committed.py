@@ -14,9 +14,10 @@ from etl.config import load_job
 from etl.errors import ConfigurationError
 from etl.snapshot import take_snapshot
 from etl.source.datasource import KsegDataSource
-from etl.source.files import LogCatalog, LogFiles
+from etl.source.files import LogCatalog
 from etl.source.logs import open_logs
 from etl.source.options import ReadOptions
+from etl.source.origin import LogFiles
 from etl.source.planning import plan_tasks
 from etl.source.reader import DecodeOptions, read_range
 from etl.source.resolve import resolve_offsets

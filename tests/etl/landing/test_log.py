@@ -18,7 +18,7 @@ APP = "kseg/ledger/job"
 
 
 def codes(target, recorded: TableState) -> list[str]:
-    return [incident.code for incident in target.incidents_since(recorded)]
+    return [incident.code for incident in target.incidents_since(recorded, target.state())]
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from etl.landing.removal import OfAddresses
 from etl.landing.schema import OWN_ADDRESS, add_address, sink_schema
 from etl.landing.spark_writer import SparkTarget, project
 from etl.ranges import OffsetSet
+from etl.session import reaching
 
 APP = "kseg/ledger/job"
 
@@ -65,7 +66,7 @@ def test_a_run_lands_once_is_found_again_and_is_replaced_and_removed(spark, targ
     assert isinstance(replaced, Landed)
     assert (replaced.commit.rows, replaced.commit.removed, replaced.commit.after.rows) == (3, 3, 10)
     assert rows_of(target) == {n: "backfill" if 3 <= n < 6 else "run-1" for n in range(10)}
-    assert target.access().incidents_since(first.commit.after) == ()
+    assert (access := target.access()).incidents_since(first.commit.after, access.state()) == ()
 
     gone = target.remove_run(RunCommit("run-1", APP, 1))
     assert (gone.removed, gone.after.rows) == (7, 3)
@@ -136,6 +137,16 @@ def test_a_store_that_is_not_put_if_absent_is_refused(spark, tmp_path, rows):
 )
 def test_stores_are_known_by_their_scheme(spark, place, safe):
     assert (SparkTarget(spark, path=place)._unsafe(place) is None) is safe
+
+
+def test_a_store_that_spark_has_no_file_system_for_is_told_in_words(spark):
+    """Tasks and delta-rs write there with clients of their own, so nobody had noticed before."""
+    with pytest.raises(ConfigurationError) as caught:
+        SparkTarget(spark, path="s3://lake/orders").exists()
+    [fault] = caught.value.faults
+    assert "no file system for s3://" in fault.message
+    with pytest.raises(ConfigurationError, match="no file system"), reaching("s3://lake/orders"):
+        spark.read.format("delta").load("s3://lake/orders")
 
 
 def test_s3_is_safe_with_the_dynamodb_log_store(spark):

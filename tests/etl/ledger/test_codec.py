@@ -81,6 +81,7 @@ EVENTS = [
                 "r1": RunState(
                     plan=PLAN,
                     planned_at=AT,
+                    owner="o",
                     landed={"./t": COMMIT},
                     accounted=ev.Accounted(**SIGNED, ranges=ACCOUNTS, rows_in=1, rows_out=2),
                     added={TP: OffsetSet.of([(0, 3), (5, 9)])},

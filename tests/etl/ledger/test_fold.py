@@ -120,6 +120,17 @@ def test_a_whole_run_moves_the_frontier_when_it_is_accounted_and_not_before(fold
     assert state.next_app_transaction() == ("kseg/L/orders", 2)
 
 
+def test_a_run_is_whose_lease_ended_it_whoever_commits_its_offsets_again(folding, words):
+    bring_to(folding, words, "accounted")
+    assert folding.state.runs["r1"].owner == "me"
+    folding.add(words.lease(owner="second", attempt=2))
+    folding.add(words.step(ev.Finished, "r1", owner="second", attempt=2))
+    folding.add(words.lease(owner="third", attempt=3))
+    again = {"group": "g", "how": "plain", "offsets": {words.tp: ev.GroupOffset(10, "ours")}}
+    folding.add(words.step(ev.OffsetsCommitted, "r1", owner="third", attempt=3, **again))
+    assert folding.state.runs["r1"].owner == "second"
+
+
 def test_an_empty_plan_is_a_run_too(folding, words):
     state = folding.add(*words.whole_run(folding.state, "r1"))
     assert state.runs["r1"].phase == "finished"

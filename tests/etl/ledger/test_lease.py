@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -12,7 +13,7 @@ from etl.errors import AnotherRunActive, RetriableFailure
 from etl.ledger import events as ev
 from etl.ledger import lease as leases
 from etl.ledger.errors import LeaseLost
-from etl.ledger.lease import acquire, grace
+from etl.ledger.lease import acquire, grace, owner_name
 from etl.ledger.store import Ledger
 
 LONG = timedelta(seconds=60)
@@ -232,3 +233,33 @@ class TestSuspended:
         with acquire(ledger, "orders", duration=LONG):
             assert self.ask(sleeper, "commit") == ["LeaseLost", "2"]
         assert ledger.read("orders").bases == {}
+
+
+def test_in_a_container_of_yarns_a_holder_is_named_after_it(monkeypatch):
+    assert owner_name().startswith(f"{socket.gethostname()}:{os.getpid()}:")
+    monkeypatch.setenv("CONTAINER_ID", "container_1767225600000_0042_01_000001")
+    assert owner_name().startswith(f"container_1767225600000_0042_01_000001:{os.getpid()}:")
+    assert owner_name() != owner_name()
+
+
+def test_a_holder_that_was_given_a_name_by_its_starter_bears_it(monkeypatch):
+    monkeypatch.setenv("KSEG_DRIVER", "4f1c2d")
+    assert owner_name().startswith(f"{socket.gethostname()}:{os.getpid()}:4f1c2d-")
+    assert owner_name() != owner_name()
+
+
+def test_a_later_attempt_of_a_yarn_application_takes_the_lease_of_the_one_before_and_nobody_elses(ledger):
+    def owner(container):
+        return f"container_{container}:4711:ab12"
+
+    first = owner("e17_1767225600000_0042_01_000001")
+    held = acquire(ledger, "orders", duration=LONG, owner=first)
+    for other in ("e17_1767225600000_0043_02_000001", "e17_1767225600000_0042_01_000002"):
+        with pytest.raises(AnotherRunActive):
+            acquire(ledger, "orders", duration=LONG, owner=owner(other))
+    second = acquire(ledger, "orders", duration=LONG, owner=owner("e18_1767225600000_0042_02_000001"))
+    taken = [entry.event for entry in ledger.events("orders") if isinstance(entry.event, ev.Leased)]
+    assert [event.taken_from for event in taken] == [None, first]
+    with pytest.raises(LeaseLost):
+        held.transition(lambda state: [])
+    second.release()

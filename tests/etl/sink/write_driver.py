@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from client import Transaction
 from etl import write_kafka
+from etl.jvm import light_options
 from etl.sink import transactional
 from etl.sink.transactional import TaskRepeated
 from jobs.broker.java import use_java
@@ -36,7 +37,9 @@ builder = SparkSession.builder.master("local[1,4]" if what == "task" else "local
     "spark.ui.enabled", "false"
 )
 builder = builder.config("spark.local.dir", str(Path(folder, "spark")))
-spark = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()
+builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
+# As in the shared session: a short life takes less of a processor so.
+spark = builder.config("spark.driver.extraJavaOptions", " ".join(light_options())).getOrCreate()
 spark.sparkContext.setLogLevel("OFF")
 
 

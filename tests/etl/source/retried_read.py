@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from client import ClientConfig
+from etl.jvm import light_options
 from etl.ranges import OffsetRange
 from etl.source.dataframe import TaskAttempt, fused, rows
 from etl.source.reader import DecodeOptions
@@ -50,7 +51,9 @@ def write(batches: Iterator[pa.RecordBatch], attempt: TaskAttempt) -> Iterator[p
 use_java()
 os.environ["PYSPARK_PYTHON"] = sys.executable
 builder = SparkSession.builder.master("local[2,3]").config("spark.ui.enabled", "false")
-spark = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()
+builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
+# As in the shared session: a short life takes less of a processor so.
+spark = builder.config("spark.driver.extraJavaOptions", " ".join(light_options())).getOrCreate()
 spark.sparkContext.setLogLevel("OFF")
 
 config = ClientConfig.from_properties({"bootstrap.servers": servers}, client_id="kseg-test")
@@ -65,7 +68,7 @@ told = {
     "rows": read,
     "rows_counted": counted,
     "fused": sum(batch.to_pylist()[0]["rows"] for result in results for batch in result.facts),
-    "fused_counted": sum(result.outcome.data for result in results),
+    "fused_counted": sum(outcome.data for result in results for outcome in result.outcomes),
 }
 spark.stop()
 print(json.dumps(told))

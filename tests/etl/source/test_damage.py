@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from client import TopicPartition
-from etl.source.files import LogCatalog, LogFiles
+from etl.source.files import LogCatalog
+from etl.source.origin import LogFiles
 from etl.source.outcome import RangeOutcome
 from etl.source.reader import DecodeOptions, read_range
 from etl.source.tasks import RangeTask

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -24,9 +25,10 @@ from etl.source.carrier import Carrier
 from etl.source.dataframe import TaskAttempt, fused, output_schema, rows
 from etl.source.errors import ArrowStepError, OffsetsLost, OutcomesDisagree, OutcomesIncomplete, WorkerError
 from etl.source.outcome import RangeOutcome
-from etl.source.outcomes import Outcomes, ReadProgress
+from etl.source.outcomes import Outcomes
 from etl.source.reader import DecodeOptions
 from etl.source.tasks import RangeTask, split
+from etl.telemetry.facts import Reading
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -62,7 +64,38 @@ def test_rows_are_the_records(spark: Any, client_config: ClientConfig, tasks: tu
     told = outcomes.resolve()
     assert [(o.index, o.data) for o in told] == [(task.index, 100) for task in tasks]
     assert all(o.accounted for o in told)
-    assert outcomes.progress() == ReadProgress(6, 6, 2 * COUNT, sum(o.bytes for o in told))
+    now = outcomes.progress()
+    assert (now.tasks, now.tasks_done, now.offsets, now.rows) == (6, 6, 2 * COUNT, 2 * COUNT)
+    assert now.bytes == sum(o.bytes for o in told)
+    assert sorted(o.index for o in now.ended) == [0, 1, 2, 3, 4, 5]
+    assert (outcomes.progress().ended, outcomes.progress().rows) == ((), 2 * COUNT), "each outcome is told once"
+
+
+def test_a_task_tells_what_it_cost_and_not_what_the_one_before_did(
+    spark: Any, client_config: ClientConfig, tasks: tuple[RangeTask, ...]
+) -> None:
+    """Small tasks share a worker and its requests: each is told what was asked while it was read, and nothing twice."""
+    before = time.time()
+    results = fused(spark.sparkContext, tasks, client_config, DecodeOptions(), [], _drop)
+    costs = [outcome.cost for result in results for outcome in result.outcomes]
+    assert len(costs) == len(tasks)
+    for cost in costs:
+        assert cost is not None
+        assert before - 1 <= cost.began <= time.time()
+        assert cost.seconds > 0
+        assert cost.executor.startswith(f"{cost.host}/")
+    assert sum(cost.seconds for cost in costs) < time.time() - before
+    fetches = [line for cost in costs for line in cost.traffic if line.api == "Fetch"]
+    assert 1 <= sum(line.requests for line in fetches) <= len(tasks)
+    assert sum(line.responses for line in fetches) == sum(line.requests for line in fetches)
+    assert not any(line.errors for line in fetches)
+    assert sum(line.bytes_in for line in fetches) > 100 * len(tasks)
+
+
+def _drop(batches: Iterator[pa.RecordBatch], attempt: TaskAttempt) -> Iterator[pa.RecordBatch]:
+    for _ in batches:
+        pass
+    return iter(())
 
 
 def test_attempts_that_agree_count_once(spark: Any, client_config: ClientConfig, tasks: tuple[RangeTask, ...]) -> None:
@@ -162,7 +195,7 @@ def test_a_fused_write_gives_facts_and_outcomes(
         import pyarrow.parquet as pq
 
         table = pa.Table.from_batches(batches, attempt.schema)
-        name = f"{folder}/{attempt.task.index}-{attempt.attempt_id}.parquet"
+        name = f"{folder}/{attempt.number}-{attempt.attempt_id}.parquet"
         pq.write_table(table, name)
         for part in ("head", "tail"):
             yield pa.RecordBatch.from_pylist([{"file": name, "rows": table.num_rows, "part": part}])
@@ -170,20 +203,46 @@ def test_a_fused_write_gives_facts_and_outcomes(
     def some(batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch.filter(pc.less(batch.column("offset"), 150))
 
-    seen: list[ReadProgress] = []
+    seen: list[Reading] = []
     results = fused(spark.sparkContext, tasks, client_config, DecodeOptions(), [some], write, on_progress=seen.append)
-    assert [result.task for result in results] == list(tasks)
-    assert sum(result.outcome.data for result in results) == 2 * COUNT
-    assert sum(result.outcome.rows_out or 0 for result in results) == 300
-    assert [[f["part"] for batch in r.facts for f in batch.to_pylist()] for r in results] == [["head", "tail"]] * 6
-    for result in results:
-        fact = result.facts[0].to_pylist()[0]
-        assert fact["rows"] == result.outcome.rows_out
-        assert fact["file"].endswith(f"/{result.task.index}-{result.attempt_id}.parquet")
+    (result,) = results  # all of it is small
+    assert result.tasks == tasks
+    assert [outcome.index for outcome in result.outcomes] == [task.index for task in tasks]
+    assert sum(outcome.data for outcome in result.outcomes) == 2 * COUNT
+    assert sum(outcome.rows_out or 0 for outcome in result.outcomes) == 300
+    facts = [fact for batch in result.facts for fact in batch.to_pylist()]
+    assert [fact["part"] for fact in facts] == ["head", "tail"]
+    assert facts[0]["rows"] == 300
+    assert facts[0]["file"].endswith(f"/0-{result.attempt_id}.parquet")
     landed = pa.concat_tables(pq.read_table(path) for path in tmp_path.glob("*.parquet"))
     assert sorted(landed.column("offset").to_pylist()) == sorted(list(range(150)) * 2)
     assert seen[-1].tasks_done == seen[-1].tasks == 6
     assert seen[-1].rows == 2 * COUNT
+
+
+def test_rows_of_two_tables_are_written_apart(
+    spark: Any, kafka: Any, client_config: ClientConfig, produce: Callable[..., None]
+) -> None:
+    topics = [kafka.topic(partitions=2, prefix="apart") for _ in range(3)]
+    for number, name in enumerate(topics):
+        produce(name, [(p, b"k", b"%d" % n, None) for n in range(10 + number) for p in (0, 1)])
+    tasks = split([OffsetRange(name, p, 0, 10 + number) for number, name in enumerate(topics) for p in (0, 1)])
+
+    def write(batches: Iterator[pa.RecordBatch], attempt: TaskAttempt) -> Iterator[pa.RecordBatch]:
+        names = [topic for batch in batches for topic in batch.column("topic").to_pylist()]
+        yield pa.RecordBatch.from_pylist([{"topics": sorted(set(names)), "rows": len(names)}])
+
+    routes = dict(zip(topics, (0, 1, 0), strict=True))
+    results = fused(spark.sparkContext, tasks, client_config, DecodeOptions(), (), write, routes=routes)
+    written = [fact for result in results for batch in result.facts for fact in batch.to_pylist()]
+    assert sorted((fact["topics"], fact["rows"]) for fact in written) == sorted(
+        [([topics[0], topics[2]], 44), ([topics[1]], 22)]
+    )
+    assert len({result.attempt_id for result in results}) == 1  # by one Spark task all the same
+    frame, outcomes = rows(spark, tasks, client_config, DecodeOptions(), routes=routes)
+    by_place = frame.selectExpr("spark_partition_id() AS place", "topic").distinct().collect()
+    assert len({row.place for row in by_place if row.topic != topics[1]}) == 2  # each neighbour is of the other table
+    assert frame.count() == sum(outcome.data for outcome in outcomes.resolve()) == 66
 
 
 def test_a_writer_that_leaves_rows_behind_fails(

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 
 from client import TopicPartition
 from etl.source.errors import OffsetsLost
-from etl.source.files import LogCatalog, LogFiles
+from etl.source.files import LogCatalog
+from etl.source.origin import LogFiles
 from etl.source.reader import DecodeOptions, read_range
 from etl.source.tasks import RangeTask
 from segment_reader.batch import ABORT_MARKER, COMMIT_MARKER

@@ -14,8 +14,9 @@ from client import TopicPartition
 from etl.errors import ConfigurationError
 from etl.source.datasource import KsegDataSource
 from etl.source.errors import OffsetsLost
-from etl.source.files import LogCatalog, LogFiles
+from etl.source.files import LogCatalog
 from etl.source.options import ReadOptions
+from etl.source.origin import LogFiles
 from etl.source.planning import plan_tasks
 from etl.source.reader import DecodeOptions, read_range
 from jobs.demo.hard_topic import HardTopic

@@ -10,7 +10,7 @@ import pytest
 
 from client import Cluster, TopicPartition
 from client.errors import UnknownTopic
-from client.offsets import CommittedOffset, commit_offsets
+from client.group_offsets import CommittedOffset, commit_offsets
 from etl.errors import ConfigurationError
 from etl.source.errors import TimeNotFoundError
 from etl.source.resolve import (

@@ -1,0 +1,67 @@
+"""Job files checked without a broker, table or ledger: the faults of all of them, and what two may not share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from etl.config.job import Job
+from etl.config.load import load_job
+from etl.errors import ConfigurationError, Fault
+
+
+@dataclass(slots=True)
+class CheckedFile:
+    """One file: the job where it is sound, else its faults."""
+
+    file: str
+    job: Job | None = None
+    faults: list[Fault] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return not self.faults
+
+    def to_json(self) -> dict[str, Any]:
+        airflow = self.job.airflow if self.job is not None else None
+        return {
+            "file": self.file,
+            "job": self.job.name if self.job is not None else None,
+            "ok": self.ok,
+            "faults": [asdict(fault) for fault in self.faults],
+            "airflow": airflow.model_dump(mode="json") if airflow is not None else None,
+        }
+
+
+def check_files(files: Iterable[str], *, env: Mapping[str, str] = os.environ) -> list[CheckedFile]:
+    """Each file by itself, and then what may not be the same in two of them. env: as for `load_job`."""
+    checked = [_check(file, env) for file in files]
+    _find_twins(checked)
+    return checked
+
+
+def _check(file: str, env: Mapping[str, str]) -> CheckedFile:
+    try:
+        return CheckedFile(file, load_job(file, env=env))
+    except ConfigurationError as error:
+        return CheckedFile(file, faults=list(error.faults))
+
+
+def _find_twins(checked: Iterable[CheckedFile]) -> None:
+    jobs: dict[tuple[str, str], str] = {}
+    dags: dict[str, str] = {}
+    for one in checked:
+        if one.job is None:
+            continue
+        first = jobs.setdefault((one.job.ledger, one.job.name), one.file)
+        if first != one.file:
+            remedy = "one job is one file: give this one another name, or a ledger of its own"
+            one.faults.append(Fault("name", f"{one.job.name} in this ledger is the job of {first}", remedy))
+        if one.job.airflow is not None:
+            dag = one.job.airflow.dag_id or one.job.name
+            first = dags.setdefault(dag, one.file)
+            if first != one.file:
+                remedy = "give `airflow.dag_id` another value: of two DAGs of one id Airflow shows one"
+                one.faults.append(Fault("airflow.dag_id", f"{dag} is the DAG of {first}", remedy))

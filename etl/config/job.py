@@ -1,0 +1,188 @@
+"""The job as one value: its sections, and what connects it: secrets, the client's configuration, where records are.
+
+A `Job` holds no secret: `kafka`, `spark.conf` and `source.segments.options` keep their `${…}` references, and
+`kafka_properties()`, `spark_conf()`, `client_config()` and `origin` give the resolved values to whoever connects.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, PrivateAttr
+
+from etl.config.interval import IntervalRules
+from etl.config.models import ArrowStep, PythonStep, Run, Segments, Sink, Source, Spark, SqlStep, Step
+from etl.config.reporting import Reporting
+from etl.config.scheduling import Airflow
+from etl.config.secrets import SecretProperties, has_reference, resolve
+from etl.config.values import JobName, PlainPath, Section, Text, TransactionalId, version_one
+
+if TYPE_CHECKING:
+    from client.config import ClientConfig
+    from etl.source.by_reference import ByReference
+    from etl.source.origin import LogFiles, Origin
+
+
+class Job(Section):
+    """One validated job file; `load.py` makes one, nothing else should. Paths are absolute."""
+
+    version: Annotated[Literal[1], BeforeValidator(version_one)]
+    name: JobName
+    kafka: dict[str, str] | None = None
+    source: Source
+    transform: Annotated[tuple[Step, ...], Field(strict=False)] = ()
+    sink: Sink
+    group: Text | None = None
+    group_commit: Literal["transactional", "plain", "none"]
+    transactional_id: TransactionalId | None = None
+    ledger: PlainPath
+    run: Run = Run()
+    interval: IntervalRules | None = None
+    airflow: Airflow | None = None
+    spark: Spark = Spark()
+    reporting: Reporting = Reporting()
+
+    # Resolved at load, with the environment of then; not a field, so it is in no repr and no dump.
+    _secrets: dict[str, SecretProperties] = PrivateAttr(default_factory=dict)
+    _laid_over: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @property
+    def client_id(self) -> str:
+        """What brokers call this client, unless `kafka.client.id` says otherwise."""
+        return f"kseg-{self.name}"
+
+    def kafka_properties(self) -> SecretProperties:
+        """Java client properties, references resolved. Its repr shows no secret."""
+        return self._resolved("kafka", self.kafka or {})
+
+    def spark_conf(self) -> SecretProperties:
+        """Spark's configuration, references resolved. Its repr shows no secret."""
+        return self._resolved("spark", self.spark.conf)
+
+    def segment_options(self) -> SecretProperties:
+        """What the store of `source.segments` and its layout have to be told, references resolved. See spark_conf."""
+        segments = self.source.segments
+        return self._resolved("segments", (segments and segments.options) or {})
+
+    def client_config(self) -> ClientConfig:
+        """What `client.Cluster` takes. Valid, since loading checked it. Raises ValueError for a job without brokers."""
+        from client.config import ClientConfig
+
+        if self.kafka is None:
+            raise ValueError("the job has no brokers")
+        return ClientConfig.from_properties(self.kafka_properties(), client_id=self.client_id)
+
+    @property
+    def origin(self) -> Origin:
+        """Where its records are read from: files where it names some, else its brokers."""
+        segments = self.source.segments
+        return self.client_config() if segments is None else self._log_files(segments, self.segment_options())
+
+    def _log_files(self, segments: Segments, options: Mapping[str, str]) -> LogFiles:
+        from etl.source.origin import LogFiles
+
+        return LogFiles(
+            segments.paths,
+            segments.layout,
+            tuple(sorted(options.items())),
+            past_damage=self.quarantine is not None,
+            untimed=self.source.untimed,
+        )
+
+    @property
+    def by_reference(self) -> ByReference | None:
+        """The same with its references unresolved, for tasks; None where the job's tasks carry the values."""
+        from etl.source.by_reference import ByReference
+
+        if self.spark.executor_secrets == "carried":
+            return None
+        segments = self.source.segments
+        if segments is None:
+            return ByReference(tuple((self.kafka or {}).items()), self.client_id)
+        return ByReference(tuple((segments.options or {}).items()), files=self._log_files(segments, {}))
+
+    @property
+    def quarantine(self) -> str | None:
+        """The table that takes what cannot be read; None where a run stops at it."""
+        table = self.sink.quarantine
+        return table.path if table is not None and self.source.on_corruption == "quarantine" else None
+
+    def of_files(self, segments: Segments, *, brokers: bool) -> Job:
+        """The same job reading files in place of its brokers. Name, ledger, sink and hash stay.
+
+        brokers: they may still be asked about the group. Without them no offsets are committed.
+        """
+        changes: dict[str, Any] = {"source": self.source.model_copy(update={"segments": segments})}
+        if not brokers:
+            changes |= {"kafka": None, "group_commit": "none"}
+        return self.model_copy(update=changes)
+
+    def on_remote(self, url: str) -> Job:
+        """The same job in a session of this Connect server, whose address may hold a token."""
+        return self.model_copy(update={"spark": self.spark.model_copy(update={"remote": url})})
+
+    @property
+    def arrow_steps(self) -> tuple[ArrowStep, ...]:
+        """The transform's first part, run in the workers."""
+        return tuple(step for step in self.transform if isinstance(step, ArrowStep))
+
+    @property
+    def frame_steps(self) -> tuple[SqlStep | PythonStep, ...]:
+        """The transform's second part, run on the DataFrame."""
+        return tuple(step for step in self.transform if not isinstance(step, ArrowStep))
+
+    @property
+    def config_hash(self) -> str:
+        """sha256 of what decides which rows land where: source, transform and sink, as 64 hex digits.
+
+        Left out: secrets; where the records are to be had (brokers or files: cluster and topic tell whether they are
+        the same ones); how work is cut (`max_records_per_task`); and what is decided before a run's ranges are pinned
+        or is a person's word to go on (`on_data_loss`, `on_gap`, `on_corruption` with its quarantine, `untimed`,
+        `single_driver`), so that changing these lets an unfinished run go on.
+        """
+        source = self.source.model_dump(
+            mode="json",
+            exclude={"segments", "max_records_per_task", "on_data_loss", "on_gap", "on_corruption", "untimed"},
+        )
+        if self.source.topics is not None:
+            source["topics"] = sorted(self.source.topics)
+        decisive = {
+            "version": self.version,
+            "source": source,
+            "transform": [step.model_dump(mode="json") for step in self.transform],
+            "sink": self.sink.model_dump(mode="json", exclude={"single_driver", "quarantine"}),
+        }
+        text = json.dumps(decisive, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def pinned(self) -> dict[str, Any]:
+        """The job as a JSON-able document for the ledger: absolute paths, references unresolved, so no secret in it."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+    @classmethod
+    def from_pinned(cls, document: Mapping[str, Any], *, env: Mapping[str, str] = os.environ) -> Job:
+        """The inverse of `pinned()`; references are resolved anew. Raises ConfigurationError."""
+        from etl.config.load import job_from_document
+
+        return job_from_document(document, env=env)
+
+    def take_secrets(self, laid_over: Mapping[str, str], **sections: SecretProperties) -> None:
+        """For loading alone: what the references stood for, and those of `--command-config` among them (laid_over)."""
+        self._laid_over.update(laid_over)
+        self._secrets.update(sections)
+
+    def environment(self) -> dict[str, str]:
+        """Where this job's references lead: the process's environment, and what was laid over the file."""
+        return {**os.environ, **self._laid_over}
+
+    def _resolved(self, section: str, properties: Mapping[str, str]) -> SecretProperties:
+        if section not in self._secrets:
+            values = {key: resolve(text, env=self.environment(), folder=Path("/")) for key, text in properties.items()}
+            hidden = frozenset(key for key, text in properties.items() if has_reference(text))
+            self._secrets[section] = SecretProperties(values, hidden)
+        return self._secrets[section]

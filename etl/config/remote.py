@@ -1,0 +1,29 @@
+"""`spark.remote`: a Spark Connect server, in place of a Spark of our own."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator
+
+from etl.config.values import fault
+
+EXAMPLE = "as in sc://spark.example.com:15002"
+
+
+def connect_url(text: str) -> str:
+    """A Connect server's address. Raises PydanticCustomError, in our own words."""
+    parts = urlsplit(text.strip())
+    if parts.scheme != "sc" or not parts.hostname:
+        raise fault("is no address of a Spark Connect server", EXAMPLE)
+    return text.strip()
+
+
+def _without_secrets(text: str) -> str:
+    if "token=" in text.lower():
+        raise fault("holds a token, and this value is shown", "give the whole address in SPARK_REMOTE, or by --remote")
+    return text
+
+
+ConnectUrl = Annotated[str, AfterValidator(connect_url), AfterValidator(_without_secrets)]

@@ -1,0 +1,169 @@
+"""The job file's `airflow:` section: how a DAG made from the file runs the job.
+
+`kseg` checks it and does nothing with it; a DAG file reads it as it is written (so no `${…}` in it), and what a value
+means is Airflow's word: cron expressions are read by the parser that Airflow reads them with.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Literal
+from zoneinfo import available_timezones
+
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
+
+from etl.config.document import PathKey
+from etl.config.faults import Finding, did_you_mean
+from etl.config.values import Duration, Instant, Loose, PlainPath, Section, Text, at_least, fault, not_empty, unique
+from etl.times import format_instant, parse_duration
+
+PRESETS = ("@once", "@continuous", "@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
+"""Names that Airflow 3 knows for schedules."""
+
+_WITHOUT_INTERVALS = ("@once", "@continuous")
+_SCHEDULE_FORMS = 'a cron expression ("0 6 * * *"), a preset (@daily), a duration (1h) or {assets: [path of a table]}'
+_KEY = re.compile(r"[\w.-]{1,250}", re.ASCII)
+_MAX_TAG = 100
+_INT32 = 2**31 - 1
+
+
+def _schedule(text: str) -> str:
+    if text.startswith("@"):
+        if text not in PRESETS:
+            raise fault(f"is no preset of Airflow: {', '.join(PRESETS)}", did_you_mean(text, PRESETS) or "write one")
+        return text
+    if (every := _every(text)) is not None:
+        if every <= timedelta(0):
+            raise fault("is no time at all", "a duration above zero, as in 15m or 1h")
+        return text
+    return _cron(text)
+
+
+def _every(text: str) -> timedelta | None:
+    try:
+        return parse_duration(text)
+    except ValueError:
+        return None
+
+
+def _cron(text: str) -> str:
+    from croniter import CroniterError, croniter
+
+    if len(text.split()) != 5:
+        raise fault("is no schedule", _SCHEDULE_FORMS)
+    try:
+        croniter(text, datetime(2024, 1, 1, tzinfo=UTC)).get_next()
+    except CroniterError as error:
+        reason = re.sub(r"^\[[^]]*\]\s*", "", str(error))
+        raise fault(f"is no cron expression that ever comes round: {reason}", _SCHEDULE_FORMS) from None
+    return text
+
+
+def _time_zone(name: str) -> str:
+    known = available_timezones()
+    if name not in known:
+        raise fault("is no time zone", did_you_mean(name, known) or "a name as in UTC or Europe/Berlin")
+    return name
+
+
+def _key(text: str) -> str:
+    if not _KEY.fullmatch(text):
+        raise fault("is no DAG id", "1 to 250 letters, digits, dots, dashes and underscores")
+    return text
+
+
+def _tag(text: str) -> str:
+    if len(text) > _MAX_TAG:
+        raise fault(f"is longer than {_MAX_TAG} characters", "shorten it")
+    return text
+
+
+class AssetSchedule(Section):
+    """Runs when these tables have changed. Paths and URLs as in `sink.path`."""
+
+    assets: Annotated[tuple[PlainPath, ...], Loose, AfterValidator(not_empty), AfterValidator(unique)]
+
+
+def _schedule_form(value: Any) -> str:
+    return "<assets>" if isinstance(value, Mapping | AssetSchedule) else "<time>"
+
+
+def _schedule_shape(value: Any) -> Any:
+    if not isinstance(value, str | Mapping | AssetSchedule):
+        raise fault("is no schedule", _SCHEDULE_FORMS)
+    return value
+
+
+Schedule = Annotated[
+    Annotated[str, AfterValidator(_schedule), Tag("<time>")] | Annotated[AssetSchedule, Tag("<assets>")],
+    Discriminator(_schedule_form),
+    BeforeValidator(_schedule_shape),
+]
+
+
+class Execution(Section):
+    """How a task runs the job: where the driver lives, and through which of Airflow's connections."""
+
+    submit: Literal["local", "spark-submit", "livy"] = "local"
+    deferrable: bool = True
+    spark_conn_id: Text | None = None
+    kafka_conn_id: Text | None = None
+
+
+class Airflow(Section):
+    """The DAG that is made from a job file. dag_id: the job's name unless it is given."""
+
+    dag_id: Annotated[str, AfterValidator(_key)] | None = None
+    description: Text | None = None
+    schedule: Schedule | None = None
+    timezone: Annotated[str, AfterValidator(_time_zone)] = "UTC"
+    start_date: Instant | None = None
+    end_date: Instant | None = None
+    catchup: bool = False
+    max_active_runs: Annotated[int, Field(ge=1, le=_INT32)] = 1
+    mode: Literal["ingest", "interval"] = "ingest"
+    owner: Text | None = None
+    tags: Annotated[tuple[Annotated[Text, AfterValidator(_tag)], ...], Loose, AfterValidator(unique)] = ()
+    retries: Annotated[int, Field(ge=0, le=_INT32)] = 2
+    retry_delay: Duration = timedelta(minutes=5)
+    pool: Text | None = None
+    pool_slots: Annotated[int, Field(ge=1, le=_INT32)] = 1
+    priority_weight: Annotated[int, Field(ge=-_INT32 - 1, le=_INT32)] = 1
+    queue: Text | None = None
+    deadline: Annotated[Duration, at_least(timedelta(seconds=1))] | None = None
+    execution: Execution = Execution()
+    verify: bool = False
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether its schedule gives runs a data interval: one with a beginning and an end."""
+        return isinstance(self.schedule, str) and self.schedule not in _WITHOUT_INTERVALS
+
+
+def airflow_findings(section: Airflow) -> Iterator[Finding]:
+    """What must hold between the section's keys."""
+    place: PathKey = ("airflow",)
+    if section.mode == "interval" and not section.has_intervals:
+        yield Finding(
+            (*place, "schedule"),
+            "gives runs no data interval, and mode is interval",
+            "a cron expression, a preset such as @daily or a duration does; or write `mode: ingest`",
+        )
+    if section.mode == "ingest" and section.max_active_runs > 1:
+        yield Finding(
+            (*place, "max_active_runs"),
+            "is above 1, and mode is ingest: of one job's ingests only one runs at a time",
+            "write `mode: interval` for runs side by side, or 1",
+        )
+    if section.catchup and section.start_date is None:
+        yield Finding((*place, "catchup"), "has no beginning", "add `start_date:`")
+    if section.start_date is not None and section.end_date is not None and section.end_date <= section.start_date:
+        yield Finding(
+            (*place, "end_date"),
+            f"does not lie after the start, {format_instant(section.start_date)}",
+            "the end comes after the start",
+        )
+    if section.pool is None and section.pool_slots > 1:
+        yield Finding((*place, "pool_slots"), "is above 1 without a pool", "add `pool:`, or drop it")

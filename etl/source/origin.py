@@ -1,0 +1,53 @@
+"""Where records come from: brokers, or files that brokers left behind. Values alone; `logs` and `reader` open them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from client import ClientConfig
+from etl.errors import ConfigurationError
+from etl.source.resolve import Untimed
+from segment_reader.log.storage import PLAIN, Storage, open_storage, parent
+
+
+@dataclass(frozen=True, slots=True)
+class LogFiles:
+    """Folders of `log.dirs`, or copies of them: paths, or URIs of object stores. Picklable; stands where a worker's
+    `ClientConfig` stands for brokers.
+
+    layout: in which form the logs lie there, as `segment_reader.log.layouts` names it; "kafka" is a broker's own.
+    options: what the store and the layout have to be told. They may hold secrets: they are not shown, and they travel
+        to the workers.
+    past_damage: damage does not end a log (`segment_reader.log.salvage`).
+    untimed: what a range by time means where records have none.
+    """
+
+    log_dirs: tuple[str, ...]
+    layout: str = PLAIN
+    options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    past_damage: bool = False
+    untimed: Untimed = "refuse"
+
+    def open(self, location: str) -> tuple[Storage, str]:
+        """The storage that holds a folder of `log_dirs`, and the folder's path in it. Raises ConfigurationError."""
+        try:
+            return _opened(location, self.layout, self.options)
+        except ValueError as error:
+            raise ConfigurationError.of("log.dirs", str(error)) from error
+
+    def open_folder(self, folder: str) -> tuple[Storage, str]:
+        """The same for a partition's folder, which is where `RangeTask.folder` says. Raises ConfigurationError."""
+        log_dir, name = parent(folder)
+        storage, path = self.open(log_dir)
+        return storage, f"{path}/{name}"
+
+
+@lru_cache(maxsize=16)
+def _opened(location: str, layout: str, options: tuple[tuple[str, str], ...]) -> tuple[Storage, str]:
+    """Kept: a client of an object store has connections, and a layout what it has read of the store."""
+    return open_storage(location, layout, dict(options))
+
+
+#: Where a task's bytes come from. Picklable: it goes to the workers.
+Origin = ClientConfig | LogFiles

@@ -1,0 +1,47 @@
+"""Which tasks one Spark task reads: a large one alone, small ones together, up to a size that is worth a start.
+
+A Spark task costs a start, connections and a file of its own. Ten thousand partitions with a few records each are read
+by a dozen of them; where there is much to read, packs grow, but never so far that cores have nothing to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from etl.source.tasks import RangeTask
+
+#: Offsets below which a Spark task is not worth its start, were there ever so many cores.
+SMALL: Final = 4096
+#: Offsets from which on a range is read alone, and that no pack of smaller ones goes beyond.
+LARGE: Final = 50_000
+#: So many packs for each core: one that takes long leaves others to do meanwhile.
+PACKS_PER_CORE: Final = 4
+
+Routes = Mapping[str, int]
+"""The number of the table that a topic's rows go to; empty where all go to one."""
+
+NO_ROUTES: Final[Routes] = {}
+
+
+def packed(tasks: Sequence[RangeTask], *, cores: int, routes: Routes = NO_ROUTES) -> tuple[tuple[RangeTask, ...], ...]:
+    """All tasks, each in one pack, in their order; the same tasks and cores give the same packs.
+
+    routes: a pack has tasks of one table alone.
+    """
+    total = sum(task.length for task in tasks)
+    packs = max(1, min(total // SMALL, PACKS_PER_CORE * cores))
+    most = min(LARGE, max(SMALL, -(-total // packs)))
+    made: list[list[RangeTask]] = []
+    room = 0
+    for task in tasks:
+        if task.length > most:
+            made.append([task])
+            room = 0
+        elif task.length > room or routes.get(task.topic) != routes.get(made[-1][-1].topic):
+            made.append([task])
+            room = most - task.length
+        else:
+            made[-1].append(task)
+            room -= task.length
+    return tuple(map(tuple, made))

@@ -1,0 +1,64 @@
+"""What one attempt at one task cost: measured in its worker, small, and told together with what the task read.
+
+It says nothing of rows, so attempts that differ in it still agree (`RangeOutcome.what_was_read`).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from etl.telemetry.traffic import TrafficLine, looked_at, since
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCost:
+    """began: seconds since the epoch, by the worker's clock. seconds: from then to the task's end, with writing.
+
+    host: the worker's. executor: tells the executors of a host apart: `host/pid` of the process that its Python workers
+    come from. attempt: how often Spark had tried this task before, 0 for the first time.
+    traffic: requests to brokers meanwhile; none for files.
+    """
+
+    began: float
+    seconds: float
+    host: str
+    executor: str
+    attempt: int
+    traffic: tuple[TrafficLine, ...] = ()
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> TaskCost:
+        """The inverse of `dataclasses.asdict`."""
+        return cls(**{**data, "traffic": tuple(TrafficLine(**line) for line in data["traffic"])})
+
+
+class Meter:
+    """Measures one attempt, from its making on."""
+
+    def __init__(self, attempt: int) -> None:
+        self._attempt = attempt
+        self._before = looked_at()
+        self._began, self._clock = time.time(), time.perf_counter()
+
+    def cost(self) -> TaskCost:
+        """What the attempt has cost up to now."""
+        host = _host()
+        return TaskCost(
+            began=round(self._began, 3),
+            seconds=round(time.perf_counter() - self._clock, 3),
+            host=host,
+            executor=f"{host}/{os.getppid()}",
+            attempt=self._attempt,
+            traffic=since(self._before),
+        )
+
+
+@cache
+def _host() -> str:
+    return socket.gethostname()

@@ -1,0 +1,241 @@
+"""A listener that keeps what a run tells, in bounded space: what reports, metrics and lineage events are made of.
+
+It works for runs that fail as well: it holds what was known until then. Tasks are kept as they were told, without their
+gaps and damages, up to `MAX_TASKS` of them; sums are of all. A plan of a million tasks therefore costs the driver some
+20 MB here, and its report shows the slowest.
+"""
+
+from __future__ import annotations
+
+import heapq
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING
+
+from client import TopicPartition
+from etl.progress import NullProgress
+from etl.source.outcome import RangeOutcome
+from etl.telemetry import facts
+from etl.telemetry.facts import PartitionView
+from etl.telemetry.traffic import MAX_LINES, TrafficLine, added_up, looked_at, since
+
+if TYPE_CHECKING:
+    from etl.config import Job
+    from etl.ledger import events as ev
+
+MAX_TASKS = 20_000
+MAX_MESSAGES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLine:
+    """One task that has ended. seconds: with writing; waiting: for answers; bytes: fetched; rows: records decoded."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    rows: int
+    bytes: int
+    began: float
+    seconds: float
+    waiting: float
+    decoding: float
+    throttled: float
+    host: str
+    executor: str
+    attempt: int
+    repeated: bool
+
+
+@dataclass(slots=True)
+class Sums:
+    """Over all tasks that have ended. repeated_*: of tasks that Spark ran although they had told their outcome."""
+
+    tasks: int = 0
+    offsets: int = 0
+    rows: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    retries: int = 0
+    repeated_rows: int = 0
+    repeated_bytes: int = 0
+    repeated_seconds: float = 0.0
+
+
+@dataclass
+class Telemetry:
+    """What is known of one command's run so far.
+
+    began: seconds since the epoch. phases: in their order, each with the seconds from `began` to its beginning.
+    first, last: each partition as it was first and last seen.
+    """
+
+    began: float = field(default_factory=time.time)
+    job: Job | None = None
+    ledger_id: str | None = None
+    plan: ev.RunPlan | None = None
+    attempt: int = 0
+    taken_up: bool = False
+    spark: facts.SparkStarted | None = None
+    schema: dict[str, str] = field(default_factory=dict)
+    phases: list[tuple[str, float]] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
+    first: dict[TopicPartition, PartitionView] = field(default_factory=dict)
+    last: dict[TopicPartition, PartitionView] = field(default_factory=dict)
+    planned_tasks: int = 0
+    tasks: list[TaskLine] = field(default_factory=list)
+    tasks_left_out: int = 0
+    sums: Sums = field(default_factory=Sums)
+    partitions: dict[TopicPartition, Sums] = field(default_factory=dict)
+    throttled: dict[int, float] = field(default_factory=dict)
+    worker_traffic: list[TrafficLine] = field(default_factory=list)
+    driver_traffic: tuple[TrafficLine, ...] = ()
+    commits: dict[str, facts.Committed] = field(default_factory=dict)
+    account_failed: facts.AccountFailed | None = None
+    ended: float | None = None
+
+    @property
+    def traffic(self) -> tuple[TrafficLine, ...]:
+        """Of driver and workers together."""
+        return added_up([*self.driver_traffic, *self.worker_traffic])
+
+    @property
+    def seconds(self) -> float:
+        return (self.ended or time.time()) - self.began
+
+    def lag(self, views: Mapping[TopicPartition, PartitionView]) -> int | None:
+        """Offsets between the frontiers and what may be read, over all partitions; None where nobody looked."""
+        found = [lag for view in views.values() if (lag := lag_of(view)) is not None]
+        return sum(found) if found else None
+
+
+def lag_of(view: PartitionView) -> int | None:
+    """Offsets from the frontier (without one, the log's start) to the last stable offset."""
+    begin = view.frontier if view.frontier is not None else view.log_start
+    end = view.last_stable_offset if view.last_stable_offset is not None else view.high_watermark
+    return max(0, end - begin) if begin is not None and end is not None else None
+
+
+class Recorder(NullProgress):
+    """Listens to one run. `telemetry` may be read at any time; `close` takes the last look at the driver's traffic."""
+
+    def __init__(self) -> None:
+        self.telemetry = Telemetry()
+        self._before = looked_at()
+        self._lock = threading.Lock()
+
+    def phase(self, name: str) -> None:
+        self.telemetry.phases.append((name, self.telemetry.seconds))
+
+    def message(self, text: str) -> None:
+        if len(self.telemetry.messages) < MAX_MESSAGES:
+            self.telemetry.messages.append(text)
+
+    def close(self) -> Telemetry:
+        """The run is over."""
+        self.telemetry.driver_traffic = since(self._before)
+        self.telemetry.ended = time.time()
+        return self.telemetry
+
+    def fact(self, fact: facts.Fact) -> None:
+        told = self.telemetry
+        match fact:
+            case facts.Opened():
+                told.job, told.ledger_id = fact.job, fact.ledger_id
+            case facts.Pinned():
+                told.plan, told.attempt, told.taken_up = fact.plan, fact.attempt, fact.taken_up
+            case facts.Looked():
+                for tp, view in fact.partitions.items():
+                    told.first[tp] = _filled(told.first.get(tp), view)
+                    told.last[tp] = _filled(view, told.last.get(tp))
+            case facts.SparkStarted():
+                told.spark = fact
+            case facts.Schema():
+                told.schema = dict(fact.columns)
+            case facts.PassBegan():
+                told.planned_tasks += fact.tasks
+            case facts.Reading():
+                self._read(fact)
+            case facts.Committed():
+                told.commits[fact.table] = fact
+            case facts.AccountFailed():
+                told.account_failed = fact
+
+    def _read(self, now: facts.Reading) -> None:
+        with self._lock:
+            for outcome in now.ended:
+                self._count(outcome)
+            for outcome in now.repeated:
+                self._count_again(outcome)
+
+    def _count(self, outcome: RangeOutcome) -> None:
+        told = self.telemetry
+        tp = TopicPartition(outcome.topic, outcome.partition)
+        for sums in (told.sums, told.partitions.setdefault(tp, Sums())):
+            sums.tasks += 1
+            sums.offsets += outcome.end - outcome.start
+            sums.rows += outcome.data
+            sums.bytes += outcome.bytes
+            if outcome.cost is not None:
+                sums.seconds += outcome.cost.seconds
+                sums.retries += outcome.cost.attempt
+        self._watermarks(tp, outcome)
+        self._cost(outcome, repeated=False)
+
+    def _count_again(self, outcome: RangeOutcome) -> None:
+        """Its rows were counted before; what it cost was spent all the same."""
+        sums = self.telemetry.sums
+        sums.retries += 1
+        sums.repeated_rows += outcome.data
+        sums.repeated_bytes += outcome.bytes
+        sums.repeated_seconds += outcome.cost.seconds if outcome.cost is not None else 0.0
+        self._cost(outcome, repeated=True)
+
+    def _cost(self, outcome: RangeOutcome, *, repeated: bool) -> None:
+        told = self.telemetry
+        for broker, seconds in outcome.throttled:
+            told.throttled[broker] = told.throttled.get(broker, 0.0) + seconds
+        cost = outcome.cost
+        if cost is None:
+            return
+        told.worker_traffic += cost.traffic
+        if len(told.worker_traffic) > 10 * MAX_LINES:
+            told.worker_traffic = list(added_up(told.worker_traffic))
+        line = TaskLine(
+            *(outcome.topic, outcome.partition, outcome.start, outcome.end, outcome.data, outcome.bytes),
+            *(cost.began, cost.seconds, round(outcome.waiting, 3), round(outcome.decoding, 3)),
+            sum(seconds for _, seconds in outcome.throttled),
+            *(cost.host, cost.executor, cost.attempt, repeated),
+        )
+        told.tasks.append(line)
+        if len(told.tasks) > MAX_TASKS:
+            kept = heapq.nlargest(MAX_TASKS // 2, told.tasks, key=lambda task: task.seconds)
+            told.tasks_left_out += len(told.tasks) - len(kept)
+            told.tasks = kept
+
+    def _watermarks(self, tp: TopicPartition, outcome: RangeOutcome) -> None:
+        """Answers to Fetch tell where the log stands, at no further cost."""
+        view = self.telemetry.last.get(tp, PartitionView())
+        told = {
+            "high_watermark": outcome.high_watermark,
+            "last_stable_offset": outcome.last_stable_offset,
+            "log_start": outcome.log_start,
+        }
+        higher = {name: seen for name, seen in told.items() if seen > (getattr(view, name) or 0)}
+        if higher:
+            self.telemetry.last[tp] = replace(view, **higher)
+
+
+def _filled(view: PartitionView | None, other: PartitionView | None) -> PartitionView:
+    """The view, with the other's values where it has none."""
+    if view is None or other is None:
+        return view or other or PartitionView()
+    return PartitionView(
+        *(
+            getattr(other, one.name) if getattr(view, one.name) is None else getattr(view, one.name)
+            for one in fields(PartitionView)
+        )
+    )
