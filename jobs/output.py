@@ -1,4 +1,4 @@
-"""What `kseg` shows people: results as tables on stdout, progress on stderr.
+"""What `kseg` shows people: results as tables on stdout. Progress, on stderr, is `jobs.progress`.
 
 A result is the same document that `--json` prints, laid out: plain values as lines, lists of records as tables (numbers
 to the right, nothing cut off in a narrow terminal: cells wrap), so that a new field of a report shows up by itself.
@@ -6,20 +6,13 @@ to the right, nothing cut off in a narrow terminal: cells wrap), so that a new f
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, Literal, Self
-
-from etl.progress import Progress, Unit
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import TaskID
 
 ROWS_SHOWN = 50
-_SECONDS_BETWEEN_LINES = 10.0
 _PIPED_WIDTH = 160
 _NARROWEST_TEXT = 8
 
@@ -129,101 +122,3 @@ def _cell(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(_cell(inner) for inner in value)
     return str(value)
-
-
-class LineProgress:
-    """Progress as plain lines, for logs: each phase, each message, and now and then how far it is."""
-
-    def __init__(self, stream: IO[str]) -> None:
-        self._stream = stream
-        self._name = ""
-        self._unit: Unit = "rows"
-        self._total = self._done = 0
-        self._said = 0.0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def phase(self, name: str) -> None:
-        self._name, self._total, self._done = name, 0, 0
-        self._said = time.monotonic()
-        self.message(f"{name} …")
-
-    def total(self, amount: int, unit: Unit = "rows") -> None:
-        self._total, self._unit = amount, unit
-
-    def advance(self, amount: int = 1) -> None:
-        self._done += amount
-        if time.monotonic() - self._said >= _SECONDS_BETWEEN_LINES:
-            self._said = time.monotonic()
-            share = f" of {self._total} ({self._done / self._total:.0%})" if self._total else ""
-            self.message(f"{self._name}: {self._done}{share} {self._unit}")
-
-    def message(self, text: str) -> None:
-        print(f"kseg: {text}", file=self._stream, flush=True)
-
-
-class BarProgress:
-    """Progress as a bar for each phase, on a terminal."""
-
-    def __init__(self, stream: IO[str]) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import Progress as Bars
-
-        self._bars = Bars(
-            SpinnerColumn(),
-            TextColumn("{task.description:<10}"),
-            BarColumn(bar_width=None),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[unit]}"),
-            TimeElapsedColumn(),
-            console=console_for(stream),
-            transient=True,
-        )
-        self._task: TaskID | None = None
-
-    def __enter__(self) -> Self:
-        self._bars.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bars.stop()
-
-    def phase(self, name: str) -> None:
-        self._finish()
-        self._task = self._bars.add_task(name, total=None, unit="")
-
-    def total(self, amount: int, unit: Unit = "rows") -> None:
-        if self._task is not None:
-            self._bars.update(self._task, total=amount, unit=unit)
-
-    def advance(self, amount: int = 1) -> None:
-        if self._task is not None:
-            self._bars.advance(self._task, amount)
-
-    def message(self, text: str) -> None:
-        from rich.text import Text
-
-        self._bars.console.print(Text(text))
-
-    def _finish(self) -> None:
-        if self._task is None:
-            return
-        done = self._bars.tasks[self._bars.task_ids.index(self._task)]
-        self._bars.update(self._task, total=done.total or max(int(done.completed), 1), completed=done.total or 1)
-        self._bars.stop_task(self._task)
-
-
-def progress_for(stream: IO[str] | None = None) -> LineProgress | BarProgress:
-    """A bar on a terminal, plain lines elsewhere; on stderr, so that stdout is the result's alone."""
-    stream = stream if stream is not None else sys.stderr
-    return BarProgress(stream) if stream.isatty() else LineProgress(stream)
-
-
-if TYPE_CHECKING:
-    _checks: tuple[type[Progress], ...] = (LineProgress, BarProgress)

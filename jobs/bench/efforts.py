@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from jobs.bench import log_files
+from jobs.bench import log_files, scaling
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,8 @@ class Effort:
     cold_times: int
     memory_times: int
     files: log_files.Effort
+    scaling: scaling.Effort
 
 
-FULL: Final = Effort(2_000_000, 5, 1, 15, 16, 500_000, 5, 3, log_files.FULL)
-QUICK: Final = Effort(100_000, 2, 1, 5, 16, 50_000, 1, 1, log_files.QUICK)
+FULL: Final = Effort(2_000_000, 5, 1, 15, 16, 500_000, 5, 3, log_files.FULL, scaling.FULL)
+QUICK: Final = Effort(100_000, 2, 1, 5, 16, 50_000, 1, 1, log_files.QUICK, scaling.QUICK)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from etl.progress import Progress
-from jobs.bench import cold, decoding, log_files, memory, producing
+from jobs.bench import cold, decoding, log_files, memory, producing, scaling
 from jobs.bench.contenders import Contender, contenders
 from jobs.bench.efforts import Effort
 from jobs.bench.figures import Run, medians, ratios
@@ -60,7 +60,7 @@ def _on_a_broker(
         progress.phase("cold")
         small = fill_topic(kafka, "small", cold.ROWS, progress)
         document["cold"] = cold.measure(small, folder, times=effort.cold_times)
-    if "spark" in sections or "memory" in sections:
+    if {"spark", "memory"} & set(sections):
         progress.phase("fill the topic")
         topic = fill_topic(kafka, "bench", effort.rows, progress)
         document["workload"] = {
@@ -74,6 +74,10 @@ def _on_a_broker(
         if "memory" in sections:
             progress.phase("memory")
             document["memory"] = memory.measure(topic, times=effort.memory_times)
+    if "scaling" in sections:
+        progress.phase("scaling")
+        landed = fill_topic(kafka, "workers", effort.scaling.rows, progress)
+        document["scaling"] = scaling.measure(kafka.bootstrap_servers, landed, folder, effort.scaling, progress)
     if "files" in sections:
         document["files"] = log_files.measure(
             kafka.bootstrap_servers, kafka.log_dirs[0], folder, effort.files, progress

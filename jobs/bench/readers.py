@@ -19,8 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from etl.source.files import LogFiles
-from etl.source.logs import Origin
+from etl.source.origin import LogFiles, Origin
 from etl.source.reader import DecodeOptions, read_range
 from etl.source.tasks import RangeTask
 from jobs.bench.contenders import WrongCount

@@ -9,8 +9,12 @@ from __future__ import annotations
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+
+from jobs.broker.errors import StartFailed
+
+_SECONDS_BETWEEN_LOOKS = 0.05
 
 # Reads one line or the pipe's end. Only the end, its parent's death, makes it stop the child ($1), and remove a
 # temporary directory of the child's own ($2) and, when that was the last one there, the directory around it.
@@ -27,8 +31,20 @@ kill -KILL "$1"
 class Child:
     """A process in a session of its own: Ctrl-C in the terminal reaches this process, which then ends it in order."""
 
-    def __init__(self, command: Sequence[str], *, log_file: Path, directory: Path, remove: bool) -> None:
-        """Start it in `directory`, which its watcher removes if `remove`; what it prints is added to `log_file`."""
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        log_file: Path,
+        directory: Path,
+        remove: bool,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start it in `directory`, which its watcher removes if `remove`; what it prints is added to `log_file`.
+
+        env: its whole environment; None hands on this process's own.
+        """
+        self.log_file = log_file
         with log_file.open("ab") as log:
             self._process = subprocess.Popen(
                 list(command),
@@ -36,6 +52,7 @@ class Child:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=directory,
+                env=dict(env) if env is not None else None,
                 start_new_session=True,
             )
         self._watcher: subprocess.Popen[bytes] | None = subprocess.Popen(
@@ -79,6 +96,35 @@ class Child:
         except BrokenPipeError:
             pass
         watcher.wait()
+
+
+def await_ready(children: Mapping[str, Child], ready: Callable[[], bool], *, within: float) -> None:
+    """Wait until `ready` says that they are. children: by what a person calls them; within: seconds.
+
+    Raises:
+        StartFailed: one of them ended, or it took too long; with the last lines of the logs.
+    """
+    deadline = time.monotonic() + within
+    while True:
+        for name, child in children.items():  # first: a port may be answered by somebody else
+            if not child.running:
+                raise StartFailed(f"{name} ended during its start:\n{tail(child.log_file)}")
+        if ready():
+            return
+        if time.monotonic() > deadline:
+            logs = "\n".join(tail(child.log_file) for child in children.values())
+            raise StartFailed(f"{', '.join(children)} did not answer within {within:.0f} s:\n{logs}")
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
+
+
+def run_logged(command: Sequence[str], log_file: Path, what: str) -> None:
+    """Run what comes before a start; what it prints is added to the log. Raises StartFailed, which says that `what`."""
+    with log_file.open("ab") as log:
+        told = subprocess.run(
+            list(command), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, timeout=120, check=False
+        )
+    if told.returncode != 0:
+        raise StartFailed(f"{what}:\n{tail(log_file)}")
 
 
 def end_all(children: Sequence[Child], how: signal.Signals, within: float) -> None:

@@ -44,6 +44,8 @@ KAFKA = "kafka-4.3.1"
 OLD_KAFKA = "kafka-3.9.2"
 DELTA = kseg_cache.DELTA
 S3PROXY = "s3proxy-2.9.0"
+YARN = "hadoop-yarn-3.5.0"
+LIVY = "livy-0.7.1"
 
 Progress = Callable[[str, int, int], None]
 """Called with (set name, jars arrived, jars in all)."""

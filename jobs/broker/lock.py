@@ -52,6 +52,23 @@ _MODULES = {
       <exclude org="org\\.(glassfish\\..*|eclipse\\.angus|jspecify)|(javax|net\\.java)\\..*" matcher="regexp"/>
       <exclude org="jakarta\\.(activation|ws\\.rs)|joda-time|com\\.google\\.(jimfs|auto.*|j2objc)" matcher="regexp"/>
     """,
+    # YARN's two daemons (jobs/bench/yarn.py), of the release whose client pyspark has; and what they lack in there.
+    "hadoop-yarn-3.5.0": """
+      <dependency org="org.apache.hadoop" name="hadoop-client-minicluster" rev="3.5.0" transitive="false"/>
+      <dependency org="commons-logging" name="commons-logging" rev="1.3.5" transitive="false"/>
+      <dependency org="org.bouncycastle" name="bcprov-jdk18on" rev="1.82" transitive="false"/>
+      <dependency org="org.bouncycastle" name="bcpkix-jdk18on" rev="1.82" transitive="false"/>
+      <dependency org="org.bouncycastle" name="bcutil-jdk18on" rev="1.82" transitive="false"/>
+    """,
+    # Livy's server (jobs/bench/livy.py) on the Hadoop that pyspark has: without its own, and what it keeps a state in.
+    "livy-0.7.1": """
+      <dependency org="org.apache.livy" name="livy-server" rev="0.7.1-incubating"/>
+      <dependency org="commons-logging" name="commons-logging" rev="1.3.5"/>
+      <dependency org="org.slf4j" name="slf4j-reload4j" rev="1.7.36"/>
+      <exclude org="org.apache.(hadoop|curator|zookeeper)" module=".*" matcher="regexp"/>
+      <exclude org="log4j" module="log4j"/>
+      <exclude org="com.typesafe(.akka)?|org.spark-project.spark" module=".*" matcher="regexp"/>
+    """,
     # Other releases of Kafka, with their ZooKeeper (releases.py), without Netty: it uses plain NIO.
     "kafka-3.9.2": """
       <dependency org="org.apache.kafka" name="kafka_2.13" rev="3.9.2"/>

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import random
 import socket
+from collections.abc import Callable
 
 from jobs.broker.errors import StartFailed
 from jobs.broker.properties import HOST
 
 _RANGE = range(20_000, 32_000)
+_TRIES = 3
+_TAKEN = ("Address already in use", "java.net.BindException")
 
 
 def is_free(port: int) -> bool:
@@ -35,3 +38,18 @@ def free_ports(count: int) -> list[int]:
         if len(chosen) == count:
             return chosen
     raise StartFailed(f"No {count} free ports on {HOST} in {_RANGE.start}-{_RANGE.stop}.", remedy="End other servers.")
+
+
+def on_free_ports(start: Callable[[], None], clear: Callable[[], None]) -> None:
+    """Call `start`, which takes free ports; where somebody else was faster, `clear` up and start on others.
+
+    Raises StartFailed: for another reason, or again and again.
+    """
+    for attempt in range(1, _TRIES + 1):
+        try:
+            start()
+            return
+        except StartFailed as failure:
+            clear()
+            if attempt == _TRIES or not any(text in failure.message for text in _TAKEN):
+                raise

@@ -15,9 +15,7 @@ from __future__ import annotations
 import base64
 import shutil
 import signal
-import subprocess
 import tempfile
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,11 +24,10 @@ from types import TracebackType
 from typing import Self
 
 from jobs.broker import jars
-from jobs.broker.child import Child, end_all, tail
-from jobs.broker.errors import StartFailed
+from jobs.broker.child import Child, await_ready, end_all, run_logged
 from jobs.broker.java import find_java
 from jobs.broker.listeners import Listener, scram_arguments
-from jobs.broker.ports import free_ports, is_free
+from jobs.broker.ports import free_ports, is_free, on_free_ports
 from jobs.broker.probe import live_brokers
 from jobs.broker.properties import HOST, LOG4J, Node, server_properties, to_text
 
@@ -38,8 +35,6 @@ VERSION = jars.KAFKA.removeprefix("kafka-")
 
 _START_TIMEOUT = 60.0
 _STOP_TIMEOUT = 30.0
-_PORT_TRIES = 3
-_PORT_TAKEN = ("Address already in use", "java.net.BindException")
 
 
 class EmbeddedKafka:
@@ -135,15 +130,8 @@ class EmbeddedKafka:
         if self._directory is None:
             self._directory = Path(tempfile.mkdtemp(prefix="kseg-kafka-"))
         try:
-            for attempt in range(_PORT_TRIES):
-                try:
-                    self._start_on_free_ports()
-                    return self
-                except StartFailed as failure:
-                    self._end_all(signal.SIGKILL)
-                    if attempt == _PORT_TRIES - 1 or not any(text in failure.message for text in _PORT_TAKEN):
-                        raise
-            raise AssertionError("unreachable")
+            on_free_ports(self._start_on_free_ports, lambda: self._end_all(signal.SIGKILL))
+            return self
         except BaseException:
             self._end_all(signal.SIGKILL)
             self._remove_own_directory()
@@ -216,12 +204,7 @@ class EmbeddedKafka:
     def _format_one(self, node: Node, arguments: Sequence[str]) -> None:
         command = self._java(node, "128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
         command += ["kafka.tools.StorageTool", "format", "--config", str(node.properties_file), *arguments]
-        with node.log_file.open("ab") as log:
-            told = subprocess.run(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, timeout=120, check=False
-            )
-        if told.returncode != 0:
-            raise StartFailed(f"Node {node.id} could not be formatted:\n{tail(node.log_file)}")
+        run_logged(command, node.log_file, f"Node {node.id} could not be formatted")
 
     def _cluster_id(self) -> str:
         """The one that other nodes of this directory have already, else a new one."""
@@ -243,20 +226,13 @@ class EmbeddedKafka:
         )
 
     def _await_ready(self, nodes: Sequence[Node], *, expected: set[int]) -> None:
-        deadline = time.monotonic() + self._start_timeout
-        waiting = list(nodes)
-        while waiting:
-            node = waiting[0]
-            if not self._processes[node.id].running:
-                raise StartFailed(f"Node {node.id} ended during its start:\n{tail(node.log_file)}")
-            if (live_brokers(node.port) or frozenset()) >= expected:
-                waiting.pop(0)
-            elif time.monotonic() > deadline:
-                raise StartFailed(
-                    f"Node {node.id} did not answer within {self._start_timeout:.0f} s:\n{tail(node.log_file)}"
-                )
-            else:
-                time.sleep(0.05)
+        for node in nodes:
+            child, port = self._processes[node.id], node.port
+
+            def knows_all(port: int = port) -> bool:
+                return (live_brokers(port) or frozenset()) >= expected
+
+            await_ready({f"Node {node.id}": child}, knows_all, within=self._start_timeout)
         if self._detached:
             for node in nodes:
                 self._processes[node.id].dismiss_watcher()

@@ -21,7 +21,6 @@ import base64
 import json
 import shutil
 import signal
-import subprocess
 import tempfile
 import time
 import uuid
@@ -32,18 +31,16 @@ from types import TracebackType
 from typing import Final, Self
 
 from jobs.broker import jars
-from jobs.broker.child import Child, end_all, tail
-from jobs.broker.errors import BrokerError, StartFailed
+from jobs.broker.child import Child, await_ready, end_all, run_logged
+from jobs.broker.errors import BrokerError
 from jobs.broker.java import find_java
-from jobs.broker.ports import free_ports
+from jobs.broker.ports import free_ports, on_free_ports
 from jobs.broker.probe import live_brokers, partition_leaders
 from jobs.broker.properties import HOST, Node, server_properties, to_text
 from jobs.broker.zookeeper import ZooKeeper
 
 _START_TIMEOUT = 90.0
 _STOP_TIMEOUT = 20.0
-_PORT_TRIES = 3
-_PORT_TAKEN = ("Address already in use", "java.net.BindException")
 
 _LOG4J = """log4j.rootLogger=INFO, console
 log4j.appender.console=org.apache.log4j.ConsoleAppender
@@ -155,15 +152,8 @@ class OtherKafka:
             raise RuntimeError("already started")
         jars.ensure(self.release.jar_set)
         try:
-            for attempt in range(_PORT_TRIES):
-                try:
-                    self._start_on_free_ports()
-                    return self
-                except StartFailed as failure:
-                    self._end(signal.SIGKILL)
-                    if attempt == _PORT_TRIES - 1 or not any(text in failure.message for text in _PORT_TAKEN):
-                        raise
-            raise AssertionError("unreachable")
+            on_free_ports(self._start_on_free_ports, lambda: self._end(signal.SIGKILL))
+            return self
         except BaseException:
             self._end(signal.SIGKILL)
             raise
@@ -239,7 +229,7 @@ class OtherKafka:
         command = [*self._java(node.directory, self._heap, *jaas), "kafka.Kafka", str(node.properties_file)]
         broker = Child(command, log_file=node.log_file, directory=node.directory, remove=True)
         self._children.append(broker)
-        self._await(broker, node.log_file, lambda: bool(live_brokers(node.port, version=0)), "broker")
+        self._await(broker, lambda: bool(live_brokers(node.port, version=0)), "broker")
 
     def _start_zookeeper(self, port: int) -> None:
         assert self._directory is not None
@@ -266,22 +256,13 @@ class OtherKafka:
             except (OSError, BrokerError):
                 return False
 
-        self._await(child, log, answers, "ZooKeeper")
+        self._await(child, answers, "ZooKeeper")
 
     def _format(self, node: Node) -> None:
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode().replace("-", "A", 1)
         command = [*self._java(node.directory, "128m"), "kafka.tools.StorageTool", "format", "--standalone"]
-        with node.log_file.open("ab") as log:
-            told = subprocess.run(
-                [*command, "--config", str(node.properties_file), "--cluster-id", cluster_id],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                timeout=120,
-                check=False,
-            )
-        if told.returncode != 0:
-            raise StartFailed(f"Kafka {self.version} could not be formatted:\n{tail(node.log_file)}")
+        command += ["--config", str(node.properties_file), "--cluster-id", cluster_id]
+        run_logged(command, node.log_file, f"Kafka {self.version} could not be formatted")
 
     def _java(self, directory: Path, heap: str, *more: str) -> list[str]:
         # In the child's own directory, which its watcher removes: nothing else may lie beside these.
@@ -297,16 +278,8 @@ class OtherKafka:
         ]
         return [find_java().command, *options, "-cp", jars.class_path(self.release.jar_set)]
 
-    def _await(self, child: Child, log: Path, ready: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + _START_TIMEOUT
-        while not ready():
-            if not child.running:
-                raise StartFailed(f"Kafka {self.version}: the {what} ended during its start:\n{tail(log)}")
-            if time.monotonic() > deadline:
-                raise StartFailed(
-                    f"Kafka {self.version}: the {what} did not answer within {_START_TIMEOUT:.0f} s:\n{tail(log)}"
-                )
-            time.sleep(0.1)
+    def _await(self, child: Child, ready: Callable[[], bool], what: str) -> None:
+        await_ready({f"Kafka {self.version}: the {what}": child}, ready, within=_START_TIMEOUT)
 
     def _end(self, how: signal.Signals) -> None:
         while self._children:

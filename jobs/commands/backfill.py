@@ -6,8 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jobs.commands.command_config import command_config_option
 from jobs.commands.ingest import run_result
+from jobs.commands.remote import remote_option
+from jobs.commands.run_file import run_file_option
 from jobs.commands.running import Result, common_options, execute, job_argument, load, take_over_option
+from jobs.report.options import reporting_options
 
 if TYPE_CHECKING:
     from etl.backfill_request import BackfillRequest
@@ -52,6 +56,10 @@ Examples:
 )
 @click.option("--commit-offsets", is_flag=True, help="Advance the group's offsets too; else they stay.")
 @take_over_option
+@remote_option
+@run_file_option
+@command_config_option
+@reporting_options
 @common_options
 def backfill(job_file: str, take_over: bool, as_json: bool, debug: bool, **words: Any) -> None:
     """Land offsets, a stretch of time or a data interval, as a run with an identity of its own.

@@ -12,7 +12,7 @@ from jobs.commands.running import Result, common_options, execute
 TO_DELTA = "kafka_to_delta_vs_spark_tuned"
 TO_NOOP = "kafka_to_noop_vs_spark_tuned"
 
-SECTIONS: Final = ("decode", "produce", "cold", "spark", "memory", "files")
+SECTIONS: Final = ("decode", "produce", "cold", "spark", "memory", "files", "scaling")
 
 if TYPE_CHECKING:
     from etl.progress import Progress
@@ -50,6 +50,13 @@ def _headlines(document: Mapping[str, Any]) -> Iterator[str]:
         ratios = document["ratios"]
         told = "as fast as Spark's connector, tuned"
         yield f"to Delta {ratios[TO_DELTA]}, to noop {ratios[TO_NOOP]} times {told}"
+    if "scaling" in document:
+        widest, many = (document["scaling"][what][-1] for what in ("partitions", "tables"))
+        yield (
+            f"a plan over {widest['partitions']:,} partitions takes {widest['plan']['seconds']} s; "
+            f"{many['tables']:,} tables land in {many['again']['phases']['land']:.1f} s; "
+            f"two workers land {document['scaling']['workers']['two_over_one']} times as fast as one"
+        )
     if "files" in document:
         times = [ratio["java_null"] for ratio in document["files"]["ratios"]]
         yield f"files {min(times)} to {max(times)} times as fast as DumpLogSegments, which compiles as it goes"

@@ -30,15 +30,16 @@ class TerminatedError(BaseException):
 
 @dataclass(slots=True)
 class Failure:
-    """An error, ready to be told."""
+    """An error, ready to be told. extra: what else is known of the run, for its document."""
 
     exit_code: int
     document: dict[str, Any]
     faults: tuple[Fault, ...] = ()
     trace: str = ""
+    extra: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        return {"error": self.document, "exit_code": self.exit_code}
+        return {"error": self.document, "exit_code": self.exit_code, **self.extra}
 
 
 @dataclass(slots=True)
@@ -127,7 +128,10 @@ def _document(error: BaseException, message: str, kind: str | None = None, **add
 
 
 def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [""])[0]
+    lines = str(error).strip().splitlines() or [""]
+    if hasattr(error, "java_exception") and len(lines) > 1:  # py4j's first line names nothing but a call
+        return lines[1].removeprefix(": ")
+    return lines[0]
 
 
 def tell(failure: Failure, *, debug: bool) -> None:
@@ -146,6 +150,8 @@ def tell(failure: Failure, *, debug: bool) -> None:
         _line("cause", document["cause"])
     if document["remedy"] and not failure.faults:
         _line("do", document["remedy"])
+    if failure.extra.get("report"):
+        _line("report", failure.extra["report"])
     if debug:
         click.echo(failure.trace, err=True, nl=False)
 

@@ -12,7 +12,8 @@ from typing import Any, Final
 import click
 
 from jobs.commands.layouts import layout_options
-from jobs.output import progress_for, show
+from jobs.output import show
+from jobs.progress import progress_for
 from segment_reader.log.check import PartitionCheck, check_partition
 from segment_reader.log.errors import SegmentGone
 from segment_reader.log.names import PartitionFolder, partition_folder

@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from jobs.commands.command_config import command_config_option
+from jobs.commands.remote import remote_option
+from jobs.commands.run_file import run_file_option
 from jobs.commands.running import Report, Result, common_options, execute, job_argument, load, take_over_option
+from jobs.report.options import reporting_options
 
 if TYPE_CHECKING:
     from etl.progress import Progress
@@ -21,6 +25,10 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Go on from the group's offsets although somebody else moved them; what is jumped over is given up.",
 )
+@remote_option
+@run_file_option
+@command_config_option
+@reporting_options
 @common_options
 def ingest(
     job_file: str, dry_run: bool, take_over: bool, accept_group_offsets: bool, as_json: bool, debug: bool

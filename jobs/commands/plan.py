@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from jobs.commands.command_config import command_config_option
 from jobs.commands.running import Result, common_options, execute, job_argument, load
 
 if TYPE_CHECKING:
@@ -14,13 +15,14 @@ if TYPE_CHECKING:
 
 @click.command(epilog="Example:  kseg plan orders.yaml")
 @job_argument
+@command_config_option
 @common_options
 def plan(job_file: str, as_json: bool, debug: bool) -> None:
     """Show the ranges that the next run would read. Nothing is written, no JVM is started."""
 
     def work(progress: Progress) -> Result:
         job = load(job_file)
-        from etl.run import plan_only
+        from etl.dry_run import plan_only
 
         document = plan_only(job).to_json()
         ranges = document.get("ranges", [])

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from jobs.commands.layouts import layout_options
+from jobs.commands.remote import on_server, remote_option
+from jobs.commands.run_file import run_file_option
 from jobs.commands.running import Result, common_options, execute, take_over_option
+from jobs.report.options import reporting_options
 
 if TYPE_CHECKING:
     from etl.progress import Progress
@@ -34,6 +37,9 @@ _QUARANTINED: Final = 1
 @click.option("--master", metavar="URL", help="Spark's master.  [default: local[*]]")
 @layout_options
 @take_over_option
+@remote_option
+@run_file_option
+@reporting_options
 @common_options
 def recover(
     folders: tuple[str, ...],
@@ -86,7 +92,10 @@ def recover(
             layout=layout,
             options=layout_option,
         )
-        use_java()
+        if master is None:
+            job = on_server(job)
+        if job.spark.remote is None:
+            use_java()
         return _result(carry_out(job, take_over=take_over, progress=progress))
 
     execute(work, as_json=as_json, debug=debug)

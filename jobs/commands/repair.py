@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, TypedDict
 
 import click
 
+from jobs.commands.command_config import command_config_option
 from jobs.commands.ingest import run_result
 from jobs.commands.running import Result, common_options, execute, job_argument, load, take_over_option
+from jobs.report.options import reporting_options
 
 if TYPE_CHECKING:
     from etl.progress import Progress
@@ -31,6 +33,8 @@ Examples:
 @click.option("--abandon", metavar="RUN", help="Give this run up and remove the rows it has landed.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done, change nothing.")
 @take_over_option
+@command_config_option
+@reporting_options
 @common_options
 def repair(
     job_file: str,

@@ -14,13 +14,22 @@ from typing import IO, TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 import click
 
-from jobs.commands.failures import REDACTOR, TerminatedError, failure_of, tell
+from jobs.commands.command_config import given_properties
+from jobs.commands.failures import REDACTOR, Failure, TerminatedError, failure_of, tell
+from jobs.commands.remote import on_server
+from jobs.commands.run_file import asked_for
+from jobs.progress import FORMS, progress_for
+from jobs.report.options import wishes_of
 
 if TYPE_CHECKING:
     from etl.config import Job
     from etl.progress import Progress
+    from jobs.report.nothing import NoOutlets
+    from jobs.report.outlets import Outlets
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_PROGRESS = "kseg.progress"
 
 job_argument = click.argument("job_file", metavar="JOB.yaml", type=click.Path(dir_okay=False))
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout, nothing else.")
@@ -58,9 +67,23 @@ trace_option = click.option(
 )
 
 
+def _progress(ctx: click.Context, _: click.Parameter, form: str | None) -> None:
+    ctx.meta[_PROGRESS] = form
+
+
+progress_option = click.option(
+    "--progress",
+    type=click.Choice(FORMS),
+    expose_value=False,
+    callback=_progress,
+    help="How progress is told on stderr: one bar, a bar for each partition too, a line every 10 seconds, or nothing.  "
+    "[default: total on a terminal, else lines]",
+)
+
+
 def common_options(command: F) -> F:
-    """--json, --debug and --trace."""
-    return json_option(debug_option(trace_option(command)))
+    """--json, --debug, --trace and --progress."""
+    return json_option(debug_option(trace_option(progress_option(command))))
 
 
 class Report(Protocol):
@@ -92,12 +115,14 @@ def load(job_file: str, *, starts_spark: bool = False) -> Job:
     """
     from etl.config import load_job
 
-    if starts_spark and "PYSPARK_GATEWAY_PORT" not in os.environ:
-        from jobs.broker.java import use_java
+    job = load_job(job_file, kafka=given_properties())
+    if starts_spark:
+        job = on_server(job)
+        if job.spark.remote is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+            from jobs.broker.java import use_java
 
-        use_java()
+            use_java()
 
-    job = load_job(job_file)
     for properties in (job.kafka_properties(), job.spark_conf()):
         REDACTOR.learn(properties[key] for key in properties.hidden)
     return job
@@ -105,28 +130,57 @@ def load(job_file: str, *, starts_spark: bool = False) -> Job:
 
 def execute(work: Callable[[Progress], Result], *, as_json: bool, debug: bool) -> NoReturn:
     """Run a command's work, print its result or its error, and leave with the exit code that says it."""
-    from jobs.output import progress_for, show
+    from etl.progress import Listeners
+    from jobs.output import show
 
     _set_up_logging(debug)
-    with _own_stdout(as_json) as out, _sigterm_raises():
+    record = asked_for()
+    ctx = click.get_current_context()
+    outlets = _outlets(ctx)
+    with _own_stdout(as_json) as out, _sigterm_raises(), record or contextlib.nullcontext():
         try:
-            with progress_for() as progress:
-                result = work(progress)
+            with progress_for(form=ctx.meta.get(_PROGRESS)) as progress:
+                listening = Listeners([outlets, progress])
+                result = work(record.over(listening) if record else listening)
+            outlets.close(result.document, result.exit_code)
             if as_json:
                 print_json(result.document, out)
             else:
-                show(result.document, result.headline, stream=out, rows=result.rows)
-            code = result.exit_code
+                show(_for_people(result.document), result.headline, stream=out, rows=result.rows)
+            code, document = result.exit_code, result.document
         except (Exception, KeyboardInterrupt, TerminatedError) as error:
             if isinstance(error, click.exceptions.Exit):
                 raise
-            code = report(error, out if as_json else None, debug=debug)
-    click.get_current_context().exit(code)
+            failure = failure_of(error)
+            failure.extra = outlets.close(failure.to_json(), failure.exit_code)
+            code, document = _report(failure, out if as_json else None, debug=debug), failure.to_json()
+        if record:
+            record.ended(code, document)
+    ctx.exit(code)
+
+
+def _outlets(ctx: click.Context) -> Outlets | NoOutlets:
+    wishes = wishes_of(ctx)
+    if wishes is None:
+        from jobs.report.nothing import NoOutlets
+
+        return NoOutlets()
+    from jobs.report.outlets import Outlets
+
+    return Outlets(wishes, ctx.command.name or "")
+
+
+def _for_people(document: dict[str, Any]) -> dict[str, Any]:
+    """Requests by API are for those who read on: in --json and in the run's page."""
+    return {key: value for key, value in document.items() if key != "traffic"}
 
 
 def report(error: BaseException, json_to: IO[str] | None, *, debug: bool) -> int:
     """Tell an error, on stderr or as JSON; returns the exit code."""
-    failure = failure_of(error)
+    return _report(failure_of(error), json_to, debug=debug)
+
+
+def _report(failure: Failure, json_to: IO[str] | None, *, debug: bool) -> int:
     if json_to is not None:
         print_json(failure.to_json(), json_to)
         if debug:

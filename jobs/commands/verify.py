@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from etl.errors import ExitCode
+from jobs.commands.command_config import command_config_option
+from jobs.commands.remote import remote_option
+from jobs.commands.run_file import run_file_option
 from jobs.commands.running import Result, common_options, execute, job_argument, load
 
 if TYPE_CHECKING:
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="Compare with log files in place of the brokers, as far as they reach; as often as needed.",
 )
+@remote_option
+@run_file_option
+@command_config_option
 @common_options
 def verify(job_file: str, segments: tuple[str, ...], as_json: bool, debug: bool) -> None:
     """Read the ledger's ranges from Kafka again and compare with the tables, row by row.

@@ -107,8 +107,12 @@ def run(directory: Path, scale: float, console: Console) -> None:
 
 def _verify(servers: str, topic: str, directory: Path, totals: Totals, bars: Bars) -> tuple[Any, Comparison]:
     from deltalake import DeltaTable
+    from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
-    table = DeltaTable(str(directory / "lake" / topic)).to_pyarrow_table()
+    path = str((directory / "lake" / topic).absolute())
+    # Arrow's own file system: through delta-rs's, which is Python, its threads may abort the process as it ends.
+    files = SubTreeFileSystem(path, LocalFileSystem())
+    table = DeltaTable(path).to_pyarrow_table(filesystem=files)
     told = bars.count("Verifying with librdkafka", totals.rows)
     return table, compare(read_topic(servers, topic, totals.ends, told), table)
 

@@ -233,7 +233,7 @@ def test_what_is_printed_beside_the_report_does_not_reach_stdout(facade: Any, jo
 
 def test_plan_tells_the_ranges(facade: Any, job_file: Path) -> None:
     ranges = [{"topic": "orders", "partition": 0, "start": 5, "end": 25}]
-    facade("etl.run.plan_only", Told({"ranges": ranges}))
+    facade("etl.dry_run.plan_only", Told({"ranges": ranges}))
     assert "20 offsets in 1 range(s) to read" in run("plan", job_file).stdout
     assert only_json(run("plan", job_file, "--json")) == {"ranges": ranges}
 
@@ -285,9 +285,12 @@ def test_repair_hands_over_the_run(facade: Any, job_file: Path, word: str) -> No
 
 
 def test_status_starts_no_spark(facade: Any, job_file: Path) -> None:
-    facade("etl.status.status", Told({"job": "orders", "lag": 5, "partitions": [{"topic": "orders", "lag": 5}]}))
-    result = run("status", job_file)
+    calls = facade(
+        "etl.status.status", Told({"job": "orders", "lag": 5, "partitions": [{"topic": "orders", "lag": 5}]})
+    )
+    result = run("status", job_file, "--runs", "50")
     assert result.exit_code == 0
+    assert calls[0]["args"][1:] == (50,)
     assert "orders: 5 offsets behind" in result.stdout
 
 
@@ -301,11 +304,21 @@ def test_bench_prints_what_was_measured(facade: Any) -> None:
     assert "files 20.5 to 31.0 times as fast as DumpLogSegments" in told
     quick, full = (call["args"] for call in calls)
     assert quick[0].rows < full[0].rows
-    assert quick[1] == ("decode", "produce", "cold", "spark", "memory", "files")
+    assert quick[1] == ("decode", "produce", "cold", "spark", "memory", "files", "scaling")
     assert full[1] == ("files", "spark")
 
 
 # ---- errors
+
+
+class JavaError(Exception):
+    """As py4j tells one: what happened stands in the second line."""
+
+    java_exception = None
+
+    def __str__(self) -> str:
+        return "An error occurred while calling o66.load.\n: java.io.IOException: disk on fire\n\tat a.b.C(C.java:1)"
+
 
 FAILURES: list[tuple[BaseException, int, list[str]]] = [
     (KsegError("odd", remedy="look"), 1, ["odd", "look"]),
@@ -334,6 +347,7 @@ FAILURES: list[tuple[BaseException, int, list[str]]] = [
     (ConfigError([ConfigFault("x.y", "unknown", "remove it")]), 2, ["x.y"]),
     (OSError(28, "No space left on device", "/lake/x"), 1, ["No space left on device", "path=/lake/x"]),
     (ValueError("what is this\nsecond line"), 1, ["unexpected ValueError: what is this", "--debug"]),
+    (JavaError(), 1, ["unexpected JavaError: java.io.IOException: disk on fire", "--debug"]),
     (KeyboardInterrupt(), 1, ["interrupted", "taken up"]),
 ]
 

@@ -1,4 +1,4 @@
-"""What people see: nothing cut off, numbers to the right, a bar on a terminal and lines in a log."""
+"""What people see: nothing cut off, numbers to the right. Progress: tests/jobs/progress."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jobs.output import ROWS_SHOWN, BarProgress, LineProgress, progress_for, show
+from jobs.output import ROWS_SHOWN, show
 
 
 class Terminal(io.StringIO):
@@ -76,35 +76,3 @@ def test_markup_in_a_value_is_text() -> None:
 def test_a_long_list_says_how_much_is_left() -> None:
     text = shown({"ranges": [{"partition": n} for n in range(ROWS_SHOWN + 7)]})
     assert "… and 7 more" in text
-
-
-def test_a_log_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = io.StringIO()
-    now = [0.0]
-    monkeypatch.setattr("time.monotonic", lambda: now[0])
-    with progress_for(stream) as progress:
-        assert isinstance(progress, LineProgress)
-        progress.phase("land")
-        progress.total(1000)
-        progress.advance(100)
-        now[0] = 11.0
-        progress.advance(150)
-        progress.message("a run was taken up")
-    assert stream.getvalue().splitlines() == [
-        "kseg: land …",
-        "kseg: land: 250 of 1000 (25%) rows",
-        "kseg: a run was taken up",
-    ]
-
-
-def test_a_terminal_gets_a_bar() -> None:
-    stream = Terminal()
-    with progress_for(stream) as progress:
-        assert isinstance(progress, BarProgress)
-        progress.advance(5)
-        progress.phase("plan")
-        progress.phase("land")
-        progress.total(1000, "rows")
-        progress.advance(250)
-        progress.message("a run was taken up")
-    assert "a run was taken up" in stream.getvalue()

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from etl.ledger.store import Ledger
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -94,3 +96,35 @@ def test_entry_points_for_spark_submit_take_the_same_arguments(name: str, tmp_pa
     )
     assert done.returncode == 2
     assert json.loads(done.stdout)["exit_code"] == 2
+
+
+LOADED = """
+import sys
+from jobs.cli import cli
+code = cli.main(sys.argv[1:], prog_name="kseg", standalone_mode=False)
+loaded = {"numba", "pyspark", "pandas"} & set(sys.modules)
+sys.exit(f"exit {code}, imported {loaded}" if code or loaded else 0)
+"""
+
+
+@pytest.mark.broker
+def test_commands_that_decode_nothing_import_no_compiler_and_no_spark(kafka: Any, tmp_path: Path) -> None:
+    """These are asked every few seconds by schedulers; what they do not need took most of their time."""
+    ledger = tmp_path / "ledger"
+    file = tmp_path / "orders.yaml"
+    file.write_text(
+        f"version: 1\nname: orders\nkafka: {{bootstrap.servers: '{kafka.bootstrap_servers}'}}\n"
+        f"source: {{topics: [{kafka.topic()}]}}\nsink: {{path: {tmp_path}/orders}}\nledger: {ledger}\n"
+    )
+    Ledger.open(str(ledger), create=True)
+    last_year = "--interval=2025-01-01T00:00:00Z/2025-01-02T00:00:00Z"
+    for args in (["check"], ["plan"], ["status"], ["interval", last_year]):
+        command, *options = args
+        done = subprocess.run(
+            [sys.executable, "-c", LOADED, command, str(file), *options],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, f"{command}: {done.stderr}"

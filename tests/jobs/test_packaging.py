@@ -49,11 +49,18 @@ def test_every_module_is_in_the_wheel(built: tuple[Path, set[str]]) -> None:
     }
     assert written - wheel_files == set()
     assert {"jobs/broker/jars.lock", "etl/py.typed", "pyspark_kseg/__init__.py"} <= wheel_files
+    assert {f"jobs/report/templates/{name}" for name in ("page.html.jinja", "style.css")} <= wheel_files
 
 
 def test_nothing_else_gets_a_top_level_name(wheel_files: set[str]) -> None:
     top = {name.split("/")[0] for name in wheel_files if ".dist-info/" not in name}
     assert top == {*NAMES, "pyspark_kseg"}
+
+
+def test_kseg_package_packs_the_same_files_without_a_build(wheel_files: set[str]) -> None:
+    from jobs.packaging.wheel import package_files
+
+    assert {name for name, _ in package_files()} == {name for name in wheel_files if ".dist-info/" not in name}
 
 
 def test_the_licence_and_the_command_are_in_the_wheel(wheel_files: set[str]) -> None:

@@ -87,7 +87,7 @@ def test_an_interrupted_demo_leaves_no_process_behind(tmp_path: Path) -> None:
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 130
     assert out.rstrip().endswith("demo: interrupted; nothing runs any more")
-    _, alive = psutil.wait_procs(list(family.values()), timeout=5)
+    _, alive = psutil.wait_procs(list(family.values()), timeout=30)
     assert [member.cmdline() for member in alive] == []
 
 

@@ -1,0 +1,41 @@
+"""One plan or one ingest of a job file in a process of its own: how long, how much memory, how many requests. JSON.
+
+python -m jobs.bench.one_run JOB.yaml [--plan]
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from typing import Any
+
+from client.trace import TRAFFIC
+from etl.config import load_job
+from etl.run import run_ingest
+
+
+def one_run(path: str, *, dry_run: bool) -> dict[str, Any]:
+    """seconds: of the whole run and of its phases. driver_mib: the driver's peak resident memory, without the JVM's.
+
+    requests: the driver's own, by API.
+    """
+    began = time.perf_counter()
+    report = run_ingest(load_job(path), dry_run=dry_run)
+    seconds = time.perf_counter() - began
+    requests: dict[str, int] = {}
+    for (_, api, _), tally in sorted(TRAFFIC.snapshot().items()):
+        requests[api] = requests.get(api, 0) + tally.requests
+    return {
+        "status": report.status,
+        "seconds": round(seconds, 2),
+        "phases": report.seconds,
+        "rows": sum(table.rows for table in report.tables),
+        "driver_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        "requests": requests,
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(one_run(sys.argv[1], dry_run="--plan" in sys.argv[2:])))

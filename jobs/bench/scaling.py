@@ -1,0 +1,157 @@
+"""What grows with what there is: partitions and tables (plan, ledger, memory, commit), and workers of a real standalone
+cluster.
+
+Each run is a process of its own, with a ledger, a table and a group that were not there before. Of workers, every round
+runs one and two in turn; broker, driver and workers share the machine's cores, so two workers are twice as fast only
+where there are cores for them.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+import yaml
+
+from client import Cluster, TopicPartition
+from client.admin import create_topic
+from client.producer import produce
+from etl.progress import Progress
+from jobs.bench.standalone import StandaloneSpark
+from jobs.bench.workload import BenchTopic, client_config
+from segment_reader.encode import Record, encode_batch
+
+RECORDS: Final = 3
+"""Of each partition: planning, ledger and commit do not depend on how many there are."""
+
+#: A topic is made by one request, and a controller makes no more than 10,000 records of one.
+_AT_ONCE: Final = 2_500
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """partitions: of which so many are read, one ingest each. tables: which so many topics land in, one ingest that
+    makes them and one that finds them. rounds: of one and two workers. rows: that these land; of few, starting Python
+    workers is all that is measured."""
+
+    partitions: tuple[int, ...]
+    tables: tuple[int, ...]
+    rounds: int
+    rows: int
+
+
+FULL: Final = Effort((10, 100, 1_000, 10_000), (10, 100, 1_000), 3, 20_000_000)
+QUICK: Final = Effort((10, 200), (10, 50), 1, 100_000)
+
+
+def measure(servers: str, topic: BenchTopic, folder: Path, effort: Effort, progress: Progress) -> dict[str, Any]:
+    """All of them; topic: what workers read."""
+    by_partitions = [_partitions(servers, folder / f"scaling-{count}", count) for count in effort.partitions]
+    progress.phase("tables")
+    by_tables = [_tables(servers, folder / f"tables-{count}", count) for count in effort.tables]
+    progress.phase("workers")
+    workers = _workers(servers, topic, folder, effort.rounds)
+    return {"partitions": by_partitions, "tables": by_tables, "workers": workers}
+
+
+# --- partitions
+
+
+def _partitions(servers: str, folder: Path, count: int) -> dict[str, Any]:
+    topics = [f"scaling-{count}-{first}" for first in range(0, count, _AT_ONCE)]
+    with _patient(servers) as cluster:
+        for topic in topics:
+            partitions = min(count, _AT_ONCE)
+            create_topic(cluster, topic, partitions=partitions, replication_factor=1)
+            _fill(cluster, [TopicPartition(topic, partition) for partition in range(partitions)])
+    job = _job(folder, servers, topics, "local[2]")
+    plan = _run(job, "--plan")
+    ingest = _run(job)
+    files = len(list((folder / "table").glob("*.parquet")))
+    return {"partitions": count, "plan": plan, "ingest": ingest, "ledger_bytes": _ledger_bytes(folder), "files": files}
+
+
+def _ledger_bytes(folder: Path) -> int:
+    return sum(file.stat().st_size for file in (folder / "ledger").rglob("*") if file.is_file())
+
+
+def _patient(servers: str) -> Cluster:
+    """A broker leads a partition only when its files are there, which takes its time where there are thousands."""
+    return Cluster(replace(client_config(servers), default_api_timeout_ms=600_000))
+
+
+def _fill(cluster: Cluster, partitions: Sequence[TopicPartition]) -> None:
+    records = [Record(key=b"%d" % number, value=b"order") for number in range(RECORDS)]
+    for first in range(0, len(partitions), 500):
+        produce(cluster, {tp: encode_batch(records) for tp in partitions[first : first + 500]})
+
+
+# --- tables
+
+
+def _tables(servers: str, folder: Path, count: int) -> dict[str, Any]:
+    partitions = [TopicPartition(f"table-{count}-{number}", 0) for number in range(count)]
+    with _patient(servers) as cluster:
+        for tp in partitions:
+            create_topic(cluster, tp.topic, partitions=1, replication_factor=1)
+        _fill(cluster, partitions)
+        job = _job(folder, servers, [tp.topic for tp in partitions], "local[2]", table="tables/{topic}")
+        first = _run(job)
+        _fill(cluster, partitions)
+    again = _run(job)
+    return {"tables": count, "first": first, "again": again, "ledger_bytes": _ledger_bytes(folder)}
+
+
+# --- workers
+
+
+def _workers(servers: str, topic: BenchTopic, folder: Path, rounds: int) -> dict[str, Any]:
+    seconds: dict[int, list[float]] = {1: [], 2: []}
+    for number in range(rounds):
+        for workers, taken in seconds.items():
+            with StandaloneSpark(folder / f"cluster-{number}-{workers}", workers=workers, cores=1) as cluster:
+                place = folder / f"workers-{number}-{workers}"
+                told = _run(_job(place, servers, [topic.name], cluster.url))
+                if told["rows"] != topic.rows:
+                    raise ValueError(f"{told['rows']} rows have landed of {topic.rows}")
+                taken.append(told["phases"]["land"])
+    of_one, of_two = (median(seconds[workers]) for workers in (1, 2))
+    return {
+        "rows": topic.rows,
+        "rounds": rounds,
+        "land_seconds": {str(workers): taken for workers, taken in seconds.items()},
+        "two_over_one": round(of_one / of_two, 2),
+    }
+
+
+# --- runs
+
+
+def _job(folder: Path, servers: str, topics: Sequence[str], master: str, table: str = "table") -> Path:
+    folder.mkdir(parents=True)
+    document = {
+        "version": 1,
+        "name": "scaling",
+        "kafka": {"bootstrap.servers": servers},
+        "source": {"topics": list(topics)},
+        "sink": {"path": str(folder / table)},
+        "ledger": str(folder / "ledger"),
+        "group": folder.name,
+        "spark": {"master": master},
+    }
+    file = folder / "job.yaml"
+    file.write_text(yaml.safe_dump(document))
+    return file
+
+
+def _run(job: Path, *arguments: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "jobs.bench.one_run", str(job), *arguments]
+    told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    document: dict[str, Any] = json.loads(told.stdout.splitlines()[-1])
+    return document

@@ -1,0 +1,195 @@
+"""A real Spark standalone cluster on this machine's loopback: a master and workers, from the jars that pyspark brings.
+
+    with StandaloneSpark(workers=2, cores=1) as cluster:
+        run("spark-submit", "--master", cluster.url, …)
+
+One directory holds everything: ``master.log``, ``worker-1.log`` …, and below ``worker-1/`` what each worker keeps for
+its applications (``app-…/0/stdout``, ``stderr``) and for drivers in cluster mode (``driver-…``). Each executor is a JVM
+of its own.
+
+Nothing is left behind: when this process goes, however it goes, the watchers stop master and workers
+(``jobs.broker.child``), and with a worker go its executors.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import urllib.request
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from jobs.broker.child import await_ready
+from jobs.broker.errors import StartFailed
+from jobs.broker.java import find_java
+from jobs.broker.ports import free_ports
+from jobs.broker.properties import HOST
+from jobs.broker.server import Server
+
+_MASTER = "org.apache.spark.deploy.master.Master"
+_WORKER = "org.apache.spark.deploy.worker.Worker"
+_START_TIMEOUT = 60.0
+SMALL_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_HANDED_ON = ("HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "USER")
+
+
+def spark_home() -> Path:
+    """Where pyspark lies: the ``SPARK_HOME`` of this installation, with ``bin/spark-submit``."""
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise StartFailed("pyspark is not installed.", remedy="Run `make setup`.")
+    return Path(spec.origin).parent
+
+
+def spark_environment(conf_dir: Path, python: Path | None) -> dict[str, str]:
+    """The environment of a Spark process on the loopback. conf_dir: a folder without settings of anybody's.
+
+    python: of its workers. None takes this process's own, and lets workers import what this process does: a given one
+    has nothing of ours.
+
+    Raises JavaMissing, StartFailed.
+    """
+    own = python or Path(sys.executable)
+    found = {name: os.environ[name] for name in _HANDED_ON if name in os.environ}
+    found |= {
+        "PATH": os.pathsep.join([str(own.parent), os.defpath]),
+        "JAVA_HOME": str(find_java().home),
+        "SPARK_HOME": str(spark_home()),
+        "SPARK_CONF_DIR": str(conf_dir),
+        "SPARK_LOCAL_IP": HOST,
+        "PYSPARK_PYTHON": str(own),
+    }
+    if python is None and os.environ.get("PYTHONPATH"):
+        found["PYTHONPATH"] = os.environ["PYTHONPATH"]
+    return found
+
+
+class StandaloneSpark(Server):
+    """One master and its workers on free ports.
+
+    Args:
+        directory: where to keep everything; None takes a temporary one, which is deleted at stop.
+        workers: how many workers.
+        cores: each worker's cores: so many tasks at once.
+        memory: what each worker gives away to executors (`spark.executor.memory` is 1g unless it is set).
+        python: the Python that executors start where an application names none (`python3` on their PATH), and drivers
+            in cluster mode. None takes this process's own, and lets workers import what this process does: a given one
+            has nothing of ours.
+        env: more environment of the workers, which their executors inherit; over what is set here.
+        conf: more ``spark.*`` settings of master and workers.
+        rest: whether the master takes applications by REST too: what ``--deploy-mode cluster`` needs (`rest_url`).
+    """
+
+    def __init__(
+        self,
+        directory: Path | None = None,
+        *,
+        workers: int = 1,
+        cores: int = 1,
+        memory: str = "1g",
+        python: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        conf: Mapping[str, str] | None = None,
+        rest: bool = True,
+        start_timeout: float = _START_TIMEOUT,
+    ) -> None:
+        if workers < 1:
+            raise ValueError(f"workers={workers}: there must be at least one")
+        super().__init__(directory, "spark")
+        self._workers, self._cores, self._memory = workers, cores, memory
+        self._python, self._env, self._conf, self._rest = python, dict(env or {}), dict(conf or {}), rest
+        self._start_timeout = start_timeout
+        self._ports: list[int] = []
+
+    # What is running
+
+    @property
+    def url(self) -> str:
+        """``spark://host:port``: the master for ``--master`` and ``spark.master``."""
+        return f"spark://{HOST}:{self._ports[0]}"
+
+    @property
+    def rest_url(self) -> str:
+        """The master for ``--deploy-mode cluster``, with ``spark.master.rest.enabled=true`` on the submitting side."""
+        return f"spark://{HOST}:{self._ports[2]}"
+
+    @property
+    def ui(self) -> str:
+        """The master's web page; ``/json/`` below it tells the same to programs."""
+        return f"http://{HOST}:{self._ports[1]}"
+
+    @property
+    def worker_uis(self) -> tuple[str, ...]:
+        return tuple(f"http://{HOST}:{port}" for port in self._ports[4::2])
+
+    @property
+    def work_dirs(self) -> tuple[Path, ...]:
+        """Each worker's folder: of its applications, and of drivers in cluster mode."""
+        return tuple(self.directory / f"worker-{number}" for number in self._numbers)
+
+    def state(self) -> dict[str, Any]:
+        """What the master tells: ``workers``, ``activeapps``, ``completedapps``, ``activedrivers`` and more.
+
+        Raises OSError where it does not answer.
+        """
+        with urllib.request.urlopen(f"{self.ui}/json/", timeout=10) as answer:
+            text = answer.read()
+        try:
+            told: dict[str, Any] = json.loads(text)
+        except ValueError as error:  # its port answers before its pages are there
+            raise OSError("the master does not tell its state yet") from error
+        return told
+
+    # Start and stop
+
+    def _start(self) -> None:
+        self._ports = free_ports(3 + 2 * self._workers)
+        self._launch_spark("master", _MASTER, self._ports[0], self._ports[1])
+        self._await_ready(0)
+        for number in self._numbers:
+            self.start_worker(number)
+        self._await_ready(self._workers)
+
+    def start_worker(self, number: int) -> None:
+        """Start a worker, 1 and up, also again after `kill`; does not wait for the master to know it."""
+        folder = self.work_dirs[number - 1]
+        folder.mkdir(exist_ok=True)
+        port, ui = self._ports[1 + 2 * number : 3 + 2 * number]
+        given = ["--cores", str(self._cores), "--memory", self._memory, "--work-dir", str(folder), self.url]
+        self._launch_spark(f"worker-{number}", _WORKER, port, ui, *given)
+
+    def kill(self, name: str) -> None:
+        """End ``master`` or ``worker-N`` as a power cut would (SIGKILL); a worker's executors end a moment later."""
+        self._end([name], signal.SIGKILL)
+
+    # Inside
+
+    @property
+    def _numbers(self) -> range:
+        return range(1, self._workers + 1)
+
+    def _launch_spark(self, name: str, main: str, port: int, ui: int, *more: str) -> None:
+        command = [str(spark_home() / "bin" / "spark-class"), main, "--host", HOST, "--port", str(port)]
+        self._launch(name, [*command, "--webui-port", str(ui), *more], self._environment())
+
+    def _environment(self) -> dict[str, str]:
+        conf = {"spark.worker.timeout": "10"} | self._conf
+        if self._rest:
+            conf |= {"spark.master.rest.enabled": "true", "spark.master.rest.port": str(self._ports[2])}
+        options = [*SMALL_JVM, "-Xss512k", *(f"-D{key}={value}" for key, value in conf.items())]
+        daemon = {"SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": " ".join(options)}
+        return spark_environment(self.directory, self._python) | daemon | self._env
+
+    def _await_ready(self, workers: int) -> None:
+        def all_known() -> bool:
+            try:
+                return bool(self.state()["aliveworkers"] >= workers)
+            except OSError:
+                return False
+
+        children = {f"Spark's {name}": process for name, process in self._processes.items()}
+        await_ready(children, all_known, within=self._start_timeout)

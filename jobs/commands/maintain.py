@@ -1,0 +1,95 @@
+"""`kseg maintain`: OPTIMIZE and VACUUM of a job's tables, and retention in its ledger."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import click
+
+from jobs.commands.running import Result, common_options, execute, job_argument, load
+
+if TYPE_CHECKING:
+    from etl.config import Job
+    from etl.progress import Progress
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  kseg maintain orders.yaml --dry-run
+  kseg maintain orders.yaml --optimize --z-order topic --z-order offset
+  kseg maintain orders.yaml --vacuum 14d --ledger
+"""
+)
+@job_argument
+@click.option("--optimize", is_flag=True, help="Make few files of many small ones (OPTIMIZE).")
+@click.option(
+    "--z-order", multiple=True, metavar="COLUMN", help="With near values in the same files; implies --optimize."
+)
+@click.option("--vacuum", metavar="DURATION", help="Delete files that no version younger than this holds, as in 7d.")
+@click.option("--ledger", is_flag=True, help="Summarise, compact and shorten the ledger, as runs do at their end.")
+@click.option(
+    "--keep", metavar="DURATION", default="90d", show_default=True, help="How long the ledger keeps events for queries."
+)
+@click.option("--allow-short-retention", is_flag=True, help="Let --vacuum be shorter than seven days.")
+@click.option("--dry-run", is_flag=True, help="Tell what would be done, change nothing.")
+@common_options
+def maintain(
+    job_file: str,
+    optimize: bool,
+    z_order: tuple[str, ...],
+    vacuum: str | None,
+    ledger: bool,
+    keep: str,
+    allow_short_retention: bool,
+    dry_run: bool,
+    as_json: bool,
+    debug: bool,
+) -> None:
+    """Keep a job's tables and its ledger small; no row changes. Without a choice: all three, --vacuum 7d.
+
+    Runs may be active meanwhile: files that an unfinished run may still commit stay. Exit 5 where another maintenance
+    is, or where Spark has to write to a store that does not keep two drivers apart and a run is active.
+    """
+
+    def work(progress: Progress) -> Result:
+        job = _load(job_file)
+        from etl.maintain import MaintenanceRequest, maintain_job
+
+        everything = not (optimize or z_order or vacuum or ledger)
+        request = MaintenanceRequest(
+            optimize=everything or optimize or bool(z_order),
+            z_order=z_order,
+            vacuum=_duration("--vacuum", vacuum or "7d") if everything or vacuum else None,
+            ledger=everything or ledger,
+            keep=_duration("--keep", keep),
+            dry_run=dry_run,
+            allow_short=allow_short_retention,
+        )
+        report = maintain_job(job, request, progress)
+        saved = [t.vacuumed.bytes for t in report.tables if t.vacuumed is not None]
+        told = f"{len(report.tables)} tables" + (f", {sum(saved)} bytes deleted" if saved else "")
+        return Result(report.to_json(), f"{job.name}: {told}" + (" (nothing was changed)" if dry_run else ""))
+
+    execute(work, as_json=as_json, debug=debug)
+
+
+def _load(job_file: str) -> Job:
+    """With a Java where there is one: only tables that Spark has to write to need it."""
+    from jobs.broker.errors import JavaMissing
+
+    try:
+        return load(job_file, starts_spark=True)
+    except JavaMissing:
+        return load(job_file)
+
+
+def _duration(option: str, text: str) -> timedelta:
+    from etl.errors import ConfigurationError
+    from etl.times import DURATION_REMEDY, parse_duration
+
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise ConfigurationError.of(option, f"{text!r} {error}", DURATION_REMEDY) from None

@@ -1,0 +1,150 @@
+"""`kseg package`: what executors need, for spark-submit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from jobs.commands.running import Result, debug_option, execute, json_option
+
+if TYPE_CHECKING:
+    from etl.config import Job
+    from etl.progress import Progress
+
+_ENTRY = "kseg_submit.py"
+_SOMEWHERE = "spark://HOST:7077"
+
+
+@click.command(epilog="Example:  kseg package --out dist --archive --job orders.yaml")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("dist"),
+    show_default=True,
+    help="The folder to write to.",
+)
+@click.option(
+    "--archive",
+    is_flag=True,
+    help="Also an environment for --archives, for executors that have a bare Python of the same version.",
+)
+@click.option("--driver", is_flag=True, help="The archive also holds what a driver in the cluster needs.")
+@click.option(
+    "--with",
+    "more",
+    multiple=True,
+    metavar="DISTRIBUTION",
+    help="One more installed package for the archive. Repeatable.",
+)
+@click.option("--python-prefix", metavar="DIR", help="Where the workers' Python is installed, if not where it is here.")
+@click.option(
+    "--job",
+    "job_file",
+    metavar="JOB.yaml",
+    type=click.Path(dir_okay=False),
+    help="Also the job's own modules, and the line that submits it.",
+)
+@json_option
+@debug_option
+def package(
+    out: Path,
+    archive: bool,
+    driver: bool,
+    more: tuple[str, ...],
+    python_prefix: str | None,
+    job_file: str | None,
+    as_json: bool,
+    debug: bool,
+) -> None:
+    """Pack what a cluster's executors need of us, and show the spark-submit line.
+
+    Our own packages as a wheel, and the same as a zip file for --py-files: enough where executors have the packages
+    that we require (`pip install` of the wheel brings them). With --archive an environment with those packages too,
+    copied from the one that this command runs in. No network is asked. docs/clusters.md tells which one suits what.
+    """
+
+    def work(progress: Progress) -> Result:
+        from jobs.packaging import archive as environment
+        from jobs.packaging.submitting import ENVIRONMENT, Packed, as_text, spark_submit
+        from jobs.packaging.wheel import wheel_bytes, wheel_name, zip_name
+
+        job = _load(job_file) if job_file else None
+        out.mkdir(parents=True, exist_ok=True)
+        progress.message("packing kseg")
+        wheel = wheel_bytes()
+        written = [_write(out / wheel_name(), wheel), _write(out / zip_name(), wheel)]
+        written.append(_write(out / _ENTRY, _entry()))
+        py_files = [written[1]]
+        if job is not None and job_file is not None and (modules := _modules(job, Path(job_file))) is not None:
+            written.append(_write(out / f"{job.name}-modules.zip", modules))
+            py_files.append(written[-1])
+        packed = None
+        if archive:
+            progress.message("packing the environment (half a gigabyte to compress)")
+            packed = (out / f"{Path(zip_name()).stem}-{ENVIRONMENT}.tar.gz").absolute()
+            environment.build(packed, driver=driver, more=more, python_prefix=python_prefix)
+            written.append(packed)
+            py_files = py_files[1:]  # ours are in the archive
+        whole = Packed(written[2], tuple(py_files), packed, _jars(job))
+        given = job_file or "JOB.yaml"
+        master = job.spark.master if job is not None and not job.spark.master.startswith("local") else _SOMEWHERE
+        client = spark_submit(whole, master, "client", ["ingest", given])
+        commands = {"client": client}
+        if packed is None or driver:
+            commands["cluster"] = spark_submit(
+                whole, master, "cluster", ["ingest", Path(given).name], files=[Path(given).absolute()]
+            )
+        document = {
+            "out": str(out.absolute()),
+            "python": _python(),
+            "files": [{"path": str(path), "bytes": path.stat().st_size} for path in written],
+            "spark_submit": commands,
+        }
+        if not as_json:
+            shown = document | {"spark_submit": None}
+            return Result(shown, f"packed into {out}; to submit:\n\n{as_text(client)}\n")
+        return Result(document, "")
+
+    execute(work, as_json=as_json, debug=debug)
+
+
+def _load(job_file: str) -> Job:
+    from jobs.commands.running import load
+
+    return load(job_file)
+
+
+def _write(path: Path, data: bytes) -> Path:
+    scratch = path.with_name(f".{path.name}")
+    scratch.write_bytes(data)
+    return scratch.replace(path).absolute()
+
+
+def _entry() -> bytes:
+    from importlib import resources
+
+    return resources.files("jobs").joinpath("submit.py").read_bytes()
+
+
+def _modules(job: Job, job_file: Path) -> bytes | None:
+    from jobs.packaging.modules import modules_of, modules_zip
+
+    return modules_zip(modules_of(job), [job_file.absolute().parent])
+
+
+def _jars(job: Job | None) -> tuple[Path, ...]:
+    """Delta's, unless the job names jars: Spark itself reads tables to verify them, and writes some."""
+    from etl.cache import DELTA, jar_folder
+    from etl.session import JAR_KEYS
+
+    if job is not None and any(key in job.spark.conf for key in JAR_KEYS):
+        return ()
+    return tuple(sorted(jar_folder(DELTA).glob("*.jar")))
+
+
+def _python() -> str:
+    import sys
+
+    return f"{sys.version_info.major}.{sys.version_info.minor}"

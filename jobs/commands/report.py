@@ -1,0 +1,38 @@
+"""`kseg report`: the page of a run that is over, made from the ledger."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from jobs.commands.running import Result, common_options, execute, job_argument, load
+
+if TYPE_CHECKING:
+    from etl.progress import Progress
+
+
+@click.command(epilog="Example:  kseg report orders.yaml --run 3f9c46bd -o report.html")
+@job_argument
+@click.option("--run", "run_id", metavar="RUN", help="The run, or how its id begins.  [default: the last one]")
+@click.option(
+    "-o", "--output", default=".", show_default=True, metavar="PATH", help="An HTML file, or a folder; a path or URL."
+)
+@common_options
+def report(job_file: str, run_id: str | None, output: str, as_json: bool, debug: bool) -> None:
+    """Write a run's page from what the ledger knows: ranges, counts, tables, offsets.
+
+    What its tasks and brokers told (throughput, requests) only the run itself knows: `kseg ingest --report`. No broker
+    is asked and no JVM started.
+    """
+
+    def work(progress: Progress) -> Result:
+        job = load(job_file)
+        from jobs.report.from_ledger import outcome_of
+        from jobs.report.page import write_page
+
+        outcome = outcome_of(job, run_id)
+        outcome.document["report"] = write_page(output, outcome)
+        return Result(outcome.document, f"{job.name}: {outcome.document['report']}")
+
+    execute(work, as_json=as_json, debug=debug)

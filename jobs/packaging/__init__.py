@@ -1,0 +1,1 @@
+"""What executors need of us, packed for spark-submit: see `kseg package`."""

@@ -1,0 +1,124 @@
+"""Our own packages as a wheel, made from whatever is installed: a checkout or site-packages, without a network.
+
+A wheel is a zip file with the packages at its top and a ``.dist-info`` folder beside them, so Python imports from it as
+from any zip file: the same bytes, named ``.zip``, are what ``--py-files`` takes (Spark puts no other suffix onto its
+workers' path). Entries have one date and one order, so the same code gives the same bytes.
+
+Source: https://packaging.python.org/specifications/binary-distribution-format/
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.util
+import io
+import zipfile
+from collections.abc import Iterator, Mapping
+from importlib import metadata
+from pathlib import Path
+
+from etl.errors import KsegError
+
+DISTRIBUTION = "kafka-segment-etl"
+PACKAGES = ("client", "etl", "jobs", "segment_reader")
+SPARK_MODULE = "pyspark_kseg"
+"""The top-level module by which Spark finds the data source; in a checkout it lies in a folder of `etl`."""
+
+_DATA = (".py", ".typed", ".java", ".lock", ".properties", ".sql", ".yaml")
+_TEMPLATES = "templates"  # a folder of data, which is no package
+_DIST_INFO = ("METADATA", "entry_points.txt", "licenses/LICENSE")
+_WHEEL = "Wheel-Version: 1.0\nGenerator: kseg package\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+_DATE = (1980, 1, 1, 0, 0, 0)
+
+
+class NotInstalled(KsegError):
+    """There is nothing to pack: the distribution or one of its packages is not installed."""
+
+
+def wheel_name() -> str:
+    """The wheel's file name. Raises NotInstalled."""
+    return f"{_stem()}-py3-none-any.whl"
+
+
+def zip_name() -> str:
+    """The same for ``--py-files``. Raises NotInstalled."""
+    return f"{_stem()}.zip"
+
+
+def wheel_bytes() -> bytes:
+    """The wheel. Raises NotInstalled."""
+    files = dict(package_files())
+    files |= {f"{_stem()}.dist-info/{name}": data for name, data in _dist_info().items()}
+    record = f"{_stem()}.dist-info/RECORD"
+    files[record] = "".join([*(_record(name, files[name]) for name in sorted(files)), f"{record},,\n"]).encode()
+    return zipped(files)
+
+
+def package_files() -> Iterator[tuple[str, bytes]]:
+    """Path in the wheel and content of every file of our packages. Raises NotInstalled."""
+    for name in PACKAGES:
+        yield from _files(_folder(name), name)
+    own = importlib.util.find_spec(SPARK_MODULE)
+    folder = Path(own.origin).parent if own and own.origin else _folder("etl") / "source" / SPARK_MODULE
+    yield from _files(folder, SPARK_MODULE)
+
+
+def zipped(files: Mapping[str, bytes]) -> bytes:
+    """A zip file with these entries, compressed; the same for the same content."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in sorted(files, key=lambda name: (".dist-info/" in name, name)):
+            entry = zipfile.ZipInfo(name, _DATE)
+            entry.external_attr = 0o100644 << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, files[name])
+    return out.getvalue()
+
+
+def _files(folder: Path, package: str) -> Iterator[tuple[str, bytes]]:
+    if not (folder / "__init__.py").is_file() or (folder.name == SPARK_MODULE) != (package == SPARK_MODULE):
+        return
+    for path in sorted(folder.iterdir()):
+        if path.name == _TEMPLATES:
+            yield from ((f"{package}/{path.name}/{file.name}", file.read_bytes()) for file in sorted(path.iterdir()))
+        elif path.is_dir():
+            yield from _files(path, f"{package}/{path.name}")
+        elif path.suffix in _DATA:
+            yield f"{package}/{path.name}", path.read_bytes()
+
+
+def _folder(package: str) -> Path:
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        raise NotInstalled(f"package {package} is not installed.", remedy="Run `make setup`.")
+    folder = Path(spec.origin).parent
+    if not folder.is_dir():
+        raise NotInstalled(f"{package} is imported from an archive ({spec.origin}).", remedy="Install kseg with pip.")
+    return folder
+
+
+def _distribution() -> metadata.Distribution:
+    try:
+        return metadata.distribution(DISTRIBUTION)
+    except metadata.PackageNotFoundError as error:
+        raise NotInstalled(
+            f"{DISTRIBUTION} is not installed.", remedy="Run `make setup`, or install its wheel."
+        ) from error
+
+
+def _stem() -> str:
+    return f"{DISTRIBUTION.replace('-', '_')}-{_distribution().version}"
+
+
+def _dist_info() -> dict[str, bytes]:
+    texts = {name: _distribution().read_text(name) for name in _DIST_INFO}
+    # In a checkout that was built from, the source's own metadata are found first, under their other name.
+    texts["METADATA"] = texts["METADATA"] or _distribution().read_text("PKG-INFO")
+    found = {name: text.encode() for name, text in texts.items() if text is not None}
+    return found | {"WHEEL": _WHEEL.encode(), "top_level.txt": "\n".join([*PACKAGES, SPARK_MODULE, ""]).encode()}
+
+
+def _record(name: str, data: bytes) -> str:
+    digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+    return f"{name},sha256={digest},{len(data)}\n"

@@ -1,0 +1,39 @@
+"""How far a run is, on stderr: bars on a terminal, plain lines in a log, or nothing.
+
+    --progress total        one bar: rows, rows/s, MB/s, offsets left, time left        the default on a terminal
+    --progress partitions   the same, and a bar for each partition (the first ones of many, unfinished ones first)
+    --progress lines        a line every 10 seconds                                     the default elsewhere
+    --progress none         nothing
+
+What is told is what tasks that have ended have read (`etl.progress` says why); rates are those of the last while.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import IO, TYPE_CHECKING, Literal
+
+from jobs.progress.lines import LineProgress
+from jobs.progress.silent import SilentProgress
+
+if TYPE_CHECKING:
+    from jobs.progress.bars import BarProgress
+
+Form = Literal["partitions", "total", "lines", "none"]
+FORMS: tuple[Form, ...] = ("partitions", "total", "lines", "none")
+
+
+def progress_for(
+    stream: IO[str] | None = None, form: Form | None = None
+) -> LineProgress | BarProgress | SilentProgress:
+    """The listener that shows progress; on stderr, so that stdout is the result's alone."""
+    stream = stream if stream is not None else sys.stderr
+    if form is None:
+        form = "total" if stream.isatty() else "lines"
+    if form == "none":
+        return SilentProgress()
+    if form == "lines":
+        return LineProgress(stream)
+    from jobs.progress.bars import BarProgress
+
+    return BarProgress(stream, partitions=form == "partitions")

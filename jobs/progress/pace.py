@@ -1,0 +1,77 @@
+"""How fast a pass is, and how long it still takes, from running totals that come in steps.
+
+Tasks tell when they end, so totals stand still and jump. A rate over the last `WINDOW` seconds bridges that; until so
+much time has passed, it is the rate since the beginning.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+
+from etl.telemetry.facts import PassBegan, Reading
+
+WINDOW = 30.0
+
+
+class Pace:
+    """One pass at a time: `began` starts anew."""
+
+    def __init__(self) -> None:
+        self.total = self.offsets = self.rows = self.bytes = self.tasks = self.tasks_done = 0
+        self._told: deque[tuple[float, int, int, int]] = deque()
+
+    def began(self, fact: PassBegan) -> None:
+        self.total, self.tasks = sum(fact.totals.values()), fact.tasks
+        self.offsets = self.rows = self.bytes = self.tasks_done = 0
+        self._told = deque([(time.monotonic(), 0, 0, 0)])
+
+    def reading(self, now: Reading) -> None:
+        self.offsets, self.rows, self.bytes, self.tasks_done = now.offsets, now.rows, now.bytes, now.tasks_done
+        clock = time.monotonic()
+        if now.ended:
+            self._told.append((clock, now.offsets, now.rows, now.bytes))
+        while len(self._told) > 2 and self._told[1][0] < clock - WINDOW:
+            self._told.popleft()
+
+    @property
+    def rates(self) -> tuple[float, float, float]:
+        """Offsets, rows and bytes a second; 0 before anything was told."""
+        if not self._told:
+            return 0.0, 0.0, 0.0
+        then, *amounts = self._told[0]
+        seconds = time.monotonic() - then
+        if seconds <= 0:
+            return 0.0, 0.0, 0.0
+        offsets, rows, fetched = (
+            (now - was) / seconds for now, was in zip((self.offsets, self.rows, self.bytes), amounts, strict=True)
+        )
+        return offsets, rows, fetched
+
+    @property
+    def left(self) -> int:
+        """Offsets that are still to be read."""
+        return max(0, self.total - self.offsets)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """At this pace; None while there is none."""
+        rate = self.rates[0]
+        return self.left / rate if rate > 0 else None
+
+
+def human(number: float) -> str:
+    """A count in a few characters: 950, 12.3k, 4.5M."""
+    for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.3g}{unit}"
+    return f"{number:.0f}"
+
+
+def clock(seconds: float | None) -> str:
+    """A duration as 0:42 or 1:02:03; `?` where it is not known."""
+    if seconds is None:
+        return "?"
+    whole = round(seconds)
+    hours, minutes = whole // 3600, whole // 60 % 60
+    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"

@@ -1,0 +1,52 @@
+"""A run that is over, as its ledger tells it: for a page that nobody asked for when it ran."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from etl.errors import Refused
+from etl.ledger.store import Ledger
+from etl.run_report import ended, report_of
+from etl.telemetry.facts import AccountFailed, Committed
+from etl.telemetry.recorder import Telemetry
+from jobs.report.outcome import Outcome
+
+if TYPE_CHECKING:
+    from etl.config import Job
+    from etl.ledger.state import JobState, RunState
+
+
+def outcome_of(job: Job, run_id: str | None) -> Outcome:
+    """The run, by its id or how that begins; without one the last run.
+
+    Raises:
+        Refused: there is no ledger, no such run, or more than one.
+    """
+    ledger = Ledger.open(job.ledger, create=False)
+    run = _run(ledger.read(job.name), run_id)
+    telemetry = Telemetry(began=run.planned_at.timestamp(), job=job, ledger_id=ledger.id, plan=run.plan)
+    telemetry.ended = (run.ended_at or datetime.now(UTC)).timestamp()
+    for table, commit in run.landed.items() if not run.abandoned else ():
+        telemetry.commits[table] = Committed(table, commit, quarantine=table == run.quarantine)
+    if run.account_failed is not None:
+        telemetry.account_failed = AccountFailed(run.account_failed.equation, run.account_failed.reason)
+    document = (ended(job.name, run) if run.ended else report_of(job.name, run, status="done")).to_json()
+    if not run.ended:
+        document["status"] = run.phase
+        document["notes"].append(f"the run is {run.phase}, as of this page's writing")
+    if run.refused is not None and not run.ended:
+        document["notes"].append(f"it was refused: {run.refused.message}")
+    return Outcome("report", telemetry, document, 0, from_ledger=True)
+
+
+def _run(state: JobState, run_id: str | None) -> RunState:
+    if run_id in state.runs:
+        return state.runs[run_id]
+    found = [run for name, run in state.runs.items() if name.startswith(run_id or "")]
+    if run_id is None and found:
+        return found[-1]
+    if len(found) != 1:
+        told = f"{len(found)} runs begin with {run_id}" if found else f"the ledger knows no run {run_id or ''}".rstrip()
+        raise Refused("no-such-run", told, remedy="`kseg status` lists the last ones")
+    return found[0]

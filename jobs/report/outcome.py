@@ -1,0 +1,93 @@
+"""A command that has ended or failed, with all that is known of it: what pages, metrics and events are made from."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+from etl.telemetry.recorder import Telemetry
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """command: `ingest`, `backfill` … document: what --json prints, of a result or of an error.
+
+    from_ledger: made later; what only the run itself was told (tasks, brokers) is not known.
+    """
+
+    command: str
+    telemetry: Telemetry
+    document: dict[str, Any]
+    exit_code: int
+    from_ledger: bool = False
+
+    KINDS: ClassVar[tuple[str, ...]] = ("records", "control", "aborted", "absent", "quarantined")
+
+    @property
+    def error(self) -> dict[str, Any] | None:
+        """What went wrong: kind, message, remedy …; None where nothing did."""
+        error = self.document.get("error")
+        return error if isinstance(error, dict) else None
+
+    @property
+    def job(self) -> str | None:
+        """The job's name; None where its file could not be read."""
+        job = self.telemetry.job
+        return job.name if job is not None else self.document.get("job")
+
+    @property
+    def run_id(self) -> str | None:
+        plan = self.telemetry.plan
+        return plan.run_id if plan is not None else self.document.get("run")
+
+    @property
+    def rows(self) -> int:
+        """Rows that stand in tables because of this run; quarantined pieces apart."""
+        return sum(c.commit.rows for c in self.telemetry.commits.values() if not c.quarantine)
+
+    @property
+    def dry(self) -> bool:
+        """Whether it was only looked at what a run would do."""
+        return self.document.get("status") == "dry-run"
+
+    @property
+    def phases(self) -> dict[str, float]:
+        """Seconds by phase: as the run summed them up, else as they were told while it ran."""
+        summed = self.document.get("seconds")
+        if summed:
+            return {name: seconds for name, seconds in summed.items() if name != "total"}
+        told, sums = self.telemetry, dict[str, float]()
+        ends = [*(at for _, at in told.phases[1:]), told.seconds]
+        for (name, at), end in zip(told.phases, ends, strict=True) if told.phases else ():
+            sums[name] = sums.get(name, 0.0) + end - at
+        return sums
+
+    @property
+    def requests(self) -> list[tuple[str, str, int, int]]:
+        """Broker, API, requests and errors; brokers as they name themselves, without their address."""
+        return [
+            (line.broker.partition(" ")[0], line.api, line.requests, line.errors) for line in self.telemetry.traffic
+        ]
+
+    @property
+    def reading_seconds(self) -> float:
+        """From the first task's beginning to the last one's end; 0 where none has ended."""
+        tasks = self.telemetry.tasks
+        if not tasks:
+            return 0.0
+        return max(task.began + task.seconds for task in tasks) - min(task.began for task in tasks)
+
+    def tell_in(self, document: dict[str, Any]) -> None:
+        """Add what was measured to a result's or an error's document; nothing where no work has begun."""
+        told, sums = self.telemetry, self.telemetry.sums
+        if told.job is None:
+            return
+        document["traffic"] = [asdict(line) for line in told.traffic]
+        document["tasks"] = {
+            "planned": told.planned_tasks,
+            "ended": sums.tasks,
+            "retries": sums.retries,
+            "bytes": sums.bytes,
+            "seconds": round(sums.seconds, 3),
+        }
+        document.setdefault("report", None)

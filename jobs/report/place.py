@@ -1,0 +1,59 @@
+"""Where a page goes: a file, or a folder that gets a page a run; on a local disk or in an object store."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+PAGE_ENDINGS: Final = (".html", ".htm")
+
+
+def page_path(path: str, name: str) -> str:
+    """The page's own path or URL: `path` itself where it ends like a page, else a file of this name in that folder."""
+    if urlsplit(path).path.lower().endswith(PAGE_ENDINGS):
+        return path
+    return f"{path.rstrip('/')}/{name}.html"
+
+
+def page_name(*parts: str | None) -> str:
+    """A file name of what tells a run from others: `orders-3f9c46bd`."""
+    return "-".join(re.sub(r"[^A-Za-z0-9_.-]+", "_", part) for part in parts if part)
+
+
+def write_text(path: str, text: str) -> str:
+    """Write a file as a whole, its folder too; returns its absolute path, or its URL.
+
+    Raises:
+        OSError: the disk or the store does not take it.
+    """
+    data = text.encode("utf-8")
+    if "://" not in path:
+        return _write_local(Path(path).absolute(), data)
+    from etl.landing.storage import TableLocation
+
+    folder, _, name = path.rpartition("/")
+    location = TableLocation.of(folder)
+    if location.is_local:
+        return _write_local(Path(location.uri) / name, data)
+    store = location.open_for_small_files()
+    with store.fs.open_output_stream(store.path(name)) as stream:
+        stream.write(data)
+    return path
+
+
+def _write_local(path: Path, data: bytes) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return str(path)

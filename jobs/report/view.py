@@ -1,0 +1,334 @@
+"""What the page's template is given: words, tables and pictures, made from what is known of a run.
+
+Tables are bounded: a job of ten thousand partitions has a page that a phone opens, with those first that matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from statistics import median
+from typing import Any, Final
+
+import yaml
+
+from client import TopicPartition
+from etl.config.secrets import sounds_secret
+from etl.telemetry.recorder import Sums, TaskLine, lag_of
+from jobs.commands.failures import REDACTOR
+from jobs.report import charts
+from jobs.report.outcome import Outcome
+
+ROWS_SHOWN: Final = 100
+BARS_SHOWN: Final = 16
+SLOWEST_SHOWN: Final = 15
+
+STATUSES: Final[Mapping[str, tuple[str, str]]] = {
+    "done": ("Done", "good"),
+    "nothing-to-do": ("Nothing to do", "calm"),
+    "dry-run": ("Dry run", "calm"),
+    "abandoned": ("Abandoned", "bad"),
+}
+FAILURES: Final[Mapping[int, str]] = {
+    2: "Bad configuration",
+    3: "Refused",
+    4: "Try again",
+    5: "Another run is active",
+}
+KINDS: Final = (
+    ("records", "records", "c1"),
+    ("control", "transaction markers", "c4"),
+    ("aborted", "aborted", "c3"),
+    ("quarantined", "unreadable", "c5"),
+    ("absent", "absent", "c6"),
+)
+_PHASE_COLOURS: Final = ("c1", "c2", "c3", "c4", "c5", "c6")
+
+
+def view_of(outcome: Outcome) -> dict[str, Any]:
+    """Values for the template."""
+    told = outcome.telemetry
+    document = REDACTOR.clean(outcome.document)
+    seconds = told.seconds
+    status, kind = _status(outcome)
+    tasks = sorted(told.tasks, key=lambda task: task.seconds, reverse=True)
+    return {
+        "job": outcome.job or "unknown job",
+        "command": outcome.command,
+        "run_id": outcome.run_id,
+        "mode": document.get("mode") or (told.plan.mode if told.plan else None),
+        "status": status,
+        "status_kind": kind,
+        "exit_code": outcome.exit_code,
+        "began": _time(told.began),
+        "ended": _time(told.began + seconds),
+        "kseg": version("kafka-segment-etl"),
+        "taken_up": told.taken_up,
+        "from_ledger": outcome.from_ledger,
+        "spark": told.spark,
+        "figures": _figures(outcome, document),
+        "error": document.get("error"),
+        "phases": _phases(outcome),
+        "account": _account(outcome, document),
+        "over_time": _over_time(told.tasks, seconds),
+        "tables": _tables(outcome),
+        "partitions": _partitions(outcome),
+        "skew": _skew(told.partitions),
+        "slowest": tasks[:SLOWEST_SHOWN],
+        "tasks": told.sums,
+        "planned_tasks": told.planned_tasks,
+        "tasks_left_out": told.tasks_left_out,
+        "throttled": sorted(told.throttled.items(), key=lambda item: item[1], reverse=True),
+        "traffic": sorted(told.traffic, key=lambda line: line.bytes_in + line.bytes_out, reverse=True)[:ROWS_SHOWN],
+        "traffic_lines": len(told.traffic),
+        "ranges": _biggest(document.get("ranges") or _pinned_ranges(outcome)),
+        "group": document.get("group"),
+        "held_back": document.get("held_back") or [],
+        "unconfirmed": document.get("unconfirmed") or [],
+        "given_up": document.get("given_up") or [],
+        "notes": [*REDACTOR.clean(told.messages), *document.get("notes", [])],
+        "schema": told.schema,
+        "configuration": _configuration(outcome),
+        "count": count,
+        "size": size,
+        "duration": duration,
+    }
+
+
+# --- words
+
+
+def count(number: float | None) -> str:
+    """12 345 678, with thin spaces between groups of digits; a dash for what is not there (None, -1)."""
+    return "–" if number is None or number < 0 else f"{number:,.0f}".replace(",", "\u202f")
+
+
+def size(number: float | None) -> str:
+    """Bytes for people, in powers of 1000."""
+    if number is None:
+        return "–"
+    for factor, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if number >= factor:
+            return f"{number / factor:.3g} {unit}"
+    return f"{number:.0f} B"
+
+
+def duration(seconds: float | None) -> str:
+    """0.42 s, 12.3 s, 4 min 05 s, 2 h 03 min."""
+    if seconds is None:
+        return "–"
+    if seconds < 60:
+        return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _status(outcome: Outcome) -> tuple[str, str]:
+    if outcome.error is not None:
+        kind = str(outcome.error.get("kind") or "")
+        if kind in ("Interrupted", "Terminated"):
+            return kind, "bad"
+        return FAILURES.get(outcome.exit_code, "Failed"), "bad"
+    status = str(outcome.document.get("status"))
+    return STATUSES.get(status, (status.replace("-", " ").capitalize(), "calm"))
+
+
+def _figures(outcome: Outcome, document: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Label, number, and what explains it."""
+    told, sums = outcome.telemetry, outcome.telemetry.sums
+    reading = outcome.reading_seconds
+    lag = told.lag(told.last)
+    before = told.lag(told.first)
+    found = [("Rows landed", count(outcome.rows), f"in {len(told.commits)} table{'s' * (len(told.commits) != 1)}")]
+    if sums.rows:
+        rate = f"{charts.short(sums.rows / reading)} rows/s while reading" if reading else ""
+        found.append(("Records read", count(sums.rows), rate))
+        found.append(("Fetched", size(sums.bytes), f"{size(sums.bytes / reading)}/s while reading" if reading else ""))
+    found.append(("Took", duration(told.seconds), f"{count(sums.tasks)} tasks" if sums.tasks else ""))
+    if lag is not None:
+        found.append(("Lag left", count(lag), f"{count(before)} offsets before" if before is not None else "offsets"))
+    if told.throttled:
+        found.append(("Throttled", duration(sum(told.throttled.values())), f"by {len(told.throttled)} broker(s)"))
+    return found
+
+
+# --- pictures
+
+
+def _phases(outcome: Outcome) -> dict[str, Any]:
+    parts = [
+        charts.Part(name, seconds, _PHASE_COLOURS[number % len(_PHASE_COLOURS)], duration(seconds))
+        for number, (name, seconds) in enumerate(outcome.phases.items())
+    ]
+    return {"parts": parts, "chart": charts.stacked("phases", "Time by phase", parts)}
+
+
+def _account(outcome: Outcome, document: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Both equations, as far as they are known."""
+    counts, told = document.get("counts"), outcome.telemetry
+    if not counts or not counts.get("offsets"):
+        if told.account_failed is None:
+            return None
+        counts = {}
+    parts = [charts.Part(label, counts.get(key, 0), colour, count(counts.get(key, 0))) for key, label, colour in KINDS]
+    known = document.get("status") == "done"
+    return {
+        "parts": parts,
+        "chart": charts.stacked("account", "What stood at the offsets", parts),
+        "offsets": counts.get("offsets"),
+        "found": sum(part.value for part in parts),
+        "rows_in": counts.get("rows_in"),
+        "rows_out": counts.get("rows_out"),
+        "landed": outcome.rows,
+        "holds": known,
+        "failed": told.account_failed,
+    }
+
+
+def _over_time(lines: Sequence[TaskLine], seconds: float) -> dict[str, Any] | None:
+    """From the first task's beginning to the last one's end."""
+    if not lines:
+        return None
+    begin = min(line.began for line in lines)
+    until = max(max(line.began + line.seconds for line in lines) - begin, 0.001)
+    executors = {name: number for number, name in enumerate(sorted({line.executor for line in lines}), 1)}
+    tasks = [
+        charts.Task(
+            lane=f"{line.host} #{executors[line.executor]}",
+            begin=line.began - begin,
+            end=line.began - begin + line.seconds,
+            rows=line.rows,
+            bytes=line.bytes,
+            label=f"{line.topic}-{line.partition} [{line.start}, {line.end}): {count(line.rows)} rows, "
+            f"{size(line.bytes)}, {duration(line.seconds)}" + (", run again" if line.repeated else ""),
+            kind="c5" if line.repeated else "c2" if line.attempt else "c1",
+        )
+        for line in lines
+    ]
+    rows, fetched = charts.spread(tasks, until)
+    return {
+        "rows": charts.area("rows", "Rows a second", "rows/s", rows, until, "c1"),
+        "bytes": charts.area("bytes", "Bytes a second", "bytes/s", fetched, until, "c2"),
+        "tasks": charts.timeline("tasks", tasks, until),
+        "retried": any(line.attempt or line.repeated for line in lines),
+    }
+
+
+def _partitions(outcome: Outcome) -> dict[str, Any] | None:
+    first, last = outcome.telemetry.first, outcome.telemetry.last
+    rows: list[dict[str, Any]] = [
+        {
+            "partition": str(tp),
+            "log_start": view.log_start,
+            "frontier_before": first[tp].frontier if tp in first else None,
+            "frontier": view.frontier,
+            "committed": view.committed,
+            "last_stable_offset": view.last_stable_offset,
+            "high_watermark": view.high_watermark,
+            "lag_before": lag_of(first[tp]) if tp in first else None,
+            "lag": lag_of(view),
+        }
+        for tp, view in sorted(last.items())
+    ]
+    if not rows:
+        return None
+    ordered = sorted(rows, key=lambda row: (row["lag"] or 0, row["lag_before"] or 0), reverse=True)
+    shown = [row for row in ordered if row["lag"] is not None][:BARS_SHOWN]
+    bars = [
+        charts.Bar(
+            str(row["partition"]),
+            float(row["lag"] or 0),
+            f"{charts.short(row['lag_before'] or 0)} → {charts.short(row['lag'] or 0)}",
+            float(row["lag_before"] or 0),
+        )
+        for row in shown
+    ]
+    told = f"Lag in offsets before and after the run, of {len(bars)} of {len(rows)} partitions."
+    return {
+        "rows": ordered[:ROWS_SHOWN],
+        "all": len(rows),
+        "chart": charts.bars("lag", "Lag by partition", told, bars, "c5") if bars else None,
+        "shown": len(bars),
+    }
+
+
+def _skew(partitions: Mapping[TopicPartition, Sums]) -> dict[str, Any] | None:
+    """How evenly records lie over the partitions that were read."""
+    if len(partitions) < 2:
+        return None
+    ordered = sorted(partitions.items(), key=lambda item: item[1].rows, reverse=True)
+    middle = median(sums.rows for sums in partitions.values())
+    whole = sum(sums.rows for sums in partitions.values())
+    bars = [
+        charts.Bar(str(tp), sums.rows, f"{charts.short(sums.rows)} rows, {size(sums.bytes)}")
+        for tp, sums in ordered[:BARS_SHOWN]
+    ]
+    biggest, sums = ordered[0]
+    share = sums.rows / whole if whole else 0.0
+    told = f"Records by partition, the median is {charts.short(middle)}. {biggest} holds {share:.0%} of all."
+    return {
+        "chart": charts.bars("skew", "Records by partition", told, bars, "c3", mark=middle),
+        "shown": len(bars),
+        "all": len(partitions),
+        "biggest": str(biggest),
+        "share": f"{share:.0%}",
+        "times": f"{sums.rows / middle:.1f}" if middle else None,
+    }
+
+
+# --- tables
+
+
+def _tables(outcome: Outcome) -> list[dict[str, Any]]:
+    return [
+        {
+            "path": table,
+            "version": fact.commit.version,
+            "rows": fact.commit.rows,
+            "removed": fact.commit.removed,
+            "files": fact.commit.files,
+            "bytes": fact.commit.bytes,
+            "all": fact.commit.after.rows,
+            "quarantine": fact.quarantine,
+            "found": fact.commit.found,
+        }
+        for table, fact in sorted(outcome.telemetry.commits.items())
+    ]
+
+
+def _pinned_ranges(outcome: Outcome) -> list[dict[str, Any]]:
+    plan = outcome.telemetry.plan
+    ranges = plan.ranges if plan is not None else ()
+    return [{"topic": r.topic, "partition": r.partition, "start": r.start, "end": r.end} for r in ranges]
+
+
+def _biggest(ranges: list[dict[str, Any]]) -> dict[str, Any]:
+    ordered = sorted(ranges, key=lambda r: r["start"] - r["end"])
+    return {
+        "rows": sorted(ordered[:ROWS_SHOWN], key=lambda r: (r["topic"], r["partition"], r["start"])),
+        "all": len(ranges),
+    }
+
+
+def _configuration(outcome: Outcome) -> str | None:
+    """The job as the ledger pins it: references in place of secrets, and whatever sounds like one masked."""
+    job = outcome.telemetry.job
+    if job is None:
+        return None
+    text = yaml.safe_dump(REDACTOR.clean(_masked(job.pinned())), sort_keys=False, allow_unicode=True, width=100)
+    return str(text)
+
+
+def _masked(value: Any, name: str = "") -> Any:
+    if isinstance(value, Mapping):
+        return {key: _masked(inner, str(key)) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_masked(inner, name) for inner in value]
+    if isinstance(value, str) and "${" not in value and (sounds_secret(name) or "jaas" in name):
+        return "***"
+    return value

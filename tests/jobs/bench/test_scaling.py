@@ -1,0 +1,33 @@
+"""The section on scaling lands what it should, in small; no figure is judged here."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from etl.progress import NULL_PROGRESS
+from jobs.bench import scaling
+from jobs.bench.workload import fill_topic
+
+
+@pytest.mark.broker
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.skipif(os.environ.get("KSEG_TEST_SCALE") != "full", reason="two clusters are started: make test-full")
+def test_partitions_tables_and_workers_are_measured(kafka: Any, tmp_path: Path) -> None:
+    effort = scaling.Effort((30,), (5,), 1, 4000)
+    topic = fill_topic(kafka, f"workers-{uuid.uuid4()}", effort.rows, NULL_PROGRESS)
+    found = scaling.measure(kafka.bootstrap_servers, topic, tmp_path, effort, NULL_PROGRESS)
+    (wide,) = found["partitions"]
+    assert wide["plan"]["status"] == "dry-run"
+    assert wide["ingest"]["rows"] == 30 * scaling.RECORDS
+    assert wide["files"] == 1
+    assert wide["ledger_bytes"] > 0
+    (many,) = found["tables"]
+    assert (many["first"]["rows"], many["again"]["rows"]) == (5 * scaling.RECORDS, 5 * scaling.RECORDS)
+    assert set(found["workers"]["land_seconds"]) == {"1", "2"}
+    assert found["workers"]["two_over_one"] > 0
