@@ -1,0 +1,178 @@
+"""Delta tables as Airflow's assets: their URIs, the ones that a job file names, and what an event tells of a landing.
+
+/lake/orders           file:///lake/orders
+s3://lake/orders       s3://lake/orders
+main.raw.orders        x-delta:main.raw.orders      (a table by its name in a catalog)
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+from yaml import YAMLError
+
+from kseg_airflow.compat import Asset, AssetAlias
+from kseg_airflow.job_file import read_document
+
+EXTRA_KEY: Final = "kseg"
+EXTRA_VERSION: Final = 1
+
+_TOPIC: Final = "{topic}"
+_REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_EXTRA_RANGES: Final = 2_000
+
+
+def table_uri(path: str) -> str:
+    """The URI of a table. path: as a run's report names it: an absolute path, a URL, or a name in a catalog."""
+    if "://" in path:
+        return path.rstrip("/")
+    if path.startswith("/"):
+        return f"file://{quote(path.rstrip('/') or '/', safe='/')}"
+    return f"x-delta:{path}"
+
+
+def table_asset(path: str) -> Asset:
+    """The asset of a table; see `table_uri`. DAGs downstream are scheduled on it."""
+    return Asset(uri=table_uri(path))
+
+
+def job_alias(name: str) -> AssetAlias:
+    """What stands for a job's tables where the job file does not name them all (a topic pattern with `{topic}`)."""
+    return AssetAlias(f"kseg:{name}")
+
+
+def job_assets(job_file: str | os.PathLike[str], env: Mapping[str, str] | None = None) -> list[Asset]:
+    """The assets of all tables that a job file names; a DAG downstream of a job is scheduled on them."""
+    tables, _ = job_tables(job_file, env)
+    return [table_asset(table) for table in tables]
+
+
+def job_outlets(job_file: str | os.PathLike[str], env: Mapping[str, str] | None = None) -> list[Any]:
+    """What a task that runs this job may land in: its tables, and the job's alias where they are not all known.
+
+    Nothing where the file cannot be read: the run itself tells what is wrong with it.
+    """
+    tables, complete = job_tables(job_file, env)
+    outlets: list[Any] = [table_asset(table) for table in tables]
+    if not complete:
+        outlets.append(job_alias(_job_name(job_file)))
+    return outlets
+
+
+def job_tables(job_file: str | os.PathLike[str], env: Mapping[str, str] | None = None) -> tuple[list[str], bool]:
+    """The tables that a job file names, and whether these are all that it may land in.
+
+    env: for references, over the process's own.
+    """
+    document = read_job(job_file)
+    known = {**os.environ, **(env or {})}
+    folder = Path(job_file).absolute().parent
+    sink, source = _section(document, "sink"), _section(document, "source")
+    targets = _section(sink, "routes") or {"*": sink}
+    named = source.get("assign") or source.get("topics") or []
+    topics = [str(topic) for topic in named] if isinstance(named, list | tuple | Mapping) else []
+    tables: list[str] = []
+    complete = bool(document)
+    for topic, target in targets.items():
+        if not isinstance(target, Mapping):
+            continue
+        place = str(target.get("path") or target.get("table") or "")
+        is_path = bool(target.get("path"))
+        names: list[str | None] = [topic] if topic != "*" else [*topics] or [None]
+        for name in names:
+            filled = place if name is None else place.replace(_TOPIC, name)
+            table = _filled(filled, known)
+            if not place or table is None or _TOPIC in table:
+                complete = False
+                continue
+            tables.append(_normal(table, folder) if is_path else table)
+    return list(dict.fromkeys(tables)), complete
+
+
+def read_job(job_file: str | os.PathLike[str]) -> dict[str, Any]:
+    """A job file's plain values, without any check; empty where it cannot be read. `kseg check` finds its faults."""
+    try:
+        document = read_document(job_file)
+    except (OSError, ValueError, YAMLError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def event_extra(report: Mapping[str, Any], interval: Iterable[str] | None = None) -> dict[str, Any]:
+    """What an asset event tells of a landing, out of the run's report.
+
+    Ranges beyond two thousand are left out and counted (`ranges_left_out`): events stand in Airflow's database, and
+    the ledger has them all.
+    """
+    ranges = [{key: r[key] for key in ("topic", "partition", "start", "end")} for r in report.get("ranges") or []]
+    group = report.get("group")
+    told: dict[str, Any] = {
+        "version": EXTRA_VERSION,
+        "job": report.get("job"),
+        "run": report.get("run"),
+        "mode": report.get("mode"),
+        "interval": list(interval) if interval else None,
+        "ranges": ranges[:_EXTRA_RANGES],
+        "counts": report.get("counts") or {},
+        "tables": [{key: t.get(key) for key in ("path", "version", "rows")} for t in report.get("tables") or []],
+        "group": {"group": group["group"], "offsets": group["offsets"]} if group else None,
+        "report": report.get("report"),
+    }
+    if len(ranges) > _EXTRA_RANGES:
+        told["ranges_left_out"] = len(ranges) - _EXTRA_RANGES
+    return {EXTRA_KEY: told}
+
+
+def landed_tables(report: Mapping[str, Any]) -> list[str]:
+    """The tables that a run has committed to; none where there was nothing to do."""
+    if report.get("status") != "done":
+        return []
+    return [str(table["path"]) for table in report.get("tables") or [] if table.get("version") is not None]
+
+
+def emit(context: Any, task: Any, report: Mapping[str, Any], extra: dict[str, Any]) -> list[str]:
+    """Let the task's outlets tell of this landing, and of nothing else. Returns the tables' URIs.
+
+    Airflow makes an event for every outlet of a task that succeeds. So outlets of ours into which nothing was landed
+    leave the task's list; outlets that are not tables of the job stay as they are.
+    """
+    landed = {table_uri(path): path for path in landed_tables(report)}
+    ours = {asset.uri for asset in getattr(task, "kseg_outlets", []) if isinstance(asset, Asset)}
+    task.outlets = [o for o in task.outlets if not (isinstance(o, Asset) and o.uri in ours - landed.keys())]
+    events = context["outlet_events"]
+    static = {outlet.uri: outlet for outlet in task.outlets if isinstance(outlet, Asset)}
+    aliases = [outlet for outlet in task.outlets if isinstance(outlet, AssetAlias)]
+    for uri in landed:
+        if uri in static:
+            events[static[uri]].extra = extra
+        else:
+            for alias in aliases:
+                events[alias].add(Asset(uri=uri), extra=extra)
+    return list(landed)
+
+
+def _job_name(job_file: str | os.PathLike[str]) -> str:
+    return str(read_job(job_file).get("name") or Path(job_file).stem)
+
+
+def _section(document: Mapping[str, Any], name: str) -> dict[str, Any]:
+    found = document.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _filled(text: str, env: Mapping[str, str]) -> str | None:
+    """References to the environment filled in; None where one leads nowhere."""
+    missing = [name for name in _REFERENCE.findall(text) if name not in env]
+    return None if missing else _REFERENCE.sub(lambda match: env[match[1]], text).replace("$${", "${")
+
+
+def _normal(path: str, folder: Path) -> str:
+    """As a run's report names it: absolute, relative ones from the job file's folder."""
+    if urlsplit(path).scheme and "://" in path:
+        return path.rstrip("/")
+    return os.path.normpath(folder / Path(path).expanduser())

@@ -1,0 +1,376 @@
+"""What all operators share: start a driver or find it again, wait for it, and make of its end what Airflow should see.
+
+    execute ──► record? ──► alive: attach again
+                   │  └───► ended, result not taken: take it
+                   └──────► start a driver ──► deferrable: trigger watches, slot is free ──► execute_complete
+                                            └► else: look at it now and then
+
+Correctness rests on the ledger, never on what stands here: a second driver of the same run ends with exit 5, and a
+rerun of what has landed lands nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar
+
+from kseg_airflow import commands, exchange, ledger, outcomes
+from kseg_airflow.asking import ask
+from kseg_airflow.assets import read_job
+from kseg_airflow.compat import AirflowException, BaseOperator, conf, logical_identity
+from kseg_airflow.drivers.handles import Handle, Pause, handle_of
+from kseg_airflow.drivers.local import LocalDriver
+from kseg_airflow.kafka_connection import properties_of_connection
+from kseg_airflow.links import DeltaVersionLink, RunReportLink
+from kseg_airflow.outcomes import Outcome
+from kseg_airflow.retention import retention_days, tidy
+from kseg_airflow.run_folder import Record, RunFolder, asked_hash, default_run_dir, mark_stopped
+from kseg_airflow.submit import Submission, submitter_of
+from kseg_airflow.triggers import FAILED_LOOKS, KsegRunTrigger
+
+_LOG_LINES_SHOWN = 5_000
+
+
+class KsegOperator(BaseOperator):
+    """Runs one `kseg` command as a driver of its own, and waits for it.
+
+    Args:
+        kseg: the command; default is KSEG_BINARY of the environment, else `kseg` on the PATH.
+        submit: where the driver runs: "local" (a process of its own on this machine, Spark as the job file says),
+            "spark-submit" (as the connection `spark_conn_id` says: standalone, YARN, Kubernetes) or "livy".
+        submit_options: for "spark-submit" and "livy": conf, py_files, archives, files, jars, application and whatever
+            else the Apache provider's hook takes.
+        kafka_conn_id: a connection of type `kafka` whose properties are laid over the job file's `kafka:` section.
+        spark_conn_id: a connection of type `spark` (or `livy`).
+        run_dir: where drivers leave run files and logs; workers and triggerers see the same folder. Default is
+            KSEG_RUN_DIR, `[kseg] run_dir`, or `kseg` in AIRFLOW_HOME.
+        env: more environment for the driver, and where that runs in a cluster for spark-submit; templated. Secrets
+            belong into connections.
+        cwd: the driver's working directory.
+        deferrable: wait in the triggerer, so that no worker slot is taken while Spark runs.
+        poll_interval: seconds between looks at the driver.
+        kill_grace: seconds that a driver has to stop in order before force is used.
+        lease_wait: how long to wait for another run's lease before the task fails with a retry; the lease of a driver
+            of this very task that is proven dead is taken over at once.
+        report: write the run's HTML page into the driver's folder, unless the job file or `options` name a place.
+        report_url: where the run's report can be read in a browser, e.g. "https://reports/{{ ti.dag_id }}"; the
+            report's file name is appended.
+        options: further options of the command, by name: {"report": "…"} becomes `--report …`.
+    """
+
+    template_fields: Sequence[str] = ("job_file", "env", "cwd", "run_dir", "options", "report_url", "submit_options")
+    template_fields_renderers: ClassVar[dict[str, str]] = {"env": "json", "options": "json", "submit_options": "json"}
+    operator_extra_links = (RunReportLink(), DeltaVersionLink())
+    ui_color = "#e3f1ff"
+    command: ClassVar[str] = ""
+
+    def __init__(
+        self,
+        *,
+        job_file: str | None = None,
+        kseg: str | None = None,
+        submit: str = "local",
+        submit_options: Mapping[str, Any] | None = None,
+        kafka_conn_id: str | None = None,
+        spark_conn_id: str | None = None,
+        run_dir: str | None = None,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        poll_interval: float = 2.0,
+        kill_grace: float = 30.0,
+        lease_wait: timedelta | float = timedelta(minutes=5),
+        report: bool = True,
+        report_url: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.job_file = job_file
+        self.kseg = kseg
+        self.submit = submit
+        self.submit_options = dict(submit_options or {})
+        self.kafka_conn_id = kafka_conn_id
+        self.spark_conn_id = spark_conn_id
+        self.run_dir = run_dir
+        self.env = dict(env or {})
+        self.cwd = cwd
+        self.deferrable = deferrable
+        self.poll_interval = poll_interval
+        self.kill_grace = kill_grace
+        self.lease_wait = lease_wait
+        self.report = report
+        self.report_url = report_url
+        self.options = dict(options or {})
+        self.kseg_outlets: list[Any] = []
+        self.left: dict[str, Any] = {}
+        self._handle: Handle | None = None
+        self._folder: RunFolder | None = None
+
+    # What a subclass says about its command
+
+    def arguments(self, context: Any) -> list[str]:
+        """The command's words without those that all commands share."""
+        return [self.command, *([self.job_file] if self.job_file else []), *commands.words_of(self.options)]
+
+    def interval_of_run(self) -> tuple[str, str] | None:
+        """The data interval of the run, for the asset event; None where it has none."""
+        return None
+
+    def judge(self, outcome: Outcome) -> Outcome:
+        """The last word on an outcome, for commands whose exit 1 is no failure."""
+        return outcome
+
+    # The way through
+
+    def execute(self, context: Any) -> Any:
+        """Start the driver, or find it again."""
+        return self._follow(context, waited=0.0)
+
+    def execute_complete(self, context: Any, event: Mapping[str, Any], waited: float = 0.0) -> Any:
+        """The trigger saw the driver's end."""
+        self._folder = self._run_folder(context)
+        record = self._folder.record()
+        if record is None or "outcome" not in event:  # the folder is gone, or whoever knows could not be asked
+            return self._follow(context, waited)
+        self._handle = handle_of(record.handle)
+        return self._finish(context, Outcome(**event["outcome"]), waited)
+
+    def execute_again(self, context: Any, event: Mapping[str, Any], waited: float = 0.0) -> Any:
+        """A wait for somebody's lease is over."""
+        return self._follow(context, waited)
+
+    def _follow(self, context: Any, waited: float, *, take_over: bool = False) -> Any:
+        self._folder = self._run_folder(context)
+        handle = self._start_or_find(context, take_over=take_over)
+        self._handle = handle
+        outcome = handle.poll() if self.deferrable else None
+        if self.deferrable and outcome is None:
+            self._defer(handle, "execute_complete", waited)
+        if outcome is None:
+            outcome = self._watch(handle)
+            return self._finish(context, outcome, waited, shown=self._shown)
+        return self._finish(context, outcome, waited)
+
+    def _defer(self, handle: Handle, method: str, waited: float) -> None:
+        trigger = KsegRunTrigger(
+            handle=handle.to_json(),
+            poll_interval=self.poll_interval,
+            kill_grace=self.kill_grace,
+            folder=str(self._folder.path) if self._folder else None,
+        )
+        self.defer(trigger=trigger, method_name=method, kwargs={"waited": waited}, timeout=self.execution_timeout)
+
+    def _watch(self, handle: Handle) -> Outcome:
+        """Look at the driver until it has ended, and say what it says meanwhile."""
+        self._shown, failed = 0, 0
+        said: str | None = None
+        while True:
+            try:
+                outcome, failed = handle.poll(), 0
+            except OSError as error:  # whoever knows cannot be asked just now
+                outcome, failed = None, failed + 1
+                self.log.warning("cannot ask how the driver is: %s", error)
+                if failed >= FAILED_LOOKS:
+                    raise
+            if isinstance(handle, LocalDriver):
+                lines, self._shown = handle.log_lines(self._shown)
+                for text in lines:
+                    self.log.info("%s", text)
+            elif (line := handle.progress()) is not None and line != said:
+                said = line
+                self.log.info("kseg: %s", line)
+            if outcome is not None:
+                return outcome
+            time.sleep(self.poll_interval)
+
+    # Starting, or finding again
+
+    def _run_folder(self, context: Any) -> RunFolder:
+        return RunFolder.of(self.run_dir or default_run_dir(), logical_identity(context))
+
+    def _start_or_find(self, context: Any, *, take_over: bool) -> Handle:
+        folder = self._folder
+        assert folder is not None
+        words = self.arguments(context)
+        asked = asked_hash([self.submit, *words])
+        with folder.locked():
+            record = folder.record()
+            if record is not None and not record.taken:
+                handle = handle_of(record.handle)
+                outcome = handle.poll()
+                if outcome is None and (record.stopped or record.asked != asked):
+                    why = "was told to stop" if record.stopped else "was asked something else"
+                    self.log.info("The driver of the former try %s; waiting for its end.", why)
+                    if not handle.stop(self.kill_grace):
+                        raise AirflowException("the driver of the former try does not stop; trying again later")
+                elif outcome is None:
+                    self.log.info("Found the driver of a former try again: %s", _where(handle))
+                    return handle
+                elif outcome.exit_code is not None and record.asked == asked and not record.stopped:
+                    self.log.info("The driver of a former try has ended meanwhile; taking its result.")
+                    return handle
+                else:
+                    self.log.info("The driver of a former try is gone; the ledger tells where it was.")
+            attempt = record.attempt + 1 if record is not None else 1
+            submission = Submission(
+                words=words,
+                folder=folder.try_folder(attempt),
+                kseg=self.kseg or commands.default_kseg(),
+                env=self.env,
+                cwd=self.cwd,
+                properties=self._kafka_properties(),
+                options=self.submit_options,
+                conn_id=self.spark_conn_id,
+                take_over=take_over and self.command in commands.WITH_LEASE,
+                name=f"{context['ti'].dag_id}.{context['ti'].task_id}",
+                job_file=self.job_file,
+                report=self._wants_report(),
+            )
+            handle = submitter_of(self.submit)(submission)
+            folder.keep(
+                Record(
+                    attempt=attempt,
+                    handle=handle.to_json(),
+                    asked=asked,
+                    started_at=datetime.now(UTC).isoformat(),
+                    taken_over=submission.take_over,
+                    drivers=[*(record.drivers if record else []), handle.to_json()][-20:],
+                )
+            )
+        self.log.info("Started %s: %s", " ".join(["kseg", *words]), _where(handle))
+        self._tidy()
+        return handle
+
+    def _tidy(self) -> None:
+        """Old run folders go. What cannot be removed is told, and fails no task that has a driver to wait for."""
+        try:
+            for path in tidy(self.run_dir or default_run_dir(), retention_days()):
+                self.log.info("Removed the folder of an old run: %s", path)
+        except (OSError, ValueError) as error:
+            self.log.warning("Old run folders cannot be removed: %s", error)
+
+    def _wants_report(self) -> bool:
+        """Whether the driver writes a page into its folder: where neither job file nor an option names a place."""
+        if not self.report or self.command not in commands.WITH_REPORT or "report" in self.options:
+            return False
+        reporting = read_job(self.job_file).get("reporting") if self.job_file else None
+        return not (isinstance(reporting, Mapping) and reporting.get("report"))
+
+    def _kafka_properties(self) -> dict[str, str]:
+        if self.kafka_conn_id is None or self.command not in commands.WITH_CONNECTION:
+            return {}
+        return properties_of_connection(self.kafka_conn_id)
+
+    # The end
+
+    def _finish(self, context: Any, outcome: Outcome, waited: float, *, shown: int = 0) -> Any:
+        handle, folder = self._handle, self._folder
+        assert handle is not None
+        assert folder is not None
+        self._show_log(handle, shown)
+        if outcome.document is None and self.job_file is not None and self.command in commands.WITH_LEASE:
+            outcome = self._told_by_ledger(handle, outcome, folder)
+        if outcome.exit_code == outcomes.ANOTHER_RUN_ACTIVE:
+            return self._after_another_run(context, outcome, waited)
+        outcome = self.judge(outcome)
+        if outcome.exit_code != outcomes.DONE:
+            self._take(folder)
+            log = str(handle.log_file) if isinstance(handle, LocalDriver) else None
+            raise outcomes.failure_of(outcome, self._what(), log=log)
+        report = outcome.document or {}
+        exchange.publish(context, self, report)
+        self._take(folder)
+        return exchange.for_xcom(report)
+
+    def _told_by_ledger(self, handle: Handle, outcome: Outcome, folder: RunFolder) -> Outcome:
+        record = folder.record()
+        if record is None:
+            return outcome
+
+        def status(*words: str) -> Outcome:
+            command = [self.kseg or commands.default_kseg(), "status", str(self.job_file), "--json", *words]
+            return ask(command, env=self.env, cwd=self.cwd, properties=self._kafka_properties())
+
+        return ledger.completed(outcome, handle, status, lambda owner: _left_by_the_dead(record, owner))
+
+    def _after_another_run(self, context: Any, outcome: Outcome, waited: float) -> Any:
+        """Exit 5. A lease that a dead driver of this task has left is taken over; another's is waited for."""
+        folder = self._folder
+        assert folder is not None
+        record = folder.record()
+        self._take(folder)
+        address = outcome.error.get("address") or {}
+        owner, until = str(address.get("owner") or ""), address.get("until")
+        if record is not None and not record.taken_over and _left_by_the_dead(record, owner):
+            self.log.info("The lease is that of a driver of this task that is dead: taking it over.")
+            return self._follow(context, waited, take_over=True)
+        left = _seconds(self.lease_wait) - waited
+        if until is None or left <= 0:
+            raise outcomes.failure_of(outcome, self._what())
+        wait = (datetime.fromisoformat(until) - datetime.now(UTC)).total_seconds() + 1
+        wait = min(max(wait, self.poll_interval), left)
+        self.log.info("Another run of the job holds its lease (%s); waiting %.0f s.", owner, wait)
+        if self.deferrable:
+            pause = Pause((datetime.now(UTC) + timedelta(seconds=wait)).isoformat())
+            self._defer(pause, "execute_again", waited + wait)
+        time.sleep(wait)
+        return self._follow(context, waited + wait)
+
+    def _take(self, folder: RunFolder) -> None:
+        """The result is read: the next try of this task starts a driver of its own."""
+        with folder.locked():
+            record = folder.record()
+            if record is not None:
+                folder.keep(replace(record, taken=True))
+
+    def _show_log(self, handle: Handle, shown: int) -> None:
+        try:
+            lines, _ = handle.log_lines(shown)
+        except OSError as error:
+            self.log.warning("the driver's log cannot be had: %s", error)
+            return
+        if len(lines) > _LOG_LINES_SHOWN:
+            self.log.info("%d lines left out; the driver: %s", len(lines) - _LOG_LINES_SHOWN, _where(handle))
+        for line in lines[-_LOG_LINES_SHOWN:]:
+            self.log.info("%s", line)
+
+    def _what(self) -> str:
+        return " ".join(["kseg", self.command, os.path.basename(self.job_file or "")]).strip()  # noqa: PTH119
+
+    def on_kill(self) -> None:
+        """The running task was stopped: so is its driver, with all that it has started."""
+        if self._handle is not None and self._folder is not None:
+            mark_stopped(self._handle, self._folder)
+            self._handle.stop(self.kill_grace)
+
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Any) -> Any:
+        """As Airflow's. A deferral that ran into the task's timeout leaves a driver behind, which is stopped."""
+        try:
+            return super().resume_execution(next_method, next_kwargs, context)
+        except Exception as error:
+            if type(error).__name__ == "TaskDeferralTimeout":
+                folder = self._run_folder(context)
+                record = folder.record()
+                if record is not None and not record.taken:
+                    self.log.info("The task's time is over: stopping its driver.")
+                    handle = handle_of(record.handle)
+                    mark_stopped(handle, folder)
+                    handle.stop(self.kill_grace)
+            raise
+
+
+def _left_by_the_dead(record: Record, owner: str) -> bool:
+    return any(handle_of(values).proven_dead(owner) for values in record.drivers)
+
+
+def _where(handle: Handle) -> str:
+    return ", ".join(f"{key} {value}" for key, value in handle.to_json().items() if key not in ("place", "began"))
+
+
+def _seconds(value: timedelta | float) -> float:
+    return value.total_seconds() if isinstance(value, timedelta) else float(value)

@@ -1,0 +1,1 @@
+"""Drivers that were started: how each kind is found again, followed and stopped."""

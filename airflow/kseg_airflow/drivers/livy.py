@@ -1,0 +1,180 @@
+"""A driver that is a batch of a Livy server.
+
+    POST   /batches          {"file": …, "args": …, "name": …}
+                             201 {"id": 7, "name": …, "state": "starting", "appId": null, …}
+                             400 {"msg": "Duplicate session name: …"}
+    GET    /batches/ID       {"id": 7, "name": …, "state": …, "appId": …, "log": [the last ten lines]}
+    GET    /batches/ID/log   {"id": 7, "from": 0, "total": 202, "log": ["stdout: ", …, "\\nstderr: ", …]}
+    DELETE /batches/ID       {"msg": "deleted"}: spark-submit has ended by then
+
+404 is the answer for a batch that was deleted, that ended long ago (`livy.server.session.state-retain.sec`, ten
+minutes), or that a Livy knew which was restarted without `livy.server.recovery.mode`. Such a one counts from 0 again,
+so an id may come to be another's: the name tells. Of a driver's lines Livy keeps the last 200 (`livy.cache-log.size`).
+
+Source: https://livy.apache.org/docs/latest/rest-api.html, and what a Livy 0.7.1 answered (test_on_livy.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from kseg_airflow.drivers.submitted import exit_code_told
+from kseg_airflow.outcomes import DONE, Outcome
+
+_TIMEOUT: Final = 60
+_ALL: Final = {"from": 0, "size": 1_000_000}
+_ENDED: Final = frozenset({"success", "dead", "error", "killed"})
+_DIAGNOSTICS: Final = "YARN Diagnostics:"
+
+
+@dataclass(frozen=True, slots=True)
+class LivyDriver:
+    """name: the batch's own, and no other's. mark: what the driver's name in the ledger has, and no other's."""
+
+    batch_id: int
+    conn_id: str
+    name: str
+    mark: str
+    kind: str = "livy"
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def progress(self) -> str | None:
+        """The batch's number."""
+        return f"Livy batch {self.batch_id}"
+
+    def is_owner(self, owner: str) -> bool:
+        """Whether a name in the ledger is this driver's: Livy need not know where it runs, so it was given a mark."""
+        return owner.rpartition(":")[2].startswith(f"{self.mark}-")
+
+    def proven_dead(self, owner: str) -> bool:
+        """Whether the holder of a lease was this driver, and is no more: nobody can tell, as a driver may outlive the
+        Livy that knew it."""
+        return False
+
+    def poll(self) -> Outcome | None:
+        """How the batch ended. Raises OSError where Livy does not answer, or cannot."""
+        batch = self._ask("GET")
+        return self._ended(batch, self._ask("GET", "/log")) if self._has_ended(batch) else None
+
+    async def apoll(self) -> Outcome | None:
+        """The same in the triggerer."""
+        batch = await self._aask("GET")
+        return self._ended(batch, await self._aask("GET", "/log")) if self._has_ended(batch) else None
+
+    def log_lines(self, seen: int = 0) -> tuple[list[str], int]:
+        """What Livy keeps of its lines: the last, without a number, so that they are to be had at the end alone."""
+        batch = self._ask("GET")
+        lines = _lines(self._ask("GET", "/log")) if self._is_ours(batch) else []
+        return lines, seen + len(lines)
+
+    def stop(self, grace: float) -> bool:
+        """Delete the batch: Livy ends spark-submit, and kills the application that it knows of."""
+        if self._is_ours(self._ask("GET")):
+            self._ask("DELETE")
+        return True
+
+    async def astop(self, grace: float) -> bool:
+        """The same in the triggerer."""
+        if self._is_ours(await self._aask("GET")):
+            await self._aask("DELETE")
+        return True
+
+    # Asking
+
+    def _ask(self, method: str, path: str = "") -> dict[str, Any] | None:
+        """Livy's answer; None where there is no such batch. Raises OSError."""
+        answer = hook_of(self.conn_id).run_method(
+            endpoint=f"batches/{self.batch_id}{path}", method=method, data=_ALL if path else None
+        )
+        if answer.status_code == 404:
+            return None
+        answer.raise_for_status()
+        told: dict[str, Any] = answer.json()
+        return told
+
+    async def _aask(self, method: str, path: str = "") -> dict[str, Any] | None:
+        # To load it takes seconds, for which the triggerer's loop is not to stand still.
+        livy = await asyncio.to_thread(importlib.import_module, "airflow.providers.apache.livy.hooks.livy")
+        import aiohttp
+
+        hook = livy.LivyAsyncHook(livy_conn_id=self.conn_id)
+        try:
+            answer = await hook.run_method(
+                endpoint=f"batches/{self.batch_id}{path}", method=method, data=_ALL if path else None
+            )
+        except aiohttp.ClientError as error:
+            raise OSError(f"Livy does not answer: {error!r}") from error
+        if answer["status"] == "success":
+            told: dict[str, Any] = answer["response"]
+            return told
+        if 404 in answer.get("Status Code", ()):  # a set of one
+            return None
+        raise OSError(f"Livy answers with an error: {answer}")
+
+    # Understanding
+
+    def _is_ours(self, batch: dict[str, Any] | None) -> bool:
+        return batch is not None and batch.get("name", self.name) == self.name
+
+    def _has_ended(self, batch: dict[str, Any] | None) -> bool:
+        return not self._is_ours(batch) or (batch or {}).get("state") in _ENDED
+
+    def _ended(self, batch: dict[str, Any] | None, log: dict[str, Any] | None) -> Outcome:
+        if batch is None or not self._is_ours(batch):
+            return Outcome(None, detail=f"batch {self.batch_id} is not known to Livy any more")
+        state, lines = batch["state"], _lines(log)
+        document = _printed_document(lines)
+        if state == "success":
+            return Outcome(DONE, document)
+        told = f"Livy batch {self.batch_id}: {state}"
+        if batch.get("appId"):
+            told += f" ({batch['appId']})"
+        if state == "killed":
+            return Outcome(None, detail=told)
+        return Outcome((document or {}).get("exit_code") or exit_code_told(_diagnostics(lines)), document, told)
+
+
+def hook_of(conn_id: str) -> Any:
+    """The Apache provider's hook, whose `run_method` gives answers of any status. Raises ImportError."""
+    from airflow.providers.apache.livy.hooks.livy import LivyHook
+
+    return LivyHook(livy_conn_id=conn_id, extra_options={"check_response": False, "timeout": _TIMEOUT})
+
+
+def batch_named(hook: Any, name: str) -> int | None:
+    """The id of the batch of this name; None where Livy has none. Raises OSError."""
+    answer = hook.run_method(endpoint="batches", method="GET", data=_ALL)
+    answer.raise_for_status()
+    return next((int(batch["id"]) for batch in answer.json()["sessions"] if batch.get("name") == name), None)
+
+
+def _lines(log: dict[str, Any] | None) -> list[str]:
+    return "\n".join((log or {}).get("log") or []).split("\n")
+
+
+def _diagnostics(lines: Sequence[str]) -> str:
+    """What YARN said of the application. A driver's own lines are full of numbers that are no exit codes of it."""
+    found = next((number for number, line in enumerate(lines) if line.startswith(_DIAGNOSTICS)), len(lines))
+    return "\n".join(lines[found:])
+
+
+def _printed_document(lines: Sequence[str]) -> dict[str, Any] | None:
+    """What the driver printed for `--json`, out of a log that has all else as well."""
+    for line in reversed(lines):
+        start = line.find("{")
+        if start < 0:
+            continue
+        try:
+            found = json.loads(line[start:])
+        except ValueError:
+            continue
+        if isinstance(found, dict) and ("error" in found or "status" in found):
+            return found
+    return None

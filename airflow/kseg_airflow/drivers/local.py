@@ -1,0 +1,206 @@
+"""A driver as a process of its own on this machine: `kseg …`, or spark-submit in client mode.
+
+It outlives whoever started it: it is the leader of a session of its own, no child of the worker's, and writes to files.
+A shell above it leaves the exit code in a file and removes what was handed over for this run alone, also when no
+Airflow process is left to do so:
+
+    sh (leads the session) ── kseg … --json --run-file run.json  >result.json  2>driver.log
+                                └─ java, Python workers
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+
+from kseg_airflow.outcomes import Outcome
+from kseg_airflow.processes import find, here, stop_session
+from kseg_airflow.run_folder import read_json
+
+# A trapped signal reaches the driver, which is in the same group; the shell waits for it and goes on.
+_SUPERVISOR: Final = r"""
+trap : TERM INT HUP
+exit_file=$1 result=$2 log=$3 secrets=$4
+shift 4
+"$@" >"$result" 2>>"$log" </dev/null
+code=$?
+[ -z "$secrets" ] || rm -f "$secrets"
+echo "$code" >"$exit_file.new" && mv "$exit_file.new" "$exit_file"
+"""
+# The outer shell leaves at once, so that the inner one is nobody's child: no worker waits for it or takes it along.
+_DETACH: Final = r'sh -c "$0" sh "$@" >/dev/null 2>&1 </dev/null & echo $!'
+
+# A run file is written every ten seconds by a living driver, whatever it does. Seen from another host, one that was not
+# written for so long is a dead driver's.
+_SILENT_FOR: Final = 120.0
+# Between a driver's start and its first run file lies the start of Python.
+_MOMENT: Final = 1.0
+
+
+class DriverAlive(Exception):
+    """A driver of this task instance lives, although no record tells of it (its starter was killed before it wrote)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalDriver:
+    """A driver process, and its folder.
+
+    pid, began: the shell above it; began is its creation time in seconds since the epoch. session: the session's id.
+    place: where the process id means something.
+    """
+
+    folder: str
+    pid: int
+    began: float
+    session: int
+    place: str
+    kind: str = "process"
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @property
+    def log_file(self) -> Path:
+        return Path(self.folder) / "driver.log"
+
+    def run_file(self) -> dict[str, Any] | None:
+        """What the driver last told about itself."""
+        return read_json(Path(self.folder) / "run.json")
+
+    def log_lines(self, seen: int = 0) -> tuple[list[str], int]:
+        """The whole lines of its log from an offset on, and where the next ones begin."""
+        return followed_lines(self.log_file, seen)
+
+    def poll(self) -> Outcome | None:
+        """How it ended; None while it runs."""
+        outcome = self._outcome()
+        if outcome is not None or self.alive():
+            return outcome
+        time.sleep(_MOMENT)  # it may have ended between the two looks
+        return self._outcome() or Outcome(None, self._document())
+
+    def alive(self) -> bool:
+        """Whether the driver runs. From another host: whether it gave a sign of life of late."""
+        if self.place == here():
+            return find(self.pid, self.began) is not None
+        told = (self.run_file() or {}).get("updated_at")
+        last = datetime.fromisoformat(told).timestamp() if told else self.began
+        return datetime.now(UTC).timestamp() - last < _SILENT_FOR
+
+    def stop(self, grace: float) -> bool:
+        """Stop it and all that it has started. Returns whether it is gone; a driver elsewhere cannot be stopped from
+        here. grace: seconds until force is used."""
+        if self.place != here():
+            return not self.alive()
+        driver = self._kseg_process()
+        if driver is None and not self.alive():
+            return True  # by now the session's number could be another's
+        return stop_session(self.session, driver, grace)
+
+    def progress(self) -> str | None:
+        """The phase, and how far it is."""
+        return progress_line(self.run_file())
+
+    def is_owner(self, owner: str) -> bool:
+        """Whether a name in the ledger is this driver's. owner: host:process id:random part."""
+        told = self.run_file()
+        return told is not None and owner.rpartition(":")[0] == f"{told.get('host')}:{told.get('pid')}"
+
+    def proven_dead(self, owner: str) -> bool:
+        """Whether the holder of a lease was this driver, and is no more."""
+        if self.place != here() or self.alive() or not self.is_owner(owner):
+            return False
+        return self._kseg_process() is None
+
+    def _kseg_process(self) -> psutil.Process | None:
+        told = self.run_file()
+        return find(int(told["pid"]), float(told["pid_started"])) if told is not None else None
+
+    def _outcome(self) -> Outcome | None:
+        try:
+            code = int((Path(self.folder) / "exit").read_text())
+        except (OSError, ValueError):
+            return None
+        return Outcome(code, self._document())
+
+    def _document(self) -> dict[str, Any] | None:
+        printed = read_json(Path(self.folder) / "result.json")
+        return printed if printed is not None else (self.run_file() or {}).get("result")
+
+
+def start(
+    command: Sequence[str],
+    folder: Path,
+    *,
+    env: Mapping[str, str],
+    secrets: Path | None = None,
+    cwd: str | None = None,
+) -> LocalDriver:
+    """Start a driver that nobody's end takes along.
+
+    folder: for this driver alone; its parent has the lock that the driver holds as long as it lives.
+    secrets: a file that is removed when the driver ends. env: the driver's whole environment.
+
+    Raises:
+        DriverAlive: the lock is held.
+        OSError: no process could be started.
+    """
+    arguments = [str(folder / "exit"), str(folder / "result.json"), str(folder / "driver.log"), str(secrets or "")]
+    with (folder.parent / "alive").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise DriverAlive(str(folder.parent)) from None
+        for name in ("exit", "result.json", "run.json"):  # of one whose starter was killed before it wrote a record
+            (folder / name).unlink(missing_ok=True)
+        detached = subprocess.run(
+            ["/bin/sh", "-c", _DETACH, _SUPERVISOR, *arguments, *command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            env=dict(env),
+            cwd=cwd,
+            start_new_session=True,
+            pass_fds=[lock.fileno()],
+            check=True,
+        )
+    pid = int(detached.stdout)
+    began, session = 0.0, pid
+    with contextlib.suppress(psutil.Error, OSError):  # it may have ended already
+        began, session = psutil.Process(pid).create_time(), os.getsid(pid)
+    return LocalDriver(str(folder), pid, began, session, here())
+
+
+def followed_lines(file: Path, offset: int) -> tuple[list[str], int]:
+    """The whole lines of a log from an offset on, and where the next ones begin."""
+    try:
+        with file.open("rb") as stream:
+            stream.seek(offset)
+            data = stream.read()
+    except OSError:
+        return [], offset
+    end = data.rfind(b"\n") + 1
+    return data[:end].decode("utf-8", "replace").splitlines(), offset + end
+
+
+def progress_line(told: Mapping[str, Any] | None) -> str | None:
+    """One line for a log out of a run file: the phase, and how far it is."""
+    if not told or not told.get("phase"):
+        return None
+    line = str(told["phase"])
+    progress = told.get("progress")
+    if isinstance(progress, Mapping) and progress.get("done") is not None:
+        line += f": {progress['done']}"
+        if progress.get("total"):
+            line += f" of {progress['total']} ({progress['done'] / progress['total']:.0%})"
+        line += f" {progress.get('unit', '')}"
+    return line.rstrip()

@@ -1,0 +1,90 @@
+"""Drivers that spark-submit hands over to a cluster: what they have in common before and after that."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from kseg_airflow.drivers.local import LocalDriver
+from kseg_airflow.outcomes import Outcome
+
+HTTP_TIMEOUT: Final = (5, 30)
+
+#: What Spark's application master says of a Python driver. Its own code is another one (13) where that ended before it
+#: had a Spark session.
+_USERS_EXIT_CODE: Final = re.compile(r"User application exited with (?:status )?(\d{1,3})\b")
+_EXIT_CODE: Final = re.compile(r"exit(?:ed with|\s*)(?:\s*status|\s*code|Code)?:?\s*(\d{1,3})\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """submission: the handle of spark-submit's own process."""
+
+    submission: dict[str, Any]
+
+    @property
+    def submitter(self) -> LocalDriver:
+        return LocalDriver(**self.submission)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def log_lines(self, seen: int = 0) -> tuple[list[str], int]:
+        """spark-submit's."""
+        return self.submitter.log_lines(seen)
+
+    def poll(self) -> Outcome | None:
+        """How the driver ended; None while it runs, or spark-submit works. Raises OSError."""
+        found = self.found()
+        if found is None:
+            submitted = self.submitter.poll()
+            if submitted is None:
+                return None
+            found = self.found()  # it may have been handed over between the two looks
+            if found is None:
+                why = "spark-submit has ended, and the cluster has no driver of it"
+                return Outcome(submitted.exit_code or None, detail=why)
+        return self.outcome_of(found)
+
+    def stop(self, grace: float) -> bool:
+        """Kill the driver, and spark-submit where it still works. Raises OSError."""
+        self.submitter.stop(grace)
+        found = self.found()
+        if found is not None:
+            self.kill(found, grace)
+        deadline = time.monotonic() + grace
+        while self.poll() is None:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(1)
+        return True
+
+    def proven_dead(self, owner: str) -> bool:
+        """Whether the holder of a lease was this driver, and is no more. Raises OSError."""
+        return self.is_owner(owner) and self.poll() is not None
+
+    # What a cluster manager says
+
+    def found(self) -> str | None:
+        """What the cluster calls the driver; None as long as it knows none. Raises OSError."""
+        raise NotImplementedError
+
+    def outcome_of(self, found: str) -> Outcome | None:
+        """How that one ended; None while it runs. Raises OSError where the cluster does not answer."""
+        raise NotImplementedError
+
+    def kill(self, found: str, grace: float) -> None:
+        """Have the cluster kill that one. Raises OSError where it does not answer, or refuses."""
+        raise NotImplementedError
+
+    def is_owner(self, owner: str) -> bool:
+        """Whether a name in the ledger is the driver's. Raises OSError."""
+        raise NotImplementedError
+
+
+def exit_code_told(told: str) -> int | None:
+    """A failed driver's exit code out of words about it; None where they tell none, or the 0 of something else."""
+    found = _USERS_EXIT_CODE.findall(told) or _EXIT_CODE.findall(told)
+    return int(found[-1]) or None if found else None

@@ -1,0 +1,58 @@
+"""`KsegHook`: for Python tasks of a DAG that ask `kseg` something, rather than run a driver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kseg_airflow import commands, outcomes
+from kseg_airflow.asking import ask
+from kseg_airflow.compat import BaseHook
+from kseg_airflow.kafka_connection import properties_of_connection
+
+
+class KsegHook(BaseHook):
+    """Runs commands that answer within seconds: status, plan, interval, check, audit.
+
+    kseg, kafka_conn_id, env, cwd: as those of the operators.
+    """
+
+    hook_name = "kafka-segment-etl"
+
+    def __init__(
+        self,
+        kseg: str | None = None,
+        kafka_conn_id: str | None = None,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.kseg = kseg or commands.default_kseg()
+        self.kafka_conn_id = kafka_conn_id
+        self.env = dict(env or {})
+        self.cwd = cwd
+
+    def get_conn(self) -> KsegHook:
+        """Itself: there is no connection that is kept open."""
+        return self
+
+    def run(self, *words: str) -> dict[str, Any]:
+        """Run `kseg WORDS --json` and return its document.
+
+        Raises:
+            AirflowFailException: wrong configuration, or refused. AirflowException: a later try may succeed.
+        """
+        outcome = self.ask(*words)
+        if outcome.exit_code != outcomes.DONE:
+            raise outcomes.failure_of(outcome, f"kseg {words[0]}")
+        return outcome.document or {}
+
+    def ask(self, *words: str) -> outcomes.Outcome:
+        """The same, as an outcome with its exit code."""
+        known = self.kafka_conn_id and words[0] in commands.WITH_CONNECTION
+        properties = properties_of_connection(self.kafka_conn_id) if known and self.kafka_conn_id else {}
+        return ask([self.kseg, *words, "--json"], env=self.env, cwd=self.cwd, properties=properties)
+
+    def status(self, job_file: str) -> dict[str, Any]:
+        """Last runs, lag, and whether ledger, group and tables agree."""
+        return self.run("status", job_file)

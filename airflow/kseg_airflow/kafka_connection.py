@@ -1,0 +1,158 @@
+"""A connection of the Apache provider's type `kafka` as Java client properties.
+
+Its extra has librdkafka's names. Most are Java's too; some differ, and certificates lie in other places. What steers a
+consumer (group.id, auto.offset.reset …) has its place in the job file and is left out; what has no counterpart and
+would change how brokers are reached is refused rather than dropped.
+https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md
+https://kafka.apache.org/documentation/#consumerconfigs
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from kseg_airflow.compat import AirflowFailException, BaseHook, mask_secret
+
+#: The same name, the same meaning.
+SAME: Final = frozenset(
+    {
+        "bootstrap.servers", "client.id", "client.rack", "client.dns.lookup", "security.protocol",
+        "connections.max.idle.ms", "metadata.max.age.ms", "metadata.recovery.strategy", "broker.version.fallback",
+        "api.version.request.timeout.ms", "socket.connection.setup.timeout.ms", "retry.backoff.ms",
+        "retry.backoff.max.ms", "request.timeout.ms", "default.api.timeout.ms",
+        "sasl.mechanism", "sasl.username", "sasl.password", "sasl.jaas.config", "sasl.kerberos.service.name",
+        "sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.scope", "sasl.oauthbearer.header.urlencode",
+        "sasl.oauthbearer.token.callback", "sasl.oauthbearer.client.credentials.client.id",
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "ssl.key.password", "ssl.keystore.location", "ssl.keystore.password", "ssl.keystore.type", "ssl.keystore.key",
+        "ssl.keystore.certificate.chain", "ssl.truststore.location", "ssl.truststore.password", "ssl.truststore.type",
+        "ssl.truststore.certificates", "ssl.endpoint.identification.algorithm", "ssl.enabled.protocols", "ssl.protocol",
+    }
+)  # fmt: skip
+
+#: The same meaning under another name.
+RENAMED: Final = {
+    "metadata.broker.list": "bootstrap.servers",
+    "sasl.mechanisms": "sasl.mechanism",
+    "ssl.ca.location": "ssl.truststore.location",
+    "ssl.ca.pem": "ssl.truststore.certificates",
+    "ssl.certificate.pem": "ssl.keystore.certificate.chain",
+    "ssl.key.pem": "ssl.keystore.key",
+    "sasl.oauthbearer.client.id": "sasl.oauthbearer.client.credentials.client.id",
+    "sasl.oauthbearer.client.secret": "sasl.oauthbearer.client.credentials.client.secret",
+    "socket.send.buffer.bytes": "send.buffer.bytes",
+    "socket.receive.buffer.bytes": "receive.buffer.bytes",
+    "socket.timeout.ms": "request.timeout.ms",
+    "reconnect.backoff.ms": "retry.backoff.ms",
+}
+
+#: Files whose content Java takes as a value: two files are one store there.
+CONTENT: Final = {
+    "ssl.certificate.location": "ssl.keystore.certificate.chain",
+    "ssl.key.location": "ssl.keystore.key",
+}
+
+#: What the job file decides, or what has no bearing on a batch that reads fixed ranges.
+LEFT_OUT: Final = re.compile(
+    r"group\..*|auto\..*|enable\.auto\..*|session\.timeout\.ms|heartbeat\.interval\.ms|max\.poll\..*|isolation\.level"
+    r"|partition\.assignment\.strategy|enable\.partition\.eof|coordinator\..*|queued\..*|queue\..*|fetch\..*|max\.partition\..*"
+    r"|acks|request\.required\.acks|enable\.idempotence|transactional\.id|transaction\..*|batch\..*|linger\.ms|compression\..*"
+    r"|message\..*|delivery\..*|retries|partitioner|statistics\.interval\.ms|log\..*|log_level|debug|.*_cb|on_.*"
+    r"|topic\.metadata\..*|metadata\.request\..*|broker\.address\..*|socket\.keepalive\.enable|socket\.nagle\.disable|socket\.max\.fails"
+    r"|reconnect\.backoff\.max\.ms|api\.version\.(request|fallback\.ms)|allow\.auto\.create\.topics|check\.crcs|client\.software\..*"
+    r"|enable\.metrics\.push|internal\..*|plugin\..*|sasl\.oauthbearer\.method"
+)
+
+_REFUSED: Final[dict[str, str]] = {
+    "enable.ssl.certificate.verification": "certificates are always verified; name the authority by ssl.ca.location",
+    "enable.sasl.oauthbearer.unsecure.jwt": "unsecured tokens are refused; name a token endpoint",
+    "sasl.oauthbearer.config": "name a token endpoint, or a callback (sasl.oauthbearer.token.callback)",
+    "sasl.kerberos.keytab": "write sasl.jaas.config with Krb5LoginModule, keyTab and principal",
+    "sasl.kerberos.principal": "write sasl.jaas.config with Krb5LoginModule, keyTab and principal",
+    "ssl.ca.certificate.stores": "name the authority by ssl.ca.location, a PEM file",
+    "ssl.crl.location": "revocation lists are not read",
+    "ssl.engine.location": "keys come from files and PEM texts alone",
+    "ssl.cipher.suites": "OpenSSL's and Java's names differ; set ssl.cipher.suites in the job file",
+}
+
+_SECRET: Final = re.compile(r"password|secret|jaas|token$|keystore\.key$|key\.pem$")
+
+
+class KafkaConnectionError(AirflowFailException):
+    """The connection cannot be used; every fault is told, with its remedy, and no value."""
+
+
+def java_properties(extra: Mapping[str, Any], conn_id: str = "the connection") -> dict[str, str]:
+    """librdkafka's configuration as Java's. Raises KafkaConnectionError."""
+    found: dict[str, str] = {}
+    faults: list[str] = []
+    for key, value in extra.items():
+        text = _text(value)
+        if key in _REFUSED and not _is_default(key, text):
+            faults.append(f"{key}: {_REFUSED[key]}")
+        elif key in SAME:
+            found[key] = text
+        elif key in RENAMED:
+            found.setdefault(RENAMED[key], text)
+        elif key in CONTENT:
+            try:
+                found[CONTENT[key]] = Path(text).read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                faults.append(f"{key}: {text} cannot be read ({type(error).__name__})")
+        elif key not in _REFUSED and not LEFT_OUT.fullmatch(key):
+            faults.append(f"{key}: has no counterpart among Java's client properties; set it in the job file")
+    if extra.keys() & {"ssl.ca.location", "ssl.ca.pem"}:
+        found.setdefault("ssl.truststore.type", "PEM")
+    if extra.keys() & {"ssl.certificate.location", "ssl.certificate.pem"}:
+        found.setdefault("ssl.keystore.type", "PEM")
+    if "ssl.ca.pem" in extra and "ssl.truststore.location" in found:
+        faults.append("ssl.ca.pem: stands beside ssl.ca.location; keep one of them")
+    if "sasl.mechanism" in found:
+        found["sasl.mechanism"] = found["sasl.mechanism"].upper()
+    if "security.protocol" in found:
+        found["security.protocol"] = found["security.protocol"].upper()
+    if faults:
+        told = "\n".join(f"  {fault}" for fault in faults)
+        raise KafkaConnectionError(f"{conn_id} cannot be used for kseg:\n{told}")
+    return found
+
+
+def properties_of_connection(conn_id: str) -> dict[str, str]:
+    """A connection's properties by their Java names; its secrets are masked in all logs from here on."""
+    return _read(BaseHook.get_connection(conn_id), conn_id)
+
+
+async def async_properties_of_connection(conn_id: str) -> dict[str, str]:
+    """The same in the triggerer, whose loop must not be held up."""
+    ask: Callable[[str], Any] | None = getattr(BaseHook, "aget_connection", None)
+    if ask is not None:
+        return _read(await ask(conn_id), conn_id)
+    from asgiref.sync import sync_to_async
+
+    return _read(await sync_to_async(BaseHook.get_connection)(conn_id), conn_id)
+
+
+def _read(connection: Any, conn_id: str) -> dict[str, str]:
+    if connection.conn_type != "kafka":
+        raise KafkaConnectionError(f"{conn_id} is of type {connection.conn_type}; make it one of type kafka")
+    properties = java_properties(connection.extra_dejson, conn_id)
+    for key, text in properties.items():
+        if _SECRET.search(key):
+            mask_secret(text)
+    return properties
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _is_default(key: str, text: str) -> bool:
+    return (key, text.lower()) in {
+        ("enable.ssl.certificate.verification", "true"),
+        ("enable.sasl.oauthbearer.unsecure.jwt", "false"),
+    }

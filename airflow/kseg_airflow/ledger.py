@@ -1,0 +1,50 @@
+"""What the ledger knows of a driver that ran where its own words cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from kseg_airflow.compat import AirflowException
+from kseg_airflow.drivers.handles import Handle
+from kseg_airflow.outcomes import ANOTHER_RUN_ACTIVE, DONE, Outcome
+
+# Many more than the intervals that may have been planned, side by side with the driver's, while it ran.
+_RUNS: Final = "10000"
+
+
+def completed(outcome: Outcome, driver: Handle, status: Callable[..., Outcome], dead: Callable[[str], bool]) -> Outcome:
+    """The outcome with the document that the driver printed: the report of its run, or who holds the lease.
+
+    Of a driver that found nothing to do the ledger tells nothing, and there is no document.
+
+    status: asks `kseg status JOB --json` with more words. dead: whether the owner of a lease is known to be gone.
+
+    Raises:
+        OSError: whoever knows the driver cannot be asked which name is its.
+        AirflowException: the ledger cannot be asked. The driver's end stays untaken, so the next try asks again.
+    """
+    if outcome.exit_code == DONE:
+        runs = _asked(status, "--runs", _RUNS)["runs"]
+        ended = [run for run in runs if run["ended_at"] and driver.is_owner(run["owner"])]
+        if not ended:
+            return outcome
+        last = max(ended, key=lambda run: str(run["ended_at"]))
+        return replace(outcome, document=_asked(status, "--run", str(last["run_id"])))
+    if outcome.exit_code == ANOTHER_RUN_ACTIVE:
+        leases = sorted(_asked(status)["leases"], key=lambda lease: (not dead(lease["owner"]), lease["until"]))
+        now = datetime.now(UTC).isoformat()
+        owner, until = (leases[0]["owner"], leases[0]["until"]) if leases else ("", now)  # by now it has run out
+        error = {"message": "another run holds the lease", "address": {"owner": owner, "until": until}}
+        return replace(outcome, document={"error": error, "exit_code": ANOTHER_RUN_ACTIVE})
+    return outcome
+
+
+def _asked(status: Callable[..., Outcome], *words: str) -> dict[str, Any]:
+    told = status(*words)
+    if told.exit_code != DONE or told.document is None:
+        why = told.error.get("message") or told.detail or f"exit {told.exit_code}"
+        raise AirflowException(f"the driver has ended, and the ledger cannot be asked what it did: {why}")
+    return told.document

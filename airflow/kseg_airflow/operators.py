@@ -1,0 +1,296 @@
+"""The operators: one for each command of `kseg` that a schedule has a use for.
+
+KsegIngestOperator(task_id="ingest", job_file="orders.yaml")
+KsegBackfillOperator(task_id="land", job_file="orders.yaml")                   # the run's data interval
+KsegVerifyOperator(task_id="verify", job_file="orders.yaml")
+KsegRecoverOperator(task_id="rescue", folders="/mnt/broker-1/data", to="/lake/rescued")
+KsegCommandOperator(task_id="tidy", command="maintain", job_file="orders.yaml", options={"vacuum": "7d"})
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from kseg_airflow.assets import job_outlets, table_asset
+from kseg_airflow.base import KsegOperator
+from kseg_airflow.commands import as_list, words_of
+from kseg_airflow.compat import AirflowFailException
+from kseg_airflow.outcomes import DONE, Outcome
+
+#: The data interval of a DAG run, as `kseg backfill --interval` reads it; nothing where the run has none.
+DATA_INTERVAL = (
+    "{% if data_interval_start is defined and data_interval_start %}"
+    "{{ data_interval_start.isoformat() }}/{{ data_interval_end.isoformat() }}{% endif %}"
+)
+
+_DAMAGED = 1
+_LONGEST_LABEL = 100  # of `kseg backfill --label`
+
+
+def interval_of(rendered: str | None) -> str:
+    """The interval that a template gave. Raises AirflowFailException where it gave none: no retry brings one."""
+    if not rendered:
+        raise AirflowFailException(
+            "the run has no data interval, since it was begun by hand without a logical date, or by an asset: trigger "
+            "it with a logical date (--logical-date, or the form's field), or give the task an interval"
+        )
+    return rendered
+
+
+class _LandingOperator(KsegOperator):
+    """Lands rows: every table of its job is an outlet, and an event tells of each landing.
+
+    emit_assets: False keeps the task from having outlets of ours.
+    """
+
+    def __init__(
+        self,
+        *,
+        job_file: str | None = None,
+        emit_assets: bool = True,
+        to: Any = None,
+        outlets: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        given = [outlets] if outlets is not None and not isinstance(outlets, list | tuple) else list(outlets or [])
+        found = self._landing_in(job_file, to, kwargs.get("env")) if emit_assets else []
+        super().__init__(
+            job_file=job_file, outlets=[*given, *(outlet for outlet in found if outlet not in given)], **kwargs
+        )
+        self.emit_assets = emit_assets
+        self.to = to
+        self.kseg_outlets = found
+
+    def _landing_in(self, job_file: str | None, to: Any, env: Any) -> list[Any]:
+        """The tables that a job file names; none for one whose name is known only when the task runs."""
+        if not isinstance(job_file, str) or "{{" in job_file:
+            return []
+        return job_outlets(job_file, env if isinstance(env, Mapping) else None)
+
+
+class KsegIngestOperator(_LandingOperator):
+    """`kseg ingest`: one run of a job, from where the last one ended.
+
+    Args:
+        job_file: the job file; templated.
+        remote: a Spark Connect server (`sc://host:15002`) whose cluster does the work; templated.
+        dry_run: plan and check, read and write nothing.
+        accept_group_offsets: go on from offsets that somebody else has set.
+        All others: see KsegOperator.
+    """
+
+    command = "ingest"
+    template_fields: Sequence[str] = (*KsegOperator.template_fields, "remote")
+
+    def __init__(
+        self,
+        *,
+        job_file: str,
+        remote: str | None = None,
+        dry_run: bool = False,
+        accept_group_offsets: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(job_file=job_file, **kwargs)
+        self.remote = remote
+        self.run_dry = dry_run
+        self.accept_group_offsets = accept_group_offsets
+
+    def arguments(self, context: Any) -> list[str]:
+        own = {"remote": self.remote, "dry_run": self.run_dry, "accept_group_offsets": self.accept_group_offsets}
+        return [*super().arguments(context), *words_of(own)]
+
+
+class KsegBackfillOperator(_LandingOperator):
+    """`kseg backfill`: a data interval, a stretch of offsets or time, or log files, as a run of its own.
+
+    Without `interval`, `from_`, `to` and `segments` it lands the data interval of the DAG run. Cleared or run again, it
+    lands nothing twice.
+
+    Args:
+        job_file: the job file; templated.
+        interval: START/END in ISO 8601 with time zones; templated.
+        from_, to: TOPIC:PARTITION:OFFSET or a time, one or a list; templated.
+        segments: folders of log files to read in place of the brokers; templated.
+        mode: missing, replace or append (with a label); templated.
+        label: part of the run's identity; templated (as `run_label`: Airflow's operators have a `label` already).
+            Where a replacement has none, it is the DAG run and how often that was cleared: a retry goes on with the
+            replacement, a cleared run replaces again.
+        commit_offsets: advance the group's offsets too.
+        All others: see KsegOperator.
+    """
+
+    command = "backfill"
+    template_fields: Sequence[str] = (
+        *KsegOperator.template_fields,
+        "interval",
+        "from_",
+        "to",
+        "segments",
+        "mode",
+        "run_label",
+    )
+
+    def __init__(
+        self,
+        *,
+        job_file: str,
+        interval: str | None = None,
+        from_: str | Sequence[str] | None = None,
+        to: str | Sequence[str] | None = None,
+        segments: str | Sequence[str] | None = None,
+        mode: str = "missing",
+        label: str | None = None,
+        commit_offsets: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(job_file=job_file, to=to, **kwargs)
+        self.of_the_run = all(value is None for value in (interval, from_, to, segments))
+        self.interval = DATA_INTERVAL if self.of_the_run else interval
+        self.from_ = from_
+        self.segments = segments
+        self.mode = mode
+        self.run_label = label
+        self.commit_offsets = commit_offsets
+
+    def arguments(self, context: Any) -> list[str]:
+        own = {
+            "interval": interval_of(self.interval) if self.of_the_run else self.interval,
+            "from": as_list(self.from_),
+            "to": as_list(self.to),
+            "segments": as_list(self.segments),
+            "mode": self.mode,
+            "label": self.run_label or (_label_of(context) if self.mode == "replace" else None),
+            "commit_offsets": self.commit_offsets,
+        }
+        return [*super().arguments(context), *words_of(own)]
+
+    def interval_of_run(self) -> tuple[str, str] | None:
+        start, found, end = (self.interval or "").partition("/")
+        return (start, end) if found else None
+
+
+def _label_of(context: Any) -> str:
+    """The same for all tries of a task, and another one when a person has cleared it."""
+    run = context["dag_run"]
+    label = f"{run.run_id} {run.clear_number or 0}"
+    return label if len(label) <= _LONGEST_LABEL else hashlib.sha256(label.encode()).hexdigest()
+
+
+class KsegVerifyOperator(KsegOperator):
+    """`kseg verify`: reads Kafka again and compares every row. Rows that do not agree fail the task for good.
+
+    segments: compare with log files in place of the brokers; templated.
+    """
+
+    command = "verify"
+    template_fields: Sequence[str] = (*KsegOperator.template_fields, "segments")
+
+    def __init__(self, *, job_file: str, segments: str | Sequence[str] | None = None, **kwargs: Any) -> None:
+        super().__init__(job_file=job_file, **kwargs)
+        self.segments = segments
+
+    def arguments(self, context: Any) -> list[str]:
+        return [*super().arguments(context), *words_of({"segments": as_list(self.segments)})]
+
+
+class KsegRecoverOperator(_LandingOperator):
+    """`kseg recover`: lands all that can be read from damaged log directories, without a broker.
+
+    Args:
+        folders: one folder of log files or several, paths or URLs; templated.
+        to: the Delta table; `{topic}` makes one a topic; templated.
+        topics, pattern, quarantine, ledger: as the command's options; templated.
+        accept_damage: whether the task succeeds where something could not be read and lies in the quarantine table.
+        All others: see KsegOperator.
+    """
+
+    command = "recover"
+    template_fields: Sequence[str] = (
+        *(name for name in KsegOperator.template_fields if name != "job_file"),
+        "folders",
+        "to",
+        "topics",
+        "pattern",
+        "quarantine",
+        "ledger",
+    )
+
+    def __init__(
+        self,
+        *,
+        folders: str | Sequence[str],
+        to: str,
+        topics: str | Sequence[str] | None = None,
+        pattern: str | None = None,
+        quarantine: str | None = None,
+        ledger: str | None = None,
+        accept_damage: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(to=to, **kwargs)
+        self.folders = folders
+        self.topics = topics
+        self.pattern = pattern
+        self.quarantine = quarantine
+        self.ledger = ledger
+        self.accept_damage = accept_damage
+
+    def _landing_in(self, job_file: str | None, to: Any, env: Any) -> list[Any]:
+        plain = isinstance(to, str) and "{" not in to
+        return [table_asset(to if "://" in to else str(Path(to).absolute()))] if plain else []
+
+    def arguments(self, context: Any) -> list[str]:
+        own = {
+            "to": self.to,
+            "topics": ",".join(as_list(self.topics)) or None,
+            "pattern": self.pattern,
+            "quarantine": self.quarantine,
+            "ledger": self.ledger,
+        }
+        return [self.command, *as_list(self.folders), *words_of(own), *words_of(self.options)]
+
+    def judge(self, outcome: Outcome) -> Outcome:
+        damaged = outcome.exit_code == _DAMAGED and outcome.document is not None and not outcome.error
+        if damaged and self.accept_damage:
+            self.log.warning("Something could not be read; it lies in the quarantine table.")
+            return replace(outcome, exit_code=DONE)
+        return replace(outcome, detail="something could not be read; see the quarantine table") if damaged else outcome
+
+
+class KsegCommandOperator(KsegOperator):
+    """Any other command of `kseg` that ends by itself: maintain, audit, check, fsck, repair, plan, status …
+
+    Args:
+        command: the command's name.
+        job_file: the job file, for commands that take one; templated.
+        arguments_: further words after it; templated.
+        options: the command's options by name; templated.
+    """
+
+    template_fields: Sequence[str] = (*KsegOperator.template_fields, "arguments_")
+    known: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self, *, command: str, arguments_: Sequence[str] = (), **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.command = command  # type: ignore[misc]
+        self.arguments_ = list(arguments_)
+
+    def arguments(self, context: Any) -> list[str]:
+        words = [self.command, *([self.job_file] if self.job_file else []), *self.arguments_]
+        return [*words, *words_of(self.options)]
+
+
+__all__ = [
+    "DATA_INTERVAL",
+    "KsegBackfillOperator",
+    "KsegCommandOperator",
+    "KsegIngestOperator",
+    "KsegRecoverOperator",
+    "KsegVerifyOperator",
+    "interval_of",
+]

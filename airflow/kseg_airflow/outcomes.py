@@ -1,0 +1,105 @@
+"""How a driver ended, and what Airflow should make of it.
+
+0  done                          4  a broker or a store is away: the next try may succeed
+1  failed                        5  another run of the job holds its lease: so does a later try
+2  the configuration is wrong    killed, or gone with its host: the next try takes the run up from the ledger
+3  refused: a person decides
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from kseg_airflow.compat import AirflowException, AirflowFailException
+
+DONE: Final = 0
+BAD_CONFIGURATION: Final = 2
+REFUSED: Final = 3
+RETRIABLE: Final = 4
+ANOTHER_RUN_ACTIVE: Final = 5
+NOT_EXECUTABLE: Final = 126
+NOT_FOUND: Final = 127
+SIGNALLED: Final = 128  # a shell adds the signal's number
+
+_ENDED_BY_A_SIGNAL: Final = frozenset({"Terminated", "Interrupted"})
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a driver ended.
+
+    exit_code: None where nobody can tell (its host was restarted, or it was killed together with the shell above it).
+    document: what `--json` printed: the result, or {"error": …, "exit_code": n}; None where there is none.
+    detail: words of whoever ran the driver (YARN's diagnostics, a pod's reason).
+    """
+
+    exit_code: int | None
+    document: dict[str, Any] | None = None
+    detail: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @property
+    def error(self) -> dict[str, Any]:
+        """The error that the driver told; empty where it told none."""
+        found = (self.document or {}).get("error")
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def killed(self) -> bool:
+        """Whether it was stopped from outside rather than by what it met."""
+        if self.exit_code is None or self.exit_code < 0:
+            return True
+        if self.exit_code > SIGNALLED and not self.error:
+            return True
+        return self.error.get("kind") in _ENDED_BY_A_SIGNAL
+
+
+def failure_of(outcome: Outcome, what: str, *, log: str | None = None) -> AirflowException:
+    """The exception that a failed task raises: one that Airflow tries again, or one that it does not.
+
+    what: the command, as a person would say it. log: where the driver's own words stand.
+    """
+    text = f"{what}: {_told(outcome)}"
+    if log:
+        text += f"\nThe driver's log: {log}"
+    return AirflowException(text) if worth_a_retry(outcome) else AirflowFailException(text)
+
+
+def worth_a_retry(outcome: Outcome) -> bool:
+    """Whether the same again may succeed. Exit 1 is anything unforeseen, or rows that do not agree: a person looks."""
+    return outcome.killed or outcome.exit_code in (RETRIABLE, ANOTHER_RUN_ACTIVE)
+
+
+def _told(outcome: Outcome) -> str:
+    error = outcome.error
+    lines = []
+    if error:
+        code = f" ({error['code']})" if error.get("code") else ""
+        address = ", ".join(f"{name}={value}" for name, value in (error.get("address") or {}).items())
+        lines.append(f"{error.get('message', 'failed')}{code}" + (f" [{address}]" if address else ""))
+        for fault in error.get("faults") or []:
+            place = fault.get("path") or "(document)"
+            line = f" (line {fault['line']})" if fault.get("line") is not None else ""
+            lines.append(f"  {place}{line}: {fault.get('message')}")
+            if fault.get("remedy"):
+                lines.append(f"    do: {fault['remedy']}")
+        if error.get("cause"):
+            lines.append(f"cause: {error['cause']}")
+        if error.get("remedy") and not error.get("faults"):
+            lines.append(f"do: {error['remedy']}")
+    elif outcome.exit_code is None:
+        lines.append("the driver is gone and left no result; the next try takes the run up from the ledger")
+    elif outcome.exit_code == NOT_FOUND:
+        lines.append("the command was not found; name it by the operator's `kseg`, or by KSEG_BINARY")
+    elif outcome.exit_code == NOT_EXECUTABLE:
+        lines.append("the command cannot be executed; look at what `kseg` or KSEG_BINARY names")
+    elif outcome.killed:
+        lines.append(f"the driver was killed (exit {outcome.exit_code}); the next try takes the run up from the ledger")
+    else:
+        lines.append(f"exit {outcome.exit_code}")
+    if outcome.detail:
+        lines.append(outcome.detail)
+    return "\n".join(lines)

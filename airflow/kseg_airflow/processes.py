@@ -1,0 +1,77 @@
+"""Processes that are no children of ours: whether they live, and how they are stopped.
+
+A process id is only a number that is used again, and another container has numbers of its own. So a process is named by
+its id, the time when it began, and the place where that id means something: host, boot and process namespace.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import time
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+_CLOCK_SLACK: Final = 1.0  # seconds; the kernel counts in ticks since boot, and the wall clock may have been set
+_SECONDS_BETWEEN_LOOKS: Final = 0.1
+
+
+@cache
+def here() -> str:
+    """This place, in which a process id means one process."""
+    with contextlib.suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{socket.gethostname()}/{boot}/{Path('/proc/self/ns/pid').readlink()}"
+    return f"{socket.gethostname()}/{int(psutil.boot_time())}/"
+
+
+def find(pid: int, began: float) -> psutil.Process | None:
+    """The process of this id, if it is the one that began then; None where that has ended (a zombie has)."""
+    with contextlib.suppress(psutil.Error):
+        process = psutil.Process(pid)
+        if abs(process.create_time() - began) < _CLOCK_SLACK and process.status() != psutil.STATUS_ZOMBIE:
+            return process
+    return None
+
+
+def session_members(session: int) -> list[psutil.Process]:
+    """All living processes of a session: a driver, its JVM, and what they have started."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if os.getsid(process.pid) == session and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
+
+
+def stop_session(session: int, first: psutil.Process | None, grace: float) -> bool:
+    """Stop a session's processes. Returns whether all of them are gone.
+
+    first: who is asked before all others, since it knows how to end in order (release its lease, stop Spark).
+    grace: seconds until force is used; at half of it the others are asked too.
+    """
+    began = time.monotonic()
+    asked_all = first is None
+    _signal([first] if first is not None else session_members(session), signal.SIGTERM)
+    while members := session_members(session):
+        waited = time.monotonic() - began
+        if waited >= grace:
+            break
+        if not asked_all and waited >= grace / 2:
+            asked_all = True
+            _signal(members, signal.SIGTERM)
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
+    _signal(members, signal.SIGKILL)
+    _, alive = psutil.wait_procs(members, timeout=5)
+    return not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
+
+
+def _signal(processes: list[psutil.Process], number: signal.Signals) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.Error):  # psutil compares the creation time before it sends one
+            process.send_signal(number)

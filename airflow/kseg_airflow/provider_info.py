@@ -1,0 +1,50 @@
+"""What Airflow's provider manager is told about this package: the entry point `apache_airflow_provider`.
+
+Its form: `airflow/provider_info.schema.json` of Airflow, and the rules for community providers,
+https://airflow.apache.org/docs/apache-airflow-providers/howto/create-custom-providers.html
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kseg_airflow import __version__
+
+
+def get_provider_info() -> dict[str, Any]:
+    """The provider's metadata. Connections are those of the Apache providers for Kafka, Spark and Livy."""
+    integration = "kafka-segment-etl"
+    operators = ["kseg_airflow.operators", "kseg_airflow.audit"]
+    return {
+        "package-name": "kafka-segment-etl-airflow",
+        "name": "kafka-segment-etl",
+        "description": "Batches of Kafka records into Delta tables, exactly once, with `kseg` on Spark.",
+        "versions": [__version__],
+        "integrations": [{"integration-name": integration, "tags": ["software"]}],
+        "operators": [{"integration-name": integration, "python-modules": operators}],
+        "sensors": [{"integration-name": integration, "python-modules": ["kseg_airflow.sensors"]}],
+        "triggers": [{"integration-name": integration, "python-modules": ["kseg_airflow.triggers"]}],
+        "hooks": [{"integration-name": integration, "python-modules": ["kseg_airflow.hooks"]}],
+        "extra-links": ["kseg_airflow.links.RunReportLink", "kseg_airflow.links.DeltaVersionLink"],
+        "config": {
+            "kseg": {
+                "description": "Settings of kafka-segment-etl's operators.",
+                "options": {
+                    "run_dir": {
+                        "description": "Where drivers leave run files and logs. Workers and triggerers see the same.",
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "/var/lib/kseg",
+                        "default": "",
+                    },
+                    "run_retention_days": {
+                        "description": "Days after which what an ended driver left in run_dir is removed. 0: never.",
+                        "version_added": "0.1.0",
+                        "type": "float",
+                        "example": "7",
+                        "default": "30",
+                    },
+                },
+            }
+        },
+    }

@@ -1,0 +1,175 @@
+"""Where a task instance's drivers leave their traces, so that the next try finds them again.
+
+    run_dir/<dag>/<run>/<task>[+map index]/
+        record.json          the last driver: where it runs, what it was asked, whether its result was taken
+        lock                 held while somebody looks at the record and perhaps starts a driver
+        alive                held by the driver itself, as long as it lives
+        try-1/ try-2/ …      one a driver: run.json, result.json, driver.log, exit; kafka.properties while it runs;
+                             kseg-… with the id of its application on YARN; livy-mark
+
+The folder's name has no try number: a retry, a cleared task and a second worker that believes the first to be dead all
+come to the same place. It belongs to the user of the workers alone. `retention.tidy` removes it in the end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+from kseg_airflow.compat import conf
+
+_LONGEST_NAME: Final = 100
+
+
+def default_run_dir() -> str:
+    """KSEG_RUN_DIR, or `[kseg] run_dir`, or `kseg` in AIRFLOW_HOME."""
+    given = os.environ.get("KSEG_RUN_DIR") or conf.get("kseg", "run_dir", fallback="")
+    if given:
+        return str(given)
+    home = os.environ.get("AIRFLOW_HOME") or str(Path.home() / "airflow")
+    return str(Path(home).expanduser() / "kseg")
+
+
+@dataclass(slots=True)
+class Record:
+    """The last driver of a task instance.
+
+    handle: where it runs, as `handles.handle_of` reads it. asked: hash of the command without what differs by try.
+    taken: its result was read by a task. stopped: somebody has asked it to stop. taken_over: it was started with
+    --take-over.
+    """
+
+    attempt: int
+    handle: dict[str, Any]
+    asked: str
+    started_at: str
+    taken: bool = False
+    stopped: bool = False
+    taken_over: bool = False
+    drivers: list[dict[str, Any]] = field(default_factory=list)
+
+
+class RunFolder:
+    """The folder of one task instance."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def of(cls, run_dir: str, identity: Mapping[str, Any]) -> RunFolder:
+        """identity: as `compat.logical_identity` gives it."""
+        task = _name(identity["task_id"])
+        if identity.get("map_index", -1) >= 0:
+            task += f"+{identity['map_index']}"
+        path = Path(run_dir).expanduser().absolute()
+        return cls(path / _name(identity["dag_id"]) / _name(identity["run_id"]) / task)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """One process at a time looks at the record and decides whether a driver is started."""
+        while True:
+            try:
+                self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+                file = (self.path / "lock").open("w")
+            except FileNotFoundError:  # the folder was tidied away at this moment
+                continue
+            with file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                if self._is_lock(file):
+                    yield
+                    return
+
+    def remove_if(self, over: Callable[[RunFolder], bool]) -> bool:
+        """Remove all of it, unless somebody looks at it just now, a driver lives, or `over` says no. Returns whether it
+        is gone."""
+        with contextlib.ExitStack() as held:
+            try:
+                for name in ("lock", "alive"):
+                    fcntl.flock(held.enter_context((self.path / name).open("a")), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            if not over(self):
+                return False
+            shutil.rmtree(self.path)
+        return True
+
+    def last_used(self) -> float:
+        """When record and drivers' folders were last written, in seconds since 1970 (the locks tell nothing)."""
+        written = [*self.path.glob("record.json"), *self.path.glob("try-*"), *self.path.glob("try-*/*")]
+        return max((path.stat().st_mtime for path in written), default=0.0)
+
+    def _is_lock(self, file: TextIO) -> bool:
+        """Whether the file that is locked is still the one that others find."""
+        try:
+            return os.path.samestat((self.path / "lock").stat(), os.fstat(file.fileno()))
+        except FileNotFoundError:
+            return False
+
+    def record(self) -> Record | None:
+        """The last driver's record; None where none was started."""
+        found = read_json(self.path / "record.json")
+        if found is None:
+            return None
+        known = {name: found[name] for name in Record.__slots__ if name in found}
+        return Record(**known)
+
+    def keep(self, record: Record) -> None:
+        """Replace the record."""
+        write_private(self.path / "record.json", json.dumps(asdict(record), indent=2) + "\n")
+
+    def try_folder(self, attempt: int) -> Path:
+        """The folder of one driver; made where it is missing."""
+        path = self.path / f"try-{attempt}"
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return path
+
+
+def mark_stopped(handle: Any, folder: RunFolder) -> None:
+    """A person (or a timeout) stops this driver: the next try does not attach to what is left of it."""
+    record = folder.record()
+    if record is not None and record.handle == handle.to_json():
+        folder.keep(replace(record, stopped=True))
+
+
+def asked_hash(command: list[str]) -> str:
+    """What a driver was asked to do, to tell a task whose arguments were changed from the same task once more."""
+    return hashlib.sha256(json.dumps(command).encode()).hexdigest()
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """A JSON object; None where there is none, or not yet a whole one."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace a file as a whole; nobody else may read it (mkstemp makes it 0600)."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _name(text: str) -> str:
+    """A folder's name that tells what it is of; a hash keeps apart what would become the same name."""
+    plain = re.sub(r"[^A-Za-z0-9_.=-]", "_", text)
+    if plain == text and len(text) <= _LONGEST_NAME and text.strip("."):
+        return text
+    return f"{plain[:_LONGEST_NAME].strip('.') or '_'}-{hashlib.sha256(text.encode()).hexdigest()[:10]}"

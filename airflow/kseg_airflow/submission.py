@@ -1,0 +1,86 @@
+"""One driver that is to be started."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kseg_airflow import commands
+from kseg_airflow.run_folder import write_private
+
+
+@dataclass(slots=True)
+class Submission:
+    """words: command and arguments (`["ingest", "orders.yaml"]`). folder: this driver's own.
+
+    env: over the worker's environment. properties: Java client properties, laid over the job file's; they hold secrets.
+    options: what the way of submitting is told besides. name: for people who look at a cluster.
+    """
+
+    words: list[str]
+    folder: Path
+    kseg: str = "kseg"
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    conn_id: str | None = None
+    take_over: bool = False
+    name: str = "kseg"
+    job_file: str | None = None
+    report: bool = False
+
+    @property
+    def command(self) -> str:
+        return self.words[0]
+
+    def arguments(self, *, run_file: str | None, command_config: str | None) -> list[str]:
+        """All words after `kseg`. run_file, command_config: where the driver sees these files; None: not at all."""
+        words = [*self.words, "--json"]
+        if self.take_over:
+            words.append("--take-over")
+        if self.report and run_file:
+            words += ["--report", str(self.folder / "report.html")]
+        if run_file and self.command in commands.WITH_RUN_FILE:
+            words += ["--run-file", run_file]
+        if command_config:
+            words += ["--command-config", command_config]
+        return words
+
+    def remote_arguments(self) -> list[str]:
+        """All words after `kseg` for a driver that sees none of this machine's files but what its words name."""
+        return self.arguments(run_file=None, command_config=None)
+
+    def shipped_arguments(self, *, command_config: Path | None) -> list[str]:
+        """The same for a driver beside which its files lie: by their bare names."""
+        words = self.arguments(run_file=None, command_config=command_config.name if command_config else None)
+        return [Path(word).name if word == self.job_file else word for word in words]
+
+    def written_properties(self) -> Path | None:
+        """The client properties as a file that only this user reads; None where there are none."""
+        if not self.properties:
+            return None
+        path = self.folder / "kafka.properties"
+        lines = [f"{_escaped(key, ' :=#!')}={_escaped(text, '')}\n" for key, text in self.properties.items()]
+        write_private(path, "".join(lines))
+        return path
+
+    def environment(self) -> dict[str, str]:
+        """The driver's environment: the worker's without what belongs to Airflow alone, and what was given."""
+        ours = {name: text for name, text in os.environ.items() if not name.startswith(_AIRFLOWS_OWN)}
+        return ours | {str(name): str(text) for name, text in self.env.items()}
+
+
+# Airflow's configuration has its database's password and its connections: nothing of that is a driver's business.
+_AIRFLOWS_OWN = ("AIRFLOW_", "_AIRFLOW_", "__AIRFLOW", "VIRTUAL_ENV")
+
+
+def _escaped(text: str, also: str) -> str:
+    """As Java's Properties.store writes it."""
+    text = re.sub(rf"([\\{re.escape(also)}])" if also else r"(\\)", r"\\\1", text)
+    text = text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t").replace("\f", "\\f")
+    return "\\" + text if text[:1] == " " and not also else text

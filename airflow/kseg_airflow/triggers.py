@@ -1,0 +1,171 @@
+"""What the triggerer does while Spark runs: look at the driver, and know a person's stop from a restart of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final
+
+from kseg_airflow.compat import BaseTrigger, TriggerEvent, triggers_tell_kills
+from kseg_airflow.drivers.handles import handle_of
+from kseg_airflow.outcomes import RETRIABLE
+
+#: Seconds after which an open interval is looked at again, whatever it says itself.
+LONGEST_PAUSE: Final = 300.0
+
+_SECONDS_BETWEEN_LINES: Final = 30.0
+#: How often in a row a cluster may fail to answer.
+FAILED_LOOKS: Final = 30
+
+
+class KsegRunTrigger(BaseTrigger):
+    """Watches one driver until it has ended.
+
+    handle: as `Handle.to_json` wrote it. folder: the task instance's run folder. kill_grace: seconds a driver has to
+    stop in order when a person stops the task.
+    """
+
+    def __init__(
+        self,
+        handle: dict[str, Any],
+        poll_interval: float = 2.0,
+        kill_grace: float = 30.0,
+        folder: str | None = None,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.handle = handle
+        self.poll_interval = poll_interval
+        self.kill_grace = kill_grace
+        self.folder = folder
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """What another triggerer goes on with."""
+        return (
+            "kseg_airflow.triggers.KsegRunTrigger",
+            {
+                "handle": self.handle,
+                "poll_interval": self.poll_interval,
+                "kill_grace": self.kill_grace,
+                "folder": self.folder,
+            },
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """One event when the driver has ended: {"outcome": …}; without an outcome where nobody could be asked."""
+        try:
+            async for event in self._watch():
+                yield event
+        except asyncio.CancelledError:
+            # Before Airflow told triggers of a person's stop, a restart of the triggerer looked the same from here.
+            if not triggers_tell_kills() and await asyncio.to_thread(_task_has_ended, self):
+                await self.on_kill()
+            raise
+
+    async def on_kill(self) -> None:
+        """A person failed, cleared or ended the deferred task: the driver is stopped, with all that it has started."""
+        from kseg_airflow.run_folder import RunFolder, mark_stopped
+
+        if self.folder is None:
+            return
+        self.log.info("The task was stopped by a person: stopping its driver.")
+        handle, folder = handle_of(self.handle), RunFolder(Path(self.folder))
+        await asyncio.to_thread(mark_stopped, handle, folder)
+        stop = getattr(handle, "astop", None)
+        await (stop(self.kill_grace) if stop is not None else asyncio.to_thread(handle.stop, self.kill_grace))
+
+    async def _watch(self) -> AsyncIterator[TriggerEvent]:
+        handle = handle_of(self.handle)
+        said, said_at, failed = None, 0.0, 0
+        while True:
+            try:
+                asked = getattr(handle, "apoll", None)
+                outcome = await (asked() if asked is not None else asyncio.to_thread(handle.poll))
+                failed = 0
+            except OSError as error:  # whoever knows cannot be asked just now
+                failed += 1
+                self.log.warning("cannot ask how the driver is: %s", error)
+                if failed >= FAILED_LOOKS:
+                    yield TriggerEvent({"problem": str(error)})
+                    return
+                outcome = None
+            if outcome is not None:
+                yield TriggerEvent({"outcome": outcome.to_json()})
+                return
+            line = await asyncio.to_thread(handle.progress)
+            new_phase = line is not None and (said is None or line.partition(":")[0] != said.partition(":")[0])
+            if line != said and (new_phase or time.monotonic() - said_at >= _SECONDS_BETWEEN_LINES):
+                said, said_at = line, time.monotonic()
+                self.log.info("kseg: %s", line)
+            await asyncio.sleep(self.poll_interval)
+
+
+def _task_has_ended(trigger: BaseTrigger) -> bool:
+    """Airflow 2: whether the task is no longer deferred, so that this cancellation is a person's doing."""
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.session import create_session
+    from airflow.utils.state import TaskInstanceState
+
+    ours = trigger.task_instance
+    if ours is None:
+        return False
+    with create_session() as session:
+        found = (
+            session.query(TaskInstance.state)
+            .filter_by(dag_id=ours.dag_id, task_id=ours.task_id, run_id=ours.run_id, map_index=ours.map_index)
+            .one_or_none()
+        )
+    return found is None or found[0] != TaskInstanceState.DEFERRED
+
+
+class KsegIntervalTrigger(BaseTrigger):
+    """Asks `kseg interval` until it says that an interval is closed, or something that waiting does not mend.
+
+    pause: seconds until the first question; then the answers tell.
+    """
+
+    def __init__(
+        self,
+        command: list[str],
+        env: dict[str, str],
+        cwd: str | None = None,
+        kafka_conn_id: str | None = None,
+        pause: float = 60.0,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.command = command
+        self.env = env
+        self.cwd = cwd
+        self.kafka_conn_id = kafka_conn_id
+        self.pause = pause
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """What another triggerer goes on with."""
+        return (
+            "kseg_airflow.triggers.KsegIntervalTrigger",
+            {
+                "command": self.command,
+                "env": self.env,
+                "cwd": self.cwd,
+                "kafka_conn_id": self.kafka_conn_id,
+                "pause": self.pause,
+            },
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """One event when waiting is over: {"outcome": …}."""
+        from kseg_airflow.asking import ask
+        from kseg_airflow.kafka_connection import async_properties_of_connection
+
+        pause = self.pause
+        while True:
+            await asyncio.sleep(max(pause, 1.0))
+            properties = await async_properties_of_connection(self.kafka_conn_id) if self.kafka_conn_id else {}
+            outcome = await asyncio.to_thread(ask, self.command, env=self.env, cwd=self.cwd, properties=properties)
+            if outcome.exit_code != RETRIABLE:
+                yield TriggerEvent({"outcome": outcome.to_json()})
+                return
+            answer = outcome.document or {}
+            pause = min(float(answer.get("retry_after") or self.pause), LONGEST_PAUSE)
+            self.log.info("the interval is still open; asking again in %.0f s", pause)

@@ -1,0 +1,47 @@
+"""The application that spark-submit and Livy start."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from airflow_process import wait_for
+
+from kseg_airflow.submit.spark_submit import APPLICATION
+
+# In place of kseg: it unwinds by a SIGTERM, and says what it was asked.
+CLI = """
+import os, signal, sys, time
+from pathlib import Path
+
+def main(words):
+    here = Path(__file__).parent
+    try:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))
+        (here / "began").write_text(" ".join([os.environ["KSEG_DRIVER"], *words]))
+        time.sleep(300)
+    finally:
+        (here / "unwound").touch()
+"""
+PARENT = "import subprocess, sys; subprocess.run([sys.executable, *sys.argv[1:]])"
+
+
+def test_it_unwinds_when_the_jvm_that_started_it_is_gone(tmp_path: Path) -> None:
+    jobs = tmp_path / "jobs"
+    jobs.mkdir()
+    (jobs / "cli.py").write_text(CLI)
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(APPLICATION), "--driver", "4f1c2d", "ingest", "orders.yaml"],
+        env=os.environ | {"PYTHONPATH": str(tmp_path), "PYSPARK_GATEWAY_PORT": "1"},
+    )
+    try:
+        began = wait_for(lambda: (jobs / "began").exists() and (jobs / "began").read_text(), "it begins")
+        assert began == "4f1c2d ingest orders.yaml"
+        assert not (jobs / "unwound").exists()
+    finally:
+        parent.send_signal(signal.SIGKILL)
+        parent.wait()
+    wait_for((jobs / "unwound").exists, "it unwinds")

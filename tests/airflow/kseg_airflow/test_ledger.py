@@ -1,0 +1,61 @@
+"""What the ledger tells of drivers whose own words cannot be read: which run was theirs, and whose lease they met."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kseg_airflow import ledger
+from kseg_airflow.compat import AirflowException
+from kseg_airflow.drivers.livy import LivyDriver
+from kseg_airflow.outcomes import Outcome
+
+REPORT = {"run": "r3", "status": "done"}
+RUNS = [
+    {"run_id": "r4", "ended_at": "2026-01-04", "owner": "another"},
+    {"run_id": "r3", "ended_at": "2026-01-03", "owner": "ours"},
+    {"run_id": "r2", "ended_at": None, "owner": "ours"},
+    {"run_id": "r1", "ended_at": "2026-01-01", "owner": "ours"},
+]
+LEASES = [{"owner": "lives", "until": "2026-01-04"}, {"owner": "dead", "until": "2026-01-05"}]
+
+
+class Driver(LivyDriver):
+    def is_owner(self, owner: str) -> bool:
+        return owner == "ours"
+
+
+DRIVER = Driver(7, "livy", "orders-try-1-ab", "ab")
+
+
+def completed(outcome: Outcome, *, runs: list[dict[str, Any]] = RUNS, leases: list[dict[str, Any]] = LEASES) -> Outcome:
+    def status(*words: str) -> Outcome:
+        return Outcome(0, REPORT if words == ("--run", "r3") else {"runs": runs, "leases": leases})
+
+    return ledger.completed(outcome, DRIVER, status, lambda owner: owner == "dead")
+
+
+def test_its_report_is_that_of_the_last_run_that_it_has_ended() -> None:
+    assert completed(Outcome(0)) == Outcome(0, REPORT)
+    assert completed(Outcome(0), runs=RUNS[:1]) == Outcome(0)
+
+
+def test_of_the_leases_that_it_met_that_of_a_dead_driver_comes_first() -> None:
+    def address(outcome: Outcome) -> Any:
+        return outcome.error["address"]
+
+    assert address(completed(Outcome(5))) == {"owner": "dead", "until": "2026-01-05"}
+    assert address(completed(Outcome(5), leases=LEASES[:1])) == {"owner": "lives", "until": "2026-01-04"}
+    assert address(completed(Outcome(5), leases=[]))["owner"] == ""
+
+
+def test_other_ends_are_what_they_are() -> None:
+    for code in (None, 1, 2, 3, 4):
+        assert completed(Outcome(code)) == Outcome(code)
+
+
+def test_a_ledger_that_does_not_answer_is_a_failure_that_another_try_mends() -> None:
+    away = Outcome(4, {"error": {"message": "the broker is away"}, "exit_code": 4})
+    with pytest.raises(AirflowException, match="the broker is away"):
+        ledger.completed(Outcome(0), DRIVER, lambda *_: away, lambda _: False)

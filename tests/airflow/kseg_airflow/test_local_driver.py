@@ -1,0 +1,203 @@
+"""A driver as a process of its own: detached, watched by id and creation time, stopped with all that it has started."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from kseg_airflow.drivers import local
+from kseg_airflow.drivers.handles import handle_of
+from kseg_airflow.drivers.local import DriverAlive, LocalDriver, followed_lines, progress_line, start
+from kseg_airflow.outcomes import Outcome
+from kseg_airflow.processes import find, session_members
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "task" / "try-1"
+    path.mkdir(parents=True)
+    return path
+
+
+def sh(folder: Path, script: str, **more: object) -> LocalDriver:
+    return start(["/bin/sh", "-c", script], folder, env=dict(os.environ), **more)  # type: ignore[arg-type]
+
+
+def until(found: Callable[[], object], what: str) -> object:
+    deadline = time.monotonic() + 120
+    while not (answer := found()):
+        assert time.monotonic() < deadline, f"{what} has not happened"
+        time.sleep(0.05)
+    return answer
+
+
+def ended(driver: LocalDriver) -> Outcome:
+    outcome = until(driver.poll, "the driver's end")
+    assert isinstance(outcome, Outcome)
+    return outcome
+
+
+@pytest.mark.parametrize("code", [0, 2, 3, 4, 5])
+def test_exit_code_and_printed_document_are_the_outcome(folder: Path, code: int) -> None:
+    driver = sh(folder, f"""echo '{{"job": "orders"}}'; echo working >&2; exit {code}""")
+    assert ended(driver) == Outcome(code, {"job": "orders"})
+    assert driver.log_file.read_text() == "working\n"
+
+
+def test_a_command_that_is_not_there_is_told_by_the_shells_code(folder: Path) -> None:
+    driver = start([str(folder / "missing")], folder, env=dict(os.environ))
+    assert ended(driver).exit_code == 127
+    assert "not found" in driver.log_file.read_text()
+
+
+def test_the_driver_outlives_whoever_started_it_and_is_found_by_its_handle(folder: Path) -> None:
+    gate = folder / "gate"
+    code = f"""
+import json, os
+from pathlib import Path
+from kseg_airflow.drivers.local import start
+script = "while [ ! -e {gate} ]; do sleep 0.05; done; exit 3"
+driver = start(["/bin/sh", "-c", script], Path({str(folder)!r}), env=dict(os.environ))
+print(json.dumps(driver.to_json()), flush=True)
+os.kill(os.getpid(), 9)
+"""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    starter = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=False)
+    assert starter.returncode == -signal.SIGKILL, starter.stderr
+    driver = handle_of(json.loads(starter.stdout))
+    assert isinstance(driver, LocalDriver)
+    assert driver.poll() is None
+    process = find(driver.pid, driver.began)
+    assert process is not None
+    assert os.getsid(process.pid) not in (
+        os.getsid(0),
+        process.pid,
+    )
+    gate.touch()
+    assert ended(driver).exit_code == 3
+
+
+def test_no_second_driver_is_started_beside_a_living_one(folder: Path) -> None:
+    driver = sh(folder, "exec sleep 600")
+    second = folder.with_name("try-2")
+    second.mkdir()
+    try:
+        with pytest.raises(DriverAlive):
+            sh(second, "true")
+    finally:
+        driver.stop(10)
+    assert ended(sh(second, "true")).exit_code == 0
+
+
+def test_what_a_driver_of_which_nobody_has_a_record_left_in_a_folder_is_not_the_next_ones(folder: Path) -> None:
+    assert ended(sh(folder, "echo '{}'; exit 3")).exit_code == 3
+    driver = sh(folder, "exec sleep 600")
+    try:
+        assert driver.poll() is None
+    finally:
+        driver.stop(10)
+
+
+def test_a_killed_driver_is_told_by_the_shell_above_it(folder: Path) -> None:
+    driver = sh(folder, f"echo $$ > {folder}/pid; exec sleep 600")
+    pid = int(str(until(lambda: (folder / "pid").exists() and (folder / "pid").read_text().strip(), "a pid")))
+    os.kill(pid, signal.SIGKILL)
+    outcome = ended(driver)
+    assert outcome.exit_code == 128 + signal.SIGKILL
+    assert outcome.killed
+
+
+def test_a_driver_that_is_gone_with_its_shell_leaves_no_exit_code(folder: Path) -> None:
+    driver = sh(folder, "exec sleep 600")
+    for process in session_members(driver.session):
+        process.kill()
+    outcome = ended(driver)
+    assert outcome.exit_code is None
+    assert outcome.killed
+
+
+def test_a_process_id_that_is_used_again_is_not_taken_for_the_driver(folder: Path) -> None:
+    driver = sh(folder, "exec sleep 600")
+    try:
+        assert driver.alive()
+        assert not replace(driver, began=driver.began - 100).alive()
+    finally:
+        driver.stop(10)
+
+
+def test_stopping_lets_a_driver_end_in_order_and_takes_along_what_it_started(folder: Path) -> None:
+    driver = sh(folder, f"trap 'echo released >&2; exit 1' TERM; sleep 600 & echo $! > {folder}/child; wait")
+    child = int(str(until(lambda: (folder / "child").exists() and (folder / "child").read_text().strip(), "a child")))
+    assert driver.stop(30)
+    assert "released" in driver.log_file.read_text()
+    assert ended(driver).exit_code == 1
+    assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_driver_that_does_not_listen_is_stopped_by_force(folder: Path) -> None:
+    driver = sh(folder, f"trap '' TERM; touch {folder}/ready; while :; do sleep 0.1; done")
+    until((folder / "ready").exists, "the driver's start")
+    assert driver.stop(0.5)
+    assert session_members(driver.session) == []
+
+
+def test_secrets_are_removed_with_the_driver(folder: Path) -> None:
+    secrets = folder / "kafka.properties"
+    secrets.write_text("sasl.password=hunter2")
+    driver = sh(folder, f"cat {secrets} >&2", secrets=secrets)
+    assert ended(driver).exit_code == 0
+    assert driver.log_file.read_text() == "sasl.password=hunter2"
+    assert not secrets.exists()
+
+
+def test_from_another_host_a_driver_lives_as_long_as_its_run_file_is_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    far = LocalDriver(str(folder), 1, time.time(), 1, "another-host/boot/pid:[1]")
+    assert far.poll() is None
+    (folder / "run.json").write_text(json.dumps({"updated_at": "2026-01-01T00:00:00+00:00"}))
+    assert far.poll() == Outcome(None, None)
+    monkeypatch.setattr(local, "_SILENT_FOR", float("inf"))
+    assert far.poll() is None
+    assert not far.stop(1)
+
+
+def test_a_lease_is_a_dead_drivers_only_where_its_process_is_proven_dead(folder: Path) -> None:
+    driver = sh(folder, "exec sleep 600")
+    process = psutil.Process(driver.pid)
+    told = {"host": "here", "pid": process.pid, "pid_started": process.create_time(), "state": "running"}
+    (folder / "run.json").write_text(json.dumps(told))
+    assert not driver.proven_dead(f"here:{process.pid}:ab12")
+    driver.stop(10)
+    ended(driver)
+    assert driver.proven_dead(f"here:{process.pid}:ab12")
+    assert not driver.proven_dead(f"there:{process.pid}:ab12")
+    assert not driver.proven_dead("here:1:ab12")
+
+
+def test_lines_are_followed_whole(tmp_path: Path) -> None:
+    log = tmp_path / "driver.log"
+    assert followed_lines(log, 0) == ([], 0)
+    log.write_bytes("plan …\nla".encode())
+    lines, offset = followed_lines(log, 0)
+    assert lines == ["plan …"]
+    with log.open("ab") as file:
+        file.write(b"nd\n")
+    assert followed_lines(log, offset) == (["land"], log.stat().st_size)
+
+
+def test_progress_is_one_line() -> None:
+    told = {"phase": "land", "progress": {"done": 250, "total": 1000, "unit": "rows"}}
+    assert progress_line(told) == "land: 250 of 1000 (25%) rows"
+    assert progress_line({"phase": "plan", "progress": None}) == "plan"
+    assert progress_line(None) is None

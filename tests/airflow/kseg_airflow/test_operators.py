@@ -1,0 +1,67 @@
+"""What operators ask `kseg` for."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import DAG
+
+from kseg_airflow.compat import AirflowFailException
+from kseg_airflow.operators import KsegBackfillOperator
+from kseg_airflow.sensors import KsegIntervalClosedSensor
+
+
+def context(run: str = "scheduled__2026", cleared: int | None = 0) -> dict[str, Any]:
+    return {"dag_run": SimpleNamespace(run_id=run, clear_number=cleared)}
+
+
+def label(words: list[str]) -> str | None:
+    return words[words.index("--label") + 1] if "--label" in words else None
+
+
+def test_a_replacement_is_another_one_when_it_is_cleared_and_the_same_one_in_a_retry() -> None:
+    task = KsegBackfillOperator(task_id="land", job_file="orders.yaml", mode="replace", emit_assets=False)
+    first, retry, cleared = (label(task.arguments(context(cleared=count))) for count in (0, None, 1))
+    assert first == retry == "scheduled__2026 0"
+    assert cleared == "scheduled__2026 1"
+    long = label(task.arguments(context("r" * 250)))
+    assert long is not None
+    assert len(long) <= 100
+    assert long != label(task.arguments(context("r" * 250, 1)))
+
+
+@pytest.mark.parametrize(("mode", "given", "told"), [("replace", "mended", "mended"), ("missing", None, None)])
+def test_a_label_that_is_given_stays_and_none_is_made_up_for_what_is_missing(
+    mode: str, given: str | None, told: str | None
+) -> None:
+    task = KsegBackfillOperator(task_id="land", job_file="orders.yaml", mode=mode, label=given, emit_assets=False)
+    assert label(task.arguments(context())) == told
+
+
+@pytest.mark.parametrize("told", [{}, {"data_interval_start": None, "data_interval_end": None}])
+@pytest.mark.parametrize("native", [False, True])
+def test_a_run_without_an_interval_fails_for_good_and_says_why(native: bool, told: dict[str, Any]) -> None:
+    """The template raised: three retries, and a traceback of Jinja's."""
+    with DAG("intervals", schedule=None, render_template_as_native_obj=native):
+        land = KsegBackfillOperator(task_id="land", job_file="orders.yaml", emit_assets=False)
+        closed = KsegIntervalClosedSensor(task_id="closed", job_file="orders.yaml")
+    land.render_template_fields({**context(), **told})
+    closed.render_template_fields({**context(), **told})
+    with pytest.raises(AirflowFailException, match="--logical-date"):
+        land.arguments(context())
+    with pytest.raises(AirflowFailException, match="--logical-date"):
+        closed.poke({})
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_a_runs_interval_is_what_is_asked_for(native: bool) -> None:
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    with DAG("intervals", schedule=None, render_template_as_native_obj=native):
+        task = KsegBackfillOperator(task_id="land", job_file="orders.yaml", emit_assets=False)
+    interval = {"data_interval_start": start, "data_interval_end": start + timedelta(hours=1)}
+    task.render_template_fields({**context(), **interval})
+    words = task.arguments(context())
+    assert words[words.index("--interval") + 1] == "2026-01-01T00:00:00+00:00/2026-01-01T01:00:00+00:00"

@@ -1,0 +1,97 @@
+"""Drivers under a running Airflow: killed, cancelled, lost from sight, found again. Rows land once whatever happens."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from airflow_process import wait_for
+from gated import Gated, gated_dag
+
+from kseg_airflow.assets import table_uri
+from kseg_airflow.processes import session_members
+from kseg_airflow.run_folder import Record, RunFolder
+
+if TYPE_CHECKING:
+    from airflow_rest import RunningAirflow
+    from kseg_process import KafkaProcess, Kseg
+
+
+@pytest.fixture
+def gated(airflow: RunningAirflow, kseg: Kseg, kafka: KafkaProcess, lake: Path) -> Callable[[str, bool], Gated]:
+    return lambda name, deferrable: gated_dag(airflow, kseg, kafka, lake, name, deferrable=deferrable)
+
+
+def test_a_killed_driver_is_replaced_by_the_next_try_which_takes_the_run_up(
+    gated: Callable[[str, bool], Gated],
+) -> None:
+    task = gated("prov_killed", True)
+    old = RunFolder(task.folder / "runs" / "prov_killed" / "of-last-year" / "ingest")
+    with old.locked():
+        old.keep(Record(1, {"kind": "pause", "until": "2026-01-01T00:00:00+00:00"}, "asked", "", taken=True))
+    os.utime(old.path / "record.json", (0, 0))
+    driver = task.begin()
+    assert not old.path.exists()
+    told = driver.run_file()
+    assert told is not None
+    task.airflow.wait_for_task(task.name, task.run, "ingest", "deferred")
+    os.kill(told["pid"], signal.SIGKILL)
+    task.gate.touch()
+    task.airflow.wait_for_run(task.name, task.run)
+    record = task.record()
+    # Its lease had minutes to live: the next try proved its holder dead rather than wait for it.
+    assert record.taken_over
+    assert task.airflow.task(task.name, task.run, "ingest")["try_number"] == 2
+    assert "taking it over" in task.airflow.log(task.name, task.run, "ingest")
+    task.assert_landed_once()
+    links = task.airflow.links(task.name, task.run, "ingest")
+    assert str(links["Run report"]).endswith(f"try-{record.attempt}/report.html")
+    assert str(links["Delta version"]).startswith(table_uri(str(task.folder / "table")))
+
+
+def test_a_cancelled_task_stops_its_driver_and_frees_the_lease_but_a_triggerers_end_does_not(
+    gated: Callable[[str, bool], Gated],
+) -> None:
+    task = gated("prov_cancelled", True)
+    driver = task.begin()
+    task.airflow.wait_for_task(task.name, task.run, "ingest", "deferred")
+    task.airflow.kill("triggerer")
+    task.airflow.mark_task(task.name, task.run, "ingest", "failed")  # nobody is there to hear that
+    task.airflow.restart("triggerer")
+    task.airflow.wait_until_healthy()
+    # Cleared before the scheduler has ended the run for it, the task would be of a failed run, and never scheduled.
+    task.airflow.wait_for_run(task.name, task.run, "failed")
+    task.airflow.clear(task.name, task.run, "ingest")
+    task.airflow.wait_for_task(task.name, task.run, "ingest", "deferred")
+    assert driver.alive()
+    assert task.driver() == driver
+    task.airflow.mark_task(task.name, task.run, "ingest", "failed")
+    wait_for(lambda: driver.poll() is not None, "the driver has ended", timeout=120)
+    wait_for(lambda: not session_members(driver.session), "its JVM has ended too", timeout=60)
+    assert task.record().stopped
+    assert task.status()["leases"] == []
+    task.airflow.wait_for_run(task.name, task.run, "failed")
+    task.gate.touch()
+    task.airflow.clear(task.name, task.run, "ingest")
+    task.airflow.wait_for_run(task.name, task.run)
+    assert task.record().attempt == 2
+    task.assert_landed_once()
+
+
+def test_a_killed_workers_driver_is_found_again_by_the_next_try(gated: Callable[[str, bool], Gated]) -> None:
+    task = gated("prov_worker", False)
+    driver = task.begin()
+    task.airflow.kill_task(task.name, task.run, "ingest")
+    task.airflow.wait_for_task(task.name, task.run, "ingest", "running", attempt=2)
+    wait_for(
+        lambda: "again" in task.airflow.log(task.name, task.run, "ingest", 2), "the driver was found again", timeout=120
+    )
+    assert driver.alive()
+    task.gate.touch()
+    task.airflow.wait_for_run(task.name, task.run)
+    assert task.driver() == driver
+    task.assert_landed_once()

@@ -1,0 +1,150 @@
+"""What a driver on YARN makes of what the ResourceManager tells. On a real YARN: test_on_yarn.py."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow_process import wait_for
+from answering import Cluster
+
+from kseg_airflow.drivers.handles import handle_of
+from kseg_airflow.drivers.local import start
+from kseg_airflow.drivers.yarn import YarnDriver
+from kseg_airflow.outcomes import Outcome
+
+APPLICATION = "application_1767225600000_0042"
+APPS = "GET /ws/v1/cluster/apps"
+APP = f"{APPS}/{APPLICATION}"
+OWNER = "container_e17_1767225600000_0042_01_000001:4711:ab12"
+
+
+@pytest.fixture
+def server() -> Iterator[Cluster]:
+    running = Cluster()
+    yield running
+    running.stop()
+
+
+def driver_at(server: Cluster, tmp_path: Path, script: str = "exit 0") -> YarnDriver:
+    """The handle as a record keeps it; script: what runs in spark-submit's place."""
+    folder = tmp_path / "task" / "try-1"
+    folder.mkdir(parents=True)
+    submission = start(["/bin/sh", "-c", script], folder, env=dict(os.environ))
+    driver = handle_of(YarnDriver(submission.to_json(), server.url, "kseg-7", "etl").to_json())
+    assert isinstance(driver, YarnDriver)
+    return driver
+
+
+def app(state: str, final: str = "UNDEFINED", diagnostics: str = "", **more: Any) -> tuple[int, Any]:
+    return 200, {"app": {"id": APPLICATION, "state": state, "finalStatus": final, "diagnostics": diagnostics, **more}}
+
+
+def known(server: Cluster) -> None:
+    server.answers[APPS] = 200, {"apps": {"app": [{"id": APPLICATION}]}}
+
+
+def test_it_is_found_by_its_tag_as_soon_as_yarn_knows_it_and_then_asked_for_by_its_id(
+    server: Cluster, tmp_path: Path
+) -> None:
+    # spark-submit logs the id seconds before it hands the application over.
+    driver = driver_at(server, tmp_path, f"echo 'uploading to .sparkStaging/{APPLICATION}' >&2; sleep 600")
+    server.answers[APPS] = 200, {"apps": None}
+    try:
+        assert (driver.poll(), driver.progress(), driver.application_id) == (None, None, None)
+        known(server)
+        for state in ("NEW", "ACCEPTED", "RUNNING", "FINAL_SAVING"):
+            server.answers[APP] = app(state)
+            assert driver.poll() is None
+        assert driver.progress() == f"{APPLICATION} is FINAL_SAVING: {server.url}/cluster/app/{APPLICATION}"
+        assert driver.application_id == APPLICATION
+        del server.answers[APPS]
+        server.answers[APP] = app("FINISHED", "SUCCEEDED")
+        assert driver.poll() == Outcome(0)
+    finally:
+        driver.submitter.stop(0)
+    assert server.queries == {"applicationTags=kseg-7&user.name=etl", "user.name=etl"}
+
+
+@pytest.mark.parametrize(
+    ("diagnostics", "code"),
+    [
+        ("User application exited with status 3", 3),
+        ("Application application_1_1 failed 2 times due to AM Container exited with  exitCode: 13\nFailing", 13),
+        ("Final app status: FAILED, exitCode: 13, (reason: User application exited with status 2)\nexitCode: 13", 2),
+        ("Max number of executor failures (4) reached", None),
+    ],
+)
+def test_a_failed_application_tells_its_exit_code_where_yarn_knows_it_and_where_its_log_is(
+    server: Cluster, tmp_path: Path, diagnostics: str, code: int | None
+) -> None:
+    driver = driver_at(server, tmp_path)
+    known(server)
+    server.answers[APP] = app("FINISHED", "FAILED", diagnostics, amContainerLogs="http://node:8042/node/logs")
+    detail = f"{APPLICATION}: FAILED. {diagnostics}\nThe driver's log: http://node:8042/node/logs"
+    assert driver.poll() == Outcome(code, detail=detail)
+
+
+def test_stopping_kills_the_application(server: Cluster, tmp_path: Path) -> None:
+    driver = driver_at(server, tmp_path)
+    known(server)
+    server.answers[f"PUT /ws/v1/cluster/apps/{APPLICATION}/state"] = (202, {"state": "KILLED"})
+    server.answers[APP] = app("KILLED", "KILLED", "Application killed by user.")
+    assert driver.stop(10)
+    assert (f"PUT /ws/v1/cluster/apps/{APPLICATION}/state", {"state": "KILLED"}) in server.asked
+    outcome = driver.poll()
+    assert outcome is not None
+    assert outcome.killed
+
+
+def test_a_resource_manager_that_is_away_or_refuses_is_an_error_of_the_question_alone(
+    server: Cluster, tmp_path: Path
+) -> None:
+    driver = driver_at(server, tmp_path)
+    server.answers[APPS] = (503, {})
+    with pytest.raises(OSError, match="503"):
+        driver.poll()
+    assert driver.progress() is None
+    known(server)
+    server.answers[f"PUT /ws/v1/cluster/apps/{APPLICATION}/state"] = (403, {})
+    with pytest.raises(OSError, match="403"):
+        driver.stop(1)
+
+
+def test_a_submission_that_fails_before_there_is_an_application_is_the_drivers_failure(
+    server: Cluster, tmp_path: Path
+) -> None:
+    driver = driver_at(server, tmp_path, "echo 'Exception: no queue' >&2; exit 1")
+    server.answers[APPS] = 200, {"apps": None}
+    outcome = wait_for(driver.poll, "the end of spark-submit")
+    assert outcome.exit_code == 1
+    assert driver.log_lines()[0] == ["Exception: no queue"]
+
+
+def test_an_application_that_is_forgotten_may_be_tried_again(server: Cluster, tmp_path: Path) -> None:
+    driver = driver_at(server, tmp_path)
+    known(server)
+    outcome = driver.poll()
+    assert outcome is not None
+    assert outcome.killed
+    assert APPLICATION in str(outcome.detail)
+
+
+def test_its_container_names_it_in_the_ledger_and_its_end_proves_the_holder_dead(
+    server: Cluster, tmp_path: Path
+) -> None:
+    driver = driver_at(server, tmp_path)
+    server.answers[APPS] = 200, {"apps": None}
+    assert not driver.is_owner(OWNER)
+    known(server)
+    server.answers[APP] = app("RUNNING")
+    assert driver.is_owner(OWNER)
+    assert driver.is_owner(OWNER.replace("_e17", ""))
+    assert not driver.is_owner(OWNER.replace("_0042", "_0043"))
+    assert not driver.is_owner("host:4711:ab12")
+    assert not driver.proven_dead(OWNER)
+    server.answers[APP] = app("KILLED", "KILLED")
+    assert driver.proven_dead(OWNER)

@@ -1,0 +1,149 @@
+"""docs/airflow.md's first steps, followed word by word in a copy of the repository as version control has it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+pytest.importorskip("airflow.sdk")
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "airflow.md"
+PATIENCE = 600.0
+
+
+def blocks(page: str, title: str) -> list[str]:
+    """The bash blocks of a section of a page, in their order."""
+    section = page.split(f"\n## {title}\n", 1)[1].split("\n## ", 1)[0]
+    return re.findall(r"^```bash\n(.*?)^```$", section, flags=re.MULTILINE | re.DOTALL)
+
+
+class Terminal:
+    """A shell that takes one block after the other, as a person types them; the first that fails ends it."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        self._shell = subprocess.Popen(
+            ["bash", "--noprofile", "--norc", "-e"],
+            cwd=folder,
+            env=environment,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        self.pid = self._shell.pid
+        self._lines: list[str] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._shell.stdout is not None
+        for line in self._shell.stdout:
+            self._lines.append(line)
+
+    def type(self, block: str) -> str:
+        """Run a block to its end; returns what it showed. Fails with that if it fails or does not end."""
+        assert self._shell.stdin is not None
+        begin, began = len(self._lines), time.monotonic()
+        self._shell.stdin.write(f'{block}\necho "-- done --"\n')
+        self._shell.stdin.flush()
+        deadline = began + PATIENCE
+        while "-- done --\n" not in self._lines[begin:]:
+            shown = "".join(self._lines[begin:])
+            assert self._shell.poll() is None, f"failed:\n{block}\n{shown}"
+            assert time.monotonic() < deadline, f"does not end:\n{block}\n{shown}"
+            time.sleep(0.1)
+        print(f"{time.monotonic() - began:6.1f} s: {block.splitlines()[0]}")
+        return "".join(self._lines[begin:]).replace("-- done --\n", "")
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """The repository as version control has it, with both environments made already: `make` has nothing to do."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    folder = tmp_path / "clone"
+    for name in listed.stdout.splitlines():
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, folder / name)
+    for name in (".venv", ".venv-airflow"):
+        made = (ROOT / name).resolve()
+        (folder / name).mkdir()
+        for entry in made.iterdir():
+            if not entry.name.startswith(".installed"):
+                (folder / name / entry.name).symlink_to(entry)
+        for stamp in (".installed", ".installed-with-jre"):  # newer than all that was copied
+            (folder / name / stamp).touch()
+    return folder
+
+
+@pytest.fixture
+def terminal(clone: Path) -> Iterator[Terminal]:
+    from airflow_process import free_port, kill_family
+
+    port = free_port()
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("AIRFLOW_", "KSEG_LAKE"))}
+    environment |= {
+        # Where the page's port is taken, it says what to do; the log servers' ports are none of a reader's business.
+        "AIRFLOW__API__PORT": str(port),
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://localhost:{port}/execution/",
+        "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(free_port()),
+        "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(free_port()),
+        "PYTHONPATH": os.pathsep.join([str(clone), str(clone / "airflow")]),
+    }
+    home = clone / "first-steps"
+    shell = Terminal(clone, environment)
+    yield shell
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        subprocess.run(
+            [clone / ".venv/bin/kseg", "broker", "stop", "--dir", "first-steps/kafka"],
+            cwd=clone, env=environment, capture_output=True, timeout=60, check=False,
+        )  # fmt: skip
+    for process in psutil.process_iter():  # whatever the shell left behind, were it dead itself
+        with contextlib.suppress(psutil.Error, OSError):
+            if os.getsid(process.pid) == shell.pid or process.environ().get("AIRFLOW_HOME") == str(home):
+                kill_family(process.pid)
+
+
+def _runs(clone: Path, dag: str) -> list[tuple[str, str]]:
+    """Ids and states of a DAG's runs, from the database that the page's Airflow left behind."""
+    with contextlib.closing(sqlite3.connect(clone / "first-steps" / "airflow.db")) as database:
+        return database.execute("SELECT run_id, state FROM dag_run WHERE dag_id = ? ORDER BY id", [dag]).fetchall()
+
+
+@pytest.mark.timeout(1800)  # bounds a hang; how long each block may take is PATIENCE
+def test_the_first_steps_end_with_green_runs_and_a_repetition_that_changed_nothing(
+    clone: Path, terminal: Terminal
+) -> None:
+    shown = [terminal.type(block) for block in blocks(PAGE.read_text(encoding="utf-8"), "First steps")]
+    everything = "".join(shown)
+    tables = re.findall(r"first-steps/lake/(\w+): version (\d+), (\d+) rows", everything)
+    assert [name for name, _, _ in tables] == ["orders", "orders_by_hour", "orders_by_hour"], everything
+    assert tables[0][2] == "300"
+    assert tables[1][2] == "300"
+    assert tables[1] == tables[2]
+    ingests = _runs(clone, "kseg_scheduled_ingest")
+    assert [state for run, state in ingests if run.startswith("manual__")] == ["success"]
+    [(run, state)] = _runs(clone, "kseg_downstream")
+    assert run.startswith("asset_triggered__")
+    assert state == "success"
+    hours = [state for run, state in _runs(clone, "kseg_interval_ingest") if run.startswith("backfill__")]
+    assert hours == ["success"] * 3
+    # Another day, when nothing of it runs any more: it said "None" where Kafka was stopped.
+    another = terminal.type('source first-steps/environment && echo "Kafka: $KSEG_BOOTSTRAP_SERVERS"')
+    assert re.search(r"^Kafka: [\w.]+:\d+$", another, flags=re.MULTILINE), another
