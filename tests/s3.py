@@ -12,7 +12,6 @@ import http.client
 import re
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,7 +21,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from jobs.broker import jars
-from jobs.broker.child import Child, end_all, tail
+from jobs.broker.child import Child, await_ready, end_all
 from jobs.broker.java import find_java
 from jobs.broker.ports import free_ports
 
@@ -65,6 +64,8 @@ class S3Server:
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_REGION": "us-east-1",
             "AWS_EC2_METADATA_DISABLED": "true",
+            # S3Proxy, as many a store that is not Amazon's, knows no CRC64 behind an upload's bytes.
+            "AWS_REQUEST_CHECKSUM_CALCULATION": "when_required",
         }
 
     @property
@@ -102,7 +103,7 @@ def s3_server(directory: Path) -> Iterator[S3Server]:
     child = Child([*command, "--properties", "s3proxy.conf"], log_file=log, directory=directory, remove=False)
     server = S3Server(directory / "buckets" / BUCKET, front)
     try:
-        _await(child, behind, log)
+        await_ready({"the S3 server": child}, lambda: _answers(behind), within=120)
         forwarder = ThreadingHTTPServer((HOST, front), _handler(server, behind))
         threading.Thread(target=forwarder.serve_forever, daemon=True).start()
         try:
@@ -114,18 +115,14 @@ def s3_server(directory: Path) -> Iterator[S3Server]:
         end_all([child], signal.SIGTERM, 20)
 
 
-def _await(child: Child, port: int, log: Path) -> None:
-    deadline = time.monotonic() + 120
-    while True:
-        try:
-            connection = http.client.HTTPConnection(HOST, port, timeout=5)
-            connection.request("GET", "/")
-            connection.getresponse().read()
-            return
-        except OSError:
-            assert child.running, tail(log)
-            assert time.monotonic() < deadline, tail(log)
-            time.sleep(0.1)
+def _answers(port: int) -> bool:
+    try:
+        connection = http.client.HTTPConnection(HOST, port, timeout=5)
+        connection.request("GET", "/")
+        connection.getresponse().read()
+    except OSError:
+        return False
+    return True
 
 
 def _handler(server: S3Server, port: int) -> type[BaseHTTPRequestHandler]:
@@ -138,6 +135,15 @@ def _handler(server: S3Server, port: int) -> type[BaseHTTPRequestHandler]:
         def do_HEAD(self) -> None:
             self._forward()
 
+        def do_POST(self) -> None:
+            self._forward()
+
+        def do_PUT(self) -> None:
+            self._forward()
+
+        def do_DELETE(self) -> None:
+            self._forward()
+
         def log_message(self, *_: Any) -> None:
             pass
 
@@ -145,6 +151,8 @@ def _handler(server: S3Server, port: int) -> type[BaseHTTPRequestHandler]:
             path = unquote(urlsplit(self.path).path).lstrip("/")
             span = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
             first, count = (int(span[1]), int(span[2]) - int(span[1]) + 1) if span else (-1, -1)
+            given = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            del self.headers["Expect"]  # a client that waits for the go-ahead has had it from http.server
             trouble = next((one for one in server.trouble if path.endswith(one[0])), None)
             if trouble is not None:
                 server.trouble.remove(trouble)
@@ -157,7 +165,7 @@ def _handler(server: S3Server, port: int) -> type[BaseHTTPRequestHandler]:
                 self.wfile.write(b"" if self.command == "HEAD" else body)
                 return
             behind = http.client.HTTPConnection(HOST, port, timeout=60)
-            behind.request(self.command, self.path, headers=dict(self.headers.items()))
+            behind.request(self.command, self.path, body=given, headers=dict(self.headers.items()))
             answer = behind.getresponse()
             data = answer.read()
             server.asked.append(Asked(self.command, path, answer.status, first, count))
