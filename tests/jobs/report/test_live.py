@@ -116,15 +116,15 @@ def test_a_run_leaves_behind_what_its_tasks_and_brokers_told(
 def test_a_commands_page_in_a_bucket_its_metrics_and_its_events_tell_of_one_run(
     job: Job, tmp_path: Path, events: Callable[[], list[dict[str, Any]]], s3: Any
 ) -> None:
-    words = ["ingest", str(tmp_path / "job.yaml"), "--json", "--report", "s3://logs/pages"]
+    words = ["ingest", str(tmp_path / "job.yaml"), "--json", "--report", "s3://logs/runs"]
     done = CliRunner().invoke(cli, words)
     assert done.exit_code == 0, done.stderr
     told = json.loads(done.stdout)
     run = told["run"]
     [topic] = job.source.topics
     assert told["counts"]["records"] == 2 * RECORDS
-    assert told["report"] == f"s3://logs/pages/told-{run}.html"
-    html = (s3.folder / "pages" / f"told-{run}.html").read_text()
+    assert told["report"] == f"s3://logs/runs/told-{run}.html"
+    html = (s3.folder / "runs" / f"told-{run}.html").read_text()
     assert run in html
     assert f"{topic}-1" in html
     assert [one.method for one in s3.asked] == ["PUT"]
