@@ -21,6 +21,7 @@ from segment_reader.log.errors import CorruptSnapshot, LogDamaged, SegmentGone
 from segment_reader.log.fates import Fates
 from segment_reader.log.headers import Piece, checksum_holds, frame_size
 from segment_reader.log.lookup import THE_END, first_batch
+from segment_reader.log.room import open_segment
 from segment_reader.log.segments import PartitionLog
 from segment_reader.log.snapshots import producer_snapshot
 from segment_reader.log.storage import Storage
@@ -43,7 +44,7 @@ class OpenTransaction:
 def log_end_offset(storage: Storage, log: PartitionLog) -> int:
     """The offset after the last whole batch; 0 for a folder without segments. Raises LogDamaged, SegmentGone."""
     for segment in reversed(log.segments):
-        with closing(storage.open(segment.path)) as file, closing(IndexFile(storage, segment)) as index:
+        with closing(open_segment(storage, segment)) as file, closing(IndexFile(storage, segment)) as index:
             found = first_batch(segment, file, index, THE_END)
             check_tail(file, found.position, found.base_offset, may_be_torn=True)
             return found.base_offset
@@ -65,7 +66,7 @@ def _require_sound(storage: Storage, log: PartitionLog, offset: int) -> None:
     """Raises LogDamaged where the batch that begins at an offset has not its checksum: a flipped bit in its producer id
     would hold back all that is behind it. Small batches were looked at when the transactions were followed."""
     segment = log.segments[log.segment_at(offset)]
-    with closing(storage.open(segment.path)) as file, closing(IndexFile(storage, segment)) as index:
+    with closing(open_segment(storage, segment)) as file, closing(IndexFile(storage, segment)) as index:
         found = first_batch(segment, file, index, offset)
         if found.exists and found.base_offset == offset:
             size = frame_size(file.read(found.position, FRAME_OVERHEAD))
@@ -84,7 +85,7 @@ def open_transactions(storage: Storage, log: PartitionLog, end: int | None = Non
     for number, segment in enumerate(log.segments):
         if number < log.segment_at(offset) or segment.base_offset >= end:
             continue
-        with closing(storage.open(segment.path)) as file, closing(IndexFile(storage, segment)) as index:
+        with closing(open_segment(storage, segment)) as file, closing(IndexFile(storage, segment)) as index:
             position, edge, _ = first_batch(segment, file, index, offset)
             for piece in whole_pieces(file, position, edge, log.following(number)):
                 bases = piece.table[:, BASE]

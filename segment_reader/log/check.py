@@ -26,6 +26,7 @@ from segment_reader.log.errors import CorruptIndex, CorruptSnapshot, LogDamaged,
 from segment_reader.log.headers import Piece, Table
 from segment_reader.log.indexes import aborted_transactions
 from segment_reader.log.reading import RecordSet
+from segment_reader.log.room import open_segment
 from segment_reader.log.segments import PartitionLog, Segment, open_log
 from segment_reader.log.snapshots import ProducerState, producer_snapshot
 from segment_reader.log.sparse import Sparse
@@ -122,7 +123,7 @@ def _check_segment(
     markers: Markers = {}
     passed, edge = edge, max(edge, segment.base_offset)
     high = following.base_offset if following is not None else None
-    with closing(storage.open(segment.path)) as file:
+    with closing(open_segment(storage, segment)) as file:
         walk = SegmentWalk(file, segment.base_offset, high, sparse=sparse)
         for item in walk:
             if isinstance(item, Damage):

@@ -36,6 +36,7 @@ from segment_reader.log.headers import (
 from segment_reader.log.kernels import chain
 from segment_reader.log.lookup import first_batch, position_behind
 from segment_reader.log.place import Place
+from segment_reader.log.room import open_segment
 from segment_reader.log.segments import PartitionLog, Segment
 from segment_reader.log.shortcuts import Shortcuts
 from segment_reader.log.storage import OpenFile, Storage
@@ -91,7 +92,7 @@ def record_sets(
             if segment.base_offset >= end and segment.base_offset > offset:
                 yield RecordSet(memoryview(b""), [], end, segment.path, 0)
                 return
-            with closing(storage.open(segment.path)) as file, closing(IndexFile(storage, segment)) as index:
+            with closing(open_segment(storage, segment)) as file, closing(IndexFile(storage, segment)) as index:
                 position, offset = _begin(segment, file, index, offset, begins)
                 following = log.following(number)
                 stop = _stop(segment, index, following, end, stops)
@@ -165,7 +166,7 @@ class _Ahead:
     def _open(self, number: int) -> OpenFile:
         if self._file is None or self._number != number:
             self.close()
-            self._file, self._number = self._storage.open(self._log.segments[number].path), number
+            self._file, self._number = open_segment(self._storage, self._log.segments[number]), number
         return self._file
 
     def close(self) -> None:

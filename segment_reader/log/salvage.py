@@ -34,6 +34,7 @@ from segment_reader.log.errors import LogEndsEarly
 from segment_reader.log.fates import Fates
 from segment_reader.log.headers import Piece, Table
 from segment_reader.log.reading import RecordSet
+from segment_reader.log.room import open_segment
 from segment_reader.log.segments import PartitionLog
 from segment_reader.log.soundness import sound_pair
 from segment_reader.log.sparse import Sparse
@@ -147,7 +148,7 @@ class Salvager:
             # What stands right before the offset may be without offsets of its own: begin in front of that.
             offset = max(0, offset - 1)
             number = self.log.segment_at(offset)
-        with closing(self.storage.open(self.log.segments[number].path)) as file:
+        with closing(open_segment(self.storage, self.log.segments[number])) as file:
             position, edge = (0, None) if offset is None else self._anchor(file, number, offset)
         yield from self._behind(_Place(number, position, edge), self.window_bytes)
 
@@ -156,7 +157,7 @@ class Salvager:
         for number in range(place.number, len(segments)):
             segment = segments[number]
             high = segments[number + 1].base_offset if number + 1 < len(segments) else None
-            with closing(self.storage.open(segment.path)) as file:
+            with closing(open_segment(self.storage, segment)) as file:
                 walk = SegmentWalk(
                     file,
                     segment.base_offset,

@@ -15,7 +15,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 from uuid import UUID
 
@@ -39,12 +39,16 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One segment: its .log (`size` in bytes when it was listed) and the paths of its other files."""
+    """One segment: its .log (`size` in bytes when it was listed) and the paths of its other files.
+
+    is_last: nothing comes behind it, so that it may be written to.
+    """
 
     base_offset: int
     path: str
     size: int
     others: Mapping[Kind, str] = field(default_factory=dict)
+    is_last: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +175,8 @@ def _segments(storage: Storage, folder: str, files: list[tuple[SegmentFile, Entr
         pair for pair in files if pair[0].condition == "current" and not covered[0] <= pair[0].base_offset < covered[1]
     ]
     whole = _grouped(folder, [*current, *swapped])
-    return tuple(whole[base] for base in sorted(whole))
+    last = max(whole, default=-1)
+    return tuple(replace(whole[base], is_last=base == last) for base in sorted(whole))
 
 
 def _covered(storage: Storage, folder: str, swapped: list[tuple[SegmentFile, Entry]]) -> tuple[int, int]:

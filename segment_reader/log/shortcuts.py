@@ -34,6 +34,7 @@ from segment_reader.log.headers import Piece, pieces
 from segment_reader.log.indexes import AbortedEntry, aborted_transactions
 from segment_reader.log.kernels import first_wrong
 from segment_reader.log.lookup import first_batch
+from segment_reader.log.room import open_segment
 from segment_reader.log.segments import PartitionLog, Segment
 from segment_reader.log.snapshots import ProducerState, producer_snapshot
 from segment_reader.log.storage import Storage
@@ -177,7 +178,7 @@ class Shortcuts:
     def _pieces(self, number: int, offset: int) -> Iterator[Piece]:
         """Headers of a segment from the batch on that holds an offset, or is the next one."""
         segment: Segment = self._log.segments[number]
-        with closing(self._storage.open(segment.path)) as file, closing(IndexFile(self._storage, segment)) as index:
+        with closing(open_segment(self._storage, segment)) as file, closing(IndexFile(self._storage, segment)) as index:
             position = first_batch(segment, file, index, offset).position if offset > segment.base_offset else 0
             yield from pieces(file, position)
 

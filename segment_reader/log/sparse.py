@@ -21,6 +21,7 @@ from segment_reader.log.checkpoints import CLEANER_OFFSETS, partition_offsets
 from segment_reader.log.errors import LogFileError
 from segment_reader.log.headers import Piece, Table, pieces
 from segment_reader.log.kernels import first_wrong
+from segment_reader.log.room import open_segment
 from segment_reader.log.segments import PartitionLog, Segment
 from segment_reader.log.storage import Storage
 from segment_reader.table import ATTRIBUTES, BASE, COUNT, LAST, MAGIC, POSITION, SIZE, as_bytes
@@ -48,7 +49,7 @@ class Sparse:
     def _has_gap(self, segment: Segment) -> bool:
         edge = segment.base_offset
         try:
-            with closing(self._storage.open(segment.path)) as file:
+            with closing(open_segment(self._storage, segment)) as file:
                 for piece in pieces(file):
                     if _shows_gap(piece, edge):
                         return True

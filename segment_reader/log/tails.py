@@ -3,7 +3,8 @@
 A crash may leave the beginning of the batch that was being written, and a reader may meet one that is being written: at
 the very end of a log it is no fault. But no checksum covers a batch's length field, and one flipped bit in it makes any
 batch look cut off and hides all behind it. So a tail counts as the beginning of a batch only where nothing speaks
-against that: no whole batch stands in it, and its checksum is not that of all the bytes up to the file's end.
+against that: no whole batch stands in it, and its checksum is not that of all the bytes up to the file's end, or to
+the room that was allocated ahead.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from segment_reader.errors import Fault
 from segment_reader.log.errors import LogDamaged
 from segment_reader.log.headers import PIECE_BYTES, Piece, checksum_holds, frame_size, only_zeros, pieces
 from segment_reader.log.kernels import plausible
+from segment_reader.log.room import size_by_checksum
 from segment_reader.log.segments import Segment
 from segment_reader.log.storage import OpenFile
 from segment_reader.table import BASE, LAST, POSITION, as_bytes
@@ -51,9 +53,10 @@ def check_tail(file: OpenFile, position: int, edge: int, *, may_be_torn: bool) -
         raise LogDamaged(file.path, position, "the last batch is cut off", edge)
     if file.size - position < FRAME_OVERHEAD:
         return
-    if checksum_holds(file, position, file.size - position):
+    size = size_by_checksum(file, position, file.size)
+    if size:
         claimed = frame_size(file.read(position, FRAME_OVERHEAD))
-        told = f"the length field says {claimed} bytes, the checksum is that of {file.size - position}"
+        told = f"the length field says {claimed} bytes, the checksum is that of {size}"
         raise LogDamaged(file.path, position, told, edge)
     found = _whole_batch(file, position + 1, edge)
     if found >= 0:

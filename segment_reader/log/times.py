@@ -22,6 +22,7 @@ from segment_reader.log.entries import IndexFile
 from segment_reader.log.errors import LogFileError
 from segment_reader.log.headers import believe, pieces
 from segment_reader.log.lookup import first_batch
+from segment_reader.log.room import open_segment
 from segment_reader.log.segments import PartitionLog, Segment
 from segment_reader.log.storage import OpenFile, Storage
 from segment_reader.table import BASE, LAST, MAGIC, MAX_TIME, POSITION, SIZE
@@ -54,7 +55,7 @@ def offset_for_time(
     """
     old_format = untimed != "pass"
     for segment in log.segments:
-        with closing(storage.open(segment.path)) as file:
+        with closing(open_segment(storage, segment)) as file:
             # A log's format goes up with its brokers, so only its beginning can be without times; an index must not
             # decide whether that is noticed.
             old_format = old_format and _begins_untimed(file)

@@ -30,8 +30,9 @@ import numpy as np
 from segment_reader.batch import CODEC_MASK, FRAME_OVERHEAD, MAGIC_AT, RECORDS_AT
 from segment_reader.errors import Fault
 from segment_reader.log.damage import ENDS_EARLY, MISPLACED, OUTSIDE, ZEROS, Damage, Torn
-from segment_reader.log.headers import Table, checksum_holds, frame_size, only_zeros
+from segment_reader.log.headers import Table, frame_size, only_zeros
 from segment_reader.log.kernels import first_wrong
+from segment_reader.log.room import end_of_content, size_by_checksum
 from segment_reader.log.soundness import Seen, SegmentView, bytes_of, headers_in, open_wrapper, packed_marker
 from segment_reader.log.storage import OpenFile
 from segment_reader.scan import SMALL
@@ -232,7 +233,10 @@ class SegmentWalk:
             self.torn = Torn(self._file.path, began.position, size - began.position)
             self.position = size
             return None
-        end = max(self._end_of_content(began.position), last.end)
+        content = size
+        if only_zeros(self._file, max(began.position, size - _ROOM)):
+            content = end_of_content(self._file, began.position, size)
+        end = max(content, last.end)
         offsets = (self.edge, self.edge + max(1, held)) if self._view.is_last else (self.edge, self._view.high)
         self.position, self.edge = size, offsets[1]
         return Damage(self._file.path, began.position, end - began.position, *offsets, reason)
@@ -247,18 +251,5 @@ class SegmentWalk:
             if len(head) > MAGIC_AT and head[MAGIC_AT] > 2:
                 return False
             # A batch that is whole but for its length was not cut off.
-            return len(head) <= MAGIC_AT or not checksum_holds(self._file, seen.position, left)
+            return len(head) <= MAGIC_AT or not size_by_checksum(self._file, seen.position, self._file.size)
         return True
-
-    def _end_of_content(self, position: int) -> int:
-        """Where the zeros at the file's end begin."""
-        at = self._file.size
-        if not only_zeros(self._file, max(position, at - _ROOM)):
-            return at
-        while at > position:
-            start = max(position, at - _LEAST_WINDOW_BYTES)
-            filled = np.flatnonzero(np.frombuffer(self._view.read(start, at - start), np.uint8))
-            if len(filled):
-                return start + int(filled[-1]) + 1
-            at = start
-        return position
