@@ -1,4 +1,4 @@
-"""A driver in a pod: found by the pod's name, which spark-submit logs.
+"""A driver in a pod, whose name it was given before spark-submit began: no log is needed to find it, and none is lost.
 
     GET /api/v1/namespaces/NS/pods/POD      DELETE the same
 
@@ -9,34 +9,27 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from kseg_airflow.drivers.submitted import HTTP_TIMEOUT, Submitted
 from kseg_airflow.outcomes import DONE, Outcome
 
-_POD: Final = re.compile(r"(?:pod name: |submission ID [\w.-]+:)([\w.-]+-driver)\b")
-
 
 @dataclass(frozen=True, slots=True)
 class KubernetesDriver(Submitted):
-    """namespace: the pod's. The API server is what in-cluster configuration or KUBECONFIG says."""
+    """pod, namespace: the driver's. The API server is what in-cluster configuration or KUBECONFIG says."""
 
+    pod: str
     namespace: str = "default"
     kind: str = "kubernetes"
 
-    @property
-    def pod(self) -> str | None:
-        try:
-            found = _POD.search(self.submitter.log_file.read_text(encoding="utf-8", errors="replace"))
-        except OSError:
-            return None
-        return found[1] if found else None
-
     def found(self) -> str | None:
-        """The pod's name."""
-        return self.pod
+        """The pod's name, once spark-submit has made it. Raises OSError where the API server does not answer."""
+        submitted = self.submitter.poll()
+        if submitted is not None and submitted.exit_code == DONE:
+            return self.pod
+        return self.pod if _asked("read_namespaced_pod", self.pod, self.namespace) is not None else None
 
     def outcome_of(self, found: str) -> Outcome | None:
         """How the pod ended. Raises OSError where the API server does not answer."""
@@ -54,7 +47,7 @@ class KubernetesDriver(Submitted):
 
     def progress(self) -> str | None:
         """The pod's name."""
-        return f"pod {self.pod}" if self.pod else None
+        return f"pod {self.pod}"
 
     def kill(self, found: str, grace: float) -> None:
         """Delete the pod, which gives the driver the grace time before force is used. Raises OSError."""
@@ -62,29 +55,30 @@ class KubernetesDriver(Submitted):
 
     def is_owner(self, owner: str) -> bool:
         """Whether a name in the ledger is this driver's: a pod's host name is the pod's."""
-        return self.pod is not None and owner.partition(":")[0] == self.pod
+        return owner.partition(":")[0] == self.pod
 
 
 def _asked(call: str, *words: str, **more: Any) -> Any:
     """What the API server answers; None for a pod that it does not know. Raises OSError."""
     import urllib3
 
-    core, exceptions = _kubernetes()
-    try:
-        return getattr(core, call)(*words, _request_timeout=HTTP_TIMEOUT, **more)
-    except exceptions.ApiException as error:
-        if error.status == 404:
-            return None
-        raise OSError(f"the API server answers {error.status}") from error
-    except urllib3.exceptions.HTTPError as error:
-        raise OSError(f"the API server does not answer: {error!r}") from error
-
-
-def _kubernetes() -> tuple[Any, Any]:
     client: Any = importlib.import_module("kubernetes.client")
     config: Any = importlib.import_module("kubernetes.config")
-    if "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ:
-        config.load_incluster_config()
-    else:
-        config.load_kube_config(os.environ.get("KUBECONFIG"))
-    return client.CoreV1Api(), client.exceptions
+    # One of its own: the client's default configuration belongs to the process, and a triggerer has other triggers.
+    configuration = client.Configuration()
+    try:
+        if "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ:
+            config.load_incluster_config(client_configuration=configuration)
+        else:
+            config.load_kube_config(os.environ.get("KUBECONFIG"), client_configuration=configuration)
+    except config.ConfigException as error:
+        raise OSError(f"nothing tells where the API server is (KUBECONFIG, or a service account): {error}") from error
+    with client.ApiClient(configuration) as api:
+        try:
+            return getattr(client.CoreV1Api(api), call)(*words, _request_timeout=HTTP_TIMEOUT, **more)
+        except client.exceptions.ApiException as error:
+            if error.status == 404:
+                return None
+            raise OSError(f"the API server answers {error.status}") from error
+        except urllib3.exceptions.HTTPError as error:
+            raise OSError(f"the API server does not answer: {error!r}") from error

@@ -12,6 +12,7 @@ Spark runs no Python driver in cluster mode on a standalone cluster, so that is 
 from __future__ import annotations
 
 import getpass
+import importlib
 import os
 import uuid
 from importlib.util import find_spec
@@ -32,6 +33,7 @@ _IN_A_CLUSTER: Final = {
     "kubernetes": {"spark.kubernetes.submission.waitAppCompletion": "false"},
 }
 _TAGS: Final = "spark.yarn.tags"
+_POD: Final = "spark.kubernetes.driver.pod.name"
 _WEB_ADDRESS: Final = "yarn_resourcemanager_webapp_address"
 
 
@@ -50,6 +52,8 @@ def submit(submission: Submission) -> Handle:
         conf = _IN_A_CLUSTER[manager] | conf
         if manager == "yarn":
             conf[_TAGS] = ",".join(filter(None, [conf.get(_TAGS), tag]))
+        else:
+            conf.setdefault(_POD, f"{tag}-driver")
         options["files"] = ",".join(filter(None, [options.get("files"), *_shipped(submission, properties)]))
         arguments = submission.shipped_arguments(command_config=properties)
     else:
@@ -71,17 +75,20 @@ def submit(submission: Submission) -> Handle:
         return driver
     if manager == "yarn":
         return YarnDriver(driver.to_json(), resource_manager, tag, user)
-    return KubernetesDriver(driver.to_json(), str(hook._connection.get("namespace") or "default"))
+    return KubernetesDriver(driver.to_json(), conf[_POD], str(hook._connection.get("namespace") or "default"))
 
 
 def _asked(submission: Submission, options: dict[str, Any]) -> tuple[str, str, str]:
     """Master, deploy mode and YARN's web address, as the hook will find them."""
-    connection = _hook(conn_id=submission.conn_id or "spark_default", **_connection_options(options))._connection
-    extra = BaseHook.get_connection(submission.conn_id or "spark_default").extra_dejson
+    conn_id = submission.conn_id or "spark_default"
+    told = BaseHook.get_connection(conn_id)
+    if "k8s" in (told.host or ""):
+        _check_kubernetes_provider()
+    connection = _hook(conn_id=conn_id, **_connection_options(options))._connection
     return (
         str(connection["master"]),
         str(connection["deploy_mode"] or "client"),
-        str(extra.get(_WEB_ADDRESS) or "").strip().rstrip("/"),
+        str(told.extra_dejson.get(_WEB_ADDRESS) or "").strip().rstrip("/"),
     )
 
 
@@ -97,6 +104,17 @@ def _hook(**arguments: Any) -> Any:
             'submit="spark-submit" needs the Apache Spark provider: pip install "kafka-segment-etl-airflow[spark]"'
         ) from None
     return SparkSubmitHook(**arguments)
+
+
+def _check_kubernetes_provider() -> None:
+    """The Spark provider's hook needs it for such a master, and without it fails by a NameError of its own."""
+    try:
+        importlib.import_module("airflow.providers.cncf.kubernetes.kube_client")
+    except ImportError:
+        raise AirflowFailException(
+            "a Kubernetes master needs the Kubernetes provider, here and on the triggerer: pip install"
+            ' "kafka-segment-etl-airflow[kubernetes]"'
+        ) from None
 
 
 def _check_cluster(manager: str, properties: Path | None, resource_manager: str) -> None:

@@ -25,17 +25,14 @@ def server() -> Iterator[Cluster]:
     running.stop()
 
 
-@pytest.mark.parametrize(
-    "log",
-    [
-        "LoggingPodStatusWatcherImpl: State changed, new state: \n\t pod name: kseg-ab12-driver\n\t namespace: etl",
-        "INFO LoggingPodStatusWatcherImpl: Deployed Spark application kseg with application ID spark-1 and "
-        "submission ID etl:kseg-ab12-driver into Kubernetes",
-    ],
-)
-def test_kubernetes_is_asked_for_the_drivers_pod(
-    server: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: str
-) -> None:
+POD = "kseg-ab12-driver"
+PATH = f"/api/v1/namespaces/etl/pods/{POD}"
+OWNER = f"{POD}:1:ab12"
+
+
+@pytest.fixture
+def known(server: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """KUBECONFIG tells of the server."""
     pytest.importorskip("kubernetes")
     config = tmp_path / "kubeconfig"
     context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
@@ -52,40 +49,97 @@ def test_kubernetes_is_asked_for_the_drivers_pod(
         )
     )
     monkeypatch.setenv("KUBECONFIG", str(config))
-    folder = tmp_path / "task" / "try-1"
+
+
+def submitted(folder: Path, script: str) -> KubernetesDriver:
+    """The driver of a spark-submit that does this."""
+    folder = folder / "task" / "try-1"
     folder.mkdir(parents=True)
-    submission = start(["/bin/sh", "-c", f"echo '{log}' >&2"], folder, env=dict(os.environ))
-    driver = handle_of(KubernetesDriver(submission.to_json(), "etl").to_json())
+    submission = start(["/bin/sh", "-c", script], folder, env=dict(os.environ))
+    driver = handle_of(KubernetesDriver(submission.to_json(), POD, "etl").to_json())
     assert isinstance(driver, KubernetesDriver)
-    wait_for(lambda: driver.pod, "the pod's name")
-    path = "/api/v1/namespaces/etl/pods/kseg-ab12-driver"
+    return driver
 
-    def pod(phase: str, code: int | None = None) -> tuple[int, Any]:
-        ended = {"terminated": {"exitCode": code, "reason": "Error"}}
-        statuses = [] if code is None else [_container(ended)]
-        return 200, {"metadata": {"name": "p"}, "status": {"phase": phase, "containerStatuses": statuses}}
 
+@pytest.mark.usefixtures("known")
+def test_kubernetes_is_asked_for_the_drivers_pod(server: Cluster, tmp_path: Path) -> None:
+    from kubernetes.client import Configuration
+
+    driver = submitted(tmp_path, "true")
+    wait_for(driver.submitter.poll, "the end of spark-submit")
+    before = Configuration.get_default_copy().host
     for phase in ("Pending", "Running"):
-        server.answers[f"GET {path}"] = pod(phase)
+        server.answers[f"GET {PATH}"] = pod(phase)
         assert driver.poll() is None
-    assert driver.is_owner("kseg-ab12-driver:1:ab12")
-    assert not driver.proven_dead("kseg-ab12-driver:1:ab12")
-    server.answers[f"GET {path}"] = pod("Failed", 4)
-    assert driver.poll() == Outcome(4, None, "pod kseg-ab12-driver: Error")
-    assert driver.proven_dead("kseg-ab12-driver:1:ab12")
-    server.answers[f"GET {path}"] = pod("Succeeded", 0)
+    assert driver.is_owner(OWNER)
+    assert not driver.proven_dead(OWNER)
+    server.answers[f"GET {PATH}"] = pod("Failed", 4)
+    assert driver.poll() == Outcome(4, None, f"pod {POD}: Error")
+    assert driver.proven_dead(OWNER)
+    server.answers[f"GET {PATH}"] = pod("Succeeded", 0)
     assert driver.poll() == Outcome(0)
-    del server.answers[f"GET {path}"]
+    del server.answers[f"GET {PATH}"]
     outcome = driver.poll()
     assert outcome is not None
     assert outcome.killed
     for status in (401, 503):
-        server.answers[f"GET {path}"] = status, {}
+        server.answers[f"GET {PATH}"] = status, {}
         with pytest.raises(OSError, match=str(status)):
             driver.poll()
     server.stop()
     with pytest.raises(OSError, match="does not answer"):
         driver.poll()
+    assert Configuration.get_default_copy().host == before, "other triggers' clients would ask our server"
+
+
+@pytest.mark.usefixtures("known")
+def test_a_pod_is_found_although_spark_submit_was_killed_before_it_said_a_word(server: Cluster, tmp_path: Path) -> None:
+    driver = submitted(tmp_path, "exec sleep 600")
+    try:
+        assert driver.poll() is None
+        assert driver.found() is None
+        server.answers[f"GET {PATH}"] = pod("Running")
+        assert driver.found() == POD
+    finally:
+        driver.submitter.stop(0)
+    assert driver.poll() is None
+    server.answers[f"GET {PATH}"] = pod("Succeeded", 0)
+    assert driver.poll() == Outcome(0)
+
+
+@pytest.mark.usefixtures("known")
+def test_a_submission_that_fails_before_there_is_a_pod_is_the_drivers_failure(tmp_path: Path) -> None:
+    driver = submitted(tmp_path, "exit 1")
+    outcome = wait_for(driver.poll, "the end of spark-submit")
+    assert outcome.exit_code == 1
+    assert not outcome.killed
+
+
+@pytest.mark.usefixtures("known")
+def test_stopping_deletes_the_pod_with_the_time_that_it_has(server: Cluster, tmp_path: Path) -> None:
+    driver = submitted(tmp_path, "true")
+    wait_for(driver.submitter.poll, "the end of spark-submit")
+    server.answers |= {f"GET {PATH}": pod("Running"), f"DELETE {PATH}": pod("Running")}
+    assert not driver.stop(0)
+    assert f"DELETE {PATH}" in [request for request, _ in server.asked]
+    assert "gracePeriodSeconds=0" in server.queries
+    server.answers.pop(f"GET {PATH}")
+    assert driver.stop(0)
+
+
+def test_an_api_server_that_nobody_names_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("kubernetes")
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "missing"))
+    driver = submitted(tmp_path, "true")
+    wait_for(driver.submitter.poll, "the end of spark-submit")
+    with pytest.raises(OSError, match="nothing tells where the API server is"):
+        driver.poll()
+
+
+def pod(phase: str, code: int | None = None) -> tuple[int, Any]:
+    ended = {"terminated": {"exitCode": code, "reason": "Error"}}
+    statuses = [] if code is None else [_container(ended)]
+    return 200, {"metadata": {"name": "p"}, "status": {"phase": phase, "containerStatuses": statuses}}
 
 
 def _container(state: Any) -> dict[str, Any]:

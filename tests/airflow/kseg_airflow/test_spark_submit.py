@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
+from airflow.providers.apache.spark.hooks import spark_submit
 from airflow_process import wait_for
 
 from kseg_airflow.compat import AirflowFailException
+from kseg_airflow.drivers.kubernetes import KubernetesDriver
 from kseg_airflow.drivers.yarn import YarnDriver
 from kseg_airflow.submission import Submission
 from kseg_airflow.submit import submitter_of
 
 if TYPE_CHECKING:
     from kseg_process import Kseg
+
+
+#: The Kubernetes provider's client, which the Spark provider's hook looks for.
+CLIENT = "airflow.providers.cncf.kubernetes.kube_client"
 
 
 def connection(monkeypatch: pytest.MonkeyPatch, master: str, mode: str, **more: str) -> str:
@@ -76,6 +85,51 @@ def test_an_application_on_yarn_has_a_tag_of_its_own_and_nothing_of_this_hosts_p
     assert words[words.index("--files") + 1] == "/jobs/orders.yaml"
     assert words[words.index("ingest") + 1] == "orders.yaml"
     assert not [word for word in words if word.startswith("PYSPARK_")]
+
+
+@pytest.mark.parametrize("mode", ["client", "cluster"])
+def test_a_kubernetes_master_without_its_provider_is_refused_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """The Spark provider's hook failed by a NameError."""
+    monkeypatch.setitem(sys.modules, CLIENT, None)
+    conn_id = connection(monkeypatch, "k8s://https://127.0.0.1:1", mode)
+    with pytest.raises(AirflowFailException, match=r"kafka-segment-etl-airflow\[kubernetes\]"):
+        submitter_of("spark-submit")(Submission(["ingest", "job.yaml"], tmp_path, conn_id=conn_id))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "conf", [{}, {"spark.kubernetes.driver.pod.name": "orders", "spark.kubernetes.namespace": "night"}]
+)
+def test_a_pod_has_its_name_before_spark_submit_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, conf: dict[str, str]
+) -> None:
+    try:
+        importlib.import_module(CLIENT)
+    except ImportError:  # the hook asks for no more than that it is there
+        monkeypatch.setitem(sys.modules, CLIENT, ModuleType(CLIENT))
+        monkeypatch.setattr(spark_submit, "kube_client", sys.modules[CLIENT], raising=False)
+    folder, programs = tmp_path / "task" / "try-1", tmp_path / "bin"
+    for path in (folder, programs):
+        path.mkdir(parents=True)
+    (programs / "spark-submit").write_text('#!/bin/sh\nfor word; do echo "$word" >&2; done\n')
+    (programs / "spark-submit").chmod(0o755)
+    conn_id = connection(monkeypatch, "k8s://https://127.0.0.1:1", "cluster", namespace="etl")
+    submission = Submission(
+        ["ingest", "orders.yaml"], folder, kseg=str(programs / "kseg"), conn_id=conn_id, options={"conf": conf}
+    )
+    driver = submitter_of("spark-submit")(submission)
+    assert isinstance(driver, KubernetesDriver)
+    wait_for(driver.submitter.poll, "the end of spark-submit")
+    assert driver.namespace == conf.get("spark.kubernetes.namespace", "etl")
+    words = driver.log_lines()[0]
+    assert f"spark.kubernetes.driver.pod.name={driver.pod}" in words
+    assert "spark.kubernetes.submission.waitAppCompletion=false" in words
+    if conf:
+        assert driver.pod == "orders"
+    else:
+        assert len(driver.pod) <= 63, "a host name is no longer, and tells in the ledger whose lease it is"
 
 
 def test_the_drivers_outcome_is_that_of_kseg_although_spark_submit_stands_between(
