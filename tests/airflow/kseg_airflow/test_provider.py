@@ -7,9 +7,11 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import PathDistribution
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from kseg_airflow import __version__
 from kseg_airflow.compat import BaseHook, BaseOperator, BaseOperatorLink, BaseSensorOperator, BaseTrigger
@@ -70,6 +72,16 @@ def test_the_metadata_is_as_airflow_wants_it_and_names_what_exists() -> None:
     for name in info["extra-links"]:
         module, _, link = name.rpartition(".")
         assert issubclass(getattr(importlib.import_module(module), link), BaseOperatorLink)
+
+
+def test_it_is_not_installed_beside_an_airflow_that_tells_triggers_nothing_of_a_stop(installed: Path) -> None:
+    (metadata,) = installed.glob("*.dist-info")
+    required = [Requirement(text) for text in PathDistribution(metadata).requires or ()]
+    (airflow,) = [one.specifier for one in required if one.name == "apache-airflow"]
+    taken = {
+        release for release in ("2.10.5", "2.11.2", "3.0.6", "3.1.8", "3.2.2", "3.3.0", "3.3.2") if release in airflow
+    }
+    assert taken == {"2.11.2", "3.3.0", "3.3.2"}
 
 
 @pytest.mark.parametrize("with_airflow", [True, False])
