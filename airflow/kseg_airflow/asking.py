@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from kseg_airflow.outcomes import NOT_FOUND, RETRIABLE, Outcome
+from kseg_airflow.outcomes import NOT_EXECUTABLE, NOT_FOUND, RETRIABLE, Outcome
 from kseg_airflow.submission import Submission
 
 _SECONDS_FOR_AN_ANSWER: Final = 300.0
@@ -43,8 +43,10 @@ def ask(
             )
         except subprocess.TimeoutExpired:
             return Outcome(RETRIABLE, detail=f"no answer within {timeout:.0f} s")
-        except FileNotFoundError:
-            return Outcome(NOT_FOUND)
+        except FileNotFoundError as error:
+            return Outcome(NOT_FOUND, detail=str(error))  # which names the command, or the folder `cwd`
+        except PermissionError as error:
+            return Outcome(NOT_EXECUTABLE, detail=str(error))
     return Outcome(done.returncode, _document(done.stdout), done.stderr.decode("utf-8", "replace")[-2000:] or None)
 
 

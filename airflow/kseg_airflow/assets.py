@@ -23,7 +23,8 @@ EXTRA_KEY: Final = "kseg"
 EXTRA_VERSION: Final = 1
 
 _TOPIC: Final = "{topic}"
-_REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+# `$${` is a plain `${` to kseg, so what follows it is no reference.
+_REFERENCE: Final = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _EXTRA_RANGES: Final = 2_000
 
 
@@ -167,8 +168,8 @@ def _section(document: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def _filled(text: str, env: Mapping[str, str]) -> str | None:
     """References to the environment filled in; None where one leads nowhere."""
-    missing = [name for name in _REFERENCE.findall(text) if name not in env]
-    return None if missing else _REFERENCE.sub(lambda match: env[match[1]], text).replace("$${", "${")
+    missing = [name for name in _REFERENCE.findall(text) if name and name not in env]
+    return None if missing else _REFERENCE.sub(lambda match: env[match[1]] if match[1] else "${", text)
 
 
 def _normal(path: str, folder: Path) -> str:

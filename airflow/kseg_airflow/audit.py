@@ -8,11 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from kseg_airflow import commands, outcomes
-from kseg_airflow.asking import ask
+from kseg_airflow import outcomes
 from kseg_airflow.assets import EXTRA_KEY, job_outlets
 from kseg_airflow.compat import AirflowFailException, BaseOperator
-from kseg_airflow.kafka_connection import properties_of_connection
+from kseg_airflow.hooks import KsegHook
 
 
 class KsegAuditOperator(BaseOperator):
@@ -55,12 +54,11 @@ class KsegAuditOperator(BaseOperator):
         """Ask `kseg audit`; returns its document."""
         extras = self._extras(context["inlet_events"])
         self.log.info("%d landings are told by the events of %d assets", len(extras), len(self.audited))
-        properties = properties_of_connection(self.kafka_conn_id) if self.kafka_conn_id else {}
+        hook = KsegHook(self.kseg, self.kafka_conn_id, self.env, self.cwd)
         with tempfile.TemporaryDirectory(prefix="kseg-") as folder:
             file = Path(folder) / "events.json"
             file.write_text(json.dumps(extras), encoding="utf-8")
-            command = [self.kseg or commands.default_kseg(), "audit", self.job_file, "--events", str(file), "--json"]
-            outcome = ask(command, env=self.env, cwd=self.cwd, properties=properties)
+            outcome = hook.ask("audit", self.job_file, "--events", str(file))
         if outcome.exit_code != outcomes.DONE:
             what = f"kseg audit {Path(self.job_file).name}"
             if differences := (outcome.document or {}).get("differences"):

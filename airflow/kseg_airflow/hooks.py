@@ -49,9 +49,13 @@ class KsegHook(BaseHook):
 
     def ask(self, *words: str) -> outcomes.Outcome:
         """The same, as an outcome with its exit code."""
-        known = self.kafka_conn_id and words[0] in commands.WITH_CONNECTION
-        properties = properties_of_connection(self.kafka_conn_id) if known and self.kafka_conn_id else {}
-        return ask([self.kseg, *words, "--json"], env=self.env, cwd=self.cwd, properties=properties)
+        takes_one = words[0] in commands.WITH_CONNECTION
+        properties = properties_of_connection(self.kafka_conn_id) if self.kafka_conn_id and takes_one else {}
+        return ask(self.command(*words), env=self.env, cwd=self.cwd, properties=properties)
+
+    def command(self, *words: str) -> list[str]:
+        """The command line, for whoever runs it elsewhere."""
+        return [self.kseg, *words, "--json"]
 
     def status(self, job_file: str) -> dict[str, Any]:
         """Last runs, lag, and whether ledger, group and tables agree."""

@@ -16,17 +16,18 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import (
+from airflow.sdk import (  # type: ignore[attr-defined]  # callbacks and deadlines are not in its stub
     DAG,
+    AsyncCallback,
     CronDataIntervalTimetable,
     CronTriggerTimetable,
+    DeadlineAlert,
+    DeadlineReference,
     DeltaDataIntervalTimetable,
     DeltaTriggerTimetable,
     Param,
     get_parsing_context,
 )
-from airflow.sdk.definitions.callback import AsyncCallback
-from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
 from kseg_airflow.assets import table_asset
 from kseg_airflow.base import KsegOperator

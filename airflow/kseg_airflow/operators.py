@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from kseg_airflow.assets import job_outlets, table_asset
 from kseg_airflow.base import KsegOperator
@@ -273,7 +273,6 @@ class KsegCommandOperator(KsegOperator):
     """
 
     template_fields: Sequence[str] = (*KsegOperator.template_fields, "arguments_")
-    known: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, *, command: str, arguments_: Sequence[str] = (), **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -6,15 +6,12 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from kseg_airflow import commands, outcomes
-from kseg_airflow.asking import ask
+from kseg_airflow import outcomes
 from kseg_airflow.compat import BaseSensorOperator, conf
-from kseg_airflow.kafka_connection import properties_of_connection
+from kseg_airflow.hooks import KsegHook
 from kseg_airflow.operators import DATA_INTERVAL, interval_of
 from kseg_airflow.outcomes import Outcome
 from kseg_airflow.triggers import LONGEST_PAUSE, KsegIntervalTrigger
-
-_OPEN = 4
 
 
 class KsegIntervalClosedSensor(BaseSensorOperator):
@@ -53,6 +50,7 @@ class KsegIntervalClosedSensor(BaseSensorOperator):
         self.env = dict(env or {})
         self.cwd = cwd
         self.deferrable = deferrable
+        self._pause = self.poke_interval
 
     def execute(self, context: Any) -> Any:
         """Ask once; wait in the triggerer where the interval is open and the task may be deferred."""
@@ -61,7 +59,7 @@ class KsegIntervalClosedSensor(BaseSensorOperator):
         if not self.poke(context):
             self.defer(
                 trigger=KsegIntervalTrigger(
-                    command=self._command(),
+                    command=self._hook().command(*self._words()),
                     env=self.env,
                     cwd=self.cwd,
                     kafka_conn_id=self.kafka_conn_id,
@@ -78,19 +76,20 @@ class KsegIntervalClosedSensor(BaseSensorOperator):
 
     def poke(self, context: Any) -> bool:
         """Whether the interval is closed."""
-        properties = properties_of_connection(self.kafka_conn_id) if self.kafka_conn_id else {}
-        return self._judge(ask(self._command(), env=self.env, cwd=self.cwd, properties=properties))
+        return self._judge(self._hook().ask(*self._words()))
 
-    def _command(self) -> list[str]:
-        asked = ["interval", self.job_file, "--interval", interval_of(self.interval), "--json"]
-        return [self.kseg or commands.default_kseg(), *asked]
+    def _hook(self) -> KsegHook:
+        return KsegHook(self.kseg, self.kafka_conn_id, self.env, self.cwd)
+
+    def _words(self) -> list[str]:
+        return ["interval", self.job_file, "--interval", interval_of(self.interval)]
 
     def _judge(self, outcome: Outcome) -> bool:
         document = outcome.document or {}
         if outcome.exit_code == outcomes.DONE:
             self.log.info("The interval %s is closed.", self.interval)
             return True
-        if outcome.exit_code != _OPEN:
+        if outcome.exit_code != outcomes.RETRIABLE:
             raise outcomes.failure_of(outcome, f"kseg interval {self.job_file}")
         self._pause = min(float(document.get("retry_after") or self.poke_interval), LONGEST_PAUSE)
         for partition in document.get("partitions") or []:

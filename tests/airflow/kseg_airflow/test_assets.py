@@ -83,6 +83,12 @@ def test_the_tables_of_a_job_are_known_from_its_file(
     assert [o.name for o in outlets if isinstance(o, AssetAlias)] == ([] if complete else ["kseg:orders"])
 
 
+def test_two_dollars_are_no_reference(tmp_path: Path) -> None:
+    file = tmp_path / "orders.yaml"
+    file.write_text(JOB.format(source="{topics: [a]}", sink="{path: './$${KSEG_TEST_NOWHERE}/orders'}"))
+    assert job_tables(file) == ([str(tmp_path / "${KSEG_TEST_NOWHERE}" / "orders")], True)
+
+
 def test_a_job_file_is_read_as_kseg_reads_it(tmp_path: Path, kseg: Kseg) -> None:
     """The table's place, spelled as a run's report spells it."""
     file = tmp_path / "orders.yaml"
