@@ -19,11 +19,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 from kseg_airflow import commands, exchange, ledger, outcomes
-from kseg_airflow.asking import ask
 from kseg_airflow.assets import read_job
 from kseg_airflow.compat import AirflowException, BaseOperator, conf, logical_identity
 from kseg_airflow.drivers.handles import Handle, Pause, handle_of
 from kseg_airflow.drivers.local import LocalDriver
+from kseg_airflow.hooks import KsegHook
 from kseg_airflow.kafka_connection import properties_of_connection
 from kseg_airflow.links import DeltaVersionLink, RunReportLink
 from kseg_airflow.outcomes import Outcome
@@ -109,6 +109,7 @@ class KsegOperator(BaseOperator):
         self.kseg_outlets: list[Any] = []
         self.left: dict[str, Any] = {}
         self._handle: Handle | None = None
+        self._told_to_stop = False
         self._folder: RunFolder | None = None
 
     # What a subclass says about its command
@@ -146,8 +147,10 @@ class KsegOperator(BaseOperator):
 
     def _follow(self, context: Any, waited: float, *, take_over: bool = False) -> Any:
         self._folder = self._run_folder(context)
-        handle = self._start_or_find(context, take_over=take_over)
-        self._handle = handle
+        self._handle = handle = self._start_or_find(context, take_over=take_over)
+        if self._told_to_stop:  # while it was being started: `on_kill` had no driver to stop yet
+            self.on_kill()
+            raise AirflowException("the task was stopped while its driver was being started; the driver is stopped too")
         outcome = handle.poll() if self.deferrable else None
         if self.deferrable and outcome is None:
             self._defer(handle, "execute_complete", waited)
@@ -216,6 +219,8 @@ class KsegOperator(BaseOperator):
                     return handle
                 else:
                     self.log.info("The driver of a former try is gone; the ledger tells where it was.")
+            if self._told_to_stop:
+                raise AirflowException("the task was stopped before its driver was started")
             attempt = record.attempt + 1 if record is not None else 1
             submission = Submission(
                 words=words,
@@ -292,9 +297,10 @@ class KsegOperator(BaseOperator):
         if record is None:
             return outcome
 
+        hook = KsegHook(self.kseg, self.kafka_conn_id, self.env, self.cwd)
+
         def status(*words: str) -> Outcome:
-            command = [self.kseg or commands.default_kseg(), "status", str(self.job_file), "--json", *words]
-            return ask(command, env=self.env, cwd=self.cwd, properties=self._kafka_properties())
+            return hook.ask("status", str(self.job_file), *words)
 
         return ledger.completed(outcome, handle, status, lambda owner: _left_by_the_dead(record, owner))
 
@@ -343,7 +349,12 @@ class KsegOperator(BaseOperator):
         return " ".join(["kseg", self.command, os.path.basename(self.job_file or "")]).strip()  # noqa: PTH119
 
     def on_kill(self) -> None:
-        """The running task was stopped: so is its driver, with all that it has started."""
+        """The running task was stopped: so is its driver, with all that it has started.
+
+        Airflow calls this from a signal's handler, at any line of `execute`, which then goes on: so what has no driver
+        yet is told not to get one, and the record's lock, which `execute` may hold, is not waited for.
+        """
+        self._told_to_stop = True
         if self._handle is not None and self._folder is not None:
             mark_stopped(self._handle, self._folder)
             self._handle.stop(self.kill_grace)

@@ -6,12 +6,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-#: Commands that take `--run-file`; the others end soon enough to be followed by their process alone.
-WITH_RUN_FILE = frozenset({"ingest", "backfill", "verify", "recover"})
+#: Commands that take `--run-file`, by which a driver is seen from another host. The others are seen from their own
+#: alone; from elsewhere, one of them is taken for gone after two minutes.
+WITH_RUN_FILE = frozenset({"ingest", "backfill", "verify", "recover", "repair", "maintain"})
 #: Commands that take `--command-config`.
-WITH_CONNECTION = WITH_RUN_FILE - {"recover"} | {"repair", "plan", "status", "interval", "audit"}
+WITH_CONNECTION = frozenset({"ingest", "backfill", "verify", "repair", "plan", "status", "interval", "audit"})
 #: Commands that take `--report`.
-WITH_REPORT = frozenset({"ingest", "backfill", "recover"})
+WITH_REPORT = frozenset({"ingest", "backfill", "recover", "repair"})
 #: Commands that take `--take-over`.
 WITH_LEASE = frozenset({"ingest", "backfill", "recover", "repair"})
 
@@ -28,8 +29,10 @@ def words_of(options: Mapping[str, Any]) -> list[str]:
         option = "--" + name.rstrip("_").replace("_", "-")
         if value is True:
             words.append(option)
+        elif value is None or value is False or value == "":
+            continue  # not by `in`: 0 is equal to False, and a value
         elif isinstance(value, str) or not isinstance(value, Sequence):
-            words += [option, str(value)] if value not in (None, False, "") else []
+            words += [option, str(value)]
         else:
             for item in value:
                 words += [option, str(item)]

@@ -73,7 +73,9 @@ class KsegRunTrigger(BaseTrigger):
         handle, folder = handle_of(self.handle), RunFolder(Path(self.folder))
         await asyncio.to_thread(mark_stopped, handle, folder)
         stop = getattr(handle, "astop", None)
-        await (stop(self.kill_grace) if stop is not None else asyncio.to_thread(handle.stop, self.kill_grace))
+        gone = await (stop(self.kill_grace) if stop is not None else asyncio.to_thread(handle.stop, self.kill_grace))
+        if not gone:
+            self.log.warning("The driver was told to stop, and has not ended yet.")
 
     async def _watch(self) -> AsyncIterator[TriggerEvent]:
         handle = handle_of(self.handle)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from jobs.commands.run_file import run_file_option
 from jobs.commands.running import Result, common_options, execute, job_argument, load
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ Examples:
 )
 @click.option("--allow-short-retention", is_flag=True, help="Let --vacuum be shorter than seven days.")
 @click.option("--dry-run", is_flag=True, help="Tell what would be done, change nothing.")
+@run_file_option
 @common_options
 def maintain(
     job_file: str,

@@ -8,6 +8,7 @@ import click
 
 from jobs.commands.command_config import command_config_option
 from jobs.commands.ingest import run_result
+from jobs.commands.run_file import run_file_option
 from jobs.commands.running import Result, common_options, execute, job_argument, load, take_over_option
 from jobs.report.options import reporting_options
 
@@ -33,6 +34,7 @@ Examples:
 @click.option("--abandon", metavar="RUN", help="Give this run up and remove the rows it has landed.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done, change nothing.")
 @take_over_option
+@run_file_option
 @command_config_option
 @reporting_options
 @common_options

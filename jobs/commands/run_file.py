@@ -9,12 +9,16 @@
 The file is replaced as a whole: at the start, with each phase, at most once a second in between, every ten seconds
 as a sign of life, and at the end, where `state` is done or failed and `result` is the document that `--json` prints, or
 that of the error. A process id alone could by now be another program's, so `pid_started` stands beside it.
+
+Whoever cannot send the process a SIGTERM, being on another host, makes a file `FILE.stop` beside it: with its next sign
+of life the process removes that, and ends as by a SIGTERM.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import sys
 import tempfile
@@ -58,6 +62,7 @@ class RunFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path.absolute()
+        self._stop = self._path.with_name(f"{self._path.name}.stop")
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._written = 0.0
@@ -91,6 +96,7 @@ class RunFile:
         with suppress(OSError):
             if self._document["state"] == "running":  # nobody told how it ended: the process is about to leave
                 self.ended(1, None)
+            self._stop.unlink(missing_ok=True)  # it came too late for this run, and is not meant for the next
 
     def over(self, shown: Progress) -> Progress:
         """Listens to a run, writes, and hands everything on."""
@@ -120,6 +126,9 @@ class RunFile:
         while not self._over.wait(SECONDS_BETWEEN_SIGNS):
             with suppress(OSError):
                 self._write()
+            with suppress(OSError):
+                self._stop.unlink()  # there is none, as a rule
+                os.kill(os.getpid(), signal.SIGTERM)
 
     def _write(self) -> None:
         with self._lock:

@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import sys
+import time
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -135,6 +136,33 @@ def test_a_process_that_is_on_its_way_out_leaves_no_file_that_says_it_runs(told:
     assert (read(told)["state"], read(told)["exit_code"]) == ("failed", 1)
 
 
-@pytest.mark.parametrize("command", ["ingest", "backfill", "verify", "recover"])
+def test_a_file_beside_it_stops_the_run_as_sigterm_does(
+    ingest: Callable[..., Result], told: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_file, "SECONDS_BETWEEN_SIGNS", 0.01)
+    stop = told.with_name("run.json.stop")
+
+    def work(_: Progress) -> RunReport:
+        stop.touch()
+        while True:
+            time.sleep(0.01)
+
+    result = ingest(work)
+    ended = read(told)
+    assert ended["result"] == json.loads(result.stdout)
+    assert (ended["state"], ended["result"]["error"]["kind"]) == ("failed", "Terminated")
+    assert not stop.exists()
+
+
+def test_a_stop_that_came_too_late_is_not_the_next_runs(ingest: Callable[..., Result], told: Path) -> None:
+    def work(_: Progress) -> RunReport:
+        told.with_name("run.json.stop").touch()
+        return REPORT
+
+    assert ingest(work).exit_code == 0
+    assert not told.with_name("run.json.stop").exists()
+
+
+@pytest.mark.parametrize("command", ["ingest", "backfill", "verify", "recover", "repair", "maintain"])
 def test_help_tells_of_it(command: str) -> None:
     assert "--run-file FILE" in CliRunner().invoke(cli, [command, "--help"]).output

@@ -43,6 +43,7 @@ _DETACH: Final = r'sh -c "$0" sh "$@" >/dev/null 2>&1 </dev/null & echo $!'
 # A run file is written every ten seconds by a living driver, whatever it does. Seen from another host, one that was not
 # written for so long is a dead driver's.
 _SILENT_FOR: Final = 120.0
+_STOP: Final = "run.json.stop"
 # Between a driver's start and its first run file lies the start of Python.
 _MOMENT: Final = 1.0
 
@@ -98,10 +99,12 @@ class LocalDriver:
         return datetime.now(UTC).timestamp() - last < _SILENT_FOR
 
     def stop(self, grace: float) -> bool:
-        """Stop it and all that it has started. Returns whether it is gone; a driver elsewhere cannot be stopped from
-        here. grace: seconds until force is used."""
+        """Stop it and all that it has started. Returns whether it is gone.
+
+        grace: seconds until force is used; on another host there is no force, and grace is how long is waited for it.
+        """
         if self.place != here():
-            return not self.alive()
+            return self._stop_from_afar(grace)
         driver = self._kseg_process()
         if driver is None and not self.alive():
             return True  # by now the session's number could be another's
@@ -121,6 +124,17 @@ class LocalDriver:
         if self.place != here() or self.alive() or not self.is_owner(owner):
             return False
         return self._kseg_process() is None
+
+    def _stop_from_afar(self, grace: float) -> bool:
+        """By a file that `kseg` looks for beside its run file, in a folder that both hosts see."""
+        deadline = time.monotonic() + grace
+        if self.poll() is None:
+            (Path(self.folder) / _STOP).touch()
+        while self.poll() is None:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(1)
+        return True
 
     def _kseg_process(self) -> psutil.Process | None:
         told = self.run_file()
@@ -161,7 +175,12 @@ def start(
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise DriverAlive(str(folder.parent)) from None
-        for name in ("exit", "result.json", "run.json"):  # of one whose starter was killed before it wrote a record
+        for name in (
+            "exit",
+            "result.json",
+            "run.json",
+            _STOP,
+        ):  # of one whose starter was killed before it wrote a record
             (folder / name).unlink(missing_ok=True)
         detached = subprocess.run(
             ["/bin/sh", "-c", _DETACH, _SUPERVISOR, *arguments, *command],

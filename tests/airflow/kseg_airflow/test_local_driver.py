@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 import pytest
@@ -20,6 +22,9 @@ from kseg_airflow.drivers.handles import handle_of
 from kseg_airflow.drivers.local import DriverAlive, LocalDriver, followed_lines, progress_line, start
 from kseg_airflow.outcomes import Outcome
 from kseg_airflow.processes import find, session_members
+
+if TYPE_CHECKING:
+    from kseg_process import Kseg
 
 
 @pytest.fixture
@@ -170,6 +175,37 @@ def test_from_another_host_a_driver_lives_as_long_as_its_run_file_is_written(
     monkeypatch.setattr(local, "_SILENT_FOR", float("inf"))
     assert far.poll() is None
     assert not far.stop(1)
+
+
+def test_from_another_host_a_driver_is_stopped_by_way_of_its_folder(kseg: Kseg, folder: Path, tmp_path: Path) -> None:
+    """A triggerer seldom runs where the driver does: a task that was cancelled there had its driver go on."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # a broker that says nothing: the run waits
+        servers = f"127.0.0.1:{silent.getsockname()[1]}"
+        job = tmp_path / "orders.yaml"
+        job.write_text(
+            json.dumps(
+                {
+                    "version": 1,
+                    "name": "orders",
+                    "kafka": {"bootstrap.servers": servers, "default.api.timeout.ms": "900000"}
+                    | {"request.timeout.ms": "900000"},
+                    "source": {"topics": ["orders"]},
+                    "sink": {"path": "./table"},
+                    "ledger": "./_ledger",
+                    "group": "orders",
+                }
+            )
+        )
+        words = [str(kseg), "ingest", str(job), "--json", "--run-file", str(folder / "run.json")]
+        driver = start(words, folder, env=dict(os.environ))
+        try:
+            until(driver.run_file, "the first sign of life")
+            assert replace(driver, place="another-host/boot/pid:[1]").stop(120)
+            outcome = ended(driver)
+            assert outcome.error["kind"] == "Terminated"
+            assert outcome.killed
+        finally:
+            driver.stop(10)
 
 
 def test_a_lease_is_a_dead_drivers_only_where_its_process_is_proven_dead(folder: Path) -> None:
