@@ -30,7 +30,7 @@ def open_to(broker: Any, *, client_id: str = "kseg-orders", **properties: object
 
 
 def soon() -> Deadline:
-    return Deadline.after(5)
+    return Deadline.after(30)
 
 
 def metadata(connection: BrokerConnection) -> Any:
@@ -151,7 +151,7 @@ def test_garbage_instead_of_versions_is_a_fault(fake: Any):
 
 def test_a_silent_broker_times_out_and_loses_its_connection(fake: Any, fakes: Any):
     fake.on(MetadataRequest, lambda _: fakes.SILENT)
-    connection = open_to(fake, request_timeout_ms=500)
+    connection = open_to(fake, request_timeout_ms=1500)
     started = time.monotonic()
     with pytest.raises(RequestTimedOut):
         metadata(connection)
@@ -161,7 +161,7 @@ def test_a_silent_broker_times_out_and_loses_its_connection(fake: Any, fakes: An
 
 def test_a_frame_that_stops_in_the_middle_times_out(fake: Any):
     fake.on(MetadataRequest, lambda _: b"\x00\x00\x00\x64half")
-    connection = open_to(fake, request_timeout_ms=500)
+    connection = open_to(fake, request_timeout_ms=1500)
     with pytest.raises(RequestTimedOut):
         metadata(connection)
     assert connection.closed
@@ -177,11 +177,11 @@ def test_a_peer_that_closes_within_an_answer_is_unavailable(fake: Any, fakes: An
 def test_throttling_is_honoured(fake: Any):
     fake.on(ListGroupsRequest, lambda _: ListGroupsResponse(throttle_time_ms=300), lambda _: ListGroupsResponse())
     with open_to(fake) as connection:
-        connection.call(ListGroupsRequest(), 5, deadline=soon())
-        assert 0.1 < connection.muted_for <= 0.3
         started = time.monotonic()
         connection.call(ListGroupsRequest(), 5, deadline=soon())
-        assert time.monotonic() - started > 0.2
+        assert connection.muted_for <= 0.3
+        connection.call(ListGroupsRequest(), 5, deadline=soon())
+        assert time.monotonic() - started >= 0.3
 
 
 def test_an_old_versions_throttle_time_has_been_waited_for_already(fake: Any):

@@ -41,7 +41,7 @@ def read_all(reader: PartitionReader, start: int, end: int) -> list[FetchedRecor
 
 
 def wait_for_stable(cluster: Any, tp: TopicPartition, offset: int) -> None:
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while list_offsets(cluster, {tp: LATEST}, isolation_level="read_committed")[tp].offset < offset:
         assert time.monotonic() < until
         time.sleep(0.02)

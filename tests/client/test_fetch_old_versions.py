@@ -22,7 +22,7 @@ def reader(fake: Any, connect: Any) -> PartitionReader:
     fake.add_topic("t", [1])
     fake.ranges[FetchRequest.KEY] = (0, 2)
     fake.on(FetchRequest, lambda seen: answer(seen, SMALL if offset(seen) < 4 else LARGE))
-    cluster = connect(fake.bootstrap_servers, default_api_timeout_ms=2000, retry_backoff_ms=20)
+    cluster = connect(fake.bootstrap_servers, retry_backoff_ms=20)
     return PartitionReader(
         cluster, TP, isolation_level="read_committed", max_bytes=1000, max_wait_ms=250, largest_message=6000
     )
@@ -71,7 +71,7 @@ def test_above_the_largest_limit_it_is_refused_with_its_size(fake: Any, connect:
     fake.add_topic("t", [1])
     fake.ranges[FetchRequest.KEY] = (0, 2)
     fake.on(FetchRequest, lambda seen: answer(seen, LARGE))
-    cluster = connect(fake.bootstrap_servers, default_api_timeout_ms=2000, retry_backoff_ms=20)
+    cluster = connect(fake.bootstrap_servers, retry_backoff_ms=20)
     with PartitionReader(
         cluster, TP, isolation_level="read_uncommitted", max_bytes=1000, largest_message=len(LARGE) - 1
     ) as reader:

@@ -129,7 +129,7 @@ class live_member:  # noqa: N801
         self.consumer.subscribe([topic])
 
     def __enter__(self) -> None:
-        until = time.monotonic() + 30
+        until = time.monotonic() + 120
         while not self.consumer.assignment() and time.monotonic() < until:
             self.consumer.poll(0.1)
         assert self.consumer.assignment()

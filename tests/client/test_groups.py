@@ -51,7 +51,7 @@ def join(kafka: Any) -> Iterator[Join]:
         )
         consumers.append(consumer)
         consumer.subscribe([topic])
-        until = time.monotonic() + 30
+        until = time.monotonic() + 120
         while not consumer.assignment():
             assert time.monotonic() < until, "never got an assignment"
             consumer.poll(0.1)

@@ -243,11 +243,11 @@ def test_a_peer_that_never_ends_its_answer_is_left_at_the_deadline(peer: Any, dr
             time.sleep(drip)
         return True
 
-    connection = open_to(peer(answer), request_timeout_ms=300)
+    connection = open_to(peer(answer), request_timeout_ms=1000)
     started = time.monotonic()
     with pytest.raises(RequestTimedOut):
         list_groups(connection)
-    assert 0.2 < time.monotonic() - started < 15
+    assert 0.9 < time.monotonic() - started < 15
     assert connection.closed
 
 

@@ -184,10 +184,10 @@ class TestSilence:
             return BrokerConnection.open(end, config, deadline=Deadline.after(seconds), silent=silent)
 
         with pytest.raises(RequestTimedOut):
-            attempt(0.4)
-        assert 0.4 <= silent.waited(fake.host, fake.port) < 1
+            attempt(0.4)  # of which some goes into the connection
+        assert 0 < silent.waited(fake.host, fake.port) < 1
         assert not silent.has(fake.host, fake.port)
-        with attempt(20) as connection:
+        with attempt(60) as connection:
             assert connection.versions.assumed
         assert silent.waited(fake.host, fake.port) == 0
 
@@ -206,12 +206,12 @@ class TestSilence:
         assert len(fake.requests(ApiVersionsRequest)) == 1
 
     def test_the_belief_ends_after_a_while(self):
-        silent = SilentBrokers(seconds=0.05)
-        silent.add("b", 1)
-        assert silent.has("b", 1)
-        assert not silent.has("b", 2)
-        time.sleep(0.06)
-        assert not silent.has("b", 1)
+        for seconds, believed in ((60.0, True), (0.05, False)):
+            silent = SilentBrokers(seconds=seconds)
+            silent.add("b", 1)
+            time.sleep(0.06)
+            assert silent.has("b", 1) is believed
+            assert not silent.has("b", 2)
 
     def test_a_broker_that_answers_is_believed_whatever_the_property_says(self, fake: Any):
         with open_to(fake, FALLBACK) as connection:

@@ -71,12 +71,13 @@ def test_over_its_quota_a_client_waits_as_long_as_the_broker_says_on_every_conne
     connection = cluster.retry(lambda deadline: cluster.open_connection(broker, deadline))
     partition = FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
     request = FetchRequest(max_wait_ms=100, topics=[FetchRequest.FetchTopic(topic=tp.topic, partitions=[partition])])
-    until = time.monotonic() + 30
-    while not (told := connection.call(request, 12, deadline=Deadline.after(30)).throttle_time_ms):
-        assert time.monotonic() < until
-    started = time.monotonic()
+    until, told = time.monotonic() + 60, 0
+    while not told:
+        started = time.monotonic()
+        assert started < until
+        told = connection.call(request, 12, deadline=Deadline.after(30)).throttle_time_ms
     cluster.metadata([], refresh=True)  # over another connection, and nothing that the quota counts
-    assert time.monotonic() - started > told / 1000 * 0.9
+    assert time.monotonic() - started >= told / 1000
 
 
 def test_a_throttled_reader_gets_everything_and_tells_how_long_it_had_to_wait(slow: Any):

@@ -62,8 +62,8 @@ def test_every_connection_to_a_throttling_broker_waits_and_none_to_another(fake:
     other.on(ListGroupsRequest, lambda _: ListGroupsResponse())
     cluster = connect(fake.bootstrap_servers)
     brokers = cluster.metadata([]).brokers
-    cluster.send(ListGroupsRequest(), broker=1)
     started = time.monotonic()
+    cluster.send(ListGroupsRequest(), broker=1)
     cluster.send(ListGroupsRequest(), broker=2)
     assert time.monotonic() - started < 4
 
@@ -72,7 +72,7 @@ def test_every_connection_to_a_throttling_broker_waits_and_none_to_another(fake:
             own.call(MetadataRequest(topics=[]), own.version_of(MetadataRequest), deadline=deadline)
 
     cluster.retry(over_another_connection)
-    assert time.monotonic() - started > 4
+    assert time.monotonic() - started >= 5
 
 
 def test_what_a_bootstrap_server_asked_for_holds_for_the_broker_that_it_is(fake: Any, connect: Any):
@@ -84,7 +84,7 @@ def test_what_a_bootstrap_server_asked_for_holds_for_the_broker_that_it_is(fake:
     fake.on(MetadataRequest, throttled, fake.metadata)
     fake.on(ListGroupsRequest, lambda _: ListGroupsResponse())
     cluster = connect(fake.bootstrap_servers)
-    cluster.metadata([])
     started = time.monotonic()
+    cluster.metadata([])
     cluster.send(ListGroupsRequest(), broker=1)
-    assert time.monotonic() - started > 0.2
+    assert time.monotonic() - started >= 0.3

@@ -21,6 +21,7 @@ from client import (
     committed_offsets,
     create_topic,
 )
+from client.admin import describe_transactions
 from client.producer import Producer
 from client.protocol import ErrorCode
 from client.protocol.messages import (
@@ -109,10 +110,14 @@ def test_every_transaction_version_commits_aborts_fences_and_times_out(connect: 
 def is_aborted_after_its_timeout(cluster: Any, tp: TopicPartition) -> None:
     """The coordinator aborts by itself what stays open too long, and the producer is told when it wants to commit."""
     group = f"group-{uuid.uuid4()}"
-    slow = Transaction(cluster, f"tx-{uuid.uuid4()}", timeout_ms=300)
+    name = f"tx-{uuid.uuid4()}"
+    slow = Transaction(cluster, name, timeout_ms=2000)
     slow.begin()
     slow.commit_offsets(group, {tp: CommittedOffset(5)})
-    time.sleep(1.5)
+    until = time.monotonic() + 60
+    while describe_transactions(cluster, [name]).or_raise()[name].state != "CompleteAbort":
+        assert time.monotonic() < until
+        time.sleep(0.1)
     with pytest.raises(TransactionError):  # fenced in the first protocol, INVALID_TXN_STATE in the second
         slow.commit()
     assert slow.state == State.FATAL_ERROR
@@ -136,7 +141,7 @@ def produces_in_transactions(cluster: Any, servers: str, tp: TopicPartition) -> 
         {"bootstrap.servers": servers, "group.id": str(uuid.uuid4()), "isolation.level": "read_committed"}
     )
     consumer.assign([confluent_kafka.TopicPartition(*tp, 0)])
-    values = [message.value() for message in consumer.consume(6, timeout=20)]
+    values = [message.value() for message in consumer.consume(6, timeout=300)]
     consumer.close()
     assert values == [b"a"] * 3 + [b"c"] * 3
 
@@ -168,7 +173,7 @@ def test_kafkas_own_tool_sees_the_committed_offsets(cluster: Any, kafka: Any, na
         "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     ]
     command += ["--bootstrap-server", kafka.bootstrap_servers, "--describe", "--group", name]
-    told = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=60, check=True)
+    told = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=300, check=True)
     row = next(line.split() for line in told.stdout.splitlines() if tp.topic in line)
     assert row[1:6] == [tp.topic, "0", "6", "9", "3"]  # partition, current offset, log end, lag
 

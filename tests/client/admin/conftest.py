@@ -70,7 +70,7 @@ def each_version(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Iterator[int]
 def until() -> Callable[..., Any]:
     """`until(lambda: …)` calls until the answer is true, for what brokers hear of a moment later; gives the answer."""
 
-    def wait(condition: Callable[[], Any], *, seconds: float = 20) -> Any:
+    def wait(condition: Callable[[], Any], *, seconds: float = 60) -> Any:
         deadline = time.monotonic() + seconds
         while not (found := condition()):
             assert time.monotonic() < deadline, "never came true"

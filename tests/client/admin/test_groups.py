@@ -63,7 +63,7 @@ def join() -> Iterator[Join]:
         consumer = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": group} | given)
         consumers.append(consumer)
         consumer.subscribe([topic])
-        until = time.monotonic() + 30
+        until = time.monotonic() + 120
         while not consumer.assignment():
             assert time.monotonic() < until, "never got an assignment"
             consumer.poll(0.1)

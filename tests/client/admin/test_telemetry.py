@@ -32,7 +32,7 @@ SOURCE = Path(__file__).with_name("TelemetryTaker.java")
 def plugin(folder: Path) -> Path:
     """The plugin as a jar that a JVM takes as an agent, and so onto its class path."""
     compiler = [find_java().command, "-m", "jdk.compiler/com.sun.tools.javac.Main", "-cp", jars.class_path(jars.KAFKA)]
-    subprocess.run([*compiler, "-d", str(folder), str(SOURCE)], check=True, timeout=60)
+    subprocess.run([*compiler, "-d", str(folder), str(SOURCE)], check=True, timeout=300)
     jar = folder / "taker.jar"
     with zipfile.ZipFile(jar, "w") as archive:
         archive.writestr("META-INF/MANIFEST.MF", "Premain-Class: TelemetryTaker\n")
@@ -69,7 +69,7 @@ def subscribe(cluster: Cluster, **settings: str) -> None:
 
 
 def eventually(look: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not (found := look()):
         assert time.monotonic() < deadline
         time.sleep(0.2)

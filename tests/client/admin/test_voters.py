@@ -67,7 +67,7 @@ def newcomer(dynamic: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -
     java = [find_java().command, *small, "-cp", jars.class_path(jars.KAFKA)]
     cluster_id = settings_of(first.log_dir)["cluster.id"]
     config = ["--config", str(folder / "server.properties"), "--cluster-id", cluster_id, "--no-initial-controllers"]
-    subprocess.run([*java, "kafka.tools.StorageTool", "format", *config], check=True, timeout=60, capture_output=True)
+    subprocess.run([*java, "kafka.tools.StorageTool", "format", *config], check=True, timeout=300, capture_output=True)
     process = Child(
         [*java, "kafka.Kafka", str(folder / "server.properties")],
         log_file=folder / "controller.log",

@@ -75,20 +75,20 @@ class JavaMembers:
         """The consumer leaves its group."""
         self._say("close", name)
         with self._changed:
-            assert self._changed.wait_for(lambda: name not in self.owned, 30), f"{name} does not close"
+            assert self._changed.wait_for(lambda: name not in self.owned, 120), f"{name} does not close"
 
     def groups(self, *arguments: str) -> list[str]:
         """What Kafka's own consumer-groups tool prints."""
         self._say("groups", "tool", *arguments)
         lines: list[str] = []
-        while (line := self._printed.get(timeout=60)) != "tool done":
+        while (line := self._printed.get(timeout=120)) != "tool done":
             lines.append(line.removeprefix("tool | "))
         return lines
 
     def end(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._process.wait(20)
+        self._process.wait(60)
 
     def _say(self, *words: str) -> None:
         assert self._process.stdin is not None
@@ -123,7 +123,7 @@ def until() -> Callable[..., None]:
 
     def wait(
         condition: Callable[[], object],
-        seconds: float = 30.0,
+        seconds: float = 60.0,
         what: object = "",
         step: Callable[[], object] = lambda: time.sleep(0.05),
     ) -> None:
@@ -142,7 +142,7 @@ def member(fake: Any) -> Iterator[Callable[..., GroupMember]]:
     fake.add_topic("t", [1, 1])
 
     def open_(servers: str | None = None, **options: Any) -> GroupMember:
-        times = {"session_timeout_ms": 2000, "heartbeat_interval_ms": 30}
+        times = {"session_timeout_ms": 20_000, "heartbeat_interval_ms": 30}
         names = MemberSettings.__dataclass_fields__
         times |= {name: options.pop(name) for name in list(options) if name in names}
         properties = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -54,7 +53,7 @@ def refusing(response: type, code: int) -> Callable[[Any], Any]:
 def test_a_new_member_joins_twice_with_the_id_that_it_is_given(fake: Any, fakes: Any, member: Open):
     fakes.group(fake)
     one = member()
-    change = one.poll(5)
+    change = one.poll(60)
     assert change is not None
     assert (change.assigned, one.assignment, one.state) == (BOTH, BOTH, "Stable")
     first, second = asked(fake, JoinGroupRequest)
@@ -65,16 +64,16 @@ def test_before_version_4_one_join_is_enough(fake: Any, fakes: Any, member: Open
     fake.ranges[JoinGroupRequest.KEY] = (0, 3)
     fakes.group(fake)
     one = member()
-    one.poll(5)
+    one.poll(60)
     assert [request.member_id for request in asked(fake, JoinGroupRequest)] == [""]
     assert one.member_id
 
 
 def test_a_join_tells_timeouts_protocols_in_order_and_a_reason(fake: Any, fakes: Any, member: Open):
     fakes.group(fake)
-    member(rebalance_timeout_ms=4321, assignors=[RoundRobinAssignor(), RangeAssignor()]).poll(5)
+    member(rebalance_timeout_ms=4321, assignors=[RoundRobinAssignor(), RangeAssignor()]).poll(60)
     request = asked(fake, JoinGroupRequest)[-1]
-    assert (request.session_timeout_ms, request.rebalance_timeout_ms) == (2000, 4321)
+    assert (request.session_timeout_ms, request.rebalance_timeout_ms) == (20_000, 4321)
     assert (request.protocol_type, request.reason) == ("consumer", "the member is new")
     assert [protocol.name for protocol in request.protocols] == ["roundrobin", "range"]
     assert all(decode_subscription(protocol.metadata).topics == ["t"] for protocol in request.protocols)
@@ -85,9 +84,9 @@ def test_the_oldest_version_has_the_session_timeout_alone(fake: Any, fakes: Any,
         fake.ranges[kind.KEY] = (0, 0)
     fakes.group(fake)
     one = member()
-    one.poll(5)
+    one.poll(60)
     one.close()
-    assert asked(fake, JoinGroupRequest)[0].session_timeout_ms == 2000
+    assert asked(fake, JoinGroupRequest)[0].session_timeout_ms == 20_000
     assert [request.member_id for request in asked(fake, LeaveGroupRequest)] == ["c-1"]
 
 
@@ -122,7 +121,7 @@ def test_the_groups_protocol_decides_which_assignor_assigns(fake: Any, fakes: An
     fake.on(JoinGroupRequest, admit)
     mine = Mine()
     one = member(assignors=[RangeAssignor(), mine])
-    one.poll(5)
+    one.poll(60)
     assert one.assignment == {TP("t", 1)}
     assert mine.got == (Assignment((TP("t", 1),), b"to " + one.member_id.encode()), 1)
     request = asked(fake, JoinGroupRequest)[-1]
@@ -149,23 +148,22 @@ def test_a_cooperative_assignor_that_gives_away_too_early_is_found_out(fake: Any
 
     fake.on(JoinGroupRequest, lead)
     with pytest.raises(GroupError, match="t-0"):
-        one.poll(5)
+        one.poll(60)
 
 
-def test_a_join_takes_as_many_polls_as_it_takes(fake: Any, fakes: Any, member: Open):
+def test_a_join_takes_as_many_polls_as_it_takes(fake: Any, fakes: Any, member: Open, until: Until):
     """And it is one request all the while, since each new one would begin the rebalance anew."""
     group = fakes.group(fake, size=2)
     one = member()
-    started = time.monotonic()
+    until(lambda: len(asked(fake, JoinGroupRequest)) == 2, step=lambda: one.poll(0.1))
     for _ in range(4):
         assert one.poll(0.1) is None
-    assert time.monotonic() - started < 10
     assert one.state == "PreparingRebalance"
     assert len(asked(fake, JoinGroupRequest)) == 2
     with group._changed:
         group.size = 1
         group._complete()
-    assert one.poll(5) is not None
+    assert one.poll(60) is not None
     assert len(asked(fake, JoinGroupRequest)) == 2
 
 
@@ -184,7 +182,7 @@ def test_a_refusal_that_joining_again_would_not_mend_is_final(fake: Any, member:
     one = member()
     for _ in range(2):
         with pytest.raises(GroupError, match="group=g") as caught:
-            one.poll(5)
+            one.poll(60)
     assert (caught.value.code, caught.value.retriable) == (code, False)
     assert len(asked(fake, JoinGroupRequest)) == 1
 
@@ -193,7 +191,7 @@ def test_a_coordinator_that_loads_or_has_moved_is_asked_again(fake: Any, fakes: 
     group = fakes.group(fake)
     codes = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE]
     fake.on(JoinGroupRequest, *(refusing(JoinGroupResponse, code) for code in codes), group.join)
-    assert member().poll(5) is not None
+    assert member().poll(60) is not None
     assert len(asked(fake, FindCoordinatorRequest)) >= 3
 
 
@@ -201,7 +199,7 @@ def test_a_connection_lost_while_syncing_means_joining_again_as_the_same_member(
     group = fakes.group(fake)
     fake.on(SyncGroupRequest, lambda _: fakes.CLOSE, group.sync)
     one = member()
-    assert one.poll(5) is not None
+    assert one.poll(60) is not None
     assert [request.member_id for request in asked(fake, JoinGroupRequest)] == ["", one.member_id, one.member_id]
 
 

@@ -24,6 +24,7 @@ from client import (
     committed_offsets,
     create_topic,
 )
+from client.admin import AlterConfig, ConfigResource, alter_configs
 from client.group_offsets import Committer
 from client.java_hash import string_hash
 from client.membership import (
@@ -36,6 +37,7 @@ from client.membership import (
     StickyAssignor,
 )
 from client.protocol import ErrorCode
+from client.protocol.enums import ConfigResourceType
 
 pytestmark = pytest.mark.broker
 
@@ -80,7 +82,7 @@ class Party:
         self._until = until
 
     def our(self, *, instance_id: str | None = None, **options: Any) -> GroupMember:
-        settings = MemberSettings(session_timeout_ms=4000, heartbeat_interval_ms=300, instance_id=instance_id)
+        settings = MemberSettings(session_timeout_ms=30_000, heartbeat_interval_ms=300, instance_id=instance_id)
         if "pattern" not in options:
             options.setdefault("topics", [self.topic])
         self.ours.append(GroupMember(config(self._kafka), self.group, settings=settings, **options))
@@ -124,14 +126,20 @@ class Party:
         for consumer in self.confluents:
             consumer.poll(0.05)
 
-    def settle(self, partitions: int = PARTITIONS, seconds: float = 40.0) -> None:
+    def settle(self, partitions: int = PARTITIONS, seconds: float = 120.0) -> None:
         self._until(lambda: self.shared_out(partitions), seconds, self.parts, self.turn)
 
-    def shown_by_kafka(self, member: GroupMember) -> bool:
-        """Whether the consumer-groups tool shows the member with just its partitions."""
+    def await_shown_by_kafka(self, member: GroupMember) -> None:
+        """Until the consumer-groups tool shows the member with just its partitions."""
         asked = ("--bootstrap-server", self.servers, "--describe", "--group", self.group, "--members", "--verbose")
-        [row] = [line.split() for line in self._java.groups(*asked) if member.member_id in line]
-        return f"{self.topic}:{','.join(str(tp.partition) for tp in sorted(member.assignment))}" in row
+        told: list[list[str]] = []
+
+        def shown() -> bool:
+            told[:] = [line.split() for line in self._java.groups(*asked) if member.member_id in line]
+            mine = f"{self.topic}:{','.join(str(tp.partition) for tp in sorted(member.assignment))}"
+            return [mine in row for row in told] == [True]
+
+        self._until(shown, 60, told, self.turn)
 
     def close(self) -> None:
         for member in self.ours:
@@ -158,7 +166,7 @@ def test_one_group_with_java_and_librdkafka(party: Party, ours: type[Assignor], 
     party.confluent(partition_assignment_strategy=name)
     party.settle()
 
-    assert party.shown_by_kafka(first)
+    party.await_shown_by_kafka(first)
 
     party.our(assignors=[ours()])
     party.settle()
@@ -172,7 +180,7 @@ def test_a_new_protocol_group_with_java_and_librdkafka(party: Party):
     party.java(group_protocol="consumer")
     party.confluent(**{"group.protocol": "consumer"})
     party.settle()
-    assert party.shown_by_kafka(first)
+    party.await_shown_by_kafka(first)
     party.ours.pop(0).close()
     party.settle()
     party.our(protocol="consumer", server_assignor="range")
@@ -188,7 +196,7 @@ def test_a_pattern_takes_topics_that_come_later(
 
     def wait_for(*names: str) -> None:
         wanted = {f"{prefix}-{name}" for name in names}
-        until(lambda: {tp.topic for tp in member.assignment} == wanted, 40, lambda: member.assignment, party.turn)
+        until(lambda: {tp.topic for tp in member.assignment} == wanted, 120, lambda: member.assignment, party.turn)
 
     with Cluster(config(kafka3)) as cluster:
         for name in ("a", "c"):
@@ -205,7 +213,7 @@ def test_the_leader_notices_new_partitions(party: Party):
     party.our(assignors=[RoundRobinAssignor()])
     party.java(partition_assignment_strategy=f"{JAVA}RoundRobinAssignor")
     party.settle()
-    admin.create_partitions([NewPartitions(party.topic, PARTITIONS + 3)])[party.topic].result(30)
+    admin.create_partitions([NewPartitions(party.topic, PARTITIONS + 3)])[party.topic].result(60)
     party.settle(PARTITIONS + 3)
 
 
@@ -224,14 +232,20 @@ while True:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_others_take_over_from_a_member_that_dies(party: Party, protocol: str):
+def test_others_take_over_from_a_member_that_dies(kafka3: Any, party: Party, protocol: str):
+    # With the new protocol it is the group's setting that says when a member is dead.
+    setting = {
+        ConfigResource(ConfigResourceType.GROUP, party.group): [AlterConfig("consumer.session.timeout.ms", "4000")]
+    }
+    with Cluster(config(kafka3)) as cluster:
+        alter_configs(cluster, setting).or_raise()
     command = [sys.executable, "-c", MORTAL, party.servers, party.group, party.topic, protocol]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     assert process.stdout is not None
     try:
         assert process.stdout.readline().strip() == str(PARTITIONS)
         member = party.our(protocol=protocol)
-        party._until(lambda: 0 < len(member.assignment) < PARTITIONS, 30, party.parts, party.turn)
+        party._until(lambda: 0 < len(member.assignment) < PARTITIONS, 120, party.parts, party.turn)
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -248,7 +262,7 @@ def test_a_static_member_that_comes_back_gets_its_partitions_without_a_rebalance
     party.ours.remove(goes)
     goes.close()
     back = party.our(instance_id="goes", protocol=protocol)
-    party._until(lambda: back.assignment, 30, party.parts, party.turn)
+    party._until(lambda: back.assignment, 120, party.parts, party.turn)
     for _ in range(5):
         party.turn()
     assert (back.assignment, stays.assignment) == (before, ours)

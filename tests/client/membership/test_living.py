@@ -49,7 +49,7 @@ def refusing(response: type, code: int) -> Callable[[Any], Any]:
 
 
 def settle(one: GroupMember, generation: int, until: Until) -> None:
-    until(lambda: one.generation == generation and one.state == "Stable", 30, lambda: one.state, lambda: one.poll(0.1))
+    until(lambda: one.generation == generation and one.state == "Stable", 120, lambda: one.state, lambda: one.poll(0.1))
 
 
 def test_a_rebalance_is_heard_by_heartbeat_and_joined_as_the_same_member(
@@ -58,7 +58,7 @@ def test_a_rebalance_is_heard_by_heartbeat_and_joined_as_the_same_member(
     group = fakes.group(fake)
     told: list[str] = []
     one = member(on_assigned=lambda tps: told.append("assigned"), on_revoked=lambda tps: told.append("revoked"))
-    one.poll(5)
+    one.poll(60)
     name = one.member_id
     group.rebalance()
     settle(one, 2, until)
@@ -78,7 +78,7 @@ def test_a_member_that_the_group_went_on_without_joins_afresh(
     fake.on(HeartbeatRequest, group.heartbeat, refusing(HeartbeatResponse, code), group.heartbeat)
     lost: list[Any] = []
     one = member(on_lost=lost.append)
-    one.poll(5)
+    one.poll(60)
     name = one.member_id
     settle(one, 2, until)
     assert lost == [BOTH]
@@ -92,11 +92,11 @@ def test_a_member_goes_on_without_joining_when_its_coordinator_moves(fakes: Any,
     trio.move_coordinator("g", 1)
     old, new = fakes.group(trio[1]), fakes.group(trio[2])
     one = member(trio.bootstrap_servers)
-    one.poll(5)
+    one.poll(60)
     new.members, new.generation, new.state = dict(old.members), old.generation, "Stable"
     trio.move_coordinator("g", 2)
     old.die()
-    until(lambda: len(trio[2].requests(HeartbeatRequest)) > 2, 30, "heartbeats", lambda: one.poll(0.05))
+    until(lambda: len(trio[2].requests(HeartbeatRequest)) > 2, 120, "heartbeats", lambda: one.poll(0.05))
     one.commit({TP("t", 0): CommittedOffset(4)})
     assert new.commits
     assert one.assignment == BOTH
@@ -111,12 +111,12 @@ def test_heartbeats_go_on_while_the_user_is_busy_and_while_the_group_rebalances(
 
     def busy() -> None:
         before = len(fake.requests(HeartbeatRequest))
-        until(lambda: len(fake.requests(HeartbeatRequest)) > before + 3, 30, "no heartbeats")
+        until(lambda: len(fake.requests(HeartbeatRequest)) > before + 3, 120, "no heartbeats")
 
-    one.poll(5)
+    one.poll(60)
     busy()
     group.rebalance(2)  # on_revoked runs before the member joins …
-    assert not one.poll(0.3) or one.state == "PreparingRebalance"
+    until(lambda: one.state == "PreparingRebalance", 120, lambda: one.state, lambda: one.poll(0.1))
     group.wait_for(lambda g: len(g._joining) == 1)
     busy()  # … and here it has joined, and waits for another
     group.die()
@@ -129,13 +129,13 @@ def test_a_late_answer_about_an_older_generation_is_not_believed(fake: Any, fake
 
     def late(seen: Any) -> Any:
         held.set()
-        assert release.wait(10)
+        assert release.wait(120)
         return HeartbeatResponse(error_code=ErrorCode.ILLEGAL_GENERATION)
 
     fake.on(HeartbeatRequest, late, group.heartbeat)
     one = member()
-    one.poll(5)
-    assert held.wait(5)
+    one.poll(60)
+    assert held.wait(120)
     group.rebalance()
     with pytest.raises(OffsetCommitFailed):  # which tells the member of the rebalance
         one.commit({TP("t", 0): CommittedOffset(1)})
@@ -143,7 +143,7 @@ def test_a_late_answer_about_an_older_generation_is_not_believed(fake: Any, fake
     joins = len(fake.requests(JoinGroupRequest))
     release.set()
     beats = len(fake.requests(HeartbeatRequest))
-    until(lambda: len(fake.requests(HeartbeatRequest)) > beats + 2, 30, "no heartbeats", lambda: one.poll(0.05))
+    until(lambda: len(fake.requests(HeartbeatRequest)) > beats + 2, 120, "no heartbeats", lambda: one.poll(0.05))
     assert one.generation == 2
     assert len(fake.requests(JoinGroupRequest)) == joins
     assert one.assignment == BOTH
@@ -152,9 +152,9 @@ def test_a_late_answer_about_an_older_generation_is_not_believed(fake: Any, fake
 def test_a_user_who_does_not_poll_is_given_up_on(fake: Any, fakes: Any, member: Open, until: Until):
     group = fakes.group(fake)
     lost: list[Any] = []
-    one = member(max_poll_interval_ms=150, on_lost=lost.append)
-    one.poll(5)
-    until(lambda: fake.requests(LeaveGroupRequest), 30, "it never left")
+    one = member(max_poll_interval_ms=1500, on_lost=lost.append)
+    one.poll(60)
+    until(lambda: fake.requests(LeaveGroupRequest), 120, "it never left")
     [leaving] = asked(fake, LeaveGroupRequest)
     assert "max.poll.interval.ms" in leaving.members[0].reason
     beats = len(fake.requests(HeartbeatRequest))
@@ -169,18 +169,18 @@ def test_a_user_who_does_not_poll_is_given_up_on(fake: Any, fakes: Any, member: 
 def test_what_the_heart_dies_of_is_raised_by_poll(fake: Any, fakes: Any, member: Open, until: Until):
     fakes.group(fake)
     one = member()
-    one.poll(5)
+    one.poll(60)
     fake.on(HeartbeatRequest, refusing(HeartbeatResponse, ErrorCode.GROUP_AUTHORIZATION_FAILED))
     for _ in range(2):
         with pytest.raises(AuthorizationFailed):
-            until(lambda: False, 30, "", lambda: one.poll(0.1))
+            until(lambda: False, 120, "", lambda: one.poll(0.1))
     assert one.assignment == frozenset()
 
 
 def test_partitions_that_are_added_make_the_leader_rebalance(fake: Any, fakes: Any, member: Open, until: Until):
     fakes.group(fake)
     one = member(max_age=100)
-    one.poll(5)
+    one.poll(60)
     fake.add_topic("t", [1, 1, 1])
     settle(one, 2, until)
     assert one.assignment == BOTH | {TP("t", 2)}
@@ -201,7 +201,7 @@ def test_a_follower_leaves_the_watching_to_the_leader(fake: Any, fakes: Any, mem
     fake.on(JoinGroupRequest, follow)
     fake.on(SyncGroupRequest, lambda _: SyncGroupResponse(assignment=encode_assignment(mine)))
     one = member(max_age=50)
-    one.poll(5)
+    one.poll(60)
     fake.add_topic("t", [1, 1, 1])
     assert one.poll(0.4) is None
     assert one.assignment == {TP("t", 1)}
@@ -237,7 +237,7 @@ def test_a_cooperative_member_gives_up_only_what_goes_and_joins_again(
         on_assigned=lambda tps: told.append(("assigned", tps)),
         on_revoked=lambda tps: told.append(("revoked", tps)),
     )
-    one.poll(5)
+    one.poll(60)
 
     def less(seen: Any) -> Any:
         answer = group.sync(seen)

@@ -33,7 +33,7 @@ def read_back(kafka: Any, tp: TopicPartition, count: int, isolation: str = "read
     )
     consumer.assign([confluent_kafka.TopicPartition(tp.topic, tp.partition, 0)])
     messages = []
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while time.monotonic() < until:
         message = consumer.poll(1)
         if message is None:

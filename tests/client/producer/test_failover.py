@@ -60,7 +60,7 @@ def test_a_leader_that_is_killed_costs_no_record_no_order_and_no_duplicate(
         assert [m.value() for m in read_back(kafka3.bootstrap_servers, tx_topic, partition)] == expected
 
     # Two of three are left, and this topic wants three.
-    strict = producing(kafka3.bootstrap_servers, request_timeout_ms=1000, delivery_timeout_ms=2500, linger_ms=0)
+    strict = producing(kafka3.bootstrap_servers, request_timeout_ms=2000, delivery_timeout_ms=5000, linger_ms=0)
     error = strict.send(strict_topic, b"v").exception(60)
     assert isinstance(error, DeliveryTimedOut)
     assert "NOT_ENOUGH_REPLICAS" in str(error)

@@ -99,7 +99,9 @@ def test_leaving_aborts_what_is_open_after_what_is_under_way(fake: Any, leader: 
     leader.pause = 0.3
     with producer:
         producer.send("t", b"v")
-        time.sleep(0.1)
+        until = time.monotonic() + 120
+        while not fake.requests(ProduceRequest) and time.monotonic() < until:
+            time.sleep(0.01)
     kinds = [type(seen.request) for seen in fake.seen if isinstance(seen.request, ProduceRequest | EndTxnRequest)]
     assert kinds == [ProduceRequest, EndTxnRequest]
     assert not fake.requests(EndTxnRequest)[0].request.committed

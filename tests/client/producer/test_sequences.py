@@ -139,8 +139,9 @@ def test_without_retries_a_lost_answer_is_told(leader: Any, make: Any):
 
 
 def test_sequences_wrap_after_the_largest(leader: Any, make: Any, values: Any, numbered: Any):
-    producer = make(batch_size=10_000, linger_ms=20)
-    producer.send("t", b"first").result(30)
+    producer = make(batch_size=10_000, linger_ms=60_000)
+    producer.send("t", b"first")
+    producer.flush(30)
     leader.logs[TP].producers[7][1].append((LARGEST - 1, LARGEST - 1, 0))
     producer._accumulator.queues[TP].sequences.next = LARGEST
     for _ in range(2):

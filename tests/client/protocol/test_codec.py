@@ -221,10 +221,10 @@ def test_a_string_that_is_no_utf8_is_refused_at_its_byte() -> None:
 
 @pytest.mark.parametrize("count", [b"\x7f\xff\xff\xff", b"\x00\x10\x00\x00", b"\x80\x00\x00\x00"])
 def test_a_count_beyond_the_frame_is_refused_before_anything_is_made(count: bytes) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(DecodeError, match="elements"):
         decode(MetadataResponse, 0, count + bytes(1000))
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
 
 
 def test_unknown_tagged_fields_are_passed_over() -> None:
@@ -263,9 +263,9 @@ def test_metadata_of_ten_thousand_partitions_takes_a_fraction_of_a_second() -> N
     topic = MetadataResponse.MetadataResponseTopic(name="t", topic_id=SOME_ID, partitions=partitions)
     answer = MetadataResponse(topics=[topic])
     data = encode(answer, 12)
-    started = time.perf_counter()
+    started = time.process_time()
     read = decode(MetadataResponse, 12, data)
-    assert time.perf_counter() - started < 1  # 25 ms on an idle core
+    assert time.process_time() - started < 1  # 25 ms on an idle core
     assert read == answer
 
 

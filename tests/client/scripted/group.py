@@ -27,7 +27,7 @@ from client.protocol.messages import (
     SyncGroupResponse,
 )
 
-_PATIENCE = 10.0
+_PATIENCE = 60.0
 
 
 class ScriptedGroup:
@@ -70,7 +70,7 @@ class ScriptedGroup:
             self._changed.notify_all()
 
     def wait_for(self, condition: Callable[[ScriptedGroup], bool]) -> None:
-        """Until the group has come so far; fails after ten seconds."""
+        """Until the group has come so far; fails after a minute."""
         with self._changed:
             assert self._changed.wait_for(lambda: condition(self), _PATIENCE), f"the group is {self.state} still"
 

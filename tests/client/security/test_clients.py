@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from client import LATEST, ClientConfig, Cluster, TopicPartition, list_offsets
-from client.membership import GroupMember
+from client.membership import GroupMember, MemberSettings
 from client.producer import KafkaProducer
 from client.trace import TRAFFIC
 
@@ -41,17 +41,18 @@ def test_neither_a_producer_nor_a_member_loses_anything_when_sessions_end(secure
     topic = secure_kafka.topic()
     properties = secure_kafka.properties("SHORT")
     member_config = ClientConfig.from_properties(properties, client_id="member")
+    # The member's heartbeats have connections of their own, from the first one on.
+    often = MemberSettings(heartbeat_interval_ms=300)
     sent = 0
     with (
         KafkaProducer(properties | {"linger.ms": "0"}) as producer,
-        GroupMember(member_config, f"{topic}-group", topics=[topic]) as member,
+        GroupMember(member_config, f"{topic}-group", topics=[topic], settings=often) as member,
     ):
-        until = time.monotonic() + 30
+        until = time.monotonic() + 120
         while not member.assignment and time.monotonic() < until:
             member.poll(0.2)
         generation = member.generation
         opened = logins = 0
-        # The member's heartbeats have connections of their own, from the first one after 3 s on.
         settled, until = time.monotonic() + 4.5, time.monotonic() + 9
         while time.monotonic() < until:
             for _ in range(20):

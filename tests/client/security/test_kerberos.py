@@ -48,7 +48,7 @@ def realm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     env = os.environ | {"KRB5_CONFIG": str(folder / "krb5.conf"), "KRB5_KDC_PROFILE": str(folder / "kdc.conf")}
 
     def run(tool: str, *arguments: str) -> None:
-        subprocess.run([str(TOOLS[tool]), *arguments], env=env, check=True, capture_output=True, timeout=60)
+        subprocess.run([str(TOOLS[tool]), *arguments], env=env, check=True, capture_output=True, timeout=300)
 
     run("kdb5_util", "create", "-s", "-P", "master", "-r", "TEST.LOCAL")
     for principal in (SERVICE, "etl"):

@@ -44,7 +44,7 @@ def keytool(*arguments: str) -> None:
     tool = Path(find_java().home) / "bin" / "keytool"
     if not tool.exists():
         pytest.skip("this Java has no keytool")
-    subprocess.run([tool, *arguments], check=True, capture_output=True, timeout=60)
+    subprocess.run([tool, *arguments], check=True, capture_output=True, timeout=300)
 
 
 def fault_of(tls: TlsConfig) -> tuple[str, str]:

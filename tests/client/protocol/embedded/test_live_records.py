@@ -82,7 +82,7 @@ def understood(kafka: Kafka, topic: str) -> list[InternalRecord]:
 
 def awaited(seek: Callable[[], Any]) -> Any:
     """What `seek` finds; a broker may write a moment after it has answered."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not (found := seek()):
         assert time.monotonic() < deadline
         time.sleep(0.1)
