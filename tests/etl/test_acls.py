@@ -93,7 +93,7 @@ def allow(root: Cluster) -> Iterator[Callable[[set[AclBinding]], None]]:
     def exactly(bindings: set[AclBinding]) -> None:
         delete_acls(root, [AclFilter(principal=PRINCIPAL)]).or_raise()
         create_acls(root, list(bindings)).or_raise()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while describe_acls(root, AclFilter(principal=PRINCIPAL)) != bindings:
             assert time.monotonic() < deadline
             time.sleep(0.05)

@@ -60,13 +60,14 @@ def write(servers: str, topic: str, values: list[bytes], *, abort: bool = False)
 
 
 @pytest.fixture
-def home(kafka: Any, tmp_path: Path) -> Callable[..., Path]:
+def home(kafka: Any, await_markers: Callable[[str, str], None], tmp_path: Path) -> Callable[..., Path]:
     """home(**sections): a job of its own on a topic with 20 committed records and 6 aborted ones; its file."""
 
     def home(**sections: Any) -> Path:
         topic = kafka.topic(partitions=2)
         write(kafka.bootstrap_servers, topic, [b"v%d" % n for n in range(20)])
         write(kafka.bootstrap_servers, topic, [b"aborted"] * 6, abort=True)
+        await_markers(kafka.bootstrap_servers, topic)
         document = {
             "version": 1,
             "name": topic,
@@ -134,7 +135,7 @@ run_ingest(load_job(file).on_remote(url), take_over=True, observe=observe)
 @pytest.mark.spark
 def test_a_client_that_is_killed_and_rows_that_are_verified(server: ConnectServer, home: Any, tmp_path: Path) -> None:
     """Killed before its commit and after it: the next one takes the run up, and every record stands there once."""
-    file = home(run={"lease": "5s"})
+    file = home()
     for step in (":before", ":committed"):
         child = [sys.executable, "-c", CHILD, str(file), server.url, f"lake{step}"]
         env = os.environ | {"PYTHONPATH": str(ROOT)}

@@ -73,7 +73,12 @@ def values(tmp_path: Path) -> list[bytes]:
     ("release", "group_commit"), [("0.10.2.2", "plain"), ("1.1.1", "transactional"), ("3.9.2", "transactional")]
 )
 def test_the_main_job_lands_verifies_and_commits(
-    release: str, group_commit: str, kafka_release: Callable[[str], Any], job_on: Any, tmp_path: Path
+    release: str,
+    group_commit: str,
+    kafka_release: Callable[[str], Any],
+    job_on: Any,
+    await_markers: Callable[[str, str], None],
+    tmp_path: Path,
 ):
     kafka = kafka_release(release)
     servers, topic = kafka.bootstrap_servers, kafka.topic(2)
@@ -83,6 +88,7 @@ def test_the_main_job_lands_verifies_and_commits(
     if group_commit == "transactional":
         produce(servers, topic, 10, transaction="commit")
         produce(servers, topic, 10, transaction="abort")
+        await_markers(servers, topic)
         wanted += [b"commit %d" % number for number in range(10)]
     first = run_ingest(job)
     assert (first.status, values(tmp_path)) == ("done", sorted(wanted))

@@ -98,7 +98,9 @@ def test_each_kind_of_damage_is_told_with_its_address(land: Callable[..., Landed
     }
 
 
-def test_rows_of_offsets_that_hold_no_record_are_strangers(land: Callable[..., Landed], kafka: Any) -> None:
+def test_rows_of_offsets_that_hold_no_record_are_strangers(
+    land: Callable[..., Landed], kafka: Any, await_markers: Callable[[str, str], None]
+) -> None:
     landed = land()
     writer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": landed.topic})
     writer.init_transactions(60)
@@ -106,6 +108,7 @@ def test_rows_of_offsets_that_hold_no_record_are_strangers(land: Callable[..., L
     writer.produce(landed.topic, b"never", partition=0)
     assert writer.flush(60) == 0
     writer.abort_transaction(60)
+    await_markers(kafka.bootstrap_servers, landed.topic)
     run_ingest(landed.job)  # offset 30 is aborted, 31 its marker
     assert verify(landed.job).ok
     row = landed.rows("partition = 0 AND offset = 3")

@@ -25,7 +25,7 @@ for file, loaded in context.range(2, numSlices=2).mapPartitions(look).collect():
 
 @pytest.mark.spark
 def test_a_worker_begins_with_everything_loaded() -> None:
-    told = subprocess.run([sys.executable, "-c", IN_A_WORKER], capture_output=True, text=True, timeout=120, check=True)
+    told = subprocess.run([sys.executable, "-c", IN_A_WORKER], capture_output=True, text=True, timeout=400, check=True)
     lines = [line.split() for line in told.stdout.splitlines()]
     assert [loaded for _, *loaded in lines] == [["etl.in_task", "segment_reader.kernel"]] * 2
     assert all(file.endswith("site-packages/pyspark/__init__.py") for file, *_ in lines)

@@ -58,7 +58,7 @@ NOISY = """
 )
 def test_json_is_alone_on_stdout_whatever_children_print(job_file: Path, end: str, code: int, key: str) -> None:
     child = process(job_file, NOISY.format(end=end), "--json")
-    out, err = child.communicate(timeout=60)
+    out, err = child.communicate(timeout=200)
     assert child.returncode == code
     assert key in json.loads(out)
     assert out.count("\n") == 1
@@ -70,7 +70,7 @@ def test_sigterm_unwinds(job_file: Path) -> None:
     body = """
     try:
         print("ready", file=sys.stderr, flush=True)
-        time.sleep(60)
+        time.sleep(600)
     finally:
         print("lease released", file=sys.stderr, flush=True)
 """
@@ -78,7 +78,7 @@ def test_sigterm_unwinds(job_file: Path) -> None:
     assert child.stderr is not None
     assert child.stderr.readline() == "ready\n"
     child.send_signal(signal.SIGTERM)
-    out, err = child.communicate(timeout=60)
+    out, err = child.communicate(timeout=200)
     assert child.returncode == 1
     assert "lease released" in err
     assert json.loads(out)["error"]["kind"] == "Terminated"
@@ -88,11 +88,11 @@ def test_sigterm_unwinds(job_file: Path) -> None:
 def test_entry_points_for_spark_submit_take_the_same_arguments(name: str, tmp_path: Path) -> None:
     script = ROOT / "jobs" / f"{name}.py"
     done = subprocess.run(
-        [sys.executable, str(script), "--help"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, str(script), "--help"], cwd=tmp_path, capture_output=True, text=True, timeout=200, check=True
     )
     assert "JOB.yaml" in done.stdout
     done = subprocess.run(
-        [sys.executable, str(script), "none.yaml", "--json"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+        [sys.executable, str(script), "none.yaml", "--json"], cwd=tmp_path, capture_output=True, text=True, timeout=200
     )
     assert done.returncode == 2
     assert json.loads(done.stdout)["exit_code"] == 2

@@ -127,11 +127,13 @@ def test_transactions_of_several_producers(
     path = segment(kafka, topic)
     deadline = time.monotonic() + 60
     data = path.read_bytes()
-    while sum(frame.control for frame in frames(data)) < 18:  # the last markers come after EndTxn's answer
+    index = path.with_suffix(".txnindex")
+    # The last markers come after EndTxn's answer, and what the index says of them after them.
+    while sum(frame.control for frame in frames(data)) < 18 or index.stat().st_size < 6 * TXN_INDEX_ENTRY.size:
         assert time.monotonic() < deadline
         time.sleep(0.1)
         data = path.read_bytes()
-    entries = TXN_INDEX_ENTRY.iter_unpack(path.with_suffix(".txnindex").read_bytes())
+    entries = TXN_INDEX_ENTRY.iter_unpack(index.read_bytes())
     aborted = [(producer, first) for _, producer, first, _, _ in entries]
     assert len(aborted) == 6
     out = both(data, aborted=aborted)

@@ -96,7 +96,10 @@ class Records:
     def write(
         self, topic: str, partition: int, count: int, *, transaction: str | None = None, timestamp: int = 0
     ) -> list[Row]:
-        """Records with new values. transaction: `commit` or `abort`; None is without one. timestamp: ms, 0 is now."""
+        """Records with new values. transaction: `commit` or `abort`; None is without one. timestamp: ms, 0 is now.
+
+        A transaction's marker may be written a moment after this: see `settle`.
+        """
         producer = self._plain if transaction is None else self._in_transaction()
         written: list[Row] = []
         for _ in range(count):
@@ -139,6 +142,7 @@ class Records:
                 self.write(topic, partition, count, transaction="commit")
                 self.write(topic, partition, count)
                 self.write(topic, partition, count // 3, transaction="abort")
+        self.settle(topic)
 
     def _in_transaction(self) -> Producer:
         if self._transactional is None:

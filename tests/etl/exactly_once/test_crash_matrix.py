@@ -118,17 +118,22 @@ def test_without_take_over_the_lease_is_waited_out(topics, home, children):
     job = home(*topics, run={"lease": "5s"})
     kill_at("land:rest:committed", job, children)
     lease = job.state.lease()
-    refusals = []
+    refusals, taken = [], []
+
+    def note(step: str) -> None:
+        if step == "lease:after":
+            taken.append(datetime.now(UTC))
+
     while True:
         began = datetime.now(UTC)
         try:
-            job.ingest()
+            job.ingest(observe=note)
         except AnotherRunActive as active:
             refusals.append((began, active.owner))
             time.sleep(0.2)  # what a scheduler does with exit code 5
         else:
             break
-    assert began >= lease.until
+    assert [when >= lease.until for when in taken] == [True]
     assert all(owner == lease.owner and when < lease.until + grace(5) for when, owner in refusals)
     job.assert_complete(runs=1)
     assert [run.phase for run in job.state.runs.values()] == ["finished"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -71,6 +72,10 @@ def test_a_deleted_topic_is_refused(topic, home, records):
     job = home(topic)
     job.ingest()
     records.admin.delete_topics([topic], operation_timeout=60)[topic].result(60)
+    until = time.monotonic() + 60
+    while topic in records.admin.list_topics(timeout=60).topics:  # the broker hears of it a moment after the controller
+        assert time.monotonic() < until
+        time.sleep(0.05)
     assert refused(job).code == "topic-missing"
 
 
@@ -164,6 +169,7 @@ def test_a_partition_added_later_is_read_from_its_first_record(starting_offsets,
     records.admin.create_partitions([NewPartitions(topic, 3)], operation_timeout=60)[topic].result(60)
     records.forget_metadata()
     added = records.write(topic, 2, 10, transaction="commit")
+    records.settle(topic)
     job.ingest()
     assert job.rows() == sorted([*before, *added])
     assert job.group_offsets() == records.ends(topic) == job.frontiers()

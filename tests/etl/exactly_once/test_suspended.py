@@ -57,6 +57,7 @@ def test_a_run_suspended_past_its_lease(step, topics, home, children, records, s
     job = home(*topics, run={"lease": "5s"})
     child = children.run(job, at=step, signal="SIGSTOP", own_jvm=scale(False, True))
     child.suspended()
+    job.change(run={"lease": "2m"})  # of those who come now
     while True:
         try:
             job.ingest()

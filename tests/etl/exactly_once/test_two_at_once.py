@@ -19,11 +19,15 @@ def test_two_processes_start_the_same_job(take_over, home, children, records, sc
     outcomes = []
     job = home(first, rest)
     runs = 0
-    for number in range(rounds):
+    met = [0, ExitCode.ANOTHER_RUN_ACTIVE]
+    for number in range(20 * rounds):
+        if number >= rounds and met in outcomes:
+            break
         if number % 2 == 0:
             job, runs = home(first, rest), 0
         else:
             records.write(first, number % 2, 5, transaction="commit")
+            records.settle(first)
         go = job.folder / f"go-{number}"
         for child in pair:
             child.send({"job": str(job.file), "go": str(go), "take_over": take_over}, last=False)
@@ -32,10 +36,10 @@ def test_two_processes_start_the_same_job(take_over, home, children, records, sc
         go.touch()
         answers = [child.answer() for child in pair]
         exits = sorted(answer["exit"] for answer in answers)
-        assert exits in ([0, 0], [0, ExitCode.ANOTHER_RUN_ACTIVE]), answers
+        assert exits in ([0, 0], met), answers
         done = [answer["report"]["status"] for answer in answers if answer["exit"] == 0]
         assert done.count("done") == 1, "both landed, or none"
         runs += 1
         job.assert_complete(runs=runs, swept=not take_over)
         outcomes.append(exits)
-    assert [0, ExitCode.ANOTHER_RUN_ACTIVE] in outcomes, "they never met"
+    assert met in outcomes, "they never met"

@@ -23,7 +23,7 @@ def kinds(ledger):
     return [entry.event.KIND for entry in ledger.events("orders")]
 
 
-def until(condition, seconds=20.0):
+def until(condition, seconds=120.0):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "did not happen in time"
@@ -131,7 +131,7 @@ class TestTaking:
 
 class TestKeeping:
     def test_it_is_renewed_while_its_holder_lives(self, ledger):
-        with acquire(ledger, "orders", duration=timedelta(seconds=3)) as lease:
+        with acquire(ledger, "orders", duration=timedelta(seconds=6)) as lease:
             until(lambda: kinds(ledger).count("renewed") >= 2)
             lease.check()
             with pytest.raises(AnotherRunActive):
@@ -152,9 +152,9 @@ class TestKeeping:
                 raise RetriableFailure("away")
             return real(self, *args, **kwargs)
 
-        with acquire(ledger, "orders", duration=timedelta(seconds=3)) as lease:
+        with acquire(ledger, "orders", duration=timedelta(seconds=6)) as lease:
             monkeypatch.setattr(Ledger, "transition", transition)
-            time.sleep(1.5)
+            time.sleep(2.5)
             away[0] = False
             until(lambda: "renewed" in kinds(ledger))
             lease.check()
@@ -165,9 +165,15 @@ class TestKeeping:
 
         lease = acquire(ledger, "orders", duration=timedelta(seconds=0.6))
         monkeypatch.setattr(Ledger, "transition", transition)
-        time.sleep(0.7)
-        with pytest.raises(LeaseLost, match="ran out"):
-            lease.check()
+
+        def has_run_out():
+            try:
+                lease.check()
+            except LeaseLost as lost:
+                return "ran out" in str(lost)
+            return False
+
+        until(has_run_out)
         lease.release()
 
     def test_the_keeper_finds_out_by_itself(self, ledger):
@@ -207,19 +213,19 @@ class TestSuspended:
 
     @pytest.mark.parametrize("another", [True, False])
     def test_past_its_lease_it_writes_nothing(self, ledger, worker, another):
-        holder = worker("hold", ledger.path, 3)
+        holder = worker("hold", ledger.path, 6)
         assert holder.stdout.readline() == "held 1\n"
         assert self.ask(holder, 0) == ["held", "wrote"]
         os.kill(holder.pid, signal.SIGSTOP)
-        time.sleep(3)
+        time.sleep(6)
         if another:
-            until(lambda: datetime.now(UTC) > ledger.read("orders").lease().until + grace(3))
+            until(lambda: datetime.now(UTC) > ledger.read("orders").lease().until + grace(6))
             with acquire(ledger, "orders", duration=LONG) as lease:
                 lease.transition(lambda state: [ev.TopicSeen(topics={"orders": ev.TopicIdentity()})])
         os.kill(holder.pid, signal.SIGCONT)
         assert self.ask(holder, 1) == ["LeaseLost", "LeaseLost"]
         holder.stdin.close()
-        assert holder.wait(timeout=20) == 0
+        assert holder.wait(timeout=120) == 0
         state = ledger.read("orders")
         assert [tp.partition for tp in state.bases] == [0]
         assert ("orders" in state.topics) == another

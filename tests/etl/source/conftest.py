@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +12,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Place
 
-from client import ClientConfig, Cluster
+from client import ClientConfig, Cluster, TopicPartition
+from client.admin import describe_producers
 
 Row = tuple[int, int, bytes | None, bytes | None]
 """partition, offset, key, value"""
@@ -41,7 +43,7 @@ def produce(kafka: Any) -> Callable[..., None]:
             timestamp = rest[1] if len(rest) > 1 else 0
             producer.produce(topic, partition=partition, key=key, value=value, headers=headers, timestamp=timestamp)
             producer.poll(0)
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
 
     return produce
 
@@ -64,7 +66,7 @@ def read_back(kafka: Any) -> Callable[[str, int], list[Row]]:
         rows: list[Row] = []
         ended: set[int] = set()
         while len(ended) < partitions:
-            message = consumer.poll(30)
+            message = consumer.poll(120)
             assert message is not None, "librdkafka reads nothing"
             if message.error():
                 ended.add(message.partition())
@@ -99,7 +101,7 @@ class Transactions:
             for number in range(producers)
         ]
         for writer in writers:
-            writer.init_transactions(30)
+            writer.init_transactions(60)
         pending: dict[int, list[bytes]] = {}
         for step in range(steps):
             number = choice.randrange(producers)
@@ -112,7 +114,7 @@ class Transactions:
             values = [f"{step}-{i}".encode() for i in range(choice.randint(1, 6))]
             for value in values:
                 writers[number].produce(self.topic, partition=0, key=b"k", value=value)
-            writers[number].flush(30)
+            writers[number].flush(60)
             pending[number] += values
         kept = pending.pop(0, None) if open_at_end else None
         for number, values in pending.items():
@@ -120,14 +122,28 @@ class Transactions:
         if open_at_end and kept is None:
             writers[0].begin_transaction()
             writers[0].produce(self.topic, partition=0, value=b"undecided")
-            writers[0].flush(30)
+            writers[0].flush(60)
         self.writers = writers
+        self._settle(open_at_end)
+
+    def _settle(self, undecided: int) -> None:
+        """Wait until so many are open: a producer is told of a transaction's end before its marker is written."""
+        place = TopicPartition(self.topic, 0)
+        config = ClientConfig.from_properties({"bootstrap.servers": self.servers}, client_id="kseg-test")
+        until = time.monotonic() + 60
+        with Cluster(config) as cluster:
+            while True:
+                known = describe_producers(cluster, [place]).or_raise()[place]
+                if sum(producer.transaction_start is not None for producer in known) == undecided:
+                    return
+                assert time.monotonic() < until, known
+                time.sleep(0.05)
 
     def _decide(self, writer: Producer, values: list[bytes], *, abort: bool) -> None:
         if abort:
-            writer.abort_transaction(30)
+            writer.abort_transaction(60)
         else:
-            writer.commit_transaction(30)
+            writer.commit_transaction(60)
             self.committed += values
 
 

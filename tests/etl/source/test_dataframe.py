@@ -175,7 +175,7 @@ def test_errors_of_workers_arrive_typed(spark: Any, client_config: ClientConfig,
         frame.collect()
     assert caught.value.address == {"topic": topic, "partition": 1, "offset": 5}
 
-    hasty = replace(client_config, default_api_timeout_ms=500)
+    hasty = replace(client_config, default_api_timeout_ms=3000)
     frame, outcomes = rows(spark, [RangeTask("no-such-topic", 0, 0, 5)], hasty, DecodeOptions())
     with pytest.raises(UnknownTopic), outcomes.typed_errors():
         frame.collect()

@@ -136,7 +136,7 @@ def test_what_transactions_left_behind_is_told_apart(
 
 
 def test_a_topic_that_is_not_there_is_named(client_config: ClientConfig, topics: list[str]) -> None:
-    hasty = replace(client_config, default_api_timeout_ms=500)
+    hasty = replace(client_config, default_api_timeout_ms=3000)
     tasks = [RangeTask(topics[0], 0, 0, 5), RangeTask("no-such-topic", 0, 0, 5, index=1)]
     with pytest.raises(UnknownTopic) as caught:
         read(tasks, hasty, together=True)

@@ -213,7 +213,7 @@ def test_offsets_above_the_logs_end_are_lost_to_truncation(client_config: Client
 
 
 def test_a_broker_without_more_records_is_waited_for_and_then_named(client_config: ClientConfig, trimmed: str) -> None:
-    hasty = replace(client_config, default_api_timeout_ms=1200, fetch_max_wait_ms=100)
+    hasty = replace(client_config, default_api_timeout_ms=3000, fetch_max_wait_ms=100)
     with pytest.raises(NoProgress) as caught:
         read(RangeTask(trimmed, 0, 10, 25), hasty)
     assert caught.value.retriable

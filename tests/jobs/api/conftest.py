@@ -70,7 +70,7 @@ class Live:
         self, api: str, document: dict[str, Any], version: int | None = None, *, to: str | None = None, fails: str = ""
     ) -> Any:
         """The answer. Its error codes are none, or, with `fails`, these (names, divided by blanks)."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while True:
             found = API_BY_NAME[api]
             target = whom.parse(to) if to else None
@@ -97,7 +97,7 @@ class Live:
 
     def eventually(self, wanted: Any, found: Callable[[], Any]) -> None:
         """A change is the controller's at once, and every broker's a moment later."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while found() != wanted and time.monotonic() < deadline:
             time.sleep(0.05)
         assert found() == wanted
@@ -206,7 +206,7 @@ class Live:
         resource = {"resourceType": "GROUP", "resourceName": group, "configs": [setting]}
         self.ask("IncrementalAlterConfigs", {"resources": [resource]})
         who = {"groupId": group, "memberId": member}
-        epoch, deadline = 0, time.monotonic() + 30
+        epoch, deadline = 0, time.monotonic() + 120
         while True:
             beat = who | {"memberEpoch": epoch} | ({"subscribedTopicNames": [self.topic]} if not epoch else {})
             answer = self.ask("ShareGroupHeartbeat", beat)
@@ -220,7 +220,7 @@ class Live:
         """Acquire the record; the range of offsets that was acquired."""
         place = {"topicId": self.topic_id, "partitions": [{"partitionIndex": 0}]}
         limits = {"maxWaitMs": 500, "minBytes": 1, "maxRecords": 10, "batchSize": 10}
-        epoch, deadline = 0, time.monotonic() + 30
+        epoch, deadline = 0, time.monotonic() + 120
         while True:
             document = who | limits | {"shareSessionEpoch": epoch} | ({"topics": [place]} if not epoch else {})
             answer = self.ask("ShareFetch", document, version, to=f"leader:{self.topic}:0")

@@ -21,7 +21,7 @@ def run(kafka: Any, *args: str) -> Result:
 
 def call(kafka: Any, api: str, document: Any, *args: str) -> tuple[int, Any]:
     """Exit code and answer; a coordinator that has only just been made may not know it yet: that is exit 4."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while True:
         result = run(kafka, "call", api, "--json", json.dumps(document), *args)
         if result.exit_code != 4 or time.monotonic() > deadline:

@@ -116,7 +116,7 @@ def a_consumer(live: Live, version: int) -> tuple[dict[str, Any], Any]:
 
 def consumer_group_heartbeat(live: Live, version: int) -> None:
     who, assignment = a_consumer(live, version)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not (assignment and assignment["topicPartitions"]):
         assert time.monotonic() < deadline
         time.sleep(0.1)

@@ -50,13 +50,16 @@ def test_start_status_stop(tmp_path: Path) -> None:
     finally:
         stopped = _run("stop", "--dir", where)
     assert "is stopped" in stopped.stdout
-    assert not any(psutil.pid_exists(pid) and _alive(pid) for pid in started["pids"])
+    assert not any(_alive(pid) for pid in started["pids"])
     assert _run("status", "--dir", where).exit_code == 1
     assert "was not running" in _run("stop", "--dir", where).stdout
 
 
 def _alive(pid: int) -> bool:
-    return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def test_a_process_that_got_the_number_later_is_left_alone(tmp_path: Path) -> None:

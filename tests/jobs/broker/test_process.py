@@ -50,12 +50,15 @@ def _create(servers: str, topic: str, *, replicas: int) -> None:
         created.result(60)
 
 
-def _gone(pid: int, *, within: float = 40) -> bool:
+def _gone(pid: int, *, within: float = 120) -> bool:
     deadline = time.monotonic() + within
-    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.1)
+    try:
+        while psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.1)
+    except psutil.NoSuchProcess:
+        pass
     return True
 
 
@@ -91,14 +94,16 @@ def test_a_node_that_cannot_start_tells_why_and_leaves_no_process(tmp_path: Path
     with pytest.raises(StartFailed, match=r"compression\.type") as failure:
         EmbeddedKafka(tmp_path, config={"compression.type": "shrink"}).start()
     assert "broker.log" in str(failure.value)
-    assert {child.pid for child in psutil.Process().children(recursive=True)} == before
+    # Fewer may be left: Spark, if a test before has started it, ends workers that have nothing to do.
+    assert {child.pid for child in psutil.Process().children(recursive=True)} <= before
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
 def test_neither_process_nor_files_stay_when_the_parent_goes(tmp_path: Path, how: signal.Signals) -> None:
     program = """
-        import time
+        import signal, time
         from jobs.broker import EmbeddedKafka
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
         with EmbeddedKafka(light=True) as kafka:
             print(kafka.pids[1], flush=True)
             time.sleep(600)
@@ -116,7 +121,7 @@ def test_neither_process_nor_files_stay_when_the_parent_goes(tmp_path: Path, how
     parent.wait(60)
     parent.stdout.close()
     assert _gone(pid)
-    deadline = time.monotonic() + 40
+    deadline = time.monotonic() + 120
     while any(child.name.startswith("kseg-kafka-") for child in tmp_path.iterdir()):
         assert time.monotonic() < deadline
         time.sleep(0.1)

@@ -212,9 +212,15 @@ def _record_line(entry: Entry, batch: Entry) -> str:
 
 
 @pytest.fixture(scope="session")
-def shapes() -> SimpleNamespace:
+def shapes(await_markers: Callable[[str, str], None]) -> SimpleNamespace:
     """Writers of a topic's records by librdkafka."""
-    return SimpleNamespace(producer=producer, plain=plain, transactions=transactions, await_cleaner=await_cleaner)
+
+    def decided(servers: str, topic: str, name: str, **how: Any) -> list[Any]:
+        senders = transactions(servers, topic, name, **how)
+        await_markers(servers, topic)
+        return senders
+
+    return SimpleNamespace(producer=producer, plain=plain, transactions=decided, await_cleaner=await_cleaner)
 
 
 def producer(servers: str, codec: str = "none", **config: Any) -> Any:
@@ -291,7 +297,7 @@ def transactions(servers: str, topic: str, name: str, *, turns: int, count: int,
 def await_cleaner(log_dir: Path, topic: str) -> None:
     """Wait until the cleaner has been over all but the last segment of partition 0."""
     checkpoint = log_dir / "cleaner-offset-checkpoint"
-    until = time.monotonic() + 120
+    until = time.monotonic() + 240
     while True:
         active = max(int(path.stem) for path in (log_dir / f"{topic}-0").glob("*.log"))
         lines = checkpoint.read_text().splitlines() if checkpoint.exists() else []

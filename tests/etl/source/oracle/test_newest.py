@@ -110,7 +110,7 @@ def write(kafka: EmbeddedKafka, shapes: Any, many: int) -> list[Any]:
     shapes.plain(servers, "transactions", "lz4", range(60), **{"enable.idempotence": True})
     for topic in ("compacted", "tombstones"):
         compact(kafka, shapes, topic, many)
-    behead(servers)
+    behead(kafka)
     return senders
 
 
@@ -124,14 +124,19 @@ def compact(kafka: EmbeddedKafka, shapes: Any, topic: str, many: int) -> None:
         shapes.await_cleaner(folder, topic)
 
 
-def behead(servers: str) -> None:
-    """DeleteRecords: the log begins in the middle of a segment, and of a batch."""
+def behead(kafka: EmbeddedKafka) -> None:
+    """DeleteRecords: the log begins in the middle of a segment, and of a batch. Files tell it a moment later."""
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import AdminClient
 
-    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
     place = TopicPartition("beheaded", 0, 333)
     admin.delete_records([place])[place].result(60)
+    checkpoint = kafka.log_dirs[0] / "log-start-offset-checkpoint"
+    until = time.monotonic() + 120
+    while not checkpoint.exists() or "beheaded 0 333" not in checkpoint.read_text().splitlines():
+        assert time.monotonic() < until
+        time.sleep(0.1)
 
 
 def kill_while_writing(kafka: EmbeddedKafka, shapes: Any) -> dict[str, int]:
@@ -147,13 +152,16 @@ def kill_while_writing(kafka: EmbeddedKafka, shapes: Any) -> dict[str, int]:
             if min(acknowledged.values()) > 3000:
                 going.set()
 
-    until = time.monotonic() + 60
+    until = time.monotonic() + 240
     while not going.is_set():
         assert time.monotonic() < until
         for sender, topic in zip(senders, WRITTEN_WHEN_KILLED, strict=True):
-            for number in range(200):
-                sender.produce(topic, b"value %d" % number * 20, None, 0, on_delivery=told)
-            sender.poll(0)
+            try:
+                for number in range(200):
+                    sender.produce(topic, b"value %d" % number * 20, None, 0, on_delivery=told)
+                sender.poll(0)
+            except BufferError:  # the broker is behind
+                sender.poll(0.1)
     kafka.kill(1)
     for sender in senders:
         sender.purge()

@@ -109,6 +109,7 @@ def test_reads_of_a_directory_in_use_are_right(
                     reads.append((topic, level, files(folder).read(topic, 0, level)))
                 except (SegmentGone, OffsetsLost):
                     lost.append(topic)
+    shapes.await_cleaner(folder, "compacting")
     assert "growing" not in lost
     assert len(reads) > len(lost)
     truth = {key: consume(live.bootstrap_servers, key[0], 0, key[1]) for key in itertools.product(TOPICS, LEVELS)}
