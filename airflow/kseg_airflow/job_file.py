@@ -113,7 +113,8 @@ def read_job_files(folder: Path | str) -> tuple[list[JobFile], list[JobFileFault
             if twin is not None:
                 raise JobFileFault(path, "airflow.dag_id", f"{file.dag_id} is the DAG of {twin.path.name}")
         except JobFileFault as fault:
-            faults.append(fault)
+            if os.path.lexists(path):  # else it was removed since the folder was listed
+                faults.append(fault)
         else:
             files.append(file)
     return files, faults

@@ -51,8 +51,15 @@ def pytest_report_header() -> str | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of several processes each takes the next file when it has done one: the longest comes first."""
+    """Of several processes each takes the next file when it has done one: the longest comes first.
+
+    Whoever comes first starts Airflow and Kafka, on a machine that has other things to do: waits have bounds of their
+    own, and say what they waited for.
+    """
     items.sort(key=lambda item: item.path.name != "test_first_steps.py")
+    for item in items:
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(1800))
 
 
 @pytest.fixture(scope="session")

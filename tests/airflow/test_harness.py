@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     from kseg_process import KafkaProcess
 
 STEPS = """
+import os
 import time
 from datetime import datetime, timedelta, timezone
 from airflow.sdk import DAG, Asset, task
-from airflow.providers.standard.sensors.time_delta import TimeDeltaSensor
+from airflow.providers.standard.sensors.filesystem import FileSensor
 
 made = Asset("x-harness://made")
 
@@ -39,7 +40,8 @@ with DAG("harness_after", schedule=[made]):
     hear()
 
 with DAG("harness_waiting", schedule=None):
-    TimeDeltaSensor(task_id="wait", delta=timedelta(seconds=4), deferrable=True)
+    FileSensor(task_id="wait", filepath=os.environ["AIRFLOW_HOME"] + "/waited-for", fs_conn_id="harness_files",
+               poke_interval=1, deferrable=True)
 
 with DAG("harness_running", schedule=None, default_args={"retries": 1, "retry_delay": timedelta(seconds=0)}):
 
@@ -101,10 +103,12 @@ def test_a_cleared_task_runs_again_and_a_marked_one_is_stopped(steps: RunningAir
 
 
 def test_a_triggerer_that_is_killed_and_started_again_takes_up_what_waits(steps: RunningAirflow) -> None:
+    steps.connection("harness_files", "fs", extra={"path": "/"})
     run = steps.trigger("harness_waiting")
     steps.wait_for_task("harness_waiting", run, "wait", "deferred")
     steps.kill("triggerer")
     steps.restart("triggerer")
+    (steps.home / "waited-for").touch()
     steps.wait_for_run("harness_waiting", run)
 
 

@@ -6,11 +6,13 @@ import itertools
 import json
 import os
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
+from airflow_process import wait_for
 
 if TYPE_CHECKING:
     from airflow_rest import RunningAirflow
@@ -28,6 +30,7 @@ EXAMPLE_DAGS = (
 )
 
 _numbers = itertools.count(1)
+T = TypeVar("T")
 
 
 class JobFiles:
@@ -37,6 +40,7 @@ class JobFiles:
         self.airflow = airflow
         self.folder = folder
         self.lake = lake
+        self._asked = 0.0
 
     def add(self, topic: str, *, airflow: dict[str, Any] | None = None, **more: Any) -> str:
         """Write a job file for a topic, and wait until its DAG is known.
@@ -45,7 +49,7 @@ class JobFiles:
         """
         name = f"job-{os.getpid()}-{next(_numbers)}"
         self.write(name, json.dumps(self.job(name, topic) | more | {"airflow": airflow or {}}, indent=2))
-        self.airflow.wait_for_dag(name)
+        self.airflow.wait_for_dag(name, ask=self.read_again_if_unheard)
         return name
 
     def job(self, name: str, topic: str) -> dict[str, Any]:
@@ -81,8 +85,23 @@ class JobFiles:
     def table(self, name: str) -> Path:
         return self.lake / name
 
+    def until(self, found: Callable[[], T], what: str) -> T:
+        """Wait for what Airflow makes of the folder as it is."""
+
+        def look() -> T:
+            self.read_again_if_unheard()
+            return found()
+
+        return wait_for(look, what)
+
+    def read_again_if_unheard(self) -> None:
+        """A DAG file that changes while Airflow reads it counts as read: who waits asks again every few seconds."""
+        if time.monotonic() - self._asked > 5:
+            self.read_again()
+
     def read_again(self) -> None:
         """Have Airflow read the two DAG files that read this folder: a changed job file is none of its files."""
+        self._asked = time.monotonic()
         for file in ("from_job_files.py", "job_file_faults.py"):
             self.airflow.parse_again(self.airflow.dags_folder / file)
 
@@ -112,3 +131,4 @@ def job_files(examples: RunningAirflow, tmp_path: Path) -> Iterator[JobFiles]:
     for path in folder.glob("*.yaml"):
         path.unlink()
     files.read_again()
+    files.until(lambda: not examples.import_errors(), "no import errors")

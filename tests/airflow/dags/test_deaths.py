@@ -44,7 +44,7 @@ class Hold:
 
     def wait_for(self, count: int) -> None:
         """Until so many Spark tasks stand still."""
-        wait_for(lambda: len(list(self.folder.glob("held-*"))) >= count, f"{count} tasks stand still", timeout=240)
+        wait_for(lambda: len(list(self.folder.glob("held-*"))) >= count, f"{count} tasks stand still", timeout=400)
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_runs_outlive_triggerer_worker_and_scheduler_and_a_stopped_one_ends_its_
 
     # A person stops one: its Spark job ends, those of the others do not.
     airflow.mark_task(stopped, runs[stopped], "ingest", "failed")
-    psutil.wait_procs(before[stopped], timeout=60)
+    psutil.wait_procs(before[stopped], timeout=300)
     assert drivers(airflow, stopped, runs[stopped]) == []
     airflow.wait_for_run(stopped, runs[stopped], "failed")
 
@@ -137,7 +137,7 @@ def test_a_driver_that_is_killed_or_cleared_in_its_midst_is_followed_by_one_that
     for process in [*of_killed.children(recursive=True), of_killed]:
         process.kill()
     airflow.clear(cleared, runs[cleared])
-    psutil.wait_procs([of_cleared], timeout=60)
+    psutil.wait_procs([of_cleared], timeout=300)
     assert drivers(airflow, cleared, runs[cleared]) != [of_cleared]
     hold.release()
     for job, run in runs.items():

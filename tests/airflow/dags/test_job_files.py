@@ -65,21 +65,17 @@ def test_a_broken_file_is_an_import_error_that_names_it_and_takes_no_other_dag_a
     sound = job_files.add("never-read")
     broken = job_files.add("never-read")
     job_files.write(broken, 'version: 1\nname: broken\nairflow: {retries: "many"}\n')
-    [error] = airflow.wait_for_import_errors()
+    [error] = job_files.until(airflow.import_errors, "an import error")
     assert error["filename"] == "job_file_faults.py"
     assert f"{broken}.yaml: airflow.retries: 'many' is not a whole number" in error["stack_trace"]
 
-    def gone() -> bool:
-        job_files.read_again()
-        return bool(airflow.details(broken)["is_stale"])
-
-    wait_for(gone, f"the DAG of {broken} is gone", every=2)
+    job_files.until(lambda: airflow.details(broken)["is_stale"], f"the DAG of {broken} is gone")
     assert not airflow.details(sound)["is_stale"]
     assert not airflow.details(sound)["has_import_errors"]
     job_files.write(broken, "version: [1\n")
-    wait_for(lambda: "is not YAML" in _told(airflow), "the other fault")
+    job_files.until(lambda: "is not YAML" in _told(airflow), "the other fault")
     job_files.remove(broken)
-    airflow.wait_for_no_import_errors()
+    job_files.until(lambda: not airflow.import_errors(), "no import errors")
 
 
 def _told(airflow: RunningAirflow) -> str:

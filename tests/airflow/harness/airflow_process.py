@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import secrets
 import signal
 import socket
@@ -23,6 +24,9 @@ import requests
 from database import start_database
 
 T = TypeVar("T")
+
+#: Ports that the kernel gives to no outgoing connection, and `kseg broker` to no broker.
+_BELOW_THE_KERNELS = range(12_000, 20_000)
 
 #: The parts, as ``airflow NAME`` starts them.
 PARTS = {
@@ -116,7 +120,7 @@ class AirflowProcesses:
             self.start(part)
         self.wait_until_healthy()
 
-    def run(self, *arguments: str, timeout: float = 120) -> str:
+    def run(self, *arguments: str, timeout: float = 400) -> str:
         """Run ``airflow ARGUMENTS`` to its end; returns what it printed. Raises AirflowFailed if it fails."""
         done = subprocess.run(
             [sys.executable, "-m", "airflow", *arguments],
@@ -159,7 +163,7 @@ class AirflowProcesses:
             kill_family(process.pid)
         else:
             process.kill()
-        process.wait(timeout=30)
+        process.wait(timeout=120)
 
     def restart(self, part: str) -> int:
         """Start a part that was killed, and wait until all are healthy again; returns its process id."""
@@ -184,7 +188,7 @@ class AirflowProcesses:
     def log_file(self, part: str) -> Path:
         return self.home / f"{part}.log"
 
-    def wait_until_healthy(self, timeout: float = 180) -> None:
+    def wait_until_healthy(self, timeout: float = 400) -> None:
         """Wait until the API answers and every part that was started has a heartbeat."""
 
         def healthy() -> bool:
@@ -192,7 +196,7 @@ class AirflowProcesses:
                 if process.poll() is not None:
                     raise AirflowFailed(f"{part} ended with exit {process.returncode}\n{self._tail(part)}")
             try:
-                answer = requests.get(f"{self.url}/{self.health}", timeout=10)
+                answer = requests.get(f"{self.url}/{self.health}", timeout=60)
             except requests.RequestException:
                 return False
             if not answer.ok:
@@ -212,7 +216,7 @@ class AirflowProcesses:
         return "\n".join([f"--- {part} ---", *text])
 
 
-def wait_for(look: Callable[[], T], what: str, *, timeout: float = 120, every: float = 0.2) -> T:
+def wait_for(look: Callable[[], T], what: str, *, timeout: float = 300, every: float = 0.2) -> T:
     """Ask ``look`` again and again until it answers with something true, which is returned. Raises TimeoutError."""
     deadline = time.monotonic() + timeout
     while True:
@@ -234,11 +238,13 @@ def kill_family(pid: int) -> None:
     for member in family:
         with contextlib.suppress(psutil.NoSuchProcess):
             member.send_signal(signal.SIGKILL)
-    psutil.wait_procs(family, timeout=30)
+    psutil.wait_procs(family, timeout=120)
 
 
 def free_port() -> int:
-    """A port of the loopback that nobody listens on."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+    """A port of the loopback that nobody listens on, and that no client's connection is given before it is used."""
+    for port in random.sample(_BELOW_THE_KERNELS, len(_BELOW_THE_KERNELS)):
+        with socket.socket() as listener, contextlib.suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            return port
+    raise OSError(f"no free port in {_BELOW_THE_KERNELS}")

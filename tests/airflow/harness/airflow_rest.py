@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -53,10 +53,11 @@ class RunningAirflow(AirflowProcesses):
         """Have a DAG file read again though it has not changed (what it reads has)."""
         os.utime(file)
 
-    def wait_for_dag(self, dag: str, timeout: float = 60) -> Json:
-        """Wait until Airflow knows a DAG; returns what it tells of it."""
+    def wait_for_dag(self, dag: str, timeout: float = 300, *, ask: Callable[[], object] = lambda: None) -> Json:
+        """Wait until Airflow knows a DAG; returns what it tells of it. ``ask`` is called before each look."""
 
         def known() -> Json | None:
+            ask()
             errors = self.import_errors()
             assert not errors, "\n".join(f"{error['filename']}: {error['stack_trace']}" for error in errors)
             answer = self._ask("GET", f"dags/{dag}", accept=(404,))
@@ -76,11 +77,11 @@ class RunningAirflow(AirflowProcesses):
         """The DAG files that Airflow could not read, each with its ``filename`` and ``stack_trace``."""
         return self._all("importErrors", "import_errors")
 
-    def wait_for_import_errors(self, timeout: float = 60) -> list[Json]:
+    def wait_for_import_errors(self, timeout: float = 300) -> list[Json]:
         """Wait until a DAG file could not be read."""
         return wait_for(self.import_errors, "an import error", timeout=timeout)
 
-    def wait_for_no_import_errors(self, timeout: float = 60) -> None:
+    def wait_for_no_import_errors(self, timeout: float = 300) -> None:
         """Wait until every DAG file could be read."""
         wait_for(lambda: not self.import_errors(), "no import errors", timeout=timeout)
 
@@ -160,7 +161,7 @@ class RunningAirflow(AirflowProcesses):
         known = {one["id"] for one in self._ask("GET", "backfills", dag_id=dag)["backfills"]}
         return int(wait_for(made, f"a backfill of {dag}", every=1)["id"])
 
-    def wait_for_backfill(self, number: int, timeout: float = 300) -> Json:
+    def wait_for_backfill(self, number: int, timeout: float = 500) -> Json:
         """Wait until a backfill has made all of its runs and they have ended."""
 
         def completed() -> Json | None:
@@ -199,7 +200,7 @@ class RunningAirflow(AirflowProcesses):
     def run_state(self, dag: str, run: str) -> str:
         return str(self._ask("GET", f"dags/{dag}/dagRuns/{run}")["state"])
 
-    def wait_for_run(self, dag: str, run: str, state: str = "success", timeout: float = 180) -> Json:
+    def wait_for_run(self, dag: str, run: str, state: str = "success", timeout: float = 400) -> Json:
         """Wait until a run has ended; fails with its failed tasks' logs if it ended otherwise than in ``state``."""
 
         def ended() -> Json | None:
@@ -213,7 +214,7 @@ class RunningAirflow(AirflowProcesses):
         assert answer["state"] == state, f"{dag} {run} is {answer['state']}\n{self.account(dag, run)}"
         return answer
 
-    def wait_for_next_run(self, dag: str, known: Collection[str] = (), timeout: float = 120) -> str:
+    def wait_for_next_run(self, dag: str, known: Collection[str] = (), timeout: float = 300) -> str:
         """Wait until a DAG has a run that is not among the ``known`` ones (Airflow made it); returns its run id."""
 
         def new() -> str | None:
@@ -230,7 +231,7 @@ class RunningAirflow(AirflowProcesses):
         return self._ask("GET", f"dags/{dag}/dagRuns/{run}/taskInstances/{task}")
 
     def wait_for_task(
-        self, dag: str, run: str, task: str, state: str = "success", *, attempt: int | None = None, timeout: float = 180
+        self, dag: str, run: str, task: str, state: str = "success", *, attempt: int | None = None, timeout: float = 400
     ) -> Json:
         """Wait until a task is in ``state`` ("running", "deferred", "success" …), in the given attempt if one is given;
         fails with its log if it ended otherwise."""
@@ -329,7 +330,7 @@ class RunningAirflow(AirflowProcesses):
             except requests.ConnectionError:
                 return None
 
-        [answer] = wait_for(lambda: _some(answered()), f"{method} {path}", timeout=60)
+        [answer] = wait_for(lambda: _some(answered()), f"{method} {path}", timeout=300)
         assert answer.ok or answer.status_code in accept, f"{method} {path}: {answer.status_code} {answer.text}"
         return dict(answer.json()) if answer.content else {}
 

@@ -60,7 +60,7 @@ class Browser:
                 start_new_session=True,
             )
         told = self.folder / "profile" / "DevToolsActivePort"
-        wait_for(lambda: told.exists() and told.read_text().count("\n") > 0, "chromium listens", timeout=60)
+        wait_for(lambda: told.exists() and told.read_text().count("\n") > 0, "chromium listens", timeout=300)
         self._port = int(told.read_text().splitlines()[0])
         return self
 
@@ -71,9 +71,9 @@ class Browser:
 
     def open(self, url: str, *, width: int = 1440, height: int = 900) -> Page:
         """Open a page in a window of ``width`` times ``height`` pixels."""
-        answer = requests.put(f"http://127.0.0.1:{self._port}/json/new?about:blank", timeout=30)
+        answer = requests.put(f"http://127.0.0.1:{self._port}/json/new?about:blank", timeout=120)
         address = answer.json()["webSocketDebuggerUrl"]
-        page = Page(self._connections.enter_context(connect(address, max_size=None, open_timeout=30)))
+        page = Page(self._connections.enter_context(connect(address, max_size=None, open_timeout=120)))
         page.size(width, height)
         page.go(url)
         return page

@@ -85,7 +85,7 @@ class Gated:
         self.run = self.airflow.trigger(self.name)
         identity = {"dag_id": self.name, "task_id": "ingest", "run_id": self.run, "map_index": -1}
         folder = RunFolder.of(str(self.folder / "runs"), identity)
-        wait_for(folder.record, "a driver was started", timeout=120)
+        wait_for(folder.record, "a driver was started", timeout=300)
 
     def reach(self) -> None:
         """Wait until a Spark task stands at the gate that did not stand there before, wherever it runs."""
@@ -97,7 +97,7 @@ class Gated:
         """Trigger the DAG, and wait until its driver, a process on this machine, stands at the gate."""
         self.trigger()
         driver = self.driver()
-        wait_for(lambda: self.lands(driver), "the driver lands", timeout=180)
+        wait_for(lambda: self.lands(driver), "the driver lands", timeout=300)
         return driver
 
     def lands(self, driver: LocalDriver) -> bool:

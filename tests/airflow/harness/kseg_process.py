@@ -103,7 +103,11 @@ class KafkaProcess:
             try:
                 return list(consumer.committed(asked, timeout=60))
             except KafkaException as error:
-                if error.args[0].code() != KafkaError.NOT_COORDINATOR:
+                if error.args[0].code() not in (
+                    KafkaError.NOT_COORDINATOR,
+                    KafkaError.COORDINATOR_NOT_AVAILABLE,
+                    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+                ):
                     raise
                 return None
 
@@ -113,7 +117,7 @@ class KafkaProcess:
         try:
             topics = consumer.list_topics(timeout=60).topics.values()
             asked = [TopicPartition(topic.topic, number) for topic in topics for number in topic.partitions]
-            found = wait_for(committed, f"the coordinator of {group} answers", timeout=60) if asked else []
+            found = wait_for(committed, f"the coordinator of {group} answers", timeout=120) if asked else []
         finally:
             consumer.close()
         return {(at.topic, at.partition): at.offset for at in found if at.offset >= 0}

@@ -41,7 +41,7 @@ class Table:
 def read_table(kseg: Kseg, path: Path) -> Table:
     """The table at a path, read by delta-rs in kseg's environment."""
     python = Path(kseg).parent / "python"
-    done = subprocess.run([python, "-c", _READ, path], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([python, "-c", _READ, path], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     told: dict[str, Any] = json.loads(done.stdout)
     addresses = [((row["topic"], row["partition"], row["offset"]), row.get("_kseg_late")) for row in told["rows"]]

@@ -62,4 +62,4 @@ class SecuredKafka(KafkaProcess):
     def stop(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._process.wait(timeout=60)
+        self._process.wait(timeout=120)

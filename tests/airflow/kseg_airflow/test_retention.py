@@ -24,7 +24,7 @@ def task(run_dir: Path, run: str, script: str = "true", *, days: float = 0, take
         driver = start(["/bin/sh", "-c", script], folder.try_folder(1), env=dict(os.environ))
         folder.keep(Record(1, driver.to_json(), "asked", "", taken=taken))
     if "sleep" not in script:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while driver.alive() or not (folder.path / "try-1" / "exit").exists():
             assert time.monotonic() < deadline
             time.sleep(0.02)

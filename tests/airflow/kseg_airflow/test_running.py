@@ -70,8 +70,8 @@ def test_a_cancelled_task_stops_its_driver_and_frees_the_lease_but_a_triggerers_
     assert driver.alive()
     assert task.driver() == driver
     task.airflow.mark_task(task.name, task.run, "ingest", "failed")
-    wait_for(lambda: driver.poll() is not None, "the driver has ended", timeout=120)
-    wait_for(lambda: not session_members(driver.session), "its JVM has ended too", timeout=60)
+    wait_for(lambda: driver.poll() is not None, "the driver has ended", timeout=300)
+    wait_for(lambda: not session_members(driver.session), "its JVM has ended too", timeout=300)
     assert task.record().stopped
     assert task.status()["leases"] == []
     task.airflow.wait_for_run(task.name, task.run, "failed")
@@ -88,7 +88,7 @@ def test_a_killed_workers_driver_is_found_again_by_the_next_try(gated: Callable[
     task.airflow.kill_task(task.name, task.run, "ingest")
     task.airflow.wait_for_task(task.name, task.run, "ingest", "running", attempt=2)
     wait_for(
-        lambda: "again" in task.airflow.log(task.name, task.run, "ingest", 2), "the driver was found again", timeout=120
+        lambda: "again" in task.airflow.log(task.name, task.run, "ingest", 2), "the driver was found again", timeout=300
     )
     assert driver.alive()
     task.gate.touch()
