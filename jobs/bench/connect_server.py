@@ -26,7 +26,7 @@ _START_TIMEOUT = 120.0
 _NAME = "server"
 
 
-class ConnectServer(Server):
+class ConnectServer(Server[str]):
     """One server on a free port, which it keeps when it is started again.
 
     Args:

@@ -41,7 +41,7 @@ log4j.appender.console.layout.ConversionPattern=%d{ISO8601} %p %c{1}: %m%n
 """
 
 
-class Livy(Server):
+class Livy(Server[str]):
     """One Livy server on a free port.
 
     Args:
@@ -75,9 +75,9 @@ class Livy(Server):
         found: list[dict[str, Any]] = self._ask("GET", "batches?size=1000")["sessions"]
         return found
 
-    def stop(self) -> None:
-        """Stop it, and the drivers that it has started, which by itself it would leave behind."""
-        super().stop()
+    def _leave(self, how: signal.Signals) -> None:
+        """The drivers too that it has started, which by itself it would leave behind."""
+        super()._leave(how)
         for session in self._sessions:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(session, signal.SIGTERM)

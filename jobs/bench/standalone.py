@@ -68,7 +68,7 @@ def spark_environment(conf_dir: Path, python: Path | None) -> dict[str, str]:
     return found
 
 
-class StandaloneSpark(Server):
+class StandaloneSpark(Server[str]):
     """One master and its workers on free ports.
 
     Args:

@@ -48,7 +48,7 @@ _OF_SPARK = ("hadoop-client-*.jar", "slf4j-api-*.jar", "log4j-*.jar", "jakarta.s
 _START_TIMEOUT = 120.0
 
 
-class Yarn(Server):
+class Yarn(Server[str]):
     """One resource manager and one node manager on free ports.
 
     Args:

@@ -13,31 +13,27 @@ Nothing is left behind: when this process goes, however it goes, each node's wat
 from __future__ import annotations
 
 import base64
-import shutil
 import signal
-import tempfile
 import uuid
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from jobs.broker import jars
-from jobs.broker.child import Child, await_ready, end_all, run_logged
+from jobs.broker.child import await_ready, run_logged
 from jobs.broker.java import find_java
 from jobs.broker.listeners import Listener, scram_arguments
 from jobs.broker.ports import free_ports, is_free, on_free_ports
 from jobs.broker.probe import live_brokers
 from jobs.broker.properties import HOST, LOG4J, Node, server_properties, to_text
+from jobs.broker.server import Server
 
 VERSION = jars.KAFKA.removeprefix("kafka-")
 
 _START_TIMEOUT = 60.0
-_STOP_TIMEOUT = 30.0
 
 
-class EmbeddedKafka:
+class EmbeddedKafka(Server[int]):
     """One to many combined nodes on free ports.
 
     Args:
@@ -52,6 +48,9 @@ class EmbeddedKafka:
         scram: users and their passwords, known to SCRAM-SHA-256 and -512 from the first start on.
         jvm: more options for each JVM.
     """
+
+    stop_timeout = 30.0
+    first_goes_last = False  # a quorum is needed to go in order
 
     def __init__(
         self,
@@ -70,9 +69,8 @@ class EmbeddedKafka:
     ) -> None:
         if nodes < 1:
             raise ValueError(f"nodes={nodes}: there must be at least one")
+        super().__init__(directory, "kafka")
         self.version = VERSION
-        self._own_directory = directory is None
-        self._directory = directory.absolute() if directory else None
         self._count = nodes
         self._features = dict(features or {})
         self._config = dict(config or {})
@@ -83,15 +81,8 @@ class EmbeddedKafka:
         self._start_timeout = start_timeout
         self._detached = detached
         self._nodes: tuple[Node, ...] = ()
-        self._processes: dict[int, Child] = {}
 
     # What is running
-
-    @property
-    def directory(self) -> Path:
-        if self._directory is None:
-            raise RuntimeError("not started")
-        return self._directory
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -112,35 +103,7 @@ class EmbeddedKafka:
         """Each node's ``log.dirs``, in the order of ``nodes``."""
         return tuple(node.log_dir for node in self._nodes)
 
-    @property
-    def pids(self) -> dict[int, int]:
-        """Process id by node id, of the nodes that run."""
-        return {node: process.pid for node, process in self._processes.items() if process.running}
-
-    # Start and stop
-
-    def start(self) -> Self:
-        """Format what is new, start all nodes, and return when each of them knows all of them.
-
-        Raises JavaMissing, JarsUnavailable, StartFailed (with the log's last lines).
-        """
-        if self._processes:
-            raise RuntimeError("already started")
-        jars.ensure(jars.KAFKA)
-        if self._directory is None:
-            self._directory = Path(tempfile.mkdtemp(prefix="kseg-kafka-"))
-        try:
-            on_free_ports(self._start_on_free_ports, lambda: self._end_all(signal.SIGKILL))
-            return self
-        except BaseException:
-            self._end_all(signal.SIGKILL)
-            self._remove_own_directory()
-            raise
-
-    def stop(self) -> None:
-        """Stop all nodes cleanly (SIGTERM), by force after 30 s; delete the directory if it is a temporary one."""
-        self._end_all(signal.SIGTERM)
-        self._remove_own_directory()
+    # One node
 
     def kill(self, node: int) -> None:
         """End one node as a power cut would (SIGKILL). Its port stays its own, for ``restart``."""
@@ -154,18 +117,15 @@ class EmbeddedKafka:
         """Start a node again after ``kill`` or ``stop_node``; returns when it knows itself and the others that run."""
         if node in self.pids:
             self._end([node], signal.SIGTERM)
-        self._launch(self._node(node))
+        self._launch_node(self._node(node))
         self._await_ready([self._node(node)], expected=set(self.pids))
 
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
     # Inside
+
+    def _start(self) -> None:
+        """Format what is new, start all nodes, and return when each of them knows all of them."""
+        jars.ensure(jars.KAFKA)
+        on_free_ports(self._start_on_free_ports, lambda: self._end_all(signal.SIGKILL))
 
     def _node(self, number: int) -> Node:
         return next(node for node in self._nodes if node.id == number)
@@ -185,7 +145,7 @@ class EmbeddedKafka:
             (node.directory / "log4j2.properties").write_text(LOG4J)
         self._format([node for node in self._nodes if not (node.log_dir / "meta.properties").exists()])
         for node in self._nodes:
-            self._launch(node)
+            self._launch_node(node)
         self._await_ready(self._nodes, expected={node.id for node in self._nodes})
 
     def _format(self, nodes: Sequence[Node]) -> None:
@@ -219,11 +179,9 @@ class EmbeddedKafka:
         logging = f"-Dlog4j2.configurationFile={(node.directory / 'log4j2.properties').as_uri()}"
         return [find_java().command, f"-Xmx{heap}", *options, logging, "-cp", jars.class_path(jars.KAFKA)]
 
-    def _launch(self, node: Node) -> None:
+    def _launch_node(self, node: Node) -> None:
         command = [*self._java(node, self._heap, *self._options), "kafka.Kafka", str(node.properties_file)]
-        self._processes[node.id] = Child(
-            command, log_file=node.log_file, directory=node.directory, remove=self._own_directory
-        )
+        self._launch(node.id, command, log_file=node.log_file)
 
     def _await_ready(self, nodes: Sequence[Node], *, expected: set[int]) -> None:
         for node in nodes:
@@ -236,19 +194,6 @@ class EmbeddedKafka:
         if self._detached:
             for node in nodes:
                 self._processes[node.id].dismiss_watcher()
-
-    def _end_all(self, how: signal.Signals) -> None:
-        self._end(list(self._processes), how)
-
-    def _end(self, nodes: Sequence[int], how: signal.Signals) -> None:
-        end_all([self._processes[node] for node in nodes if node in self._processes], how, _STOP_TIMEOUT)
-        for node in nodes:
-            self._processes.pop(node, None)
-
-    def _remove_own_directory(self) -> None:
-        if self._own_directory and self._directory is not None:
-            shutil.rmtree(self._directory, ignore_errors=True)
-            self._directory = None
 
 
 def _node(number: int, ports: Sequence[int], directory: Path) -> Node:

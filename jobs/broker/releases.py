@@ -21,26 +21,24 @@ import base64
 import json
 import shutil
 import signal
-import tempfile
 import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from jobs.broker import jars
-from jobs.broker.child import Child, await_ready, end_all, run_logged
+from jobs.broker.child import await_ready, run_logged
 from jobs.broker.errors import BrokerError
 from jobs.broker.java import find_java
 from jobs.broker.ports import free_ports, on_free_ports
 from jobs.broker.probe import live_brokers, partition_leaders
 from jobs.broker.properties import HOST, Node, server_properties, to_text
+from jobs.broker.server import Server
 from jobs.broker.zookeeper import ZooKeeper
 
 _START_TIMEOUT = 90.0
-_STOP_TIMEOUT = 20.0
 
 _LOG4J = """log4j.rootLogger=INFO, console
 log4j.appender.console=org.apache.log4j.ConsoleAppender
@@ -98,7 +96,7 @@ RELEASES: Final[Mapping[str, Release]] = {
 }
 
 
-class OtherKafka:
+class OtherKafka(Server[str]):
     """One broker of another release, in a temporary directory, on free loopback ports.
 
     Args:
@@ -113,15 +111,14 @@ class OtherKafka:
     ) -> None:
         if version not in RELEASES:
             raise ValueError(f"version={version!r}: known are {', '.join(RELEASES)}")
+        super().__init__(None, f"kafka-{version}")
         self.version = version
         self.release = RELEASES[version]
         self.zookeeper_port: int | None = None
         self._config = dict(config or {})
         self._heap = heap
         self._sasl = _JAAS if sasl is None and version != _WITHOUT_SASL else sasl
-        self._directory: Path | None = None
         self._node: Node | None = None
-        self._children: list[Child] = []  # in the order of their start
 
     @property
     def node(self) -> Node:
@@ -142,33 +139,6 @@ class OtherKafka:
     def log_dirs(self) -> tuple[Path, ...]:
         """The broker's ``log.dirs``: one folder for each partition."""
         return (self.node.log_dir,)
-
-    def start(self) -> Self:
-        """Start all of it, and return when the broker knows itself.
-
-        Raises JavaMissing, JarsUnavailable, StartFailed (with the log's last lines).
-        """
-        if self._children:
-            raise RuntimeError("already started")
-        jars.ensure(self.release.jar_set)
-        try:
-            on_free_ports(self._start_on_free_ports, lambda: self._end(signal.SIGKILL))
-            return self
-        except BaseException:
-            self._end(signal.SIGKILL)
-            raise
-
-    def stop(self) -> None:
-        """Stop the broker, then its ZooKeeper, and delete everything."""
-        self._end(signal.SIGTERM)
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def create_topic(
         self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None, *, timeout: float = 30.0
@@ -198,10 +168,19 @@ class OtherKafka:
 
     # Inside
 
+    def _start(self) -> None:
+        """Start all of it, and return when the broker knows itself."""
+        jars.ensure(self.release.jar_set)
+        on_free_ports(self._start_on_free_ports, self._clear)
+
+    def _clear(self) -> None:
+        self._end_all(signal.SIGKILL)
+        for folder in self.directory.iterdir():
+            shutil.rmtree(folder, ignore_errors=True)
+
     def _start_on_free_ports(self) -> None:
-        self._directory = Path(tempfile.mkdtemp(prefix=f"kseg-kafka-{self.version}-"))
         port, second, third = free_ports(3)
-        self._node = node = Node(1, port, second, self._directory / "node-1", (third,) if self._sasl else ())
+        self._node = node = Node(1, port, second, self.directory / "node-1", (third,) if self._sasl else ())
         node.directory.mkdir()
         config = {"sasl.enabled.mechanisms": "PLAIN", **self.release.config, **self._config}
         if self.release.zookeeper:
@@ -227,13 +206,11 @@ class OtherKafka:
             file.write_text(self._sasl)
             jaas.append(f"-Djava.security.auth.login.config={file}")
         command = [*self._java(node.directory, self._heap, *jaas), "kafka.Kafka", str(node.properties_file)]
-        broker = Child(command, log_file=node.log_file, directory=node.directory, remove=True)
-        self._children.append(broker)
-        self._await(broker, lambda: bool(live_brokers(node.port, version=0)), "broker")
+        self._launch("broker", command, log_file=node.log_file)
+        self._await("broker", lambda: bool(live_brokers(node.port, version=0)))
 
     def _start_zookeeper(self, port: int) -> None:
-        assert self._directory is not None
-        directory = self._directory / "zookeeper"
+        directory = self.directory / "zookeeper"
         directory.mkdir()
         settings = {
             "dataDir": str(directory / "data"),
@@ -245,9 +222,7 @@ class OtherKafka:
         }
         (directory / "zookeeper.properties").write_text(to_text(settings))
         command = [*self._java(directory, "128m"), "org.apache.zookeeper.server.quorum.QuorumPeerMain"]
-        log = directory / "zookeeper.log"
-        child = Child([*command, "zookeeper.properties"], log_file=log, directory=directory, remove=True)
-        self._children.append(child)
+        self._launch("ZooKeeper", [*command, "zookeeper.properties"], log_file=directory / "zookeeper.log")
 
         def answers() -> bool:
             try:
@@ -256,7 +231,7 @@ class OtherKafka:
             except (OSError, BrokerError):
                 return False
 
-        self._await(child, answers, "ZooKeeper")
+        self._await("ZooKeeper", answers)
 
     def _format(self, node: Node) -> None:
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode().replace("-", "A", 1)
@@ -278,15 +253,12 @@ class OtherKafka:
         ]
         return [find_java().command, *options, "-cp", jars.class_path(self.release.jar_set)]
 
-    def _await(self, child: Child, ready: Callable[[], bool], what: str) -> None:
-        await_ready({f"Kafka {self.version}: the {what}": child}, ready, within=_START_TIMEOUT)
+    def _await(self, name: str, ready: Callable[[], bool]) -> None:
+        await_ready({f"Kafka {self.version}: the {name}": self._processes[name]}, ready, within=_START_TIMEOUT)
 
-    def _end(self, how: signal.Signals) -> None:
-        while self._children:
-            end_all([self._children.pop()], how, _STOP_TIMEOUT)
-        if self._directory is not None:
-            shutil.rmtree(self._directory, ignore_errors=True)
-        self._directory = self._node = self.zookeeper_port = None
+    def _leave(self, how: signal.Signals) -> None:
+        super()._leave(how)
+        self._node = self.zookeeper_port = None
 
 
 def _properties_with_zookeeper(node: Node, zookeeper_port: int, extra: Mapping[str, str]) -> dict[str, str]:

@@ -6,27 +6,32 @@ import shutil
 import signal
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import ClassVar, Generic, Self, TypeVar
 
 from jobs.broker.child import Child, end_all
 
-_STOP_TIMEOUT = 20.0
+Name = TypeVar("Name", bound=str | int)
 
 
-class Server(ABC):
-    """One process or several, the first of which is the last to go.
+class Server(ABC, Generic[Name]):
+    """One process or several, which are known by name or by number.
 
     directory: where they keep everything; None takes a temporary one, which is deleted at stop. kind: for its name.
     """
+
+    #: Seconds in which processes that were asked to end have to; then they are ended by force.
+    stop_timeout: ClassVar[float] = 20.0
+    #: Whether the others need the first process to the end, so that it is asked when they have gone.
+    first_goes_last: ClassVar[bool] = True
 
     def __init__(self, directory: Path | None, kind: str) -> None:
         self._own_directory = directory is None
         self._directory = directory.absolute() if directory else None
         self._kind = kind
-        self._processes: dict[str, Child] = {}
+        self._processes: dict[Name, Child] = {}
 
     @property
     def directory(self) -> Path:
@@ -35,7 +40,7 @@ class Server(ABC):
         return self._directory
 
     @property
-    def pids(self) -> dict[str, int]:
+    def pids(self) -> dict[Name, int]:
         """Process ids by name, of those that run."""
         return {name: process.pid for name, process in self._processes.items() if process.running}
 
@@ -52,18 +57,13 @@ class Server(ABC):
         try:
             self._start()
         except BaseException:
-            self.stop()
+            self._leave(signal.SIGKILL)
             raise
         return self
 
     def stop(self) -> None:
-        """Stop everything, by force after 20 s; delete the directory if it is a temporary one."""
-        first, *others = [*self._processes] or [""]
-        self._end(others, signal.SIGTERM)
-        self._end([first], signal.SIGTERM)
-        if self._own_directory and self._directory is not None:
-            shutil.rmtree(self._directory, ignore_errors=True)
-            self._directory = None
+        """Stop everything (SIGTERM), by force after 20 to 30 s; delete the directory if it is a temporary one."""
+        self._leave(signal.SIGTERM)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -79,17 +79,30 @@ class Server(ABC):
     def _start(self) -> None:
         """Launch what there is to launch, and wait for it."""
 
-    def _launch(self, name: str, command: Sequence[str], env: Mapping[str, str]) -> None:
-        """Start a process in the directory; it writes to ``NAME.log``."""
+    def _launch(
+        self, name: Name, command: Sequence[str], env: Mapping[str, str] | None = None, *, log_file: Path | None = None
+    ) -> None:
+        """Start a process in its log file's folder, the directory's own ``NAME.log`` where none is given."""
+        log_file = log_file or self.directory / f"{name}.log"
         self._processes[name] = Child(
-            command,
-            log_file=self.directory / f"{name}.log",
-            directory=self.directory,
-            remove=self._own_directory,
-            env=env,
+            command, log_file=log_file, directory=log_file.parent, remove=self._own_directory, env=env
         )
 
-    def _end(self, names: Sequence[str], how: signal.Signals) -> None:
-        end_all([self._processes[name] for name in names if name in self._processes], how, _STOP_TIMEOUT)
-        for name in names:
-            self._processes.pop(name, None)
+    def _end(self, names: Iterable[Name], how: signal.Signals) -> None:
+        """Ask these to end, all at once, and wait for them."""
+        known = [name for name in names if name in self._processes]
+        end_all([self._processes[name] for name in known], how, self.stop_timeout)
+        for name in known:
+            del self._processes[name]
+
+    def _end_all(self, how: signal.Signals) -> None:
+        if self.first_goes_last:
+            self._end([*self._processes][1:], how)
+        self._end([*self._processes], how)
+
+    def _leave(self, how: signal.Signals) -> None:
+        """End all that runs, and what is left of it."""
+        self._end_all(how)
+        if self._own_directory and self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+            self._directory = None
