@@ -83,7 +83,7 @@ def open_remote(job: Job, *, delta: bool = False) -> SparkSession:
         if delta:
             _refuse_without_delta(session)
         equip(session, job)
-    except PySparkException as error:
+    except BaseException as error:  # also what we refuse: whoever is refused has no session to give up
         close(session)
         if is_gone(error):
             raise _unreachable(job.spark.remote, error) from error
@@ -131,7 +131,7 @@ def gone(error: BaseException) -> RetriableFailure | None:
 _REMEDY = "see to the server; the same command takes up what was left"
 
 
-def _unreachable(url: str, error: Exception) -> RetriableFailure:
+def _unreachable(url: str, error: BaseException) -> RetriableFailure:
     place = url.split("/;", 1)[0]  # what follows may hold a token
     return RetriableFailure(f"the Spark Connect server at {place} cannot be reached: {_line(error)}", remedy=_REMEDY)
 
