@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,28 @@ def test_a_killed_driver_is_replaced_by_the_next_try_which_takes_the_run_up(
     links = task.airflow.links(task.name, task.run, "ingest")
     assert str(links["Run report"]).endswith(f"try-{record.attempt}/report.html")
     assert str(links["Delta version"]).startswith(table_uri(str(task.folder / "table")))
+
+
+def test_a_driver_whose_host_is_gone_is_waited_for_until_its_lease_ends(gated: Callable[[str, bool], Gated]) -> None:
+    task = gated("prov_host_gone", True)
+    job = task.folder / "job.yaml"
+    job.write_text(job.read_text() + "run: {lease: 15s}\n")
+    driver = task.begin()
+    task.airflow.wait_for_task(task.name, task.run, "ingest", "deferred")
+    # What the next try sees: a driver of another host, of which nobody here can say that it is dead.
+    gone = replace(driver, place="gone-host/boot/pid:[1]").to_json()
+    folder = RunFolder(Path(driver.folder).parent)
+    with folder.locked():
+        folder.keep(replace(task.record(), handle=gone, drivers=[gone]))
+    for process in session_members(driver.session):
+        process.kill()
+    task.gate.touch()
+    task.airflow.wait_for_run(task.name, task.run)
+    told = task.airflow.log(task.name, task.run, "ingest")
+    assert "holds its lease" in told
+    assert "taking it over" not in told
+    assert not task.record().taken_over
+    task.assert_landed_once()
 
 
 def test_a_cancelled_task_stops_its_driver_and_frees_the_lease_but_a_triggerers_end_does_not(
