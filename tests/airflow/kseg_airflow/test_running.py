@@ -105,6 +105,24 @@ def test_a_cancelled_task_stops_its_driver_and_frees_the_lease_but_a_triggerers_
     task.assert_landed_once()
 
 
+@pytest.mark.parametrize("deferrable", [True, False])
+def test_a_task_whose_time_is_over_stops_its_driver(
+    airflow: RunningAirflow, kseg: Kseg, kafka: KafkaProcess, lake: Path, deferrable: bool
+) -> None:
+    """The driver stands at the gate, or is still on its way there: it goes in any case."""
+    name = f"prov_overdue_{deferrable}"
+    more = ", retries=0, execution_timeout=timedelta(seconds=30)"
+    task = gated_dag(airflow, kseg, kafka, lake, name, deferrable=deferrable, submit=more)
+    task.trigger()
+    driver = task.driver()
+    task.airflow.wait_for_run(task.name, task.run, "failed", timeout=300)
+    outcome = wait_for(driver.poll, "the driver has ended", timeout=120)
+    assert outcome.killed
+    wait_for(lambda: not session_members(driver.session), "its JVM has ended too", timeout=60)
+    assert task.record().stopped
+    assert task.status()["leases"] == []
+
+
 def test_a_killed_workers_driver_is_found_again_by_the_next_try(gated: Callable[[str, bool], Gated]) -> None:
     task = gated("prov_worker", False)
     driver = task.begin()
