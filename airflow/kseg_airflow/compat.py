@@ -10,7 +10,6 @@ from typing import Any
 from airflow.providers.common.compat.sdk import (
     AirflowException,
     AirflowFailException,
-    AirflowNotFoundException,
     Asset,
     AssetAlias,
     BaseHook,
@@ -32,7 +31,6 @@ __all__ = [
     "AIRFLOW_V_3_0_PLUS",
     "AirflowException",
     "AirflowFailException",
-    "AirflowNotFoundException",
     "Asset",
     "AssetAlias",
     "BaseHook",
