@@ -60,11 +60,19 @@ class Submission:
         words = self.arguments(run_file=None, command_config=command_config.name if command_config else None)
         return [Path(word).name if word == self.job_file else word for word in words]
 
+    @property
+    def properties_file(self) -> Path | None:
+        """Where the client properties are written to; None where there are none."""
+        return self.folder / "kafka.properties" if self.properties else None
+
     def written_properties(self) -> Path | None:
-        """The client properties as a file that only this user reads; None where there are none."""
-        if not self.properties:
+        """The client properties as a file that only this user reads; None where there are none.
+
+        They hold secrets: whoever writes them starts the driver next, with whose end they are removed.
+        """
+        path = self.properties_file
+        if path is None:
             return None
-        path = self.folder / "kafka.properties"
         lines = [f"{_escaped(key, ' :=#!')}={_escaped(text, '')}\n" for key, text in self.properties.items()]
         write_private(path, "".join(lines))
         return path

@@ -51,6 +51,16 @@ _MOMENT: Final = 1.0
 class DriverAlive(Exception):
     """A driver of this task instance lives, although no record tells of it (its starter was killed before it wrote)."""
 
+    def __init__(self, folder: str) -> None:
+        super().__init__(folder)
+        self.folder = folder
+
+    def __str__(self) -> str:
+        return (
+            "a driver of this task lives of which no record tells, since its starter was killed: its host and process "
+            f"stand in {self.folder}/try-*/run.json. A later try goes on when it has ended"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class LocalDriver:
@@ -182,16 +192,21 @@ def start(
             _STOP,
         ):  # of one whose starter was killed before it wrote a record
             (folder / name).unlink(missing_ok=True)
-        detached = subprocess.run(
-            ["/bin/sh", "-c", _DETACH, _SUPERVISOR, *arguments, *command],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            env=dict(env),
-            cwd=cwd,
-            start_new_session=True,
-            pass_fds=[lock.fileno()],
-            check=True,
-        )
+        try:
+            detached = subprocess.run(
+                ["/bin/sh", "-c", _DETACH, _SUPERVISOR, *arguments, *command],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                env=dict(env),
+                cwd=cwd,
+                start_new_session=True,
+                pass_fds=[lock.fileno()],
+                check=True,
+            )
+        except BaseException:
+            if secrets is not None:
+                secrets.unlink(missing_ok=True)  # there is no driver whose end would remove them
+            raise
     pid = int(detached.stdout)
     began, session = 0.0, pid
     with contextlib.suppress(psutil.Error, OSError):  # it may have ended already

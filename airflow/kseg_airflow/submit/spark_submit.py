@@ -45,7 +45,7 @@ def submit(submission: Submission) -> Handle:
     master, mode, resource_manager = _asked(submission, options)
     cluster = mode == "cluster"
     manager = "yarn" if master.startswith("yarn") else "kubernetes" if master.startswith("k8s") else "standalone"
-    properties = submission.written_properties()
+    properties = submission.properties_file
     tag = f"kseg-{uuid.uuid4().hex}"
     if cluster:
         _check_cluster(manager, properties, resource_manager)
@@ -70,7 +70,7 @@ def submit(submission: Submission) -> Handle:
     command = hook._build_spark_submit_command(application)
     env = _environment(submission, master, hook._env, cluster=cluster)
     user = _yarn_user(hook, options, env) if cluster and manager == "yarn" else None
-    driver = start(command, submission.folder, env=env, secrets=properties, cwd=submission.cwd)
+    driver = start(command, submission.folder, env=env, secrets=submission.written_properties(), cwd=submission.cwd)
     if not cluster:
         return driver
     if manager == "yarn":

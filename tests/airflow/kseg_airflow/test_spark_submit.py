@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.providers.apache.spark.hooks import spark_submit
@@ -43,6 +43,37 @@ def test_cluster_mode_on_a_standalone_cluster_is_refused_before_spark_does(
     with pytest.raises(AirflowFailException, match="set deploy-mode to client"):
         submitter_of("spark-submit")(submission)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_secret_is_left_of_what_was_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "requests_kerberos", None)
+    secret = {"sasl.password": "hunter2"}
+    kerberos = {
+        "yarn_resourcemanager_webapp_address": "http://rm:8088",
+        "keytab": "a2V5dGFi",
+        "principal": "etl@EXAMPLE",
+    }
+    for master, mode, more, why in (
+        ("yarn", "cluster", {}, "yarn_resourcemanager_webapp_address"),
+        ("yarn", "cluster", kerberos, "requests-kerberos"),
+        ("spark://127.0.0.1:1", "cluster", {}, "deploy-mode"),
+    ):
+        conn_id = connection(monkeypatch, master, mode, **more)
+        submission = Submission(["ingest", "job.yaml"], tmp_path, conn_id=conn_id, properties=secret)
+        with pytest.raises(AirflowFailException, match=why):
+            submitter_of("spark-submit")(submission)
+        assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("way", ["local", "spark-submit"])
+def test_no_secret_is_left_of_what_cannot_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    folder = tmp_path / "task" / "try-1"
+    folder.mkdir(parents=True)
+    conn_id = connection(monkeypatch, "local[1]", "client")
+    more: dict[str, Any] = {"properties": {"sasl.password": "hunter2"}, "cwd": str(tmp_path / "nowhere")}
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        submitter_of(way)(Submission(["ingest", "job.yaml"], folder, conn_id=conn_id, **more))
+    assert list(folder.iterdir()) == []
 
 
 def test_a_yarn_whose_web_address_nobody_knows_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
