@@ -25,7 +25,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from etl.errors import Refused
 from etl.landing.align import TableColumns, can_write
 from etl.landing.datafile import WriterOptions
-from etl.landing.errors import NeedsSparkWriter
+from etl.landing.errors import NeedsSparkWriter, ledger_older_than_table
 from etl.landing.facts import FileFact
 from etl.landing.features import refuse_retention, removal_reasons, spark_reasons
 from etl.landing.log import find_transaction, incidents_since
@@ -92,7 +92,7 @@ class DeltaTarget(TableAccess):
             table = call.table()
             done = table.transaction_version(run.app_id)
             if done is not None and done > run.app_version:
-                raise self._later_run(run, done)
+                raise ledger_older_than_table(self.name, run.app_id, done, run.app_version)
             if done == run.app_version:
                 return self._found(table, call)
             self._check_writable(table, columns)
@@ -138,15 +138,6 @@ class DeltaTarget(TableAccess):
 
     def _rewriter(self, removal: Removal, run: RunCommit, options: WriterOptions | None) -> Rewriter:
         return Rewriter(self.location, removal, run.run_id, options or WriterOptions())
-
-    def _later_run(self, run: RunCommit, done: int) -> Refused:
-        return Refused(
-            "ledger-older-than-table",
-            f"the table has landed transaction {done} of this chain, the run is number {run.app_version}",
-            remedy="use the ledger that this table was landed with: this one was lost, or restored",
-            table=self.name,
-            app_id=run.app_id,
-        )
 
     def _check_writable(self, table: DeltaTable, columns: TableColumns | None) -> None:
         if reasons := spark_reasons(table):

@@ -68,5 +68,16 @@ class NeedsSparkWriter(Refused):
         )
 
 
+def ledger_older_than_table(table: str, app_id: str, done: int, asked: int) -> Refused:
+    """The table has landed what the ledger does not know of yet. done, asked: app transactions."""
+    return Refused(
+        "ledger-older-than-table",
+        f"the table has landed transaction {done} of this chain, the run is number {asked}",
+        remedy="use the ledger that this table was landed with: this one was lost, or restored",
+        table=table,
+        app_id=app_id,
+    )
+
+
 class TableBusy(RetriableFailure):
     """Other writers kept committing first until the deadline, or the store kept failing. Nothing was committed."""

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from etl.errors import ConfigurationError, Refused, RetriableFailure
 from etl.landing.delta import UNKNOWN_VERSION, AlreadyLanded, Landed, RunCommit
+from etl.landing.errors import ledger_older_than_table
 from etl.landing.features import refuse_retention
 from etl.landing.log import Commit, find_transaction, incidents_since
 from etl.landing.removal import OfRun, Removal, quoted
@@ -310,13 +311,7 @@ class SparkTarget:
         if done is None or done < run.app_version:
             return None
         if done > run.app_version:
-            raise Refused(
-                "ledger-older-than-table",
-                f"the table has landed transaction {done} of this chain, the run is number {run.app_version}",
-                remedy="use the ledger that this table was landed with: this one was lost, or restored",
-                table=self.name,
-                app_id=run.app_id,
-            )
+            raise ledger_older_than_table(self.name, run.app_id, done, run.app_version)
         oldest = 0 if expected is None else expected.version + 1
         there = find_transaction(access.location.open(), run.app_id, run.app_version, table.version(), oldest)
         if there is None:
