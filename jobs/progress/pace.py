@@ -10,6 +10,7 @@ import time
 from collections import deque
 
 from etl.telemetry.facts import PassBegan, Reading
+from jobs.magnitude import scaled
 
 WINDOW = 30.0
 
@@ -62,10 +63,8 @@ class Pace:
 
 def human(number: float) -> str:
     """A count in a few characters: 950, 12.3k, 4.5M."""
-    for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= size:
-            return f"{number / size:.3g}{unit}"
-    return f"{number:.0f}"
+    left, prefix = scaled(number)
+    return f"{left:.3g}{prefix}" if prefix else f"{left:.0f}"
 
 
 def clock(seconds: float | None) -> str:

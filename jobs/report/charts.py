@@ -13,6 +13,8 @@ from math import ceil, floor, log10
 
 from markupsafe import Markup
 
+from jobs.magnitude import scaled
+
 WIDTH = 720
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 12, 10, 24
 
@@ -42,10 +44,8 @@ def rect(x: float, y: float, width: float, height: float, kind: str, tip: object
 
 def short(number: float) -> str:
     """A number for an axis: 0, 250, 1.5k, 20M."""
-    for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(number) >= size:
-            return f"{number / size:.3g}{unit}"
-    return f"{number:.3g}"
+    left, prefix = scaled(number)
+    return f"{left:.3g}{prefix}"
 
 
 def ticks(highest: float, wanted: int = 4) -> list[float]:
@@ -59,6 +59,8 @@ def ticks(highest: float, wanted: int = 4) -> list[float]:
 
 
 def seconds_label(seconds: float) -> str:
+    if seconds >= 7200:
+        return f"{seconds / 3600:.3g} h"
     if seconds >= 120:
         return f"{seconds / 60:.3g} min"
     return f"{seconds:.3g} s"

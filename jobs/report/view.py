@@ -17,6 +17,7 @@ from client import TopicPartition
 from etl.config.secrets import sounds_secret
 from etl.telemetry.recorder import Sums, TaskLine, lag_of
 from jobs.commands.failures import REDACTOR
+from jobs.magnitude import scaled
 from jobs.report import charts
 from jobs.report.outcome import Outcome
 
@@ -108,10 +109,8 @@ def size(number: float | None) -> str:
     """Bytes for people, in powers of 1000."""
     if number is None:
         return "–"
-    for factor, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if number >= factor:
-            return f"{number / factor:.3g} {unit}"
-    return f"{number:.0f} B"
+    left, prefix = scaled(number)
+    return f"{left:.3g} {prefix}B" if prefix else f"{left:.0f} B"
 
 
 def duration(seconds: float | None) -> str:
