@@ -19,4 +19,5 @@ exec spark-submit \
   --conf spark.python.daemon.module=etl.worker_daemon \
   --conf spark.network.crypto.enabled=true \
   --conf spark.authenticate=true \
+  --jars local:///opt/kseg/cache/jars/delta-4.4.0/delta-spark_4.2_2.13-4.4.0.jar,local:///opt/kseg/cache/jars/delta-4.4.0/delta-storage-4.4.0.jar \
   local:///opt/kseg/kseg_submit.py ingest /etc/kseg/job/orders.yaml --json

@@ -14,7 +14,9 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from etl.cache import DELTA, cache_root, jar_folder
 from etl.config import load_job
+from jobs.broker.jars import locked_sets
 
 FOLDER = Path(__file__).parents[3] / "docs" / "kubernetes"
 VERSIONS = ("1.31", "1.37")
@@ -86,6 +88,15 @@ def test_spark_takes_every_setting_of_the_submit_lines() -> None:
     # Spark puts the account's names together: prefix, then serviceAccountName.
     rest = {name for name in names - whole if not re.fullmatch(r"spark\.kubernetes\.authenticate\.\w+\.\w+", name)}
     assert rest == set()
+
+
+def test_the_submit_lines_name_deltas_jars_where_the_image_has_them() -> None:
+    """A session that was submitted gets no jars from us: without them `kseg verify` would be refused."""
+    (cache,) = re.findall(r"^ENV KSEG_CACHE=(\S+)$", (FOLDER / "Dockerfile").read_text(), re.MULTILINE)
+    folder = jar_folder(DELTA).relative_to(cache_root())
+    jars = ",".join(f"local://{cache}/{folder}/{jar.filename}" for jar in locked_sets()[DELTA])
+    for name, option in (("submit.sh", "--jars "), ("cronjob.yaml", "--jars=")):
+        assert option + jars in (FOLDER / name).read_text()
 
 
 def test_the_image_recipe_is_one_that_hadolint_takes() -> None:
