@@ -148,8 +148,8 @@ class KsegOperator(BaseOperator):
     def _follow(self, context: Any, waited: float, *, take_over: bool = False) -> Any:
         self._folder = self._run_folder(context)
         self._handle = handle = self._start_or_find(context, take_over=take_over)
-        if self._told_to_stop:  # while it was being started: `on_kill` had no driver to stop yet
-            self.on_kill()
+        if self._told_to_stop:  # while it was being started, or looked for
+            self.on_kill()  # once more: now there is a record to mark
             raise AirflowException("the task was stopped while its driver was being started; the driver is stopped too")
         outcome = handle.poll() if self.deferrable else None
         if self.deferrable and outcome is None:
@@ -236,7 +236,7 @@ class KsegOperator(BaseOperator):
                 job_file=self.job_file,
                 report=self._wants_report(),
             )
-            handle = submitter_of(self.submit)(submission)
+            self._handle = handle = submitter_of(self.submit)(submission)
             folder.keep(
                 Record(
                     attempt=attempt,
