@@ -112,7 +112,12 @@ def create_topics(
         find_out=find_out if _knows_topics(cluster) else None,
     )
     if not validate_only:
-        _wait_for_leaders(cluster, {name: topic.partitions for name, topic in results.done().items()})
+        made = results.done()
+        _wait_for_leaders(
+            cluster,
+            {name: topic.partitions for name, topic in made.items()},
+            {name: topic.topic_id for name, topic in made.items()},
+        )
     return results
 
 
@@ -181,6 +186,7 @@ def delete_topics(cluster: Cluster, topics: Collection[str | UUID]) -> Results[s
     """
     names = [topic for topic in topics if isinstance(topic, str)]
     before = cluster.metadata(names, refresh=True).topics if names and _knows_topics(cluster) else {}
+    named: dict[str | UUID, str] = {}  # as the answers name what was asked for by id
     lost = False
 
     def ask(waiting: list[str | UUID], deadline: Deadline) -> dict[str | UUID, KafkaError | None]:
@@ -204,6 +210,8 @@ def delete_topics(cluster: Cluster, topics: Collection[str | UUID]) -> Results[s
         for topic in response.responses:
             by_id = topic.topic_id in waiting
             name = str(topic.topic_id) if topic.name is None else topic.name
+            if by_id and topic.name is not None:
+                named[topic.topic_id] = topic.name
             # An answer names a topic both ways, whichever way it was asked for (and has no name for an unknown id).
             done_before = lost and topic.error_code in _GONE
             found[topic.topic_id if by_id or topic.name is None else topic.name] = outcome(
@@ -228,7 +236,10 @@ def delete_topics(cluster: Cluster, topics: Collection[str | UUID]) -> Results[s
     results: Results[str | UUID, None] = settle(
         cluster, topics, ask, find_out=find_out if _knows_topics(cluster) else None
     )
-    gone = {name: topic for name, topic in before.items() if name in results.done() and topic.error is None}
+    done = results.done()
+    gone = {name: topic.topic_id for name, topic in before.items() if name in done and topic.error is None}
+    if _knows_topics(cluster):
+        gone |= {named[topic]: topic for topic in done if isinstance(topic, UUID) and topic in named}
     _wait_until_gone(cluster, gone)
     return results
 
@@ -338,29 +349,39 @@ def _assigned(
     ]
 
 
-def _wait_until_gone(cluster: Cluster, topics: Mapping[str, TopicMetadata]) -> None:
+def _wait_until_gone(cluster: Cluster, topics: Mapping[str, UUID | None]) -> None:
     """The controller has deleted them, brokers hear of it a moment later. One of another id is a new one."""
 
     def attempt(deadline: Deadline) -> None:
         cluster.forget_metadata()
         for name, topic in cluster.metadata_now(topics, deadline).topics.items():
-            if topic.error is None and topic.topic_id == topics[name].topic_id:
+            if topic.error is None and topic.topic_id == topics[name]:
                 raise BrokerError("the topic is deleted and still listed", retriable=True, topic=name)
 
     if topics:
         cluster.retry(attempt)
 
 
-def _wait_for_leaders(cluster: Cluster, counts: Mapping[str, int]) -> None:
+def _wait_for_leaders(
+    cluster: Cluster, counts: Mapping[str, int], ids: Mapping[str, UUID | None] | None = None
+) -> None:
     """The controller has made the partitions; brokers hear of them a moment later, and leaders take over after that.
 
-    A count of -1: as many as the cluster tells, but one at least.
+    A count of -1: as many as the cluster tells, but one at least. ids: those of new topics, as far as they were told: a
+    broker may still list the one of the same name that was deleted before.
     """
+    wanted = ids or {}
 
     def attempt(deadline: Deadline) -> None:
         metadata = cluster.metadata_now(counts, deadline)
         for name, count in counts.items():
             topic = metadata.topics[name]
+            if (
+                topic.error is None
+                and None not in (topic.topic_id, wanted.get(name))
+                and topic.topic_id != wanted[name]
+            ):
+                raise LeaderNotAvailable("the topic that was there before it is still listed", topic=name)
             if topic.error is None and not topic.partitions:
                 raise LeaderNotAvailable("the topic has no partitions yet", topic=name)
             for partition in range(count) if count > 0 else (topic.partitions or (0,)):

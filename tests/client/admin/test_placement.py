@@ -102,11 +102,11 @@ def test_an_unclean_leader_is_elected_only_when_it_is_asked_for(three: Any, kafk
     tp = TopicPartition(name, 0)
     Producer(three).send({tp: [Record(value=b"v")]})
     kafka3.broker.kill(3)
-    assert until(lambda: partition(three, tp).in_sync == (2,), seconds=30)
+    assert until(lambda: partition(three, tp).in_sync == (2,))
     Producer(three).send({tp: [Record(value=b"lost")]})
     kafka3.broker.kill(2)
     kafka3.broker.restart(3)
-    assert until(lambda: partition(three, tp).leader == -1, seconds=30)
+    assert until(lambda: partition(three, tp).leader == -1)
     preferred = elect_leaders(three, "preferred", [tp]).failed()[tp]
     assert preferred.code == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     assert elect_leaders(three, "unclean", [tp])[tp] is True

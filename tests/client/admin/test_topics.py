@@ -28,8 +28,11 @@ from client.protocol import ErrorCode
 from client.protocol.messages import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
+    CreateTopicsResponse,
     DeleteRecordsRequest,
     DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    MetadataRequest,
 )
 from segment_reader.encode import Record
 
@@ -191,6 +194,42 @@ def test_a_topic_is_deleted_by_id_and_its_successor_is_not(cluster: Any, name: s
     assert cluster.metadata([name], refresh=True).topics[name].topic_id == second
     assert delete_topics(cluster, [second])[second] is None
     assert isinstance(describe_topics(cluster, [name])[name], UnknownTopic)
+
+
+def test_a_topic_that_is_deleted_by_id_is_listed_no_more_when_that_is_told(fake: Any, connect: Any):
+    """Brokers hear of it a moment after the controller, which answers."""
+    old = UUID(int=9)
+    fake.add_topic("t", [1], topic_id=old)
+    deleted = DeleteTopicsResponse.DeletableTopicResult(name="t", topic_id=old)
+    fake.on(DeleteTopicsRequest, lambda _: DeleteTopicsResponse(responses=[deleted]))
+
+    def heard(seen: Any) -> Any:
+        fake.topics.pop("t", None)
+        return fake.metadata(seen)
+
+    cluster = connect(fake.bootstrap_servers, retry_backoff_ms=1)
+    cluster.metadata([])
+    fake.on(MetadataRequest, fake.metadata, heard)
+    delete_topics(cluster, [old]).or_raise()
+    assert not fake.topics
+
+
+def test_a_created_topic_is_the_one_that_is_listed_when_it_is_told(fake: Any, connect: Any):
+    """And not the one of its name that was deleted before."""
+    old, new = UUID(int=9), UUID(int=10)
+    fake.add_topic("t", [1], topic_id=old)
+    created = CreateTopicsResponse.CreatableTopicResult(name="t", topic_id=new, num_partitions=1, replication_factor=1)
+    fake.on(CreateTopicsRequest, lambda _: CreateTopicsResponse(topics=[created]))
+
+    def heard(seen: Any) -> Any:
+        fake.add_topic("t", [1], topic_id=new)
+        return fake.metadata(seen)
+
+    cluster = connect(fake.bootstrap_servers, retry_backoff_ms=1)
+    cluster.metadata([])
+    fake.on(MetadataRequest, fake.metadata, heard)
+    assert create_topic(cluster, "t") == new
+    assert cluster.metadata(["t"]).topics["t"].topic_id == new
 
 
 def test_old_brokers_are_not_asked_to_delete_by_id(fake: Any, connect: Any):
