@@ -46,6 +46,7 @@ DELTA = kseg_cache.DELTA
 S3PROXY = "s3proxy-2.9.0"
 YARN = "hadoop-yarn-3.5.0"
 LIVY = "livy-0.7.1"
+OPENLINEAGE = "openlineage-1.54.0"
 
 Progress = Callable[[str, int, int], None]
 """Called with (set name, jars arrived, jars in all)."""

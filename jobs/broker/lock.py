@@ -69,6 +69,12 @@ _MODULES = {
       <exclude org="log4j" module="log4j"/>
       <exclude org="com.typesafe(.akka)?|org.spark-project.spark" module=".*" matcher="regexp"/>
     """,
+    # OpenLineage's own classes of events, with which tests read ours; the rest of Jackson is in pyspark.
+    "openlineage-1.54.0": """
+      <dependency org="io.openlineage" name="openlineage-java" rev="1.54.0" transitive="false"/>
+      <dependency org="com.fasterxml.jackson.module" name="jackson-module-blackbird" rev="2.21.2" transitive="false"/>
+      <dependency org="com.fasterxml.jackson.datatype" name="jackson-datatype-jdk8" rev="2.21.2" transitive="false"/>
+    """,
     # Other releases of Kafka, with their ZooKeeper (releases.py), without Netty: it uses plain NIO.
     "kafka-3.9.2": """
       <dependency org="org.apache.kafka" name="kafka_2.13" rev="3.9.2"/>

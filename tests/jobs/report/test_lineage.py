@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,11 +21,15 @@ import pytest
 
 from etl.errors import Refused
 from etl.telemetry.facts import Opened
+from jobs.broker import jars
+from jobs.broker.errors import JarsUnavailable, JavaMissing
+from jobs.broker.java import find_java
 from jobs.commands.failures import TerminatedError, failure_of
 from jobs.report.lineage import FACETS, configured, dataset_of_path, dataset_of_topic, run_uuid
 from jobs.report.options import Wishes
 from jobs.report.outlets import Outlets
 
+PARENT = "0198a1c0-7c4e-7b5d-9a43-0c6f3a2b1d55"
 PAGE = Path(__file__).parents[3] / "docs" / "reports.md"
 
 # What https://openlineage.io/spec/2-0-2/OpenLineage.json and the facets' own schemas require, and each value's type.
@@ -153,6 +159,66 @@ def test_a_run_begins_commits_and_completes(told: Callable[..., Any], backend: B
     assert "hunter2" not in json.dumps(backend.events)
 
 
+def read_by_java(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the classes that OpenLineage makes from its specification for backends understood of them."""
+    spark = find_spec("pyspark")
+    assert spark is not None
+    assert spark.origin is not None
+    try:
+        folders, java = [jars.ensure(jars.OPENLINEAGE), Path(spark.origin).parent / "jars"], find_java().command
+    except (JarsUnavailable, JavaMissing) as fault:
+        pytest.skip(f"no Java, or no OpenLineage jar: {fault}")
+    class_path = os.pathsep.join(f"{folder}/*" for folder in folders)
+    done = subprocess.run(
+        [java, "-Xmx512m", "-cp", class_path, str(Path(__file__).parent / "Events.java")],
+        input="".join(json.dumps(event) + "\n" for event in events),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_openlineages_own_classes_read_every_event(
+    told: Callable[..., Any], backend: Backend, monkeypatch: Any
+) -> None:
+    """Another language's implementation of the format, which knows nothing of the client that wrote it."""
+    monkeypatch.setenv("OPENLINEAGE_PARENT_ID", f"airflow/orders.ingest/{PARENT}")
+    monkeypatch.setenv("OPENLINEAGE_ROOT_PARENT_ID", f"airflow/orders/{PARENT}")
+    this = told(mode="interval")
+    run(this)
+    run(this, {"error": {"kind": "KafkaError", "message": "away"}}, exit_code=4)
+    found = read_by_java(backend.events)
+    assert [event["type"] for event in found] == ["START", "RUNNING", "COMPLETE", "START", "RUNNING", "FAIL"]
+    complete, failed = found[2], found[-1]
+    assert complete == {
+        "type": "COMPLETE",
+        "run": str(uuid.UUID(this.plan.run_id)),
+        "job": "default orders.ingest",
+        "engine": "kseg",
+        "tag kseg_run": this.plan.run_id,
+        **{key: value for key, value in complete.items() if key.startswith("tag openlineage")},
+        "begins": "2026-01-01T00:00:00Z",
+        "ends": "2026-01-02T00:00:00Z",
+        "parent": f"orders.ingest {PARENT}",
+        "root": "orders",
+        "processing": "BATCH",
+        "owner": "data-platform",
+        "input": "kafka://broker-1:9092 orders",
+        "read": 240,
+        "output": f"file {this.table}",
+        "storage": "delta parquet",
+        "version": "3",
+        "columns": ["key binary", "value binary"],
+        "written": [240, 4096, 2],
+        "unknown": [],
+    }
+    assert failed["error"] == "away"
+    assert not any(event["unknown"] for event in found)
+
+
 def test_an_attempt_that_takes_a_run_up_is_a_run_of_its_own(told: Callable[..., Any], backend: Backend) -> None:
     """For OpenLineage a run has ended with its FAIL: a second START under its id would make a run that never ends."""
     first, second = told(), told()
@@ -168,9 +234,6 @@ def test_an_attempt_that_takes_a_run_up_is_a_run_of_its_own(told: Callable[..., 
         check(event)
         tags = {tag["key"]: tag["value"] for tag in event["run"]["facets"]["tags"]["tags"]}
         assert tags["kseg_run"] == first.plan.run_id
-
-
-PARENT = "0198a1c0-7c4e-7b5d-9a43-0c6f3a2b1d55"
 
 
 def test_who_started_it_is_its_parent(told: Callable[..., Any], backend: Backend, monkeypatch: Any) -> None:
