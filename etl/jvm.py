@@ -43,7 +43,8 @@ def light_options() -> list[str]:
 def archive_path() -> Path:
     """Where this Java's classes of this Spark are kept, whether or not they are there yet."""
     spark = metadata.distribution("pyspark")
-    place = f"{os.path.realpath(_java())} {spark.locate_file('')}"
+    # By whatever links an environment is reached, it is one: Java compares files on its class path, not their names.
+    place = f"{os.path.realpath(_java())} {os.path.realpath(str(spark.locate_file('')))}"
     return cache_root() / "jvm" / f"spark-{spark.version}-{zlib.crc32(place.encode()):08x}.jsa"
 
 

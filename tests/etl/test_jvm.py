@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def count_in_spark() -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", COUNT], capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run([sys.executable, "-c", COUNT], capture_output=True, text=True, timeout=400, check=False)
 
 
 def test_without_an_archive_only_the_compiler_and_the_collector_are_light(cache: Path) -> None:
@@ -37,6 +38,18 @@ def test_another_java_has_another_archive(cache: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("JAVA_HOME", "/elsewhere")
     assert jvm.archive_path() != first
     assert jvm.archive_path().parent == cache / "jvm"
+
+
+def test_an_environment_that_is_reached_by_a_link_has_the_same_archive(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = jvm.archive_path()
+    link = cache / "site-packages"
+    link.symlink_to(str(metadata.distribution("pyspark").locate_file("")))
+    [linked] = metadata.distributions(name="pyspark", path=[str(link)])
+    monkeypatch.setattr(jvm.metadata, "distribution", lambda _: linked)
+    assert str(link) in str(linked.locate_file(""))
+    assert jvm.archive_path() == first
 
 
 @pytest.mark.spark
