@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -30,9 +31,20 @@ from client.protocol.messages import (
 TP = TopicPartition("t", 0)
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
+@pytest.fixture
+def deaf_port() -> Iterator[Callable[[], int]]:
+    """`deaf_port()`: a port that refuses connections, and that nobody else gets meanwhile."""
+    held: list[socket.socket] = []
+
+    def hold() -> int:
+        held.append(socket.socket())
+        held[-1].bind(("127.0.0.1", 0))
+        port: int = held[-1].getsockname()[1]
+        return port
+
+    yield hold
+    for one in held:
+        one.close()
 
 
 def offsets_answer(code: int = 0, offset: int = 42) -> Any:
@@ -63,9 +75,9 @@ def latest(cluster: Any, *partitions: TopicPartition) -> dict[TopicPartition, in
 # -- bootstrap
 
 
-def test_bootstrap_goes_on_to_the_next_server(fake: Any, connect: Any):
+def test_bootstrap_goes_on_to_the_next_server(fake: Any, connect: Any, deaf_port: Any):
     for _ in range(3):  # the order is random
-        cluster = connect(f"127.0.0.1:{free_port()},{fake.bootstrap_servers},127.0.0.1:{free_port()}")
+        cluster = connect(f"127.0.0.1:{deaf_port()},{fake.bootstrap_servers},127.0.0.1:{deaf_port()}")
         assert cluster.metadata([]).cluster_id == "fake"
 
 
@@ -84,8 +96,8 @@ def test_if_no_server_is_a_kafka_that_is_told_at_once(fake: Any, connect: Any):
     assert time.monotonic() - started < 20
 
 
-def test_servers_that_are_all_away_are_tried_until_the_deadline(connect: Any):
-    first, second = free_port(), free_port()
+def test_servers_that_are_all_away_are_tried_until_the_deadline(connect: Any, deaf_port: Any):
+    first, second = deaf_port(), deaf_port()
     cluster = connect(f"127.0.0.1:{first},127.0.0.1:{second}", default_api_timeout_ms=2000)
     started = time.monotonic()
     with pytest.raises(BrokerUnavailable) as caught:

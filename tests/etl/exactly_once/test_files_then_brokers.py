@@ -100,6 +100,7 @@ def test_a_job_goes_on_where_its_dead_broker_s_files_ended(broker, own, job_of, 
     undecided.abort_transaction(60)
     own.write(topic, 0, 5)
     own.write(topic, 1, 5, transaction="commit")
+    own.settle(topic)
     assert job.ingest().status == "done"
     job.assert_complete(runs=3)
     assert job.ingest().status == "nothing-to-do"
