@@ -25,8 +25,8 @@ AIRFLOW_VENV := .venv-airflow$(addprefix -,$(AIRFLOW))
 AIRFLOW_CONSTRAINTS := airflow/constraints$(addprefix -,$(AIRFLOW)).txt
 AIRFLOW_STAMP := $(AIRFLOW_VENV)/.installed
 AIRFLOW_PACKAGES := apache-airflow apache-airflow-providers-apache-kafka apache-airflow-providers-apache-livy \
-  apache-airflow-providers-apache-spark asyncpg kubernetes pillow psycopg2-binary pytest pytest-timeout pytest-xdist \
-  types-psutil types-PyYAML "pgserver; python_version < '3.13'"
+  apache-airflow-providers-apache-spark apache-airflow-providers-cncf-kubernetes asyncpg pillow psycopg2-binary pytest \
+  pytest-timeout pytest-xdist types-psutil types-PyYAML "pgserver; python_version < '3.13'"
 
 .PHONY: help setup setup-airflow check format test test-main test-airflow test-airflow-2 test-full demo bench clean
 

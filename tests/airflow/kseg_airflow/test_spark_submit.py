@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.providers.apache.spark.hooks import spark_submit
 from airflow_process import wait_for
 
 from kseg_airflow.compat import AirflowFailException
@@ -136,11 +133,6 @@ def test_a_kubernetes_master_without_its_provider_is_refused_in_words(
 def test_a_pod_has_its_name_before_spark_submit_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, conf: dict[str, str]
 ) -> None:
-    try:
-        importlib.import_module(CLIENT)
-    except ImportError:  # the hook asks for no more than that it is there
-        monkeypatch.setitem(sys.modules, CLIENT, ModuleType(CLIENT))
-        monkeypatch.setattr(spark_submit, "kube_client", sys.modules[CLIENT], raising=False)
     folder, programs = tmp_path / "task" / "try-1", tmp_path / "bin"
     for path in (folder, programs):
         path.mkdir(parents=True)
