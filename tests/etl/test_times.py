@@ -39,7 +39,8 @@ def test_a_time_at_the_edge_of_the_calendar_is_refused_where_utc_cannot_hold_it(
 @given(st.datetimes(min_value=datetime(1970, 1, 2), timezones=st.just(UTC)))
 def test_instants_survive_their_own_spelling(instant: datetime) -> None:
     assert parse_instant(format_instant(instant)) == instant
-    micros = (instant - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)  # a float has not that many digits
+    # Not divided: a float has not that many digits.
+    micros = (instant - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
     assert 0 <= epoch_millis(instant) * 1000 - micros < 1000
 
 
