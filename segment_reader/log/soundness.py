@@ -156,23 +156,24 @@ class SegmentView:
         if seen.intact:
             return (edge + seen.span,) if seen.base >= 0 else ()
         head = self.read(seen.position, RECORDS_AT)
+        claims: tuple[int, ...] = ()
         if len(head) <= MAGIC_AT or head[MAGIC_AT] < 2 or len(head) < RECORDS_AT:
-            offset = int.from_bytes(head[:8], "big")
-            return (offset + 1, edge + 1)
-        base, delta, count = _numbers(head)
-        return tuple(claim for claim in (base + delta + 1, edge + delta + 1, edge + count) if claim > edge)
+            claims = (int.from_bytes(head[:8], "big") + 1, edge + 1)
+        if len(head) == RECORDS_AT:  # of any magic byte: it may be the one that was flipped
+            base, delta, count = _numbers(head)
+            claims += tuple(claim for claim in (base + delta + 1, edge + delta + 1, edge + count) if claim > edge)
+        return claims
 
     def held(self, seen: Seen) -> int:
         """How many offsets a damaged batch has held, as far as its header can be believed; 0: nothing can be said."""
         if seen.intact:
             return seen.span
         head = self.read(seen.position, RECORDS_AT)
-        if len(head) > MAGIC_AT and head[MAGIC_AT] < 2:
-            return 1
-        if len(head) < RECORDS_AT:
-            return 0
-        _, delta, count = _numbers(head)
-        return count if 0 < count == delta + 1 <= _MOST_RECORDS else 0
+        if len(head) == RECORDS_AT:
+            _, delta, count = _numbers(head)
+            if 0 < count == delta + 1 <= _MOST_RECORDS:
+                return count
+        return 1 if len(head) > MAGIC_AT and head[MAGIC_AT] < 2 else 0
 
     def _is_followed(self, seen: Seen) -> bool:
         """Whether the file ends behind a batch, or something goes on there that looks like one."""
