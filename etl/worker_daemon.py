@@ -20,10 +20,11 @@ from pathlib import Path
 
 def prefer_installed(path: list[str]) -> None:
     """Drop the archives inside of pyspark's own folder from a search path on which that folder itself is found."""
+    searched = {os.path.realpath(entry) for entry in path if entry}  # Spark names its home without links
     for entry in [e for e in path if e.endswith("pyspark.zip")]:
         package = Path(entry).parents[2]
         site = package.parent
-        if str(site) in path and (package / "__init__.py").is_file() and (site / "py4j").is_dir():
+        if os.path.realpath(site) in searched and (package / "__init__.py").is_file() and (site / "py4j").is_dir():
             path[:] = [e for e in path if not e.startswith(f"{package}{os.sep}")]
 
 

@@ -43,3 +43,15 @@ def test_archives_stay_where_pyspark_is_not_installed_beside_them(tmp_path: Path
     (tmp_path / "py4j").mkdir()
     prefer_installed(path)
     assert path == ["", str(tmp_path), "/else"]
+
+
+def test_an_installation_may_be_named_by_a_link(tmp_path: Path) -> None:
+    site = tmp_path / "venv-2" / "site-packages"
+    for package in ("pyspark", "py4j"):
+        (site / package).mkdir(parents=True)
+        (site / package / "__init__.py").touch()
+    (tmp_path / "venv").symlink_to(tmp_path / "venv-2")
+    named = str(tmp_path / "venv" / "site-packages")
+    path = ["", str(site / "pyspark" / "python" / "lib" / "pyspark.zip"), named]
+    prefer_installed(path)
+    assert path == ["", named]
