@@ -92,6 +92,8 @@ def test_a_cancelled_task_stops_its_driver_and_frees_the_lease_but_a_triggerers_
     task.airflow.wait_for_task(task.name, task.run, "ingest", "deferred")
     assert driver.alive()
     assert task.driver() == driver
+    # A triggerer that has only just been started is told of the task's end once it has taken the trigger up.
+    wait_for(lambda: "kseg: " in task.airflow.log(task.name, task.run, "ingest"), "the driver is watched", timeout=300)
     task.airflow.mark_task(task.name, task.run, "ingest", "failed")
     wait_for(lambda: driver.poll() is not None, "the driver has ended", timeout=300)
     wait_for(lambda: not session_members(driver.session), "its JVM has ended too", timeout=300)
