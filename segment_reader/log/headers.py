@@ -9,7 +9,7 @@ few requests. Where they are large, most of the file is passed over in pieces as
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -41,7 +41,7 @@ _MOST_PIECE_BYTES: Final = 4 * 1024 * 1024
 _ROWS: Final = 1024
 #: A control batch is looked at whole. Its records are a handful of numbers, or the voters of a quorum.
 _MOST_CONTROL_BYTES: Final = 1 << 20
-_CHECKED_AT_ONCE: Final = 1 << 20
+CHECKED_AT_ONCE: Final = 1 << 20
 #: Frames that claim to be larger are read only after their checksum was found to hold.
 BELIEVED_BYTES: Final = 16 * 1024 * 1024
 
@@ -168,17 +168,24 @@ def checksum_holds(file: OpenFile, position: int, size: int) -> bool:
     head = bytes(file.read(position, ATTRIBUTES_AT))
     if len(head) < ATTRIBUTES_AT:
         return False
-    modern = head[MAGIC_AT] == 2
-    told = int.from_bytes(head[CRC_AT:ATTRIBUTES_AT] if modern else head[LEGACY_CRC_AT:MAGIC_AT], "big")
-    at, end = position + (ATTRIBUTES_AT if modern else MAGIC_AT), position + size
+    told, start, add = checksum_in(head)
+    at, end = position + start, position + size
     found = 0
     while at < end:
-        data = file.read(at, min(_CHECKED_AT_ONCE, end - at))
+        data = file.read(at, min(CHECKED_AT_ONCE, end - at))
         if not len(data):
             return False
-        found = crc32c.crc32c(data, found) if modern else zlib.crc32(data, found)
+        found = add(data, found)
         at += len(data)
     return found == told
+
+
+def checksum_in(head: bytes) -> tuple[int, int, Callable[[bytes | memoryview, int], int]]:
+    """What a frame's bytes up to its attributes say of its checksum: its value, from which place in the frame on it is
+    taken, and how bytes are added to one."""
+    if head[MAGIC_AT] == 2:
+        return int.from_bytes(head[CRC_AT:ATTRIBUTES_AT], "big"), ATTRIBUTES_AT, crc32c.crc32c
+    return int.from_bytes(head[LEGACY_CRC_AT:MAGIC_AT], "big"), MAGIC_AT, zlib.crc32
 
 
 def only_zeros(file: OpenFile, position: int) -> bool:

@@ -8,17 +8,15 @@ that were written, so that the batch is one that is cut off, as it would be in a
 
 from __future__ import annotations
 
-import zlib
 from contextlib import closing
 from typing import Final
 
-import crc32c
 import numpy as np
 
-from segment_reader.batch import ATTRIBUTES_AT, CRC_AT, LEGACY_CRC_AT, MAGIC_AT, RECORDS_AT
+from segment_reader.batch import ATTRIBUTES_AT, RECORDS_AT
 from segment_reader.log.entries import IndexFile
 from segment_reader.log.errors import LogDamaged
-from segment_reader.log.headers import checksum_holds, only_zeros
+from segment_reader.log.headers import CHECKED_AT_ONCE, checksum_holds, checksum_in, only_zeros
 from segment_reader.log.lookup import THE_END, first_batch
 from segment_reader.log.segments import Segment
 from segment_reader.log.storage import OpenFile, Storage
@@ -27,7 +25,6 @@ from segment_reader.log.storage import OpenFile, Storage
 PAGE_BYTES: Final = 4096
 #: So many zeros at the end of a page may be a batch's own. Where more are missing, it was not a write that ended there.
 _OWN_ZEROS: Final = 64
-_READ_AT_ONCE: Final = 1 << 20
 
 
 def open_segment(storage: Storage, segment: Segment) -> OpenFile:
@@ -98,12 +95,10 @@ def size_by_checksum(file: OpenFile, position: int, end: int) -> int:
     head = bytes(file.read(position, ATTRIBUTES_AT))
     if content - position <= ATTRIBUTES_AT:
         return 0
-    modern = head[MAGIC_AT] == 2
-    told = int.from_bytes(head[CRC_AT:ATTRIBUTES_AT] if modern else head[LEGACY_CRC_AT:MAGIC_AT], "big")
-    add = crc32c.crc32c if modern else zlib.crc32
-    at, found = position + (ATTRIBUTES_AT if modern else MAGIC_AT), 0
+    told, start, add = checksum_in(head)
+    at, found = position + start, 0
     while at < content:
-        data = file.read(at, min(_READ_AT_ONCE, content - at))
+        data = file.read(at, min(CHECKED_AT_ONCE, content - at))
         if not len(data):
             return 0
         found = add(data, found)
@@ -115,7 +110,7 @@ def size_by_checksum(file: OpenFile, position: int, end: int) -> int:
     if found == told:
         return at - position
     while at < end:
-        zeros = bytes(min(_READ_AT_ONCE, end - at))
+        zeros = bytes(min(CHECKED_AT_ONCE, end - at))
         found = add(zeros, found)
         at += len(zeros)
     return end - position if found == told else 0
