@@ -17,9 +17,9 @@ import psutil
 
 from etl.cache import cache_root
 from jobs.broker.errors import BrokerError
-from jobs.broker.files import write_atomically
 from jobs.broker.probe import live_brokers
 from jobs.broker.process import VERSION, EmbeddedKafka
+from jobs.files import write_atomically
 
 _STOP_TIMEOUT = 30.0
 

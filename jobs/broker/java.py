@@ -21,7 +21,7 @@ from pathlib import Path
 
 from etl.cache import cache_root
 from jobs.broker.errors import JavaMissing
-from jobs.broker.files import write_atomically
+from jobs.files import write_atomically
 
 MINIMUM = 17
 REMEDY = (

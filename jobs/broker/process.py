@@ -12,9 +12,7 @@ Nothing is left behind: when this process goes, however it goes, each node's wat
 
 from __future__ import annotations
 
-import base64
 import signal
-import uuid
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,7 +23,7 @@ from jobs.broker.java import find_java
 from jobs.broker.listeners import Listener, scram_arguments
 from jobs.broker.ports import free_ports, is_free, on_free_ports
 from jobs.broker.probe import live_brokers
-from jobs.broker.properties import HOST, LOG4J, Node, server_properties, to_text
+from jobs.broker.properties import HOST, LOG4J, Node, new_cluster_id, server_properties, to_text
 from jobs.broker.server import Server
 
 VERSION = jars.KAFKA.removeprefix("kafka-")
@@ -173,7 +171,7 @@ class EmbeddedKafka(Server[int]):
             if meta.exists():
                 lines = dict(line.split("=", 1) for line in meta.read_text().splitlines() if "=" in line)
                 return lines["cluster.id"]
-        return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode().replace("-", "A", 1)
+        return new_cluster_id()
 
     def _java(self, node: Node, heap: str, *options: str) -> list[str]:
         logging = f"-Dlog4j2.configurationFile={(node.directory / 'log4j2.properties').as_uri()}"

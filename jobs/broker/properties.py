@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,3 +112,8 @@ def to_text(properties: Mapping[str, str]) -> str:
 def _escape(value: str) -> str:
     escaped = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
     return "\\" + escaped if escaped[:1] in {" ", "\t"} else escaped
+
+
+def new_cluster_id() -> str:
+    """A cluster id as Kafka's tools make them: a UUID in URL-safe base64, which does not look like an option."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode().replace("-", "A", 1)

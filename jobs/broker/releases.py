@@ -17,12 +17,10 @@ Jars are fetched when a release is first started, not by `make setup`.
 
 from __future__ import annotations
 
-import base64
 import json
 import shutil
 import signal
 import time
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -34,7 +32,7 @@ from jobs.broker.errors import BrokerError
 from jobs.broker.java import find_java
 from jobs.broker.ports import free_ports, on_free_ports
 from jobs.broker.probe import live_brokers, partition_leaders
-from jobs.broker.properties import HOST, Node, server_properties, to_text
+from jobs.broker.properties import HOST, Node, new_cluster_id, server_properties, to_text
 from jobs.broker.server import Server
 from jobs.broker.zookeeper import ZooKeeper
 
@@ -234,9 +232,8 @@ class OtherKafka(Server[str]):
         self._await("ZooKeeper", answers)
 
     def _format(self, node: Node) -> None:
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode().replace("-", "A", 1)
         command = [*self._java(node.directory, "128m"), "kafka.tools.StorageTool", "format", "--standalone"]
-        command += ["--config", str(node.properties_file), "--cluster-id", cluster_id]
+        command += ["--config", str(node.properties_file), "--cluster-id", new_cluster_id()]
         run_logged(command, node.log_file, f"Kafka {self.version} could not be formatted")
 
     def _java(self, directory: Path, heap: str, *more: str) -> list[str]:

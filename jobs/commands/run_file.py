@@ -21,7 +21,6 @@ import os
 import signal
 import socket
 import sys
-import tempfile
 import threading
 import time
 from collections import deque
@@ -36,6 +35,7 @@ import psutil
 
 from etl.progress import Progress, Unit
 from jobs.commands.noted import Noted
+from jobs.files import replace_file
 
 VERSION: Final = 1
 MESSAGES_KEPT: Final = 20
@@ -136,7 +136,8 @@ class RunFile:
             if self._document["spark"] is None:
                 self._document["spark"] = _spark()
             text = json.dumps(self._document | {"updated_at": _now()}, ensure_ascii=False, default=str)
-            _replace(self._path, text + "\n")
+            # It may quote a result: nobody else may read it.
+            replace_file(self._path, (text + "\n").encode(), mode=0o600)
 
 
 class _Recording:
@@ -181,19 +182,6 @@ def _spark() -> dict[str, Any] | None:
         return {"application_id": context.applicationId, "master": context.master, "ui": context.uiWebUrl}
     except Exception:  # there is none, or it is being started or stopped
         return None
-
-
-def _replace(path: Path, text: str) -> None:
-    """Readers see the file before or after, never half of it. It may quote a result: nobody else may read it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def _now() -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
+
+from jobs.files import replace_file
 
 PAGE_ENDINGS: Final = (".html", ".htm")
 
@@ -46,14 +46,5 @@ def write_text(path: str, text: str) -> str:
 
 
 def _write_local(path: Path, data: bytes) -> str:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    replace_file(path, data)
     return str(path)
