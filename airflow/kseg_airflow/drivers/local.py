@@ -185,12 +185,8 @@ def start(
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise DriverAlive(str(folder.parent)) from None
-        for name in (
-            "exit",
-            "result.json",
-            "run.json",
-            _STOP,
-        ):  # of one whose starter was killed before it wrote a record
+        # Of one whose starter was killed before it wrote a record.
+        for name in ("exit", "result.json", "run.json", _STOP):
             (folder / name).unlink(missing_ok=True)
         try:
             detached = subprocess.run(
