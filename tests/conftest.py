@@ -187,6 +187,8 @@ def _three() -> Iterator[TestKafka]:
         "group.consumer.min.session.timeout.ms": "1000",
         "group.consumer.min.heartbeat.interval.ms": "100",
         "group.consumer.heartbeat.interval.ms": "300",
+        # No leader moves unless a test moves it.
+        "auto.leader.rebalance.enable": "false",
     }
     with EmbeddedKafka(nodes=3, heap="256m", light=True, config=config) as brokers:
         yield TestKafka(brokers)

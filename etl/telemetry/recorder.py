@@ -206,7 +206,7 @@ class Recorder(NullProgress):
             told.worker_traffic = list(added_up(told.worker_traffic))
         line = TaskLine(
             *(outcome.topic, outcome.partition, outcome.start, outcome.end, outcome.data, outcome.bytes),
-            *(cost.began, cost.seconds, round(outcome.waiting, 3), round(outcome.decoding, 3)),
+            *(cost.began, cost.seconds, round(outcome.waiting, 6), round(outcome.decoding, 6)),
             sum(seconds for _, seconds in outcome.throttled),
             *(cost.host, cost.executor, cost.attempt, repeated),
         )

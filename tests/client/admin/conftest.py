@@ -11,6 +11,7 @@ import pytest
 
 from client import Cluster
 from client.broker import BrokerConnection
+from client.errors import UnknownTopic
 from client.protocol.api import API_BY_KEY
 from client.retry import Deadline
 
@@ -68,13 +69,20 @@ def each_version(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Iterator[int]
 
 @pytest.fixture(scope="session")
 def until() -> Callable[..., Any]:
-    """`until(lambda: …)` calls until the answer is true, for what brokers hear of a moment later; gives the answer."""
+    """`until(lambda: …)` calls until the answer is true, for what brokers hear of a moment later; gives the answer.
+
+    Which broker of a cluster answers is chance: one that has not even heard of a topic yet is asked again, too.
+    """
 
     def wait(condition: Callable[[], Any], *, seconds: float = 60) -> Any:
         deadline = time.monotonic() + seconds
-        while not (found := condition()):
+        while True:
+            try:
+                if found := condition():
+                    return found
+            except UnknownTopic:
+                pass
             assert time.monotonic() < deadline, "never came true"
             time.sleep(0.1)
-        return found
 
     return wait
