@@ -34,6 +34,12 @@ _CAUSES = (
         "what answers at the endpoint speaks no TLS: check its port; if plain http is really meant, give the endpoint "
         "with http:// and set AWS_ALLOW_HTTP=true (the option `allow_http`)",
     ),
+    _Cause(
+        re.compile(r"invalid peer certificate"),
+        True,
+        "name a file with the authorities to trust (PEM) in SSL_CERT_FILE, for the driver and for the executors "
+        "(spark.executorEnv.SSL_CERT_FILE); dial a name that stands in the certificate; have one that expired renewed",
+    ),
     # Before the answers of stores: these are the machine's own service, which gives credentials where none are set.
     _Cause(
         re.compile(r"http://(169\.254\.\d+\.\d+|metadata[.\w]*)/"),

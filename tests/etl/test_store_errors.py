@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import pickle
+import ssl
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +20,7 @@ from etl.errors import ConfigurationError, KsegError, RetriableFailure
 from etl.landing.table import TableAccess
 from etl.ledger.store import Ledger
 from etl.store_errors import store_error
+from jobs.broker.certificates import Authority, Issued
 from jobs.broker.ports import free_ports
 
 Ask = Callable[[str, dict[str, str]], Any]
@@ -59,6 +64,70 @@ def test_what_only_another_configuration_can_help_is_told_so_with_the_remedy(s3:
     assert "\x1b" not in fault.message
     assert "guessed wrong" not in str(told.value)
     assert pickle.loads(pickle.dumps(told.value)).faults == told.value.faults
+
+
+@pytest.mark.parametrize(
+    ("name", "expired", "trusted", "said"),
+    [
+        ("localhost", False, False, "UnknownIssuer"),
+        ("localhost", True, True, "certificate expired"),
+        ("store.example.com", False, True, "not valid for name"),
+    ],
+)
+def test_a_certificate_that_does_not_hold_is_told_with_the_remedy(
+    tmp_path: Path, name: str, expired: bool, trusted: bool, said: str
+) -> None:
+    authority = Authority(tmp_path, "authority")
+    with https(authority.issue("store", names=[name], expired=expired)) as endpoint:
+        told = opened_elsewhere(endpoint, {"SSL_CERT_FILE": str(authority.pem)} if trusted else {})
+    assert isinstance(told, ConfigurationError)
+    [fault] = told.faults
+    assert said in fault.message
+    assert "SSL_CERT_FILE" in (fault.remedy or "")
+
+
+def test_an_authority_that_the_remedy_names_is_trusted(tmp_path: Path) -> None:
+    """The empty server then answers, with an error of another kind."""
+    authority = Authority(tmp_path, "authority")
+    with https(authority.issue("store", names=["localhost"])) as endpoint:
+        told = opened_elsewhere(endpoint, {"SSL_CERT_FILE": str(authority.pem)})
+    assert "501" in str(told)
+    assert "certificate" not in str(told)
+
+
+@contextmanager
+def https(issued: Issued) -> Iterator[str]:
+    """A server that has nothing, behind this certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(issued.pem)
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        yield f"https://localhost:{server.server_address[1]}"
+        server.shutdown()
+        serving.join()
+
+
+def opened_elsewhere(endpoint: str, environment: dict[str, str]) -> Any:
+    """What a process of its own gets: delta-rs looks once a process at whom to trust."""
+    code = """
+import pickle, sys
+from etl.landing.table import TableAccess
+try:
+    TableAccess("s3://logs/t", {"endpoint_url": sys.argv[1], **dict(zip(sys.argv[2::2], sys.argv[3::2]))}).load()
+except Exception as error:
+    sys.stdout.buffer.write(pickle.dumps(error))
+"""
+    told = ONCE | {"aws_access_key_id": "k", "aws_secret_access_key": "s", "aws_region": "us-east-1"}
+    ended = subprocess.run(
+        [sys.executable, "-c", code, endpoint, *(word for pair in told.items() for word in pair)],
+        env=os.environ | environment,
+        stdout=subprocess.PIPE,
+        timeout=120,
+        check=True,
+    )
+    return pickle.loads(ended.stdout)
 
 
 def test_an_endpoint_of_the_environment_is_looked_at_for_stores_of_its_kind_alone(
