@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from client.errors import KafkaError
+from client.errors import BrokerUnavailable, KafkaError, RequestTimedOut
 
 JITTER = 0.2
 
@@ -82,10 +82,19 @@ class Backoff:
         self._sleep = sleep
         self._uniform = uniform
         self._started = time.monotonic()
+        self._told: KafkaError | None = None
 
     def pause(self, error: KafkaError) -> None:
-        """Sleep before the next try; raises `error` itself if it is not retriable or no time is left for another."""
+        """Sleep before the next try; raises `error` itself if it is not retriable or no time is left for another.
+
+        Where the deadline cut the last try short, the error that the try before it was answered with is raised.
+        """
         self.failures += 1
+        if not _without_answer(error):
+            self._told = error
+        elif error.retriable and self.deadline.passed and self._told is not None:
+            self._told.sent |= error.sent  # what was asked for may have been done all the same
+            raise self._given_up(self._told)
         if not error.retriable:
             raise error
         if error.learnt and not self.deadline.passed:
@@ -102,3 +111,7 @@ class Backoff:
         seconds = time.monotonic() - self._started
         error.add_note(f"gave up at try {self.failures}, after {seconds:.1f} s")
         return error
+
+
+def _without_answer(error: KafkaError) -> bool:
+    return isinstance(error, RequestTimedOut | BrokerUnavailable) and error.code is None

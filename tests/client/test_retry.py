@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from client.errors import BrokerUnavailable, ProtocolFault
+from client.errors import BrokerUnavailable, Fenced, KafkaError, ProtocolFault, RequestTimedOut, UnknownTopic
 from client.retry import Deadline, RetryPolicy
 
 
@@ -53,6 +55,31 @@ def test_no_pause_goes_beyond_the_deadline():
     backoff = RetryPolicy(5.0, 5.0).start(Deadline.after(1.0), sleep=lambda _: pytest.fail("slept"))
     with pytest.raises(BrokerUnavailable):
         backoff.pause(BrokerUnavailable("away"))
+
+
+@pytest.mark.parametrize("cut_short", [RequestTimedOut("no answer in time"), BrokerUnavailable("cannot connect")])
+def test_a_last_try_that_the_deadline_cut_short_does_not_hide_what_was_wrong(cut_short: KafkaError):
+    deadline = Deadline.after(0.2)
+    backoff = RetryPolicy(0.0, 0.0).start(deadline)
+    unknown = UnknownTopic("not known", topic="t", retriable=True)
+    backoff.pause(unknown)
+    time.sleep(deadline.remaining())
+    cut_short.sent = True
+    with pytest.raises(UnknownTopic) as caught:
+        backoff.pause(cut_short)
+    assert caught.value is unknown
+    assert caught.value.sent
+    assert "at try 2" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("last", [Fenced("fenced"), UnknownTopic("of another topic", topic="u", retriable=True)])
+def test_what_the_last_try_was_answered_is_what_counts(last: KafkaError):
+    backoff = RetryPolicy(0.0, 0.0).start(deadline := Deadline.after(0.2))
+    backoff.pause(UnknownTopic("not known", topic="t", retriable=True))
+    time.sleep(deadline.remaining())
+    with pytest.raises(type(last)) as caught:
+        backoff.pause(last)
+    assert caught.value is last
 
 
 def test_a_deadline_within_another_is_the_earlier_one():
