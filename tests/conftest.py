@@ -79,10 +79,11 @@ def _module(name: str) -> Any:
 
 
 if TYPE_CHECKING:
-    from kafkas import GuardedKafka, SecureKafka, TestKafka
+    from kafkas import PATIENCE, GuardedKafka, SecureKafka, TestKafka
 else:
     _kafkas = _module("kafkas")
-    TestKafka, SecureKafka, GuardedKafka = _kafkas.TestKafka, _kafkas.SecureKafka, _kafkas.GuardedKafka
+    PATIENCE, TestKafka = _kafkas.PATIENCE, _kafkas.TestKafka
+    SecureKafka, GuardedKafka = _kafkas.SecureKafka, _kafkas.GuardedKafka
 
 
 @pytest.fixture(scope="session")
@@ -121,7 +122,7 @@ def s3(s3_process: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[TestKafka]:
     """A real single-node Kafka: ``bootstrap_servers``, ``log_dirs``, ``topic(partitions, config)``."""
-    with EmbeddedKafka(light=True) as broker:
+    with EmbeddedKafka(light=True, start_timeout=PATIENCE) as broker:
         yield TestKafka(broker)
 
 
@@ -190,7 +191,7 @@ def _three() -> Iterator[TestKafka]:
         # No leader moves unless a test moves it.
         "auto.leader.rebalance.enable": "false",
     }
-    with EmbeddedKafka(nodes=3, heap="256m", light=True, config=config) as brokers:
+    with EmbeddedKafka(nodes=3, heap="256m", light=True, start_timeout=PATIENCE, config=config) as brokers:
         yield TestKafka(brokers)
         for node in brokers.pids:  # a clean stop of all three would wait for the quorum that is not there any more
             brokers.kill(node)

@@ -16,7 +16,11 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from jobs.broker import EmbeddedKafka, Listener
 from jobs.broker.certificates import Authority, Issued
 from jobs.broker.listeners import SCRAM, login_module
+from jobs.broker.probe import partition_leaders
 from jobs.broker.releases import OtherKafka
+
+#: Seconds that a broker has to start: beside others that start too, on a machine with two processors.
+PATIENCE = 300.0
 
 
 class TestKafka:
@@ -38,7 +42,7 @@ class TestKafka:
         return self.broker.log_dirs
 
     def topic(self, partitions: int = 1, config: Mapping[str, str] | None = None, *, prefix: str = "topic") -> str:
-        """Create a topic with a name that no other test has, and wait until its leaders answer; returns the name."""
+        """Create a topic with a name that no other test has; returns it when leaders answer and all brokers know."""
         name = f"{prefix}-{os.getpid()}-{next(self._numbers)}"
         if isinstance(self.broker, OtherKafka) and self.broker.zookeeper_port is not None:
             self.broker.create_topic(name, partitions, config, timeout=120)
@@ -67,6 +71,11 @@ class TestKafka:
                     if time.monotonic() > deadline:
                         raise
                     time.sleep(0.05)
+        running = self.broker.pids
+        for node in self.broker.nodes if isinstance(self.broker, EmbeddedKafka) and len(running) > 1 else ():
+            while node.id in running and len(partition_leaders(node.port, name)) < partitions:
+                assert time.monotonic() < deadline, f"broker {node.id} never hears of {name}"
+                time.sleep(0.05)
 
 
 class SecureKafka(TestKafka):
@@ -95,6 +104,7 @@ class SecureKafka(TestKafka):
         super().__init__(
             EmbeddedKafka(
                 light=True,
+                start_timeout=PATIENCE,
                 listeners=self._listeners(jwks),
                 scram={"bob": self.bob},
                 config={"delegation.token.secret.key": "a key for tests"},
@@ -187,6 +197,7 @@ class GuardedKafka(TestKafka):
         super().__init__(
             EmbeddedKafka(
                 light=True,
+                start_timeout=PATIENCE,
                 listeners=[Listener("USERS", "SASL_PLAINTEXT", users)],
                 config={
                     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

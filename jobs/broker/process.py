@@ -112,11 +112,11 @@ class EmbeddedKafka(Server[int]):
         self._end([node], signal.SIGTERM)
 
     def restart(self, node: int) -> None:
-        """Start a node again after ``kill`` or ``stop_node``; returns when it knows itself and the others that run."""
+        """Start a node again after ``kill`` or ``stop_node``; returns when all nodes that run know each other."""
         if node in self.pids:
             self._end([node], signal.SIGTERM)
         self._launch_node(self._node(node))
-        self._await_ready([self._node(node)], expected=set(self.pids))
+        self._await_ready([one for one in self._nodes if one.id in self.pids], expected=set(self.pids))
 
     # Inside
 

@@ -141,6 +141,7 @@ def test_three_nodes_go_on_without_one(tmp_path: Path) -> None:
         assert not is_free(kafka.nodes[0].port)
         kafka.restart(2)
         assert sorted(kafka.pids) == [1, 2, 3]
+        assert all(live_brokers(node.port) == frozenset({1, 2, 3}) for node in kafka.nodes)
         assert kafka.bootstrap_servers == servers
         _produce(servers, "spread", b"by three again", acks="all")
         assert _consume(servers, "spread", 3) == [b"by three", b"by two", b"by three again"]
