@@ -37,6 +37,7 @@ from client.producer.partitioners import (
 )
 from client.producer.sender import Sender
 from client.producer_identity import TransactionIdentity, init_producer_id
+from client.retry import Deadline
 from client.transactions import Transaction
 from client.waiting import Waiter
 from segment_reader.bodies import Body
@@ -249,8 +250,9 @@ class KafkaProducer:
     def _ask_partitions(self, topic: str) -> TopicPartitions:
         with self._lock:
 
-            def attempt(_: object) -> TopicPartitions:
-                found = self._cluster.metadata([topic], refresh=True).topics[topic]
+            def attempt(deadline: Deadline) -> TopicPartitions:
+                self._cluster.forget_metadata()
+                found = self._cluster.metadata_now([topic], deadline).topics[topic]
                 if found.error is not None:
                     raise error_from_code(int(found.error), "Metadata", topic=topic)
                 if not found.partitions:

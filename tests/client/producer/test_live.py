@@ -75,13 +75,15 @@ def test_a_compression_level_is_used(kafka: Any, producing: Any, read_back: Any,
 
 def test_log_append_time_and_base_offset_are_told(kafka: Any, producing: Any):
     topic = kafka.topic(config={"message.timestamp.type": "LogAppendTime"})
-    producer = producing(kafka.bootstrap_servers, linger_ms=50)
+    producer = producing(kafka.bootstrap_servers, linger_ms=60_000)
     first, second = producer.send(topic, b"a", timestamp=1), producer.send(topic, b"b", timestamp=2)
-    assert first.result(30).log_append_time == second.result().log_append_time
+    producer.flush()
+    assert first.result().log_append_time == second.result().log_append_time
     assert abs(first.result().log_append_time - time.time() * 1000) < 60_000
     assert (second.result().offset, second.result().base_offset) == (1, 0)
-    created = producer.send(kafka.topic(), b"a").result(30)
-    assert created.log_append_time == -1
+    created = producer.send(kafka.topic(), b"a")
+    producer.flush()
+    assert created.result().log_append_time == -1
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
@@ -157,7 +159,7 @@ def test_what_the_broker_refuses_in_a_batch_is_named(kafka: Any, producing: Any,
 
 
 def test_a_topic_or_partition_that_is_not_there_is_told_at_once(kafka: Any, producing: Any):
-    producer = producing(kafka.bootstrap_servers, max_block_ms=500)
+    producer = producing(kafka.bootstrap_servers, max_block_ms=4000)
     with pytest.raises(UnknownTopic):
         producer.send("no-such-topic", b"v")
     topic = kafka.topic(partitions=2)
@@ -183,7 +185,7 @@ def test_transactions_commit_and_abort(kafka: Any, producing: Any, read_back: An
     assert committed_offsets(cluster, group, [TopicPartition(topic, 0)])[TopicPartition(topic, 0)].offset == 7
 
 
-def test_a_fenced_producer_cannot_write_or_commit(kafka: Any, producing: Any, read_back: Any):
+def test_a_fenced_producer_cannot_write_or_commit(kafka: Any, producing: Any, read_back: Any, await_markers: Any):
     topic, name = kafka.topic(), f"tx-{uuid.uuid4()}"
     older, newer = (producing(kafka.bootstrap_servers, transactional_id=name, linger_ms=0) for _ in range(2))
     older.begin()
@@ -196,10 +198,13 @@ def test_a_fenced_producer_cannot_write_or_commit(kafka: Any, producing: Any, re
         older.abort()
     newer.send(topic, b"newer")
     newer.commit()
+    await_markers(kafka.bootstrap_servers, topic)
     assert [m.value() for m in read_back(kafka.bootstrap_servers, topic)] == [b"newer"]
 
 
-def test_a_transaction_that_lost_a_record_can_only_be_aborted(kafka: Any, producing: Any, read_back: Any):
+def test_a_transaction_that_lost_a_record_can_only_be_aborted(
+    kafka: Any, producing: Any, read_back: Any, await_markers: Any
+):
     topic = kafka.topic(config={"max.message.bytes": "1000"})
     producer = producing(kafka.bootstrap_servers, transactional_id=f"tx-{uuid.uuid4()}", linger_ms=0)
     producer.begin()
@@ -212,6 +217,7 @@ def test_a_transaction_that_lost_a_record_can_only_be_aborted(kafka: Any, produc
     producer.begin()
     producer.send(topic, b"small")
     producer.commit()
+    await_markers(kafka.bootstrap_servers, topic)
     assert [m.value() for m in read_back(kafka.bootstrap_servers, topic)] == [b"small"]
 
 
