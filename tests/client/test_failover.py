@@ -105,7 +105,7 @@ def test_a_leader_that_moves_is_followed_by_what_the_old_one_answers(kafka3: Any
 
 def test_reads_and_commits_go_on_when_a_leader_dies(kafka3: Any, connect: Any):
     cluster = connect(kafka3.bootstrap_servers)
-    topic, group = "failover", f"group-{uuid.uuid4()}"
+    topic, group = f"failover-{uuid.uuid4()}", f"group-{uuid.uuid4()}"
     create_topics(cluster, [NewTopic(topic, partitions=6, replication_factor=3)]).or_raise()
     partitions = [TopicPartition(topic, number) for number in range(6)]
     Producer(cluster).send(
@@ -126,7 +126,7 @@ def test_reads_and_commits_go_on_when_a_leader_dies(kafka3: Any, connect: Any):
         reader.request(0)
         assert next_offset(reader.response().records, 0) == 50
     Producer(cluster).send({tp: [Record(value=b"w", timestamp=int(time.time() * 1000))] for tp in partitions})
-    with Transaction(cluster, "failover") as transaction:
+    with Transaction(cluster, topic, timeout_ms=600_000) as transaction:
         transaction.begin()
         transaction.commit_offsets(group, dict.fromkeys(partitions, CommittedOffset(50, 0)))
 
@@ -142,8 +142,13 @@ def test_reads_and_commits_go_on_when_a_leader_dies(kafka3: Any, connect: Any):
             assert offset == 51, tp
         transaction.commit()
     assert committed_offsets(cluster, group, partitions) == dict.fromkeys(partitions, CommittedOffset(50, 0))
-    after = cluster.metadata([topic], refresh=True).topics[topic].partitions
-    assert victim not in {partition.leader_id for partition in after.values()}
+    until = time.monotonic() + 120
+    while True:  # the broker that answers may have heard of some moves later than the new leaders
+        after = cluster.metadata([topic], refresh=True).topics[topic].partitions
+        if victim not in {partition.leader_id for partition in after.values()}:
+            break
+        assert time.monotonic() < until
+        time.sleep(0.1)
     assert after[0].leader_epoch > 0
     assert describe_group(cluster, group).state == "Empty"
     assert group in {listed.group for groups in list_groups(cluster).done().values() for listed in groups}

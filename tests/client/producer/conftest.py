@@ -66,7 +66,7 @@ def read_back() -> Callable[..., list[Any]]:
         )
         consumer.assign([confluent_kafka.TopicPartition(topic, partition, 0)])
         messages: list[Any] = []
-        until = time.monotonic() + 60
+        until = time.monotonic() + 120
         try:
             while time.monotonic() < until:
                 message = consumer.poll(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from typing import Any
 
@@ -13,7 +14,7 @@ PARTITIONS = 6
 
 
 def test_a_leader_that_is_killed_costs_no_record_no_order_and_no_duplicate(
-    kafka3: Any, connect: Any, producing: Any, read_back: Any, scale: Any
+    kafka3: Any, connect: Any, producing: Any, read_back: Any, await_markers: Any, scale: Any
 ):
     cluster = connect(kafka3.bootstrap_servers)
     plain_topic, tx_topic, strict_topic = (f"{name}-{uuid.uuid4().hex[:8]}" for name in ("plain", "tx", "strict"))
@@ -26,7 +27,10 @@ def test_a_leader_that_is_killed_costs_no_record_no_order_and_no_duplicate(
     assert set(leaders.values()) == {1, 2, 3}
     quick = {"request_timeout_ms": 5000, "batch_size": 2000, "linger_ms": 2}
     plain = producing(kafka3.bootstrap_servers, **quick)
-    transactional = producing(kafka3.bootstrap_servers, transactional_id=tx_topic, **quick)
+    # Open from the first record to the end, across the leader's death: no time of the coordinator's may cut it short.
+    transactional = producing(
+        kafka3.bootstrap_servers, transactional_id=tx_topic, transaction_timeout_ms=600_000, **quick
+    )
     transactional.begin()
     half = threading.Event()
     deliveries: dict[int, list[Any]] = {partition: [] for partition in range(PARTITIONS)}
@@ -49,8 +53,16 @@ def test_a_leader_that_is_killed_costs_no_record_no_order_and_no_duplicate(
     plain.flush(120)
     transactional.commit()
     expected = [b"%d" % number for number in range(count)]
-    after = cluster.metadata([plain_topic], refresh=True).topics[plain_topic].partitions
-    assert victim not in {partition.leader_id for partition in after.values()}
+    await_markers(kafka3.bootstrap_servers, tx_topic)
+
+    def leaders_now() -> set[int]:
+        partitions = cluster.metadata([plain_topic], refresh=True).topics[plain_topic].partitions
+        return {partition.leader_id for partition in partitions.values()}
+
+    until = time.monotonic() + 120
+    while victim in leaders_now():  # whichever broker answers may have heard of it later than the new leaders
+        assert time.monotonic() < until
+        time.sleep(0.1)
     for partition in range(PARTITIONS):
         messages = read_back(kafka3.bootstrap_servers, plain_topic, partition)
         assert [m.value() for m in messages] == expected
@@ -60,7 +72,7 @@ def test_a_leader_that_is_killed_costs_no_record_no_order_and_no_duplicate(
         assert [m.value() for m in read_back(kafka3.bootstrap_servers, tx_topic, partition)] == expected
 
     # Two of three are left, and this topic wants three.
-    strict = producing(kafka3.bootstrap_servers, request_timeout_ms=2000, delivery_timeout_ms=5000, linger_ms=0)
+    strict = producing(kafka3.bootstrap_servers, request_timeout_ms=5000, delivery_timeout_ms=8000, linger_ms=0)
     error = strict.send(strict_topic, b"v").exception(60)
     assert isinstance(error, DeliveryTimedOut)
     assert "NOT_ENOUGH_REPLICAS" in str(error)
