@@ -41,7 +41,7 @@ def test_settings_tell_where_they_come_from(cluster: Any, kafka: Any, connect: A
     assert settings["cleanup.policy"].is_set
     assert settings["cleanup.policy"].type == ConfigType.LIST
     assert not settings["retention.ms"].is_set
-    impatient = connect(kafka.bootstrap_servers, default_api_timeout_ms=2000)  # the topic might be a very new one
+    impatient = connect(kafka.bootstrap_servers, default_api_timeout_ms=4000)  # the topic might be a very new one
     with pytest.raises(UnknownTopic):
         describe_topic_configs(impatient, ["nope"])
 
@@ -91,7 +91,7 @@ def test_a_brokers_settings_are_asked_of_that_very_broker(three: Any, kafka3: An
 
 
 def test_one_broker_that_is_not_there_keeps_no_other_back(kafka: Any, connect: Any):
-    impatient = connect(kafka.bootstrap_servers, default_api_timeout_ms=2000)
+    impatient = connect(kafka.bootstrap_servers, default_api_timeout_ms=4000)
     there, none = ConfigResource(Type.BROKER, "1"), ConfigResource(Type.BROKER, "77")
     found = describe_configs(impatient, [there, none])
     assert found.done()[there]["node.id"].value == "1"
@@ -186,7 +186,7 @@ def test_settings_of_all_brokers_of_a_group_and_of_client_metrics(cluster: Any, 
         return found is not None and (found.value, found.source) == (changes[resource].value, sources[resource])
 
     assert until(lambda: all(is_told(resource) for resource in changes))
-    assert {group, metrics} <= set(list_config_resources(cluster))
+    assert until(lambda: {group, metrics} <= set(list_config_resources(cluster)))
     gone = {resource: [AlterConfig(change.name, None, AlterOperation.DELETE)] for resource, change in changes.items()}
     alter_configs(cluster, gone).or_raise()
     assert until(lambda: not {group, metrics} & set(list_config_resources(cluster)))

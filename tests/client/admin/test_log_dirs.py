@@ -81,8 +81,11 @@ def test_every_version_moves_a_replica_to_the_brokers_other_folder(
         assert place(3) == elsewhere
 
 
-def test_moves_are_told_replica_by_replica(three: Any, name: str):
+def test_moves_are_told_replica_by_replica(three: Any, name: str, until: Any):
     create_topics(three, [NewTopic(name, assignments=[[1]])]).or_raise()
+    tp = TopicPartition(name, 0)
+    # The others may tell of a topic before the broker that leads it has made its folder.
+    assert until(lambda: any(tp in folder.partitions for folder in describe_log_dirs(three, [tp]).or_raise()[1]))
     folders = {node: told[0].path for node, told in describe_log_dirs(three).or_raise().items()}
     results = alter_replica_log_dirs(
         three,

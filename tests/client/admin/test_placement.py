@@ -73,7 +73,7 @@ def test_a_move_under_way_is_listed_and_cancelled(three: Any, kafka3: Any, each_
     assert cancelled[first] is None
     assert cancelled.failed()[second].code == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
     assert until(lambda: not list_reassignments(three, [first]))
-    assert partition(three, first).replicas == (1,)
+    assert until(lambda: partition(three, first).replicas == (1,))
 
 
 def test_every_version_elects_the_preferred_leader(three: Any, kafka3: Any, each_version: Any, name: str, until: Any):

@@ -80,7 +80,7 @@ def newcomer(dynamic: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def eventually(look: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not (found := look()):
         assert time.monotonic() < deadline
         time.sleep(0.2)
