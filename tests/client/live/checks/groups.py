@@ -48,7 +48,7 @@ class Member:
         def ask() -> Any:
             request = JoinGroupRequest(
                 group_id=self.group,
-                session_timeout_ms=10_000,
+                session_timeout_ms=30_000,
                 member_id=self.member_id,
                 protocol_type="consumer",
                 protocols=[protocol],

@@ -33,14 +33,10 @@ class Peer:
     def __init__(self, kafka: Any, release: str) -> None:
         self.kafka = kafka
         self.release = release
-        self.config = ClientConfig.from_properties(
-            {
-                "bootstrap.servers": kafka.bootstrap_servers,
-                "broker.version.fallback": "0.9.0",
-                "api.version.request.timeout.ms": "700",
-            },
-            client_id="kseg-live",
-        )
+        properties = {"bootstrap.servers": kafka.bootstrap_servers}
+        if release.startswith("0.9"):  # all others tell what they speak, sooner or later
+            properties |= {"broker.version.fallback": "0.9.0", "api.version.request.timeout.ms": "700"}
+        self.config = ClientConfig.from_properties(properties, client_id="kseg-live")
         host, port = kafka.bootstrap_servers.split(":")
         self.endpoint = Endpoint(host, int(port))
         self._connection: BrokerConnection | None = None
@@ -51,7 +47,7 @@ class Peer:
     @property
     def connection(self) -> BrokerConnection:
         if self._connection is None or self._connection.closed:
-            self._connection = BrokerConnection.open(self.endpoint, self.config, deadline=Deadline.after(20))
+            self._connection = BrokerConnection.open(self.endpoint, self.config, deadline=Deadline.after(60))
         return self._connection
 
     def close(self) -> None:
@@ -74,7 +70,7 @@ class Peer:
     def name(self, what: str) -> str:
         return f"{what}-{next(self._names)}-{uuid.uuid4().hex[:6]}"
 
-    def eventually(self, attempt: Callable[[], Any], seconds: float = 20.0) -> Any:
+    def eventually(self, attempt: Callable[[], Any], seconds: float = 60.0) -> Any:
         """Until it no longer fails: for what a broker does in its own time."""
         until = time.monotonic() + seconds
         while True:
