@@ -36,6 +36,7 @@ def test_a_producer_over_tls(secure_kafka: Any, listener: str):
     assert end_of(secure_kafka, topic) == 3000
 
 
+@pytest.mark.usefixtures("early_logins")
 def test_neither_a_producer_nor_a_member_loses_anything_when_sessions_end(secure_kafka: Any):
     """SHORT ends sessions after 3 s; each connection logs in again under way, with requests in flight."""
     topic = secure_kafka.topic()

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import hmac
 import json
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -85,7 +86,15 @@ def test_a_wrong_password(old_kafka: OtherKafka, mechanism: str):
 
 
 def test_scram(old_kafka: OtherKafka):
-    assert log_in(old_kafka, "SCRAM-SHA-256", "bob", BOB) == [1]
+    until = time.monotonic() + 60
+    while True:  # the broker hears of its users from ZooKeeper
+        try:
+            assert log_in(old_kafka, "SCRAM-SHA-256", "bob", BOB) == [1]
+            break
+        except AuthenticationFailed:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.1)
 
 
 def test_a_mechanism_that_is_not_offered(old_kafka: OtherKafka):

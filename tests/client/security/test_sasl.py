@@ -38,7 +38,7 @@ def refusal(properties: dict[str, str]) -> KafkaError:
     started = time.monotonic()
     with pytest.raises(KafkaError) as caught, Cluster(config(properties)) as cluster:
         cluster.metadata([])
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 50  # by default, tries go on for a minute
     assert isinstance(caught.value, AuthenticationFailed)
     assert not caught.value.retriable
     assert caught.value.broker
@@ -154,19 +154,20 @@ class TestSessions:
             if at.rpartition(":")[2] in broker and name == api.__name__.removesuffix("Request")
         )
 
+    @pytest.mark.usefixtures("early_logins")
     def test_a_busy_connection_logs_in_again_and_stays(self, secure_kafka: Any):
         with Cluster(config(secure_kafka.properties("SHORT"))) as cluster:
             broker = next(iter(cluster.metadata([]).brokers.values()))
             before = {api: self.tally(secure_kafka, api) for api in (SaslHandshakeRequest, ApiVersionsRequest)}
             until = time.monotonic() + 7
-            connection = cluster.open_connection(broker, Deadline.after(20))
+            connection = cluster.open_connection(broker, Deadline.after(60))
             while time.monotonic() < until:
                 for _ in range(3):  # pipelined: answers are still to come when the login is due
-                    connection.send(MetadataRequest(topics=[]), 12, deadline=Deadline.after(5))
+                    connection.send(MetadataRequest(topics=[]), 12, deadline=Deadline.after(30))
                 time.sleep(0.2)
-                connection.send(MetadataRequest(topics=[]), 9, deadline=Deadline.after(5))
+                connection.send(MetadataRequest(topics=[]), 9, deadline=Deadline.after(30))
                 for _ in range(4):
-                    assert connection.receive(deadline=Deadline.after(5)).brokers
+                    assert connection.receive(deadline=Deadline.after(30)).brokers
                 assert connection.in_flight == 0
         after = {api: self.tally(secure_kafka, api) for api in (SaslHandshakeRequest, ApiVersionsRequest)}
         assert after[ApiVersionsRequest] - before[ApiVersionsRequest] == 1, "one connection, never opened anew"
@@ -186,7 +187,7 @@ def test_sessions_shorter_than_a_broker_takes_logins_are_waited_for(secure_kafka
     """A broker takes one login a second on a connection, and closes at another one if the session is over by then."""
     with Cluster(config(secure_kafka.properties("SHORT"))) as cluster:
         broker = next(iter(cluster.metadata([]).brokers.values()))
-        connection = cluster.open_connection(broker, Deadline.after(20))
+        connection = cluster.open_connection(broker, Deadline.after(60))
         started = time.monotonic()
         for _ in range(3):
             connection._login_ends = 0.0  # as if the session had lived for a moment
@@ -199,20 +200,20 @@ def test_without_the_login_the_broker_ends_the_session(secure_kafka: Any, monkey
     monkeypatch.setattr("client.broker.BrokerConnection._log_in_again", lambda self, deadline: None)
     with Cluster(config(secure_kafka.properties("SHORT"))) as cluster:
         broker = next(iter(cluster.metadata([]).brokers.values()))
-        connection = cluster.open_connection(broker, Deadline.after(20))
+        connection = cluster.open_connection(broker, Deadline.after(60))
         time.sleep(3.5)
         with pytest.raises(BrokerUnavailable, match="closed the connection"):
-            connection.call(MetadataRequest(topics=[]), 12, deadline=Deadline.after(5))
+            connection.call(MetadataRequest(topics=[]), 12, deadline=Deadline.after(30))
 
 
 def test_a_login_that_fails_the_second_time_closes_the_connection(secure_kafka: Any, monkeypatch: pytest.MonkeyPatch):
     with Cluster(config(secure_kafka.properties("SHORT"))) as cluster:
         broker = next(iter(cluster.metadata([]).brokers.values()))
-        connection = cluster.open_connection(broker, Deadline.after(20))
+        connection = cluster.open_connection(broker, Deadline.after(60))
         connection._login_ends = 0.0
         wrong = config(secure_kafka.properties("SHORT") | {"sasl.password": "wrong"})
         monkeypatch.setattr(connection, "_config", wrong)
         with pytest.raises(AuthenticationFailed) as caught:
-            connection.call(MetadataRequest(topics=[]), 12, deadline=Deadline.after(5))
+            connection.call(MetadataRequest(topics=[]), 12, deadline=Deadline.after(30))
         assert connection.closed
         assert not getattr(caught.value, "sent", False)

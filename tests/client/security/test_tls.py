@@ -38,7 +38,7 @@ def refusal(properties: dict[str, str]) -> KafkaError:
     started = time.monotonic()
     with pytest.raises(KafkaError) as caught:
         brokers(properties)
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 50  # by default, tries go on for a minute
     assert not caught.value.retriable
     assert caught.value.broker
     return caught.value
