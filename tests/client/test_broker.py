@@ -26,7 +26,7 @@ from client.retry import Deadline
 def open_to(broker: Any, *, client_id: str = "kseg-orders", **properties: object) -> BrokerConnection:
     given = {name.replace("_", "."): str(value) for name, value in properties.items()}
     config = ClientConfig.from_properties({"bootstrap.servers": broker.bootstrap_servers} | given, client_id=client_id)
-    return BrokerConnection.open(Endpoint(broker.host, broker.port), config, deadline=Deadline.after(5))
+    return BrokerConnection.open(Endpoint(broker.host, broker.port), config, deadline=soon())
 
 
 def soon() -> Deadline:

@@ -130,8 +130,8 @@ def test_a_long_poll_ends_when_something_comes(cluster: Any, kafka: Any, connect
 def test_a_long_poll_without_anything_ends_after_its_wait(cluster: Any, kafka: Any):
     tp = TopicPartition(kafka.topic(), 0)
     with PartitionReader(cluster, tp, isolation_level="read_committed", max_wait_ms=300) as reader:
-        reader.request(0)
         started = time.monotonic()
+        reader.request(0)
         assert len(reader.response().records) == 0
         assert 0.2 < time.monotonic() - started < 20
 

@@ -148,7 +148,7 @@ def test_pending_offsets_are_waited_for(cluster: Any, connect: Any, kafka: Any, 
     first = f"first-{group}"
     transaction.commit_offsets(first, {tp: CommittedOffset(6)})
 
-    impatient = connect(kafka.bootstrap_servers, default_api_timeout_ms=2000)
+    impatient = connect(kafka.bootstrap_servers, default_api_timeout_ms=4000)
     with pytest.raises(KafkaError) as caught:
         committed_offsets(impatient, group, [tp])
     assert caught.value.code == ErrorCode.UNSTABLE_OFFSET_COMMIT

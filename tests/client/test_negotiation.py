@@ -19,17 +19,19 @@ from client.protocol.messages import ApiVersionsRequest, ApiVersionsResponse, Fe
 from client.retry import Deadline
 
 FALLBACK = {"broker.version.fallback": "0.9.0", "api.version.request.timeout.ms": "150"}
+#: For brokers that do answer, however busy the machine is.
+PATIENT = FALLBACK | {"api.version.request.timeout.ms": "20000"}
 
 
 def open_to(broker: Any, properties: dict[str, str] | None = None, **more: Any) -> BrokerConnection:
     given = {"bootstrap.servers": broker.bootstrap_servers} | (properties or {})
     config = ClientConfig.from_properties(given, client_id="kseg-tests")
-    return BrokerConnection.open(Endpoint(broker.host, broker.port), config, deadline=Deadline.after(5), **more)
+    return BrokerConnection.open(Endpoint(broker.host, broker.port), config, deadline=Deadline.after(30), **more)
 
 
 def metadata(connection: BrokerConnection) -> Any:
     version = connection.version_of(MetadataRequest)
-    return connection.call(MetadataRequest(topics=[]), version, deadline=Deadline.after(5))
+    return connection.call(MetadataRequest(topics=[]), version, deadline=Deadline.after(30))
 
 
 class TestAsking:
@@ -168,7 +170,7 @@ class TestSilence:
             with pytest.raises(BrokerUnavailable):
                 metadata(connection)
         assert not silent.has(fake.host, fake.port)
-        with open_to(fake, FALLBACK, silent=silent) as connection:
+        with open_to(fake, PATIENT, silent=silent) as connection:
             assert not connection.versions.assumed
             metadata(connection)
 
@@ -194,7 +196,7 @@ class TestSilence:
     def test_an_answer_ends_the_waiting_that_is_added_up(self, fake: Any):
         silent = SilentBrokers()
         silent.wait(fake.host, fake.port, 0.01)
-        open_to(fake, FALLBACK, silent=silent).close()
+        open_to(fake, PATIENT, silent=silent).close()
         assert silent.waited(fake.host, fake.port) == 0
 
     def test_a_cluster_beside_another_need_not_ask_again(self, fake: Any, fakes: Any, connect: Callable[..., Any]):
@@ -214,14 +216,14 @@ class TestSilence:
             assert not silent.has("b", 2)
 
     def test_a_broker_that_answers_is_believed_whatever_the_property_says(self, fake: Any):
-        with open_to(fake, FALLBACK) as connection:
+        with open_to(fake, PATIENT) as connection:
             assert not connection.versions.assumed
             assert connection.version_of(MetadataRequest) == API_BY_KEY[MetadataRequest.KEY].versions.highest
 
     def test_another_failure_is_no_silence(self, fake: Any):
         fake.on(ApiVersionsRequest, lambda _: b"HTTP/1.1 400 Bad Request\r\n\r\n")
         with pytest.raises(ProtocolFault):
-            open_to(fake, FALLBACK)
+            open_to(fake, PATIENT)
 
 
 class TestTables:

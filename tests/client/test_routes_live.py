@@ -19,7 +19,7 @@ from client import (
     create_topics,
     list_groups,
 )
-from client.admin.quotas import alter_quotas, quota_entity
+from client.admin.quotas import alter_quotas, describe_quotas, quota_entity
 from client.producer import Producer, produce
 from client.protocol.messages import (
     CreateTopicsRequest,
@@ -61,6 +61,10 @@ def slow(kafka: Any, connect: Any) -> Iterator[tuple[Any, TopicPartition]]:
     client_id = f"slow-{uuid.uuid4()}"
     entity = quota_entity(client_id=client_id)
     alter_quotas(plain, {entity: {"consumer_byte_rate": 100_000.0}}).or_raise()
+    until = time.monotonic() + 60
+    while not describe_quotas(plain, {"client-id": client_id}):
+        assert time.monotonic() < until
+        time.sleep(0.05)
     yield connect(kafka.bootstrap_servers, client_id), tp
     alter_quotas(plain, {entity: {"consumer_byte_rate": None}}).or_raise()
 
@@ -97,7 +101,7 @@ def test_a_throttled_reader_gets_everything_and_tells_how_long_it_had_to_wait(sl
 
 
 def test_a_request_above_the_brokers_limit_ends_the_connection_and_the_error_says_why(kafka3: Any, connect: Any):
-    cluster = connect(kafka3.bootstrap_servers, default_api_timeout_ms=3000)
+    cluster = connect(kafka3.bootstrap_servers)
     connection = cluster.retry(cluster.any_connection)
     data = ProduceRequest.PartitionProduceData(index=0, records=b"x" * 21_000_000)
     request = ProduceRequest(acks=-1, topic_data=[ProduceRequest.TopicProduceData(name="t", partition_data=[data])])

@@ -356,9 +356,12 @@ def test_a_commit_with_an_epoch_that_has_moved_on_is_made_again_with_the_new_one
     one = consumer(instance_id="i")
     one.poll(60)
     until(lambda: one.state == "Stable", 120)
-    coordinator.epoch = 5
-    fake.on(OffsetCommitRequest, refusing_commits(ErrorCode.STALE_MEMBER_EPOCH), refusing_commits(0))
-    coordinator.epoch = 6
+
+    def stale(seen: Any) -> OffsetCommitResponse:
+        coordinator.epoch = 6  # of which the member hears with a heartbeat, after this
+        return refusing_commits(ErrorCode.STALE_MEMBER_EPOCH)(seen)
+
+    fake.on(OffsetCommitRequest, stale, refusing_commits(0))
     one.commit({TP("t", 0): CommittedOffset(1)})
     commits = [seen.request for seen in fake.requests(OffsetCommitRequest)]
     assert commits[-1].generation_id_or_member_epoch == 6

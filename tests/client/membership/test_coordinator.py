@@ -149,6 +149,7 @@ def test_a_group_of_another_type_is_moved_through_as_bytes_and_shut_to_consumers
 def test_a_groups_coordinator_leads_the_partition_that_its_hash_names(cluster: Cluster):
     """Any broker is asked; all give the same answer, which can be worked out."""
     groups = [f"g{number}" for number in range(20)]
+    cluster.retry(lambda deadline: cluster.coordinator(("group", groups[0]), deadline))  # the first one makes the topic
     partitions = cluster.metadata([CONSUMER_OFFSETS], refresh=True).topics[CONSUMER_OFFSETS].partitions
     for group in groups:
         found = cluster.retry(lambda deadline, group=group: cluster.coordinator(("group", group), deadline))

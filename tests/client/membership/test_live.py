@@ -275,7 +275,9 @@ def test_members_go_on_when_their_coordinator_dies(kafka3: Any, party: Party, ja
     other = Party(kafka3, party.topic, java_members, until)
     with Cluster(config(kafka3)) as cluster:
         cluster.retry(lambda deadline: cluster.coordinator(("group", party.group), deadline))  # makes the offsets topic
-        count = len(cluster.metadata([OFFSETS], refresh=True).topics[OFFSETS].partitions)
+        # Whichever broker answers: it may not have heard of that topic yet.
+        until(lambda: cluster.metadata([OFFSETS], refresh=True).topics[OFFSETS].partitions)
+        count = len(cluster.metadata([OFFSETS]).topics[OFFSETS].partitions)
     names = (f"{party.group}-{number}" for number in range(1000))
     other.group = next(name for name in names if place_of(name, count) == place_of(party.group, count))
     parties = {"classic": party, "consumer": other}

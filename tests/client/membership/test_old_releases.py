@@ -39,7 +39,7 @@ def test_two_members_share_and_hand_over(
     kafka = kafka_release(release)
     topic = kafka.topic(4)
     group = f"group-{uuid.uuid4().hex[:8]}"
-    settings = MemberSettings(session_timeout_ms=6000, heartbeat_interval_ms=300, max_poll_interval_ms=60_000)
+    settings = MemberSettings(session_timeout_ms=30_000, heartbeat_interval_ms=300, max_poll_interval_ms=60_000)
     everything = {TopicPartition(topic, number) for number in range(4)}
     assignors = RoundRobinAssignor if release.startswith(("0", "1")) else CooperativeStickyAssignor
 
@@ -72,7 +72,7 @@ def test_a_group_that_waits_for_its_leader_is_called_awaiting_sync_by_old_broker
         raise AssertionError("nobody leads here yet")
 
     session = ClassicSession(
-        group, MemberSettings(session_timeout_ms=6000), ConsumerProtocol([RoundRobinAssignor()], lookup, None)
+        group, MemberSettings(session_timeout_ms=30_000), ConsumerProtocol([RoundRobinAssignor()], lookup, None)
     )
     with Cluster(config(kafka_release(release).bootstrap_servers, release)) as cluster:
         end = cluster.retry(lambda deadline: cluster.coordinator(("group", group), deadline)).endpoint

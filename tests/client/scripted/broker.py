@@ -187,7 +187,8 @@ class FakeBroker:
         """Close every connection and go on listening."""
         with self._lock:
             for opened in self._open:
-                opened.shutdown(socket.SHUT_RDWR)
+                with contextlib.suppress(OSError):  # its client has closed it already
+                    opened.shutdown(socket.SHUT_RDWR)
 
     def _accept(self) -> None:
         while True:

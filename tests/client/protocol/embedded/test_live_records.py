@@ -94,12 +94,12 @@ def transaction(kafka: Kafka) -> tuple[str, str]:
     """(topic, transactional id) of one transaction that has been aborted, and one that has been committed."""
     topic, name = kafka.topic(), f"writer-{uuid.uuid4().hex[:8]}"
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": name})
-    producer.init_transactions(30)
+    producer.init_transactions(120)
     for end in (producer.abort_transaction, producer.commit_transaction):
         producer.begin_transaction()
         producer.produce(topic, b"value")
-        producer.flush(30)
-        end(30)
+        producer.flush(120)
+        end(120)
     return topic, name
 
 
@@ -157,7 +157,7 @@ def test_a_transaction_is_told_from_its_beginning_to_its_end(kafka: Kafka, trans
     def states() -> list[TransactionLogValue] | None:
         told = [one.value for one in understood(kafka, TRANSACTION_STATE) if one.key == key]
         values = [value for value in told if isinstance(value, TransactionLogValue)]
-        return values if values[-1].transaction_status == TransactionStatus.COMPLETE_COMMIT else None
+        return values if values and values[-1].transaction_status == TransactionStatus.COMPLETE_COMMIT else None
 
     values = awaited(states)
     seen = [TransactionStatus(value.transaction_status).name for value in values]
