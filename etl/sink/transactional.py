@@ -44,6 +44,7 @@ DEFAULT_TIMEOUT_MS = 900_000
 TARGET = "_kseg_target"
 _FACTS = "partition int, rows long, first long, last long"
 _MAX_ID = 249
+_EVENTS_MS = 60_000
 
 
 class TaskRepeated(RetriableFailure):
@@ -207,7 +208,7 @@ def _write(df: DataFrame, plan: _Plan, targets: int) -> dict[TopicPartition, Wri
 
 @contextmanager
 def _watched(context: SparkContext) -> Iterator[None]:
-    """Around the job. Raises TaskRepeated if Spark has run one of its stages again."""
+    """Around the job. Raises TaskRepeated if Spark has run a stage again, RetriableFailure if it does not tell."""
     name = "spark.jobGroup.id"
     before: Any = context.getLocalProperty(name)  # None takes the property away again
     group = f"kseg-write-{uuid.uuid4().hex}"
@@ -216,6 +217,7 @@ def _watched(context: SparkContext) -> Iterator[None]:
         yield
     finally:
         context.setLocalProperty(name, before)
+    _await_events(context)
     status = context.statusTracker()
     jobs = [status.getJobInfo(job) for job in status.getJobIdsForGroup(group)]
     for stage in {stage for job in jobs if job is not None for stage in job.stageIds}:
@@ -226,6 +228,18 @@ def _watched(context: SparkContext) -> Iterator[None]:
                 "told apart",
                 remedy="run the write again",
             )
+
+
+def _await_events(context: SparkContext) -> None:
+    """A job may be over before the tracker has heard of its last stage: events wait in a queue. Spark has no other name
+    for this than its own. Raises RetriableFailure."""
+    try:
+        context._jsc.sc().listenerBus().waitUntilEmpty(_EVENTS_MS)
+    except Exception as error:
+        raise RetriableFailure(
+            f"Spark has not told within {_EVENTS_MS / 1000:g} s whether it ran a stage again",
+            remedy="run the write again",
+        ) from error
 
 
 def _place(plan: _Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

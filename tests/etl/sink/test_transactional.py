@@ -10,6 +10,7 @@ import sys
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from etl import write_kafka
 from etl.errors import ConfigurationError
 from etl.sink import transactional
 from etl.sink.rows import BadRow
-from etl.sink.transactional import KafkaWrite
+from etl.sink.transactional import KafkaWrite, TaskRepeated
 from jobs.broker import EmbeddedKafka
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -130,6 +131,24 @@ def test_a_newer_write_fences_the_older(kafka: Any, frame: Any, write: Any, read
         write(frame, topic, run_id="older")
     assert newer[0].rows == ROWS
     assert values(read_topic(topic, 2)) == list(range(ROWS))
+
+
+def test_a_stage_that_ran_again_is_seen_though_the_tracker_hears_of_it_late():
+    heard: list[int] = []
+    bus = SimpleNamespace(waitUntilEmpty=heard.append)
+    tracker = SimpleNamespace(
+        getJobIdsForGroup=lambda group: [1],
+        getJobInfo=lambda job: SimpleNamespace(stageIds=[7]),
+        getStageInfo=lambda stage: SimpleNamespace(currentAttemptId=len(heard)),
+    )
+    context: Any = SimpleNamespace(
+        getLocalProperty=lambda name: None,
+        setLocalProperty=lambda name, value: None,
+        statusTracker=lambda: tracker,
+        _jsc=SimpleNamespace(sc=lambda: SimpleNamespace(listenerBus=lambda: bus)),
+    )
+    with pytest.raises(TaskRepeated, match="ran stage 7 again"), transactional._watched(context):
+        pass
 
 
 def test_a_timeout_above_what_brokers_allow_is_told(kafka: Any, frame: Any, write: Any):
