@@ -96,7 +96,7 @@ class Ledger:
         try:
             table = _load(location, options)
             if table is None and create:
-                _refuse_lost(location)
+                _refuse_lost(location, options)
                 table = _create(location, options)
         except STORE_ERRORS as error:
             raise store_error("the ledger cannot be opened", error, setting="ledger", ledger=location) from error
@@ -355,10 +355,11 @@ def _create(location: str, options: dict[str, str]) -> DeltaTable:
         return table
 
 
-def _refuse_lost(location: str) -> None:
+def _refuse_lost(location: str, options: dict[str, str]) -> None:
     if "://" in location or not Path(location).is_dir():
         return
-    if any(Path(location).glob("job=*/*.parquet")):
+    # Looked for again: another process may have made it, and written to it, since there was none.
+    if any(Path(location).glob("job=*/*.parquet")) and _load(location, options) is None:
         raise Refused(
             "ledger-damaged",
             "there are a ledger's files but no log to them; a new ledger here would land everything again",

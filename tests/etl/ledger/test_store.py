@@ -14,6 +14,7 @@ from deltalake.exceptions import CommitFailedError
 
 from etl.errors import KsegError, Refused, RetriableFailure
 from etl.ledger import events as ev
+from etl.ledger import store
 from etl.ledger.errors import IllegalStep, LeaseLost
 from etl.ledger.maintenance import compact, retain, summarise
 from etl.ledger.store import Ledger
@@ -79,6 +80,15 @@ class TestOpening:
         with pytest.raises(Refused) as refused:
             Ledger.open(leased.path)
         assert refused.value.code == "ledger-damaged"
+
+    def test_a_ledger_that_is_made_and_written_meanwhile_is_not_a_lost_one(self, leased, monkeypatch):
+        looks = [None]
+        load = store._load
+        monkeypatch.setattr(store, "_load", lambda *at: looks.pop() if looks else load(*at))
+        opened = Ledger.open(leased.path)
+        assert not looks
+        assert opened.id == leased.id
+        assert opened.read("orders").sequence == 1
 
     def test_a_later_format_is_refused(self, ledger):
         DeltaTable(ledger.path).alter.set_table_properties({"kseg.ledgerFormat": "2"}, raise_if_not_exists=False)
