@@ -28,7 +28,8 @@ from jobs.broker.server import Server
 
 VERSION = jars.KAFKA.removeprefix("kafka-")
 
-_START_TIMEOUT = 60.0
+#: Far more than a start takes: a machine may be busy, and a node that ends while it starts is noticed at once.
+_START_TIMEOUT = 180.0
 
 
 class EmbeddedKafka(Server[int]):
