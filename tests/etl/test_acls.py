@@ -46,7 +46,7 @@ def user(guarded_kafka: Any) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def topic(root: Cluster) -> str:
+def topic(root: Cluster, guarded_kafka: Any, await_markers: Callable[[str, str], None]) -> str:
     """Two partitions; committed, aborted and plain records."""
     name = f"orders-{uuid.uuid4().hex[:8]}"
     create_topic(root, name, partitions=2)
@@ -57,6 +57,7 @@ def topic(root: Cluster) -> str:
             producer.send({tp: [Record(value=b"v")] * 5 for tp in partitions})
             end()
     Producer(root).send({tp: [Record(value=b"plain")] * 5 for tp in partitions})
+    await_markers(guarded_kafka.bootstrap_servers, name)
     return name
 
 
