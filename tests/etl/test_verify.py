@@ -146,6 +146,7 @@ def test_a_small_table_is_shuffled_in_one_partition_unless_somebody_has_said_how
             assert verify(landed.job).ok
         finally:
             spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+        spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()  # the tracker hears of jobs from there
         tracker = spark.sparkContext.statusTracker()
         jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
         stages = [tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds]

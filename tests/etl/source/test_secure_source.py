@@ -43,6 +43,7 @@ def told(spark: Any, frame: Any) -> str:
     modes = spark._jvm.org.apache.spark.sql.execution.ExplainMode
     texts = [execution.toString(), frame._jdf.toString()]
     texts += [execution.explainString(modes.fromString(mode)) for mode in ("extended", "formatted", "cost")]
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()  # the UI hears of queries from there
     shown = spark._jsparkSession.sharedState().statusStore().executionsList()
     assert shown.size() > 0
     for number in range(shown.size()):
