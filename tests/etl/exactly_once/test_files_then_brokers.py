@@ -66,7 +66,8 @@ def from_files(job: Any, *folders: Path, **options: Any) -> Any:
 
 
 def copied(folder: Path, to: Path) -> Path:
-    return Path(shutil.copytree(folder, to, ignore=shutil.ignore_patterns(".lock")))
+    """A copy, also of what a broker uses: what it writes in place of its checkpoints is there for a moment alone."""
+    return Path(shutil.copytree(folder, to, ignore=shutil.ignore_patterns(".lock", "*.tmp")))
 
 
 def test_a_job_goes_on_where_its_dead_broker_s_files_ended(broker, own, job_of, tmp_path):
