@@ -176,7 +176,7 @@ def test_tasks_and_columns_are_those_of_a_batch_read(query: Any, kafka: Any, pro
     under = query(topic, includeHeaders="true", maxRecordsPerPartition="10", **FROM_THE_BEGINNING)
     seen: list[int] = []
     writer = under.writer(under.stream()).foreachBatch(lambda rows, _: seen.append(rows.rdd.getNumPartitions()))
-    under.wait_for(writer.trigger(availableNow=True).start())
+    patiently(lambda: under.wait_for(writer.trigger(availableNow=True).start()))
     assert seen == [0, 3]
     batch = session.read.format("kseg").option("kafka.bootstrap.servers", kafka.bootstrap_servers)
     assert under.stream().schema == batch.option("subscribe", topic).option("includeHeaders", "true").load().schema
