@@ -29,6 +29,16 @@ def configure(records: Any, kind: Any, name: str, **entries: str | None) -> None
     resource = ConfigResource(kind, name, incremental_configs=changes)
     for changed in records.admin.incremental_alter_configs([resource]).values():
         changed.result(60)
+    # The broker hears of it a moment after the controller.
+    wanted = {key.replace("_", "."): value for key, value in entries.items() if value is not None}
+    deadline = time.monotonic() + 60
+    while True:
+        asked = records.admin.describe_configs([ConfigResource(kind, name)], request_timeout=60)
+        (told,) = (described.result(60) for described in asked.values())
+        if all(told[key].value == value for key, value in wanted.items()):
+            return
+        assert time.monotonic() < deadline, wanted
+        time.sleep(0.05)
 
 
 def held(records: Any, topic: str) -> list[int]:
