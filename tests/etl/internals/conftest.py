@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import subprocess
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from client.admin import (
 )
 from client.group_offsets import committed_offsets
 from client.protocol.embedded.framing import TypedMessage
-from client.protocol.embedded.internal_topics import _LOGS, CLUSTER_METADATA
+from client.protocol.embedded.internal_topics import _LOGS, CLUSTER_METADATA, TOPICS
 from client.protocol.messages import ShareGroupHeartbeatRequest
 from client.transactions import Transaction
 from jobs.broker import jars
@@ -157,23 +158,27 @@ def share(cluster: Cluster, group: str, tp: TopicPartition) -> None:
 
 
 @pytest.fixture(scope="session")
-def groups(kafka: Any) -> Iterator[Groups]:
-    topic = kafka.topic(5, prefix="internals")
-    made = make_groups(kafka, kafka.log_dirs[0], topic, modern=True)
-    yield made
-    for consumer in made.living:
-        consumer.close()
+def groups(kafka: Any, tmp_path_factory: pytest.TempPathFactory) -> Groups:
+    return left_behind(kafka, tmp_path_factory.mktemp("newest"), modern=True)
 
 
 @pytest.fixture(scope="session")
 def old_groups(kafka_release: Callable[[str], Any], tmp_path_factory: pytest.TempPathFactory) -> Groups:
-    """The same of Kafka 3.9.2, which writes older versions of the records; a copy of its files."""
-    kafka = kafka_release("3.9.2")
+    """The same of Kafka 3.9.2, which writes older versions of the records."""
+    return left_behind(kafka_release("3.9.2"), tmp_path_factory.mktemp("older"), modern=False)
+
+
+def left_behind(kafka: Any, folder: Path, *, modern: bool) -> Groups:
+    """Groups as they are now. The broker goes on, and others' tests with it: members that nobody polls are thrown out,
+    and the open transaction comes to its timeout. So the files are a copy, of what is about these groups alone."""
+    (log_dir,) = kafka.log_dirs
     topic = kafka.topic(5, prefix="internals")
-    made = make_groups(kafka, kafka.log_dirs[0], topic, modern=False)
-    folder = tmp_path_factory.mktemp("release") / "data"
-    subprocess.run(["cp", "-r", str(made.log_dir), str(folder)], check=True)
-    made.log_dir = folder
+    made = make_groups(kafka, folder, topic, modern=modern)
+    for path in log_dir.iterdir():
+        if path.is_dir() and path.name.rsplit("-", 1)[0] in (*TOPICS, topic):
+            shutil.copytree(path, folder / path.name, ignore=shutil.ignore_patterns("*.tmp"))
+        elif path.name in ("meta.properties", "bootstrap.checkpoint"):
+            shutil.copy(path, folder)
     for consumer in made.living:
         consumer.close()
     return made
