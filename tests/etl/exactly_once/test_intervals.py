@@ -124,7 +124,7 @@ def test_an_interval_of_records_that_are_gone_in_between_records_the_loss(hourly
 
 
 def test_an_interval_waits_for_transactions_that_are_open_at_its_end(hourly, home, records):
-    writer = Producer(records.settings | {"transactional.id": "open-at-a-boundary"})
+    writer = Producer(records.settings | {"transactional.id": "open-at-a-boundary", "transaction.timeout.ms": 900_000})
     writer.init_transactions(60)
     writer.begin_transaction()
     writer.produce(hourly, b"undecided", partition=0)

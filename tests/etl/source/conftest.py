@@ -94,6 +94,8 @@ class Transactions:
                 {
                     "bootstrap.servers": self.servers,
                     "transactional.id": f"{self.topic}-{number}",
+                    # One that is open stays open while a busy machine reads what lies around it.
+                    "transaction.timeout.ms": 900_000,
                     "compression.type": choice.choice(["none", "lz4", "zstd"]),
                     "linger.ms": 20,
                 }

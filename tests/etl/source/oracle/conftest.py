@@ -268,9 +268,10 @@ def delivered(error: Any, message: Any) -> None:
 
 
 def transactions(servers: str, topic: str, name: str, *, turns: int, count: int, keys: int | None = None) -> list[Any]:
-    """Four producers' transactions, their batches interleaved, a third of them aborted. Gives the producers."""
+    """Four producers' transactions, their batches interleaved, a third of them aborted. Gives the producers: what they
+    leave open stays open for as long as brokers allow."""
     senders = [
-        producer(servers, codec, **{"transactional.id": f"{name}-{number}"})
+        producer(servers, codec, **{"transactional.id": f"{name}-{number}", "transaction.timeout.ms": 900_000})
         for number, codec in enumerate(("none", "lz4", "zstd", "gzip"))
     ]
     for sender in senders:
