@@ -50,15 +50,46 @@ class TestKafka:
             self._create(name, partitions, config)
         return name
 
+    def delete(self, name: str) -> None:
+        """Delete a topic, and wait until the broker, which hears of it after the controller, lists it no more."""
+        from confluent_kafka.admin import AdminClient
+
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        admin.delete_topics([name], operation_timeout=60)[name].result(60)
+        deadline = time.monotonic() + 60
+        while name in admin.list_topics(timeout=60).topics:
+            assert time.monotonic() < deadline, f"{name} is still listed"
+            time.sleep(0.05)
+
+    def make_anew(self, name: str, partitions: int = 1) -> None:
+        """Delete a topic and create another one of its name; what is written afterwards is written to the new one."""
+        self.delete(name)
+        self._create(name, partitions, None)
+
+    def add_partitions(self, name: str, total: int) -> None:
+        """Let a topic have so many partitions, and wait until all leaders answer: before, a producer knows fewer."""
+        from confluent_kafka.admin import AdminClient
+        from confluent_kafka.cimpl import NewPartitions
+
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        admin.create_partitions([NewPartitions(name, total)], operation_timeout=60)[name].result(60)
+        self._await_leaders(name, total)
+
     def _create(self, name: str, partitions: int, config: Mapping[str, str] | None) -> None:
-        from confluent_kafka import KafkaException, TopicPartition
-        from confluent_kafka.admin import AdminClient, OffsetSpec
+        from confluent_kafka.admin import AdminClient
         from confluent_kafka.cimpl import NewTopic
 
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
         new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
         for created in admin.create_topics([new], operation_timeout=30).values():
             created.result(timeout=60)
+        self._await_leaders(name, partitions)
+
+    def _await_leaders(self, name: str, partitions: int) -> None:
+        from confluent_kafka import KafkaException, TopicPartition
+        from confluent_kafka.admin import AdminClient, OffsetSpec
+
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
         deadline = time.monotonic() + 60
         for number in range(partitions):
             place = TopicPartition(name, number)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewPartitions, NewTopic
+from confluent_kafka.cimpl import NewTopic
 
 from client.partition import TopicPartition
 from etl.errors import Refused
@@ -28,11 +27,6 @@ def refused(job: Any) -> Refused:
     return caught.value
 
 
-def make_anew(admin: AdminClient, topic: str) -> None:
-    admin.delete_topics([topic], operation_timeout=60)[topic].result(60)
-    admin.create_topics([NewTopic(topic, 2, 1)], operation_timeout=60)[topic].result(60)
-
-
 def written_anew(records: Any, topic: str, count: int) -> None:
     producer = Producer(records.settings)
     for number in range(count):
@@ -49,7 +43,7 @@ def test_a_topic_deleted_and_made_again_is_refused(count, topic, home, records):
     job = home(topic)
     job.ingest()
     rows, offsets = job.rows(), job.frontiers()
-    make_anew(records.admin, topic)
+    records.kafka.make_anew(topic, 2)
     written_anew(records, topic, count)
     for _ in range(2):
         assert refused(job).code == "topic-recreated"
@@ -61,7 +55,7 @@ def test_a_topic_deleted_and_made_again_is_refused(count, topic, home, records):
 def test_a_topic_made_again_under_an_unfinished_run_is_refused(topic, home, records):
     job = home(topic)
     job.die("plan:after")
-    make_anew(records.admin, topic)
+    records.kafka.make_anew(topic, 2)
     written_anew(records, topic, 200)
     assert refused(job).code == "topic-recreated"
     assert not (job.folder / "lake").exists()
@@ -71,11 +65,7 @@ def test_a_topic_made_again_under_an_unfinished_run_is_refused(topic, home, reco
 def test_a_deleted_topic_is_refused(topic, home, records):
     job = home(topic)
     job.ingest()
-    records.admin.delete_topics([topic], operation_timeout=60)[topic].result(60)
-    until = time.monotonic() + 60
-    while topic in records.admin.list_topics(timeout=60).topics:  # the broker hears of it a moment after the controller
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    records.kafka.delete(topic)
     assert refused(job).code == "topic-missing"
 
 
@@ -166,7 +156,7 @@ def test_a_partition_added_later_is_read_from_its_first_record(starting_offsets,
     job = home(topic, source={"starting_offsets": starting_offsets})
     job.ingest()
     before = [] if starting_offsets == "latest" else records.rows(topic)
-    records.admin.create_partitions([NewPartitions(topic, 3)], operation_timeout=60)[topic].result(60)
+    records.kafka.add_partitions(topic, 3)
     records.forget_metadata()
     added = records.write(topic, 2, 10, transaction="commit")
     records.settle(topic)

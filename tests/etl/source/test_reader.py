@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from confluent_kafka import TopicPartition as Place
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from client import ClientConfig, Cluster, TopicPartition
 from client.admin.quotas import alter_quotas, quota_entity
@@ -227,14 +226,7 @@ def test_a_topic_that_was_created_again_is_not_read(
     produce(name, [(0, b"k", b"old")] * 3)
     with Cluster(client_config) as cluster:
         topic_id = resolve_topics(cluster, topics=[name])[TopicPartition(name, 0)].topic_id
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-    admin.delete_topics([name], operation_timeout=30)[name].result(30)
-    for attempt in itertools.count():
-        try:
-            admin.create_topics([NewTopic(name, 1)], operation_timeout=30)[name].result(30)
-            break
-        except Exception:
-            assert attempt < 50
+    kafka.make_anew(name)
     produce(name, [(0, b"k", b"new")] * 3)
     with pytest.raises(UnknownTopic, match="deleted and created again"):
         read(RangeTask(name, 0, 0, 3, topic_id=topic_id), replace(client_config, default_api_timeout_ms=3000))

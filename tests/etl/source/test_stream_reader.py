@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 import pickle
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition as Place
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from client import TopicPartition
@@ -123,14 +122,13 @@ def test_all_that_is_there_is_taken_whatever_the_options_say_when_spark_asks_for
     assert end[topic] == {"0": 9}
 
 
-def test_available_now_reads_nothing_that_came_later(stream: Any, kafka: Any, produce: Produce, admin: Any) -> None:
+def test_available_now_reads_nothing_that_came_later(stream: Any, kafka: Any, produce: Produce) -> None:
     topic = kafka.topic()
     produce(topic, some(5))
     under = stream(topic)
     under.reader.prepareForTriggerAvailableNow()
     produce(topic, some(5))
-    for done in admin.create_partitions([NewPartitions(topic, 2)]).values():
-        done.result(30)
+    kafka.add_partitions(topic, 2)
     read = []
     while under.plan():
         read += under.read()
@@ -163,8 +161,7 @@ def test_topics_and_partitions_that_appear_are_read_from_their_beginning(
     other = f"{topic}-b"
     for done in admin.create_topics([NewTopic(other, 1, 1)], operation_timeout=30).values():
         done.result(30)
-    for done in admin.create_partitions([NewPartitions(topic, 2)]).values():
-        done.result(30)
+    kafka.add_partitions(topic, 2)
     produce(other, some(3))
     produce(topic, some(2, 1))
     under.restarted()
@@ -199,22 +196,7 @@ def test_tasks_are_cut_as_those_of_a_batch_read(stream: Any, kafka: Any, produce
 # -- what may not be gone on with
 
 
-def recreate(admin: AdminClient, topic: str) -> None:
-    for done in admin.delete_topics([topic], operation_timeout=30).values():
-        done.result(30)
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            for done in admin.create_topics([NewTopic(topic, 1, 1)], operation_timeout=30).values():
-                done.result(30)
-            return
-        except Exception:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
-
-
-def test_a_topic_that_was_made_anew(stream: Any, kafka: Any, produce: Produce, admin: AdminClient) -> None:
+def test_a_topic_that_was_made_anew(stream: Any, kafka: Any, produce: Produce) -> None:
     """With more records than were read, so that no offset tells it."""
     topic = kafka.topic()
     produce(topic, some(5))
@@ -223,7 +205,7 @@ def test_a_topic_that_was_made_anew(stream: Any, kafka: Any, produce: Produce, a
     produce(topic, some(1))
     under.restarted()
     assert under.plan()
-    recreate(admin, topic)
+    kafka.make_anew(topic)
     produce(topic, some(8))
     for step in (under.read, under.plan):
         under.restarted()
