@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import socket
 import ssl
 import subprocess
 import sys
@@ -21,7 +22,6 @@ from etl.landing.table import TableAccess
 from etl.ledger.store import Ledger
 from etl.store_errors import store_error
 from jobs.broker.certificates import Authority, Issued
-from jobs.broker.ports import free_ports
 
 Ask = Callable[[str, dict[str, str]], Any]
 
@@ -148,9 +148,11 @@ def test_a_store_in_trouble_may_be_asked_again(s3: Any, ask: Ask, status: int) -
 
 
 def test_a_store_that_is_not_there_may_be_asked_again(s3: Any, ask: Ask) -> None:
-    [port] = free_ports(1)
-    with pytest.raises(RetriableFailure, match="Connection refused"):
-        ask("s3://logs/t", s3.options | HTTP | ONCE | {"endpoint_url": f"http://127.0.0.1:{port}"})
+    with socket.socket() as held:  # bound, so that nobody else gets the port, and not listening
+        held.bind(("127.0.0.1", 0))
+        there = f"http://127.0.0.1:{held.getsockname()[1]}"
+        with pytest.raises(RetriableFailure, match="Connection refused"):
+            ask("s3://logs/t", s3.options | HTTP | ONCE | {"endpoint_url": there})
 
 
 def test_a_ledger_whose_credentials_go_is_not_tried_until_the_deadline(s3: Any) -> None:
