@@ -56,6 +56,18 @@ def die(_: Any) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def await_records() -> None:
+    """Until something of what a producer has been given stands in the topic."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    level = {"isolation.level": "read_uncommitted"}  # under the other the log ends in front of the transaction
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "looks-on", "log_level": 0, **level})
+    places = [TopicPartition(topic, number) for number in consumer.list_topics(topic, 60).topics[topic].partitions]
+    while not any(consumer.get_watermark_offsets(place, 60)[1] for place in places):
+        time.sleep(0.05)
+    consumer.close()
+
+
 if what == "task":
     plain = transactional._write_partitions
 
@@ -66,7 +78,7 @@ if what == "task":
                 mark = Path(folder, "died")
                 if not mark.exists():
                     mark.touch()
-                    time.sleep(1)  # what the producer has is on its way
+                    await_records()
                     die(None)
 
         yield from plain(plan, watched())
