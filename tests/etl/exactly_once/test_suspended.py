@@ -54,7 +54,7 @@ def go_on(child: Any) -> dict[str, Any]:
 def test_a_run_suspended_past_its_lease(step, topics, home, children, records, scale):
     if step not in scale(("land:first:before", "commit:before"), STEPS):
         pytest.skip("in the full scale")
-    job = home(*topics, run={"lease": "5s"})
+    job = home(*topics, run={"lease": "10s"})
     child = children.run(job, at=step, signal="SIGSTOP", own_jvm=scale(False, True))
     child.suspended()
     job.change(run={"lease": "2m"})  # of those who come now
