@@ -46,10 +46,10 @@ def main(servers: str, topic: str, rows: int) -> dict[str, Any]:
     for batch in reader:
         found += batch.num_rows
         arrow_bytes += batch.nbytes
-    return {"rows": found, "arrow_mib": round(arrow_bytes / MIB, 1), "peak_mib": round(_peak() / MIB, 1)}
+    return {"rows": found, "arrow_mib": round(arrow_bytes / MIB, 1), "peak_mib": round(peak() / MIB, 1)}
 
 
-def _peak() -> int:
+def peak() -> int:
     """The most that this process has had in memory, in bytes.
 
     Linux lets a process inherit its parent's `ru_maxrss`; what /proc tells begins with the program.

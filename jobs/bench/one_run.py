@@ -6,7 +6,6 @@ python -m jobs.bench.one_run JOB.yaml [--plan]
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import time
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from client.trace import TRAFFIC
 from etl.config import load_job
 from etl.run import run_ingest
+from jobs.bench.memory import MIB, peak
 
 
 def one_run(path: str, *, dry_run: bool) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def one_run(path: str, *, dry_run: bool) -> dict[str, Any]:
         "seconds": round(seconds, 2),
         "phases": report.seconds,
         "rows": sum(table.rows for table in report.tables),
-        "driver_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        "driver_mib": round(peak() / MIB),
         "requests": requests,
     }
 

@@ -31,6 +31,19 @@ def test_medians_and_ratios_are_those_of_the_runs() -> None:
     assert ratios(runs)["kafka_to_noop_vs_spark_default"] == 1.0
 
 
+OF_A_LARGE_PARENT = """
+import subprocess, sys
+taken = b"x" * (400 << 20)
+subprocess.run([sys.executable, "-c", "from jobs.bench.memory import peak; print(peak())"], check=True)
+"""
+
+
+def test_a_peak_is_the_processs_own() -> None:
+    """A driver's was at least that of the benchmark which had started it."""
+    told = subprocess.run([sys.executable, "-c", OF_A_LARGE_PARENT], check=True, capture_output=True, text=True)
+    assert int(told.stdout) < 300 << 20
+
+
 # The sections that need Spark, with as little as there is to measure; the others have tests of their own.
 MEASURE = """
 import json
