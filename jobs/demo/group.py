@@ -27,18 +27,10 @@ class PartitionState:
 
 def partition_states(bootstrap_servers: str, group: str, topic: str, partitions: int) -> list[PartitionState]:
     """Offsets of a topic and of a group in it, by partition. Raises confluent_kafka.KafkaException."""
-    from confluent_kafka import Consumer, IsolationLevel, TopicPartition
-    from confluent_kafka.admin import AdminClient, OffsetSpec
+    from confluent_kafka import Consumer, TopicPartition
 
     addresses = [TopicPartition(topic, partition) for partition in range(partitions)]
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 2})
-
-    def latest(level: IsolationLevel) -> Mapping[int, int]:
-        asked = {address: OffsetSpec.latest() for address in addresses}
-        told = admin.list_offsets(asked, isolation_level=level, request_timeout=_TIMEOUT)
-        return {address.partition: future.result(_TIMEOUT).offset for address, future in told.items()}
-
-    stable, high = latest(IsolationLevel.READ_COMMITTED), latest(IsolationLevel.READ_UNCOMMITTED)
+    stable, high = ends(bootstrap_servers, addresses)
     # A consumer that only asks joins no group: the group stays without members, as the job demands it.
     consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": group, "log_level": 2})
     try:
@@ -55,6 +47,21 @@ def partition_states(bootstrap_servers: str, group: str, topic: str, partitions:
         )
         for partition in range(partitions)
     ]
+
+
+def ends(bootstrap_servers: str, addresses: list[TopicPartition]) -> tuple[Mapping[int, int], Mapping[int, int]]:
+    """Last stable offsets and high watermarks of a topic, by partition. Raises confluent_kafka.KafkaException."""
+    from confluent_kafka import IsolationLevel
+    from confluent_kafka.admin import AdminClient, OffsetSpec
+
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 2})
+
+    def latest(level: IsolationLevel) -> Mapping[int, int]:
+        asked = {address: OffsetSpec.latest() for address in addresses}
+        told = admin.list_offsets(asked, isolation_level=level, request_timeout=_TIMEOUT)
+        return {address.partition: future.result(_TIMEOUT).offset for address, future in told.items()}
+
+    return latest(IsolationLevel.READ_COMMITTED), latest(IsolationLevel.READ_UNCOMMITTED)
 
 
 def _committed(consumer: Consumer, addresses: list[TopicPartition]) -> list[TopicPartition]:

@@ -16,10 +16,13 @@ one. Its timeout is longer than any demo.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
+
+from jobs.demo.group import ends
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer
@@ -106,6 +109,7 @@ class HardTopic:
         self._commit_open()
         self._write_plain(told)
         self._write_transactions(told)
+        self._await_markers()
         self._leave_open(told)
         return self.written
 
@@ -149,6 +153,20 @@ class HardTopic:
                 else:
                     producer.commit_transaction(_TIMEOUT)
                     self.written.committed += count
+
+    def _await_markers(self) -> None:
+        """A producer is told that its transaction has ended before the markers are written."""
+        from confluent_kafka import TopicPartition
+
+        addresses = [TopicPartition(self.name, partition) for partition in range(self.partitions)]
+        deadline = time.monotonic() + _TIMEOUT
+        while True:
+            stable, high = ends(self.bootstrap_servers, addresses)
+            if stable == high:
+                return
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"transactions stay open in {self.name} after {_TIMEOUT:.0f} s")
+            time.sleep(0.05)
 
     def _leave_open(self, told: Told) -> None:
         count = self._scaled(OPEN_RECORDS)
