@@ -163,8 +163,8 @@ class Live:
         document = who | {
             "protocolType": "consumer",
             "protocols": [{"name": "range", "metadata": subscription}],
-            "sessionTimeoutMs": 10_000,
-            "rebalanceTimeoutMs": 10_000,
+            "sessionTimeoutMs": 120_000,  # no member of a busy machine is taken for dead
+            "rebalanceTimeoutMs": 120_000,
         }
         if version >= 4:  # the broker gives the id first (KIP-394)
             refused = self.ask("JoinGroup", document, version, fails="MEMBER_ID_REQUIRED")
@@ -205,6 +205,11 @@ class Live:
         setting = {"name": "share.auto.offset.reset", "value": "earliest", "configOperation": "SET"}
         resource = {"resourceType": "GROUP", "resourceName": group, "configs": [setting]}
         self.ask("IncrementalAlterConfigs", {"resources": [resource]})
+        asked = {"resourceType": "GROUP", "resourceName": group, "configurationKeys": [setting["name"]]}
+        self.eventually(
+            "earliest",
+            lambda: self.ask("DescribeConfigs", {"resources": [asked]})["results"][0]["configs"][0]["value"],
+        )
         who = {"groupId": group, "memberId": member}
         epoch, deadline = 0, time.monotonic() + 120
         while True:

@@ -151,7 +151,7 @@ def test_a_partitions_leader_by_name_and_by_id(kafka: Broker) -> None:
 def test_a_partition_that_there_is_not_is_retriable(kafka: Broker) -> None:
     place = {"name": kafka.topic(), "partitions": [{"partitionIndex": 9}]}
     result = run(
-        kafka, "call", "ListOffsets", "--json", json.dumps({"topics": [place]}), "-X", "default.api.timeout.ms=300"
+        kafka, "call", "ListOffsets", "--json", json.dumps({"topics": [place]}), "-X", "default.api.timeout.ms=5000"
     )
     assert result.exit_code == 4
     assert json.loads(result.stdout)["error"]["kind"] == "UnknownTopic"

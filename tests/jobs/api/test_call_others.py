@@ -62,10 +62,17 @@ def test_a_broker_that_does_not_lead_says_so(kafka3: Any) -> None:
     topic = kafka3.topic()
     [leader] = leaders(kafka3, topic).values()
     other = 1 + leader % 3
-    result = run(kafka3, "call", "ListOffsets", "--json", json.dumps(list_offsets(topic, 0)), "--to", f"broker:{other}")
-    assert result.exit_code == 4  # metadata anew, then again
-    told = json.loads(result.stdout)["topics"][0]["partitions"][0]
-    assert told["errorCode"] == "NOT_LEADER_OR_FOLLOWER"
+
+    def told() -> tuple[int, str]:
+        asked = ("ListOffsets", "--json", json.dumps(list_offsets(topic, 0)), "--to", f"broker:{other}")
+        result = run(kafka3, "call", *asked)
+        return result.exit_code, json.loads(result.stdout)["topics"][0]["partitions"][0]["errorCode"]
+
+    deadline = time.monotonic() + 120
+    while (found := told()) == (4, "UNKNOWN_TOPIC_OR_PARTITION"):  # it hears of the topic a moment later
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert found == (4, "NOT_LEADER_OR_FOLLOWER")  # metadata anew, then again
 
 
 def test_all_brokers_tell_what_each_alone_knows(kafka3: Any) -> None:
@@ -92,10 +99,17 @@ def test_all_brokers_tell_what_each_alone_knows(kafka3: Any) -> None:
 def test_a_broker_that_is_away_is_told_beside_the_others_answers(kafka3: Any) -> None:
     kafka3.broker.kill(3)
     quick = ("-X", "default.api.timeout.ms=5000", "-X", "socket.connection.setup.timeout.ms=1000")
-    result = run(kafka3, "call", "ListGroups", *quick)
-    rows = {row["broker"].split()[0]: row for row in json.loads(result.stdout)["brokers"]}
-    assert {"1", "2"} <= set(rows)
-    assert all(rows[number]["answer"]["errorCode"] == "NONE" for number in ("1", "2"))
+    deadline = time.monotonic() + 120
+    while True:
+        result = run(kafka3, "call", "ListGroups", *quick)
+        rows = {row["broker"].split()[0]: row for row in json.loads(result.stdout)["brokers"]}
+        assert {"1", "2"} <= set(rows)
+        # They take over what the third has led, and say so meanwhile; a busy machine's may be late.
+        living = [rows[number].get("answer", rows[number].get("error")) for number in ("1", "2")]
+        if [answer.get("errorCode") for answer in living] == ["NONE", "NONE"]:
+            break
+        assert time.monotonic() < deadline, living
+        time.sleep(0.2)
     if "3" in rows:  # a killed broker is listed until its session is over
         assert rows["3"]["error"]["retriable"] is True
         assert result.exit_code == 4
