@@ -32,6 +32,7 @@ sink: {{path: "./lake/{{topic}}"}}
 group: orders-etl
 ledger: ./ledger
 airflow: {{schedule: "@daily", owner: data-platform}}
+reporting: {{openlineage: {{timeout: 5m}}}}
 """
 SECRET = "hunter2-is-a-secret"
 

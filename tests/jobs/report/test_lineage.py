@@ -117,6 +117,9 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[Backend]:
     monkeypatch.setenv("OPENLINEAGE_URL", running.url)
     yield running
     running.hold.set()
+    for thread in threading.enumerate():  # one that a run did not wait for would send to the next test's backend
+        if thread.name == "kseg-lineage":
+            thread.join(60)
     running.server.shutdown()
     running.server.server_close()
     running.thread.join()

@@ -43,7 +43,7 @@ def job(kafka: Any, spark: Any, tmp_path: Path) -> Job:
         f"version: 1\nname: told\nkafka: {{bootstrap.servers: '{kafka.bootstrap_servers}'}}\n"
         f"source: {{topics: [{topic}], max_records_per_task: 200}}\n"
         f"sink: {{path: ./lake}}\nledger: ./ledger\ngroup: {topic}-etl\n"
-        "reporting: {report: ./reports, metrics_file: ./told.prom}\n"
+        "reporting: {report: ./reports, metrics_file: ./told.prom, openlineage: {timeout: 5m}}\n"
     )
     return load_job(file)
 
