@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -13,6 +14,7 @@ import urllib.request
 import venv
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -186,7 +188,7 @@ class Watch:
 
     def _watch(self) -> None:
         while not self._end.wait(0.3):
-            for app in self.cluster.state()["activeapps"]:
+            for app in json.loads(self._get(f"{self.cluster.ui}/json/") or '{"activeapps": []}')["activeapps"]:
                 master = self._get(f"{self.cluster.ui}/app/?appId={app['id']}")
                 found = re.search(r'href="(http://[^"]+)"[^>]*>Application Detail UI', master)
                 if found:
@@ -196,12 +198,22 @@ class Watch:
 
     def _get(self, url: str) -> str:
         try:
-            with urllib.request.urlopen(url, timeout=10) as answer:
+            with urllib.request.urlopen(url, timeout=60) as answer:
                 text: str = answer.read().decode()
-        except OSError:
+        except (OSError, HTTPException):  # an application that ends takes its pages along, in the midst of an answer
             return ""
         self.seen[url] = text
         return text
+
+
+def files_in(folder: Path) -> dict[str, str]:
+    """What stands in a folder's files, but for those that an executor removes meanwhile: it ends after its driver."""
+    found = {}
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                found[f"{place}/{name}"] = (Path(place) / name).read_bytes().decode("latin-1")
+    return found
 
 
 def secured(job_file: Path, secure_kafka: Any, variable: str) -> None:
@@ -242,7 +254,7 @@ def test_py_files_are_enough_and_executors_look_up_the_password_that_stands_nowh
     assert any("spark.executor.memory" in watch.seen[url] for url in pages), f"seen: {sorted(watch.seen)}"
     places = watch.seen | {"output": done.stdout + done.stderr}
     for folder in (cluster.directory, job_file.parent):
-        places |= {str(path): path.read_bytes().decode("latin-1") for path in folder.rglob("*") if path.is_file()}
+        places |= files_in(folder)
     assert any("SparkListenerJobStart" in text for name, text in places.items() if "events" in name)
     assert any("/stderr" in name for name in places)
     assert [name for name, text in places.items() if secure_kafka.bob in text] == []
