@@ -9,7 +9,7 @@ from struct import Struct
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from segment_reader.batch import frames
 
@@ -35,7 +35,7 @@ def produce(kafka: Any, topic: str, codec: str) -> None:
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "compression.type": codec, "linger.ms": 50})
     for message in messages():
         producer.produce(topic, partition=0, **message)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
 
 def consume(kafka: Any, topic: str, level: str) -> list[Row]:
@@ -53,13 +53,14 @@ def consume(kafka: Any, topic: str, level: str) -> list[Row]:
     rows: list[Row] = []
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             message = consumer.poll(1)
             if message is None:
                 continue
             if message.error():
-                return rows  # the end of the partition
+                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+                return rows
             kind, millis = message.timestamp()
             pairs = [{"key": name, "value": value} for name, value in message.headers() or ()]
             rows.append((message.offset(), message.key(), message.value(), pairs or None, kind - 1, millis))
@@ -110,7 +111,7 @@ def test_transactions_of_several_producers(
     for i in range(3):
         config = {"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": f"{topic}-{i}", "linger.ms": 0}
         producers.append(Producer(config))
-        producers[-1].init_transactions(30)
+        producers[-1].init_transactions(120)
     for turn in range(6):
         for producer in producers:
             producer.begin_transaction()
@@ -118,14 +119,14 @@ def test_transactions_of_several_producers(
             for i, producer in enumerate(producers):
                 for n in range(3):
                     producer.produce(topic, b"%d-%d-%d-%d" % (turn, part, i, n), partition=0)
-                producer.flush(30)
+                producer.flush(120)
         for i, producer in enumerate(producers):
             if (turn + i) % 3 == 0:
-                producer.abort_transaction(30)
+                producer.abort_transaction(120)
             else:
-                producer.commit_transaction(30)
+                producer.commit_transaction(120)
     path = segment(kafka, topic)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     data = path.read_bytes()
     index = path.with_suffix(".txnindex")
     # The last markers come after EndTxn's answer, and what the index says of them after them.
