@@ -43,8 +43,8 @@ def session_members(session: int) -> list[psutil.Process]:
     """All living processes of a session: a driver, its JVM, and what they have started."""
     found = []
     for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, OSError):
-            if os.getsid(process.pid) == session and process.status() != psutil.STATUS_ZOMBIE:
+        with contextlib.suppress(OSError):
+            if os.getsid(process.pid) == session and _lives(process):
                 found.append(process)
     return found
 
@@ -68,7 +68,15 @@ def stop_session(session: int, first: psutil.Process | None, grace: float) -> bo
         time.sleep(_SECONDS_BETWEEN_LOOKS)
     _signal(members, signal.SIGKILL)
     _, alive = psutil.wait_procs(members, timeout=5)
-    return not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
+    return not any(_lives(process) for process in alive)
+
+
+def _lives(process: psutil.Process) -> bool:
+    """Whether it has not ended: a zombie has, and it may go between two looks."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
 
 
 def _signal(processes: list[psutil.Process], number: signal.Signals) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -125,7 +126,8 @@ def test_a_killed_driver_is_told_by_the_shell_above_it(folder: Path) -> None:
 def test_a_driver_that_is_gone_with_its_shell_leaves_no_exit_code(folder: Path) -> None:
     driver = sh(folder, "exec sleep 600")
     for process in session_members(driver.session):
-        process.kill()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
     outcome = ended(driver)
     assert outcome.exit_code is None
     assert outcome.killed
@@ -146,7 +148,7 @@ def test_stopping_lets_a_driver_end_in_order_and_takes_along_what_it_started(fol
     assert driver.stop(30)
     assert "released" in driver.log_file.read_text()
     assert ended(driver).exit_code == 1
-    assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
+    assert child not in [process.pid for process in session_members(driver.session)]
 
 
 def test_a_driver_that_does_not_listen_is_stopped_by_force(folder: Path) -> None:
@@ -154,6 +156,19 @@ def test_a_driver_that_does_not_listen_is_stopped_by_force(folder: Path) -> None
     until((folder / "ready").exists, "the driver's start")
     assert driver.stop(0.5)
     assert session_members(driver.session) == []
+
+
+def test_a_process_that_is_gone_at_the_last_look_is_stopped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that ends while it is looked at for the last time was an error."""
+    driver = sh(folder, "exec sleep 600")
+
+    def slow(members: list[psutil.Process], timeout: float) -> tuple[list[psutil.Process], list[psutil.Process]]:
+        gone, alive = wait(members, timeout=120)
+        return [], [*gone, *alive]
+
+    wait = psutil.wait_procs
+    monkeypatch.setattr(psutil, "wait_procs", slow)
+    assert driver.stop(0)
 
 
 def test_secrets_are_removed_with_the_driver(folder: Path) -> None:
