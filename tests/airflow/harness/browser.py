@@ -28,6 +28,10 @@ def chromium() -> str | None:
     return shutil.which("chromium")
 
 
+class Refused(AssertionError):
+    """The browser does not do what it was asked for; the message has its words."""
+
+
 class Browser:
     """One chromium process with a profile of its own; a context manager."""
 
@@ -105,14 +109,22 @@ class Page:
         """All text that the page shows."""
         return str(self.evaluate("document.body ? document.body.innerText : ''"))
 
-    def wait_for_text(self, *words: str, timeout: float = 120) -> str:
-        """Wait until the page shows all of ``words``; returns its text."""
+    def wait_for_text(self, *words: str, timeout: float = 300) -> str:
+        """Wait until the page has been read to its end and shows all of ``words``; returns its text."""
+        seen = ""
+
+        def shown() -> str | None:
+            nonlocal seen
+            with contextlib.suppress(Refused):  # a page that leads to another one is gone between question and answer
+                whole = self.evaluate("document.readyState") == "complete"
+                seen = self.text()
+                return seen if whole and all(word in seen for word in words) else None
+            return None
+
         try:
-            return wait_for(
-                lambda: all(word in self.text() for word in words) and self.text(), "a page's text", timeout=timeout
-            )
+            return wait_for(shown, "a page's text", timeout=timeout)
         except TimeoutError as late:
-            raise TimeoutError(f"{late}: {words} in {self.text()!r}") from None
+            raise TimeoutError(f"{late}: {words} in {seen!r}") from None
 
     def picture(self, path: Path) -> Image.Image:
         """Take a picture of the window into a PNG file of 256 colours, which is enough for a page; returns it."""
@@ -127,5 +139,6 @@ class Page:
         while True:
             answer = json.loads(self._socket.recv(timeout=120))
             if answer.get("id") == number:  # everything else is an event
-                assert "error" not in answer, answer
+                if "error" in answer:
+                    raise Refused(f"{method}: {answer['error']}")
                 return dict(answer["result"])
