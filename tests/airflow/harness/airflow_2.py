@@ -36,10 +36,11 @@ class RunningAirflow2(RunningAirflow):
     settings: ClassVar[dict[str, str]] = {key: value for key, value in SETTINGS.items() if key not in _NOT_IN_2} | {
         "API__AUTH_BACKENDS": "airflow.api.auth.backend.default",
         "METRICS__TIMER_UNIT_CONSISTENCY": "True",
+        "CORE__DAG_FILE_PROCESSOR_TIMEOUT": "400",
         "SCHEDULER__DAG_DIR_LIST_INTERVAL": "1",
         "SCHEDULER__MIN_FILE_PROCESS_INTERVAL": "600",
         "SCHEDULER__LOCAL_TASK_JOB_HEARTBEAT_SEC": "2",
-        "SCHEDULER__SCHEDULER_ZOMBIE_TASK_THRESHOLD": "20",
+        "SCHEDULER__SCHEDULER_ZOMBIE_TASK_THRESHOLD": "40",
         "SCHEDULER__ZOMBIE_DETECTION_INTERVAL": "2",
     }
     health = "api/v1/health"

@@ -25,7 +25,9 @@ from database import start_database
 
 T = TypeVar("T")
 
-#: Ports that the kernel gives to no outgoing connection, and `kseg broker` to no broker.
+#: Ports that the kernel gives to no outgoing connection, and `kseg broker` to no broker. Each of pytest's processes has
+#: some of its own: until a server listens, another process would find its port free.
+_PORTS_OF_A_PROCESS = 1_000
 _BELOW_THE_KERNELS = range(12_000, 20_000)
 
 #: The parts, as ``airflow NAME`` starts them.
@@ -45,6 +47,9 @@ SETTINGS = {
     "CORE__DAGS_ARE_PAUSED_AT_CREATION": "True",
     # A changed DAG is stored anew at once.
     "CORE__MIN_SERIALIZED_DAG_UPDATE_INTERVAL": "1",
+    # A busy machine takes its time for the imports of a DAG file.
+    "CORE__DAGBAG_IMPORT_TIMEOUT": "300",
+    "DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT": "400",
     "API__EXPOSE_CONFIG": "True",
     "LOGGING__COLORED_CONSOLE_LOG": "False",
     # New and changed files are seen within a second; unchanged ones are left alone (see Airflow.parse_again).
@@ -59,11 +64,12 @@ SETTINGS = {
     "SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "1",
     "SCHEDULER__PARSING_CLEANUP_INTERVAL": "5",
     "SCHEDULER__TRIGGER_TIMEOUT_CHECK_INTERVAL": "2",
-    # Who is dead is found out soon: a scheduler, a worker's task, a triggerer.
-    "SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": "15",
+    # Who is dead is found out soon: a scheduler, a worker's task, a triggerer. One that a busy machine keeps waiting is
+    # not taken for dead: its tasks would be started a second time beside themselves.
+    "SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": "40",
     "SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "5",
     "SCHEDULER__TASK_INSTANCE_HEARTBEAT_SEC": "2",
-    "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "20",
+    "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "40",
     "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "2",
     "WORKERS__MIN_HEARTBEAT_INTERVAL": "2",
     # A busy machine's API server may take its time.
@@ -243,8 +249,11 @@ def kill_family(pid: int) -> None:
 
 def free_port() -> int:
     """A port of the loopback that nobody listens on, and that no client's connection is given before it is used."""
-    for port in random.sample(_BELOW_THE_KERNELS, len(_BELOW_THE_KERNELS)):
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    begin = worker * _PORTS_OF_A_PROCESS % len(_BELOW_THE_KERNELS)
+    ours = _BELOW_THE_KERNELS[begin : begin + _PORTS_OF_A_PROCESS]
+    for port in random.sample(ours, len(ours)):
         with socket.socket() as listener, contextlib.suppress(OSError):
             listener.bind(("127.0.0.1", port))
             return port
-    raise OSError(f"no free port in {_BELOW_THE_KERNELS}")
+    raise OSError(f"no free port in {ours}")

@@ -32,6 +32,9 @@ SETTINGS = {
     "dynamic_shared_memory_type": "mmap",
 }
 
+#: pg_ctl's own minute is little on a busy machine.
+_PATIENTLY = ("--wait", "--timeout", "300")
+
 
 class Database(Protocol):
     """A place for Airflow's state."""
@@ -73,7 +76,9 @@ class PostgreSQL:
         self._programs = wheel / "pginstall" / "bin"
         self._run("initdb", "--username", USER, "--auth", "trust", "--encoding", "UTF8", "--no-sync")
         settings = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())
-        self._run("pg_ctl", "start", "--wait", "--log", self._data / "log", "--options", f"-k {self._data} {settings}")
+        self._run(
+            "pg_ctl", "start", *_PATIENTLY, "--log", self._data / "log", "--options", f"-k {self._data} {settings}"
+        )
         self.url = f"postgresql+psycopg2://{USER}@/postgres?host={self._data}"
 
     def _run(self, program: str, *arguments: str | Path) -> None:
@@ -92,7 +97,7 @@ class PostgreSQL:
 
     def stop(self) -> None:
         """End it; connections that are left are cut."""
-        self._run("pg_ctl", "stop", "--mode", "fast")
+        self._run("pg_ctl", "stop", *_PATIENTLY, "--mode", "fast")
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
