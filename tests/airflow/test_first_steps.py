@@ -122,7 +122,7 @@ def terminal(clone: Path) -> Iterator[Terminal]:
 
 def _runs(clone: Path, dag: str) -> list[tuple[str, str]]:
     """Ids and states of a DAG's runs, from the database that the page's Airflow left behind."""
-    with contextlib.closing(sqlite3.connect(clone / "first-steps" / "airflow.db")) as database:
+    with contextlib.closing(sqlite3.connect(clone / "first-steps" / "airflow.db", timeout=60)) as database:
         return database.execute("SELECT run_id, state FROM dag_run WHERE dag_id = ? ORDER BY id", [dag]).fetchall()
 
 

@@ -83,7 +83,7 @@ def test_a_run_leaves_states_values_logs_and_an_asset_event_that_starts_another(
     steps.wait_for_run("harness_steps", run)
     assert [task["state"] for task in steps.tasks("harness_steps", run)] == ["success"]
     assert steps.xcom("harness_steps", run, "tell") == {"word": "reed"}
-    assert "the word is reed" in steps.log("harness_steps", run, "tell")
+    steps.wait_for_log("harness_steps", run, "tell", "the word is reed")
     [event] = steps.asset_events(dag="harness_steps", run=run)
     assert event["extra"] == {"told": "reed"}
     after = steps.wait_for_next_run("harness_after", known=[])

@@ -16,8 +16,10 @@ import pytest
 
 pytest.importorskip("airflow.sdk")
 
-from airflow_process import wait_for
+from airflow_process import kill_family, wait_for
 from landed import consume, once, read_table
+
+from kseg_airflow.processes import find
 
 if TYPE_CHECKING:
     from airflow_rest import RunningAirflow
@@ -59,12 +61,8 @@ def drivers(airflow: RunningAirflow, job: str, run: str) -> list[psutil.Process]
     found = []
     for file in sorted((airflow.home / "kseg" / job).glob(f"{glob_escaped(run)}*/ingest/try-*/run.json")):
         told = json.loads(file.read_text())
-        try:
-            process = psutil.Process(told["pid"])
-            if process.create_time() == told["pid_started"]:
-                found.append(process)
-        except psutil.NoSuchProcess:
-            continue
+        if (process := find(told["pid"], told["pid_started"])) is not None:
+            found.append(process)
     return found
 
 
@@ -99,6 +97,7 @@ def test_runs_outlive_triggerer_worker_and_scheduler_and_a_stopped_one_ends_its_
     assert [len(found) for found in before.values()] == [1, 1, 1]
 
     # A person stops one: its Spark job ends, those of the others do not.
+    airflow.wait_until_watched(stopped, runs[stopped], "ingest")
     airflow.mark_task(stopped, runs[stopped], "ingest", "failed")
     psutil.wait_procs(before[stopped], timeout=300)
     assert drivers(airflow, stopped, runs[stopped]) == []
@@ -134,8 +133,8 @@ def test_a_driver_that_is_killed_or_cleared_in_its_midst_is_followed_by_one_that
     runs = {job: airflow.trigger(job) for job in (killed, cleared)}
     hold.wait_for(2)
     [of_killed], [of_cleared] = (drivers(airflow, job, runs[job]) for job in (killed, cleared))
-    for process in [*of_killed.children(recursive=True), of_killed]:
-        process.kill()
+    kill_family(of_killed.pid)
+    airflow.wait_until_watched(cleared, runs[cleared], "ingest")
     airflow.clear(cleared, runs[cleared])
     psutil.wait_procs([of_cleared], timeout=300)
     assert drivers(airflow, cleared, runs[cleared]) != [of_cleared]

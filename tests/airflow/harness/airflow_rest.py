@@ -256,14 +256,35 @@ class RunningAirflow(AirflowProcesses):
         kill_family(int(self.task(dag, run, task)["pid"]))
 
     def log(self, dag: str, run: str, task: str, attempt: int | None = None) -> str:
-        """A task's log, as lines of ``level event``; of its last attempt, if none is given."""
+        """A task's log, as lines of ``level event``; of its last attempt, if none is given. Empty before it begins."""
         if attempt is None:
             attempt = int(self.task(dag, run, task)["try_number"])
         path = f"dags/{dag}/dagRuns/{run}/taskInstances/{task}/logs/{attempt}"
-        content = self._ask("GET", path, full_content="true")["content"]
+        content = self._ask("GET", path, accept=(404,), full_content="true").get("content", "")
         if isinstance(content, str):
             return content
         return "\n".join(_line(entry) for entry in content)
+
+    def wait_for_log(
+        self, dag: str, run: str, task: str, words: str, *, attempt: int | None = None, timeout: float = 300
+    ) -> str:
+        """Wait until a task's log has ``words``; returns the log. Its process, its supervisor and the triggerer each
+        write on their own, and a state may be known before the words that led to it."""
+
+        def told() -> str | None:
+            found = self.log(dag, run, task, attempt)
+            return found if words in found else None
+
+        try:
+            return wait_for(told, f"{words!r} in the log of {dag} {run} {task}", timeout=timeout)
+        except TimeoutError as late:
+            raise TimeoutError(f"{late}\n{self.account(dag, run)}") from None
+
+    def wait_until_watched(self, dag: str, run: str, task: str) -> None:
+        """Wait until a triggerer watches a deferred task's driver: before it has taken the trigger up, nobody would
+        hear of a task that a person clears or fails."""
+        self.wait_for_task(dag, run, task, "deferred")
+        self.wait_for_log(dag, run, task, "kseg: ")
 
     def xcom(self, dag: str, run: str, task: str, key: str = "return_value") -> Any:
         """What a task pushed under a key, as a value. Fails if there is nothing."""
@@ -328,6 +349,10 @@ class RunningAirflow(AirflowProcesses):
                     timeout=60,
                 )
             except requests.ConnectionError:
+                return None
+            except requests.Timeout:
+                if method != "GET":
+                    raise
                 return None
 
         [answer] = wait_for(lambda: _some(answered()), f"{method} {path}", timeout=300)

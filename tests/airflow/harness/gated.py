@@ -52,7 +52,7 @@ from kseg_airflow.operators import KsegIngestOperator
 
 with DAG({name!r}, schedule=None, default_args={{"retries": 1, "retry_delay": timedelta(seconds=1)}}):
     KsegIngestOperator(task_id="ingest", job_file={job!r}, env={env!r}, run_dir={run_dir!r}, poll_interval=0.5,
-                       deferrable={deferrable!r}{submit})
+                       kill_grace=120, deferrable={deferrable!r}{submit})
 """
 
 
@@ -99,6 +99,10 @@ class Gated:
         driver = self.driver()
         wait_for(lambda: self.lands(driver), "the driver lands", timeout=300)
         return driver
+
+    def wait_until_watched(self) -> None:
+        """Wait until the triggerer would hear of what a person does to the task."""
+        self.airflow.wait_until_watched(self.name, self.run, "ingest")
 
     def lands(self, driver: LocalDriver) -> bool:
         told = driver.run_file() or {}

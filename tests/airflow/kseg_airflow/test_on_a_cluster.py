@@ -33,7 +33,7 @@ def cluster(kseg: Kseg, lake: Path) -> Iterator[SparkCluster]:
 
 def stop_in_its_midst(task: Gated) -> None:
     """A person says that the task has failed: nothing is left of the driver, its JVM, its lease."""
-    task.airflow.wait_for_task(task.name, task.run, "ingest", "deferred")
+    task.wait_until_watched()
     driver = task.driver()
     task.airflow.mark_task(task.name, task.run, "ingest", "failed")
     outcome = wait_for(driver.poll, "the driver has ended", timeout=120)

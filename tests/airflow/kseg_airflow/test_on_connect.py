@@ -46,7 +46,7 @@ def test_a_connect_servers_work_ends_with_the_task_and_the_next_one_lands_it(
     driver = task.driver()
     names = {process.name() for process in session_members(driver.session)}
     assert not names & {"java"}, "the driver is to need no Spark of its own"
-    airflow.wait_for_task(task.name, task.run, "ingest", "deferred")
+    task.wait_until_watched()
     airflow.mark_task(task.name, task.run, "ingest", "failed")
     outcome = wait_for(driver.poll, "the driver has ended", timeout=120)
     assert outcome.killed

@@ -96,7 +96,7 @@ def test_a_batch_is_found_again_stopped_with_its_task_and_taken_up_by_the_next(
     first = recorded(task, "running")
     assert batches(livy, task.name) == [first]
     assert len(cluster.applications("active")) == 1
-    airflow.wait_for_task(task.name, task.run, "ingest", "deferred")
+    task.wait_until_watched()
     airflow.mark_task(task.name, task.run, "ingest", "failed")
     wait_for(lambda: batches(livy, task.name) == [], "the batch is deleted")
     wait_for(lambda: drivers(livy) == [], "its driver has ended")

@@ -123,13 +123,13 @@ def test_a_person_who_clears_or_fails_the_task_kills_the_application_and_the_nex
     task = gated("prov_yarn_stopped")
     task.trigger()
     task.reach()
-    task.airflow.wait_for_task(task.name, task.run, "ingest", "deferred")
+    task.wait_until_watched()
     [planned] = task.status()["runs"]
 
     task.airflow.clear(task.name, task.run, "ingest")
     wait_for(lambda: task.record().attempt > 1, "another driver was started", timeout=180)
     task.reach()
-    task.airflow.wait_for_task(task.name, task.run, "ingest", "deferred")
+    task.wait_until_watched()
     task.airflow.mark_task(task.name, task.run, "ingest", "failed")
     ended_as(yarn, task, "KILLED")
     task.airflow.wait_for_run(task.name, task.run, "failed")

@@ -124,6 +124,7 @@ def test_two_attempts_of_a_task_at_once_share_one_driver(held: Held, lake: Path)
         wait_for(lambda: all(told("ready")), "both are ready", timeout=120)
         begin.touch()
         wait_for(held.stands_still, "a driver lands", timeout=240)
+        wait_for(lambda: any(told("Found the driver of a former try again")), "the other finds it")
         assert told("Started kseg") == [False, True]
         assert told("Found the driver of a former try again") == [False, True]
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 from airflow_process import wait_for
 from gated import Gated, gated_dag
@@ -36,10 +38,10 @@ def test_a_killed_driver_is_replaced_by_the_next_try_which_takes_the_run_up(
         old.keep(Record(1, {"kind": "pause", "until": "2026-01-01T00:00:00+00:00"}, "asked", "", taken=True))
     os.utime(old.path / "record.json", (0, 0))
     driver = task.begin()
-    assert not old.path.exists()
     told = driver.run_file()
     assert told is not None
     task.airflow.wait_for_task(task.name, task.run, "ingest", "deferred")
+    assert not old.path.exists()
     os.kill(told["pid"], signal.SIGKILL)
     task.gate.touch()
     task.airflow.wait_for_run(task.name, task.run)
@@ -65,13 +67,16 @@ def test_a_driver_whose_host_is_gone_is_waited_for_until_its_lease_ends(gated: C
     folder = RunFolder(Path(driver.folder).parent)
     with folder.locked():
         folder.keep(replace(task.record(), handle=gone, drivers=[gone]))
+        (folder.path / "alive").unlink()  # nor is the lock of another host's driver seen here
+    # The triggerer sees its end by that of the shell above it; it renews its lease until the next try has met that.
+    os.kill(driver.pid, signal.SIGKILL)
+    task.airflow.wait_for_log(task.name, task.run, "ingest", "holds its lease")
     for process in session_members(driver.session):
-        process.kill()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
     task.gate.touch()
     task.airflow.wait_for_run(task.name, task.run)
-    told = task.airflow.log(task.name, task.run, "ingest")
-    assert "holds its lease" in told
-    assert "taking it over" not in told
+    assert "taking it over" not in task.airflow.log(task.name, task.run, "ingest")
     assert not task.record().taken_over
     task.assert_landed_once()
 
@@ -85,15 +90,12 @@ def test_a_cancelled_task_stops_its_driver_and_frees_the_lease_but_a_triggerers_
     task.airflow.kill("triggerer")
     task.airflow.mark_task(task.name, task.run, "ingest", "failed")  # nobody is there to hear that
     task.airflow.restart("triggerer")
-    task.airflow.wait_until_healthy()
     # Cleared before the scheduler has ended the run for it, the task would be of a failed run, and never scheduled.
     task.airflow.wait_for_run(task.name, task.run, "failed")
     task.airflow.clear(task.name, task.run, "ingest")
-    task.airflow.wait_for_task(task.name, task.run, "ingest", "deferred")
+    task.wait_until_watched()
     assert driver.alive()
     assert task.driver() == driver
-    # A triggerer that has only just been started is told of the task's end once it has taken the trigger up.
-    wait_for(lambda: "kseg: " in task.airflow.log(task.name, task.run, "ingest"), "the driver is watched", timeout=300)
     task.airflow.mark_task(task.name, task.run, "ingest", "failed")
     wait_for(lambda: driver.poll() is not None, "the driver has ended", timeout=300)
     wait_for(lambda: not session_members(driver.session), "its JVM has ended too", timeout=300)
@@ -122,7 +124,8 @@ def test_a_task_whose_time_is_over_stops_its_driver(
     assert outcome.killed
     wait_for(lambda: not session_members(driver.session), "its JVM has ended too", timeout=60)
     assert task.record().stopped
-    assert task.status()["leases"] == []
+    if (task.folder / "_ledger").exists():  # it may not even have come to that
+        assert task.status()["leases"] == []
 
 
 def test_a_killed_workers_driver_is_found_again_by_the_next_try(gated: Callable[[str, bool], Gated]) -> None:
@@ -130,9 +133,7 @@ def test_a_killed_workers_driver_is_found_again_by_the_next_try(gated: Callable[
     driver = task.begin()
     task.airflow.kill_task(task.name, task.run, "ingest")
     task.airflow.wait_for_task(task.name, task.run, "ingest", "running", attempt=2)
-    wait_for(
-        lambda: "again" in task.airflow.log(task.name, task.run, "ingest", 2), "the driver was found again", timeout=300
-    )
+    task.airflow.wait_for_log(task.name, task.run, "ingest", "Found the driver of a former try again", attempt=2)
     assert driver.alive()
     task.gate.touch()
     task.airflow.wait_for_run(task.name, task.run)
