@@ -47,7 +47,7 @@ from segment_reader.log.damage import Torn
 from segment_reader.log.errors import CorruptCheckpoint, SegmentGone
 from segment_reader.log.reading import record_sets
 from segment_reader.log.salvage import Salvager
-from segment_reader.log.segments import open_log, partition_folders
+from segment_reader.log.segments import open_logs
 from segment_reader.log.storage import Storage, child
 from segment_reader.log.times import NoTimestamps, offset_for_time
 
@@ -308,20 +308,19 @@ class LogCatalog:
     def _add(self, log_dir: str) -> None:
         storage, path = self._files.open(log_dir)
         try:
-            folders = partition_folders(storage, path)
+            logs = open_logs(storage, path)
         except SegmentGone as error:
+            if error.file != path:
+                raise
             raise ConfigurationError.of(
                 "log.dirs", f"{log_dir}: {error.reason}", "name a folder of log.dirs"
             ) from error
-        for folder, found in folders.items():
-            if found.replica == "delete":
-                continue
-            log = open_log(storage, folder, found.topic, found.partition)
+        for found, log in logs:
             salvager = Salvager(storage, log) if self._files.past_damage else None
             place = Replica(storage, log, log_dir, salvager, found.replica == "stray")
             tp = TopicPartition(found.topic, found.partition)
             if log.topic_id is not None:
-                self._ids.setdefault(tp.topic, {}).setdefault(log.topic_id, folder)
+                self._ids.setdefault(tp.topic, {}).setdefault(log.topic_id, log.folder)
             known = self._places.get(tp)
             if known is None or place.is_better_than(known):
                 self._places[tp] = place

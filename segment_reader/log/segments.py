@@ -95,6 +95,26 @@ def partition_folders(storage: Storage, log_dir: str) -> dict[str, PartitionFold
     return folders
 
 
+def open_logs(storage: Storage, log_dir: str) -> list[tuple[PartitionFolder, PartitionLog]]:
+    """The partitions' logs in one folder of `log.dirs`, but deleted ones; all again where a folder goes meanwhile: its
+    topic was deleted, or it has another name now. Raises SegmentGone where that is so each time."""
+    for _ in range(_TRIES - 1):
+        folders = partition_folders(storage, log_dir)
+        try:
+            return _open_logs(storage, folders)
+        except SegmentGone:
+            continue
+    return _open_logs(storage, partition_folders(storage, log_dir))
+
+
+def _open_logs(storage: Storage, folders: Mapping[str, PartitionFolder]) -> list[tuple[PartitionFolder, PartitionLog]]:
+    return [
+        (found, open_log(storage, folder, found.topic, found.partition))
+        for folder, found in folders.items()
+        if found.replica != "delete"
+    ]
+
+
 def steadily(storage: Storage, log: PartitionLog, ask: Callable[[PartitionLog], Answer]) -> tuple[PartitionLog, Answer]:
     """Asks something of a log that may be in use. Where its files are replaced or go meanwhile they are listed anew,
     and it is asked again; the log that has answered is given back too.

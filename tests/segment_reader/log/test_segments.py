@@ -8,8 +8,8 @@ import pytest
 
 from segment_reader.encode import Record, encode_batch
 from segment_reader.log.errors import SegmentGone
-from segment_reader.log.segments import PartitionLog, open_log
-from segment_reader.log.storage import LocalStorage
+from segment_reader.log.segments import PartitionLog, open_log, open_logs
+from segment_reader.log.storage import Entry, LocalStorage
 
 STORAGE = LocalStorage()
 
@@ -68,6 +68,27 @@ def test_a_damaged_small_file_is_noted_and_done_without(tmp_path: Path) -> None:
     (tmp_path / "leader-epoch-checkpoint").write_text("0\n3\n")
     log = opened(tmp_path)
     assert (log.topic_id, log.leader_epochs, len(log.notes)) == (None, (), 2)
+
+
+def test_folders_that_go_while_they_are_listed_are_looked_for_again(tmp_path: Path) -> None:
+    """A topic is deleted, and a replica that moved to this disk gets its last name."""
+    for name in ("deleted-0", "moving-0.0123456789abcdef0123456789abcdef-future", "stays-0"):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name, f"{0:020d}.log", 0, 5)
+    (tmp_path / "gone-0.0123456789abcdef0123456789abcdef-delete").mkdir()
+
+    class Busy(LocalStorage):
+        def list(self, folder: str) -> list[Entry]:
+            found = super().list(folder)
+            if folder == str(tmp_path) and (tmp_path / "deleted-0").exists():
+                (tmp_path / "deleted-0").rename(tmp_path / "deleted-0.00000000000000000000000000000000-delete")
+                moved = next(tmp_path.glob("moving-0.*"))
+                moved.rename(tmp_path / "moving-0")
+            return found
+
+    found = open_logs(Busy(), str(tmp_path))
+    assert sorted((name.topic, name.replica) for name, _ in found) == [("moving", "current"), ("stays", "current")]
+    assert all(len(log.segments) == 1 for _, log in found)
 
 
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
