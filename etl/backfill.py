@@ -40,7 +40,7 @@ from etl.report import RunReport
 from etl.run import pursue
 from etl.snapshot import SourceSnapshot, visible_end
 from etl.source.resolve import AtTime
-from etl.survey import survey
+from etl.survey import look_without_lease, survey
 from etl.times import epoch_millis
 
 MODES: dict[str, ev.Mode] = {
@@ -83,7 +83,7 @@ def run_backfill(
                 "an unfinished backfill from files came first: the same again lands what else they hold"
             )
             return report
-        bounded = _all_in_files(context, request)
+        bounded = look_without_lease(context, lambda state: _all_in_files(context, request, state))
         if bounded is None:
             report = RunReport(job.name, None, MODES[request.mode], "nothing-to-do")
             report.notes.append("the files hold nothing that lies behind the job's bases")
@@ -96,9 +96,8 @@ def _run(context: JobContext, request: BackfillRequest, *, take_over: bool) -> R
     return pursue(context, run_id, _Backfill(context, request, run_id).decide, take_over=take_over)
 
 
-def _all_in_files(context: JobContext, request: BackfillRequest) -> BackfillRequest | None:
+def _all_in_files(context: JobContext, request: BackfillRequest, state: JobState) -> BackfillRequest | None:
     """The offsets that "all" means: from each base, or the files' start, to the files' end; None where that is none."""
-    state = context.read_state()
     draft = Draft.unwritten(survey(context, state, ev.INCREMENTAL), state)
     draft.check_and_pin(moves_offsets=False)
     snapshot = draft.seen.snapshot

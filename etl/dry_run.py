@@ -6,29 +6,33 @@ from etl.config import Job
 from etl.context import JobContext
 from etl.held_back import held_back
 from etl.ledger import events as ev
+from etl.ledger.state import JobState
 from etl.plan import Draft, plan_incremental
 from etl.progress import Progress
 from etl.report import RunReport
 from etl.run_report import report_of
-from etl.survey import survey
+from etl.survey import look_without_lease, survey
 
 
 def plan_only(job: Job, *, accept_group_offsets: bool = False, progress: Progress | None = None) -> RunReport:
     """What `run_ingest` would read now; nothing is written anywhere, and a lease that others hold does not matter."""
     with JobContext.open(job, progress, ledger="optional") as context:
-        state = context.read_state()
-        unfinished = state.unfinished()
-        if unfinished is not None:
-            report = report_of(job.name, unfinished, status="dry-run")
-            report.notes.append(f"run {unfinished.run_id} is unfinished ({unfinished.phase}) and would be taken up")
-            return report
-        seen = survey(context, state, ev.INCREMENTAL, accept_group_offsets=accept_group_offsets)
-        draft = Draft.unwritten(seen, state)
-        plan = plan_incremental(draft, "dry-run")
-        if plan is None:
-            return RunReport(job.name, None, "incremental", "nothing-to-do", seconds=context.stopwatch.seconds())
-        report = report_of(job.name, draft.state.runs[plan.run_id], status="dry-run")
-        report.run_id = None
-        report.held_back = held_back(context.logs, plan.held_back)
-        report.seconds = context.stopwatch.seconds()
+        return look_without_lease(context, lambda state: _planned(context, state, accept_group_offsets))
+
+
+def _planned(context: JobContext, state: JobState, accept_group_offsets: bool) -> RunReport:
+    unfinished = state.unfinished()
+    if unfinished is not None:
+        report = report_of(context.job.name, unfinished, status="dry-run")
+        report.notes.append(f"run {unfinished.run_id} is unfinished ({unfinished.phase}) and would be taken up")
         return report
+    seen = survey(context, state, ev.INCREMENTAL, accept_group_offsets=accept_group_offsets)
+    draft = Draft.unwritten(seen, state)
+    plan = plan_incremental(draft, "dry-run")
+    if plan is None:
+        return RunReport(context.job.name, None, "incremental", "nothing-to-do", seconds=context.stopwatch.seconds())
+    report = report_of(context.job.name, draft.state.runs[plan.run_id], status="dry-run")
+    report.run_id = None
+    report.held_back = held_back(context.logs, plan.held_back)
+    report.seconds = context.stopwatch.seconds()
+    return report

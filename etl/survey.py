@@ -5,7 +5,8 @@ Imports nothing that reads records, so that a plan starts at once.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from typing import TypeVar
 
 from etl.context import JobContext
 from etl.errors import Refused
@@ -14,6 +15,8 @@ from etl.ledger import events as ev
 from etl.ledger.state import JobState
 from etl.looks import each
 from etl.plan import Seen
+
+T = TypeVar("T")
 
 
 def survey(context: JobContext, state: JobState, chain: str, *, accept_group_offsets: bool = False) -> Seen:
@@ -39,6 +42,24 @@ def survey(context: JobContext, state: JobState, chain: str, *, accept_group_off
     # Read after the tables: every run is planned in the ledger before it can land.
     _refuse_older_ledger(context.read_state(), chains, {table: landed for table, (_, landed) in found.items()})
     return seen
+
+
+def look_without_lease(context: JobContext, look: Callable[[JobState], T]) -> T:
+    """What a look at the job finds that writes nothing, and so waits for no lease.
+
+    Runs may go on meanwhile: what they land and commit lies beyond the state that was read before, and looks as if the
+    ledger had been rolled back. So a refusal counts where the ledger is the same after it; else the look is repeated.
+
+    Raises:
+        Refused: as `look` does.
+    """
+    while True:
+        state = context.read_state()
+        try:
+            return look(state)
+        except Refused:
+            if context.read_state().sequence == state.sequence:
+                raise
 
 
 def _refuse_older_ledger(state: JobState, chains: Collection[str], landed: Mapping[str, Mapping[str, int]]) -> None:

@@ -12,6 +12,8 @@ from confluent_kafka import Producer
 
 from client.partition import TopicPartition
 from etl.errors import Refused
+from etl.ledger.state import JobState
+from etl.survey import survey
 from etl.verify import verify
 from jobs.broker import EmbeddedKafka
 
@@ -150,6 +152,28 @@ def test_a_job_of_files_commits_its_group_s_offsets_at_brokers_that_it_names(bro
     report = job.ingest()
     assert report.group.how == "transactional"
     job.assert_complete(runs=1)
+
+
+def test_a_run_that_commits_while_files_are_looked_at_is_no_sign_of_an_old_ledger(broker, own, job_of, monkeypatch):
+    topic = own.topic(1)
+    own.write_mixed(topic, 1, rounds=1)
+    job = job_of(topic)
+    job.ingest()
+    own.write_mixed(topic, 1, rounds=1)
+    own.settle(topic)
+    looks: list[JobState] = []
+
+    def survey_behind_a_run(context: Any, state: JobState, *args: Any, **options: Any) -> Any:
+        looks.append(state)
+        if len(looks) == 1:
+            job.ingest()
+        return survey(context, state, *args, **options)
+
+    monkeypatch.setattr("etl.backfill.survey", survey_behind_a_run)
+    report = job.backfill(segments=[str(broker.log_dirs[0])], commit_offsets=True)
+    assert report.status == "nothing-to-do"
+    assert len(looks) == 2
+    job.assert_complete(runs=2)
 
 
 @pytest.mark.parametrize("step", STEPS)

@@ -1,10 +1,14 @@
-"""Two operating-system processes start the same job at the same moment: exactly one lands."""
+"""Two operating-system processes start the same job at the same moment: exactly one lands. Looks need no lease."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from etl.errors import ExitCode
+from etl.errors import ExitCode, Refused
+from etl.ledger.state import JobState
+from etl.survey import survey
 
 
 @pytest.mark.parametrize("take_over", [False, True])
@@ -43,3 +47,39 @@ def test_two_processes_start_the_same_job(take_over, home, children, records, sc
         job.assert_complete(runs=runs, swept=not take_over)
         outcomes.append(exits)
     assert met in outcomes, "they never met"
+
+
+def test_a_run_that_commits_while_another_is_planned_dry_is_no_sign_of_an_old_ledger(home, records, monkeypatch):
+    topic = records.topic(1)
+    records.write(topic, 0, 5)
+    job = home(topic)
+    job.ingest()
+    records.write(topic, 0, 5)
+    looks: list[JobState] = []
+
+    def survey_behind_a_run(context: Any, state: JobState, *args: Any, **options: Any) -> Any:
+        looks.append(state)
+        if len(looks) == 1:
+            job.ingest()
+            records.write(topic, 0, 7)
+        return survey(context, state, *args, **options)
+
+    monkeypatch.setattr("etl.dry_run.survey", survey_behind_a_run)
+    report = job.plan()
+    assert [(r.start, r.end) for r in report.ranges] == [(10, 17)]
+    assert len(looks) == 2
+
+
+def test_what_is_refused_while_nobody_else_runs_is_refused_at_once(home, records, monkeypatch):
+    topic = records.topic(1)
+    job = home(topic)
+    looks: list[JobState] = []
+
+    def refused(context: Any, state: JobState, *args: Any, **options: Any) -> Any:
+        looks.append(state)
+        raise Refused("ledger-older", "somebody put an old copy back", remedy="none")
+
+    monkeypatch.setattr("etl.dry_run.survey", refused)
+    with pytest.raises(Refused, match="old copy"):
+        job.plan()
+    assert len(looks) == 1
