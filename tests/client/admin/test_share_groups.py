@@ -164,9 +164,8 @@ def test_every_version_tells_sets_and_forgets_offsets(
     """A group that is not there has none, and is made by setting its offsets."""
     assert describe_share_offsets(cluster, name) == {}
     assert describe_share_offsets(cluster, name, [tp]).or_raise()[tp].start_offset == -1
-    alter_share_offsets(
-        cluster, name, {tp: 0}
-    ).or_raise()  # the first of all makes the topic of their states, in its time
+    # The first of all makes the topic of their states, in its time.
+    alter_share_offsets(cluster, name, {tp: 0}).or_raise()
     for _ in each_version(cluster, AlterShareGroupOffsetsRequest):
         none = TopicPartition(f"{name}-none", 0)
         results = alter_share_offsets(impatient, name, {tp: 4, none: 0})
