@@ -44,6 +44,7 @@ from etl.ledger.state import JobState
 from etl.ledger.store import Ledger
 from etl.report import RunReport
 from etl.run import run_ingest
+from etl.survey import survey
 
 
 def _beside(name: str) -> ModuleType:
@@ -411,6 +412,26 @@ def home_of(spark: Any, tmp_path: Path) -> Callable[..., Home]:
 def home(records: Records, home_of: Callable[..., Home]) -> Callable[..., Home]:
     """home(*topics, **changes): a job at the broker that the tests share; see `home_of`."""
     return functools.partial(home_of, records)
+
+
+@pytest.fixture
+def look_behind(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[JobState]]:
+    """look_behind(module, happens): a look of that module's at the job comes after something that happens when the
+    ledger has been read. It happens once; gives the states that were looked from."""
+
+    def patch(module: str, happens: Callable[[], Any]) -> list[JobState]:
+        looks: list[JobState] = []
+
+        def late(context: Any, state: JobState, *args: Any, **options: Any) -> Any:
+            looks.append(state)
+            if len(looks) == 1:
+                happens()
+            return survey(context, state, *args, **options)
+
+        monkeypatch.setattr(f"{module}.survey", late)
+        return looks
+
+    return patch
 
 
 # --- processes

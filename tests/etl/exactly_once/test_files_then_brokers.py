@@ -12,8 +12,6 @@ from confluent_kafka import Producer
 
 from client.partition import TopicPartition
 from etl.errors import Refused
-from etl.ledger.state import JobState
-from etl.survey import survey
 from etl.verify import verify
 from jobs.broker import EmbeddedKafka
 
@@ -154,22 +152,14 @@ def test_a_job_of_files_commits_its_group_s_offsets_at_brokers_that_it_names(bro
     job.assert_complete(runs=1)
 
 
-def test_a_run_that_commits_while_files_are_looked_at_is_no_sign_of_an_old_ledger(broker, own, job_of, monkeypatch):
+def test_a_run_that_commits_while_files_are_looked_at_is_no_sign_of_an_old_ledger(broker, own, job_of, look_behind):
     topic = own.topic(1)
     own.write_mixed(topic, 1, rounds=1)
     job = job_of(topic)
     job.ingest()
     own.write_mixed(topic, 1, rounds=1)
     own.settle(topic)
-    looks: list[JobState] = []
-
-    def survey_behind_a_run(context: Any, state: JobState, *args: Any, **options: Any) -> Any:
-        looks.append(state)
-        if len(looks) == 1:
-            job.ingest()
-        return survey(context, state, *args, **options)
-
-    monkeypatch.setattr("etl.backfill.survey", survey_behind_a_run)
+    looks = look_behind("etl.backfill", job.ingest)
     report = job.backfill(segments=[str(broker.log_dirs[0])], commit_offsets=True)
     assert report.status == "nothing-to-do"
     assert len(looks) == 2

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from etl.errors import ExitCode, Refused
-from etl.ledger.state import JobState
-from etl.survey import survey
 
 
 @pytest.mark.parametrize("take_over", [False, True])
@@ -49,37 +45,31 @@ def test_two_processes_start_the_same_job(take_over, home, children, records, sc
     assert met in outcomes, "they never met"
 
 
-def test_a_run_that_commits_while_another_is_planned_dry_is_no_sign_of_an_old_ledger(home, records, monkeypatch):
+def test_a_run_that_commits_while_another_is_planned_dry_is_no_sign_of_an_old_ledger(home, records, look_behind):
     topic = records.topic(1)
     records.write(topic, 0, 5)
     job = home(topic)
     job.ingest()
     records.write(topic, 0, 5)
-    looks: list[JobState] = []
 
-    def survey_behind_a_run(context: Any, state: JobState, *args: Any, **options: Any) -> Any:
-        looks.append(state)
-        if len(looks) == 1:
-            job.ingest()
-            records.write(topic, 0, 7)
-        return survey(context, state, *args, **options)
+    def run_and_grow() -> None:
+        job.ingest()
+        records.write(topic, 0, 7)
 
-    monkeypatch.setattr("etl.dry_run.survey", survey_behind_a_run)
+    looks = look_behind("etl.dry_run", run_and_grow)
     report = job.plan()
     assert [(r.start, r.end) for r in report.ranges] == [(10, 17)]
     assert len(looks) == 2
 
 
-def test_what_is_refused_while_nobody_else_runs_is_refused_at_once(home, records, monkeypatch):
+def test_what_is_refused_while_nobody_else_runs_is_refused_at_once(home, records, look_behind):
     topic = records.topic(1)
     job = home(topic)
-    looks: list[JobState] = []
 
-    def refused(context: Any, state: JobState, *args: Any, **options: Any) -> Any:
-        looks.append(state)
+    def refuse() -> None:
         raise Refused("ledger-older", "somebody put an old copy back", remedy="none")
 
-    monkeypatch.setattr("etl.dry_run.survey", refused)
+    looks = look_behind("etl.dry_run", refuse)
     with pytest.raises(Refused, match="old copy"):
         job.plan()
     assert len(looks) == 1
