@@ -95,6 +95,8 @@ class Backoff:
         elif error.retriable and self.deadline.passed and self._told is not None:
             self._told.sent |= error.sent  # what was asked for may have been done all the same
             raise self._given_up(self._told)
+        else:
+            self._told = None  # nobody answers any more: that is what is wrong now
         if not error.retriable:
             raise error
         if error.learnt and not self.deadline.passed:

@@ -72,6 +72,15 @@ def test_a_last_try_that_the_deadline_cut_short_does_not_hide_what_was_wrong(cut
     assert "at try 2" in caught.value.__notes__[0]
 
 
+def test_brokers_that_answer_no_more_before_the_deadline_are_what_is_wrong():
+    backoff = RetryPolicy(0.0, 0.0).start(deadline := Deadline.after(0.2))
+    backoff.pause(UnknownTopic("not known", topic="t", retriable=True))
+    backoff.pause(BrokerUnavailable("cannot connect"))
+    time.sleep(deadline.remaining())
+    with pytest.raises(BrokerUnavailable, match="still not"):
+        backoff.pause(BrokerUnavailable("still not"))
+
+
 @pytest.mark.parametrize("last", [Fenced("fenced"), UnknownTopic("of another topic", topic="u", retriable=True)])
 def test_what_the_last_try_was_answered_is_what_counts(last: KafkaError):
     backoff = RetryPolicy(0.0, 0.0).start(deadline := Deadline.after(0.2))
