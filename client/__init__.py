@@ -1,64 +1,59 @@
 """A blocking Kafka client: protocol, sockets, routing and retries; record sets go through it as opaque bytes.
 
-config, errors, retry, partition      what everything else names
+config, errors                        what everything else names
 protocol/                             values to bytes and back
 security/                             TLS, SASL, where credentials come from
-connection -> transport -> broker     one connection: sans-IO core, the one file with sockets, versions of a broker
-metadata, cluster, leaders            many brokers as one: bootstrap, metadata, routing, trying again
-offsets, groups, transactions, admin, producer, fetch      what a user calls
-membership/                           being a member of a group
+wire/                                 one connection: sans-IO core, the one file with sockets, versions of a broker
+cluster/                              many brokers as one: bootstrap, metadata, routing, retries, the error policy
+fetch/ offsets groups/ transactions/  what a user calls
+producer/ membership/ admin/          the same, imported by their own names
+
+Importing this package loads none of them: a name is loaded when it is first used.
 """
 
-from client.admin import (
-    NewTopic,
-    create_topic,
-    create_topics,
-    delete_topic,
-    delete_topics,
-    describe_log_dirs,
-    describe_topic_configs,
-    finalized_features,
-)
-from client.cluster import Cluster
-from client.config import ClientConfig
-from client.errors import (
-    AuthenticationFailed,
-    AuthorizationFailed,
-    BrokerError,
-    BrokerUnavailable,
-    ConfigError,
-    Fenced,
-    GroupError,
-    KafkaError,
-    LeaderNotAvailable,
-    LogTruncated,
-    MessageCutShort,
-    OffsetCommitFailed,
-    OffsetOutOfRange,
-    OutcomeUnknown,
-    ProtocolFault,
-    RequestTimedOut,
-    SomeBrokersFailed,
-    TopicExists,
-    TransactionError,
-    UnknownTopic,
-    UnsupportedVersion,
-)
-from client.fetch import AbortedTransaction, FetchedRecords, PartitionReader
-from client.fetch_many import ManyReader, fetch_many
-from client.group_offsets import CommittedOffset, commit_offsets, committed_offsets
-from client.groups import GroupDescription, MemberDescription, describe_group, list_groups
-from client.membership import AssignmentChange, GroupMember, MemberSettings
-from client.metadata import Broker, ClusterMetadata, PartitionMetadata, TopicMetadata
-from client.offsets import EARLIEST, LATEST, EpochEnd, ListedOffset, end_of_epoch, list_offsets
-from client.partition import TopicPartition
-from client.transactions import Transaction
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kseg.client.cluster.cluster import Cluster
+    from kseg.client.cluster.metadata import Broker, ClusterMetadata, PartitionMetadata, TopicMetadata
+    from kseg.client.config import ClientConfig
+    from kseg.client.errors import (
+        AuthenticationFailed,
+        AuthorizationFailed,
+        BrokerError,
+        BrokerUnavailable,
+        ConfigError,
+        Fenced,
+        GroupError,
+        KafkaError,
+        LeaderNotAvailable,
+        LogTruncated,
+        MessageCutShort,
+        OffsetCommitFailed,
+        OffsetOutOfRange,
+        OutcomeUnknown,
+        ProtocolFault,
+        RequestTimedOut,
+        SomeBrokersFailed,
+        TopicExists,
+        TransactionError,
+        UnknownTopic,
+        UnsupportedVersion,
+    )
+    from kseg.client.fetch.many_reader import ManyReader, fetch_many
+    from kseg.client.fetch.partition_reader import AbortedTransaction, FetchedRecords, PartitionReader
+    from kseg.client.groups.descriptions import GroupDescription, MemberDescription, describe_group, list_groups
+    from kseg.client.groups.offsets import CommittedOffset, commit_offsets, committed_offsets
+    from kseg.client.offsets import EARLIEST, LATEST, EpochEnd, ListedOffset, end_of_epoch, list_offsets
+    from kseg.client.protocol.partition import TopicPartition
+    from kseg.client.transactions.transaction import Transaction
 
 __all__ = [
     "EARLIEST",
     "LATEST",
     "AbortedTransaction",
-    "AssignmentChange",
     "AuthenticationFailed",
     "AuthorizationFailed",
     "Broker",
@@ -74,16 +69,13 @@ __all__ = [
     "FetchedRecords",
     "GroupDescription",
     "GroupError",
-    "GroupMember",
     "KafkaError",
     "LeaderNotAvailable",
     "ListedOffset",
     "LogTruncated",
     "ManyReader",
     "MemberDescription",
-    "MemberSettings",
     "MessageCutShort",
-    "NewTopic",
     "OffsetCommitFailed",
     "OffsetOutOfRange",
     "OutcomeUnknown",
@@ -101,16 +93,41 @@ __all__ = [
     "UnsupportedVersion",
     "commit_offsets",
     "committed_offsets",
-    "create_topic",
-    "create_topics",
-    "delete_topic",
-    "delete_topics",
     "describe_group",
-    "describe_log_dirs",
-    "describe_topic_configs",
     "end_of_epoch",
     "fetch_many",
-    "finalized_features",
     "list_groups",
     "list_offsets",
 ]
+
+_HOMES = {
+    "cluster.cluster": "Cluster",
+    "cluster.metadata": "Broker ClusterMetadata PartitionMetadata TopicMetadata",
+    "config": "ClientConfig",
+    "errors": """
+        AuthenticationFailed AuthorizationFailed BrokerError BrokerUnavailable ConfigError Fenced GroupError
+        KafkaError LeaderNotAvailable LogTruncated MessageCutShort OffsetCommitFailed OffsetOutOfRange
+        OutcomeUnknown ProtocolFault RequestTimedOut SomeBrokersFailed TopicExists TransactionError
+        UnknownTopic UnsupportedVersion
+    """,
+    "fetch.many_reader": "ManyReader fetch_many",
+    "fetch.partition_reader": "AbortedTransaction FetchedRecords PartitionReader",
+    "groups.descriptions": "GroupDescription MemberDescription describe_group list_groups",
+    "groups.offsets": "CommittedOffset commit_offsets committed_offsets",
+    "offsets": "EARLIEST EpochEnd LATEST ListedOffset end_of_epoch list_offsets",
+    "protocol.partition": "TopicPartition",
+    "transactions.transaction": "Transaction",
+}
+_HOME_OF = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_HOME_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from client.errors import ConfigError, ConfigFault
-from client.negotiation import parse_fallback
-from client.retry import RetryPolicy
-from client.security.config import NAMES as SECURITY_NAMES
-from client.security.config import PROTOCOLS, SecurityConfig, is_security, parse_security
+from kseg.client.cluster.retry import RetryPolicy
+from kseg.client.errors import ConfigError, ConfigFault
+from kseg.client.security.config import NAMES as SECURITY_NAMES
+from kseg.client.security.config import PROTOCOLS, SecurityConfig, is_security, parse_security
+from kseg.client.wire.negotiation import parse_fallback
 
 INT32_MAX = 2**31 - 1
 

@@ -30,10 +30,11 @@
     │   └── Fenced              a newer producer holds the transactional id
     └── BrokerError             any other error code in an answer                               as its code says
 
-What to do about an error code of which API: `client.reactions`; an error made from a code has it as `reaction`.
-`retriable` says whether the same operation may succeed when it is simply tried again. An operation of this client
-that raises a retriable error has already tried again up to its deadline (`client.retry`). Every error carries its
-address (topic, partition, group, broker …) where it has one, and survives pickling: errors cross worker processes.
+What to do about an error code of which API: `client.cluster.error_policy`; an error made from a code has it as
+`reaction`. `retriable` says whether the same operation may succeed when it is simply tried again. An operation of this
+client that raises a retriable error has already tried again up to its deadline (`client.cluster.retry`). Every error
+carries its address (topic, partition, group, broker …) where it has one, and survives pickling: errors cross worker
+processes.
 
 Error codes and which of them are retriable: https://kafka.apache.org/protocol#protocol_error_codes
 """
@@ -44,13 +45,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from client.permissions import Permission, permission_lacking
-from client.protocol import ErrorCode, UnknownErrorCode
-from client.reaction_kinds import Reaction, by_code
-from client.reactions import reaction as reaction_to
+from kseg.client.cluster.error_policy import reaction as reaction_to
+from kseg.client.cluster.error_reactions import Reaction, by_code
+from kseg.client.cluster.permissions import Permission, permission_lacking
+from kseg.client.protocol import ErrorCode, UnknownErrorCode
 
 if TYPE_CHECKING:
-    from client.partition import TopicPartition
+    from kseg.client.protocol.partition import TopicPartition
 
 Code = ErrorCode | UnknownErrorCode
 

@@ -11,19 +11,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal, NamedTuple
 
-from client.broker import BrokerConnection
-from client.cluster import Cluster
-from client.errors import KafkaError, UnsupportedVersion
-from client.leaders import Answered, ask_leaders
-from client.metadata import Leader
-from client.partition import TopicPartition, by_topic
-from client.protocol import ErrorCode
-from client.protocol.messages import (
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.leaders import Answered, ask_leaders
+from kseg.client.cluster.metadata import Leader
+from kseg.client.errors import KafkaError, UnsupportedVersion
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.messages import (
     ListOffsetsRequest,
     ListOffsetsResponse,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
+from kseg.client.protocol.partition import TopicPartition, by_topic
+from kseg.client.wire.broker import BrokerConnection
 
 IsolationLevel = Literal["read_committed", "read_uncommitted"]
 

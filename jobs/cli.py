@@ -47,7 +47,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"jobs.commands.{cmd_name}")
+        module = importlib.import_module(f"kseg.jobs.commands.{cmd_name}")
         command = getattr(module, cmd_name)
         assert isinstance(command, click.Command)
         return command
@@ -83,7 +83,7 @@ class LazyGroup(click.Group):
             click.echo(error.format_message())
             code = 2
         except (Exception, KeyboardInterrupt) as error:
-            from jobs.commands.running import report
+            from kseg.jobs.commands.running import report
 
             json_to = sys.stdout if "--json" in arguments else None
             code = report(error, json_to, debug="--debug" in arguments)

@@ -14,7 +14,7 @@ def run() -> None:
     if sys.path and Path(sys.path[0] or ".").resolve() == folder:
         # Python puts a script's own folder first; from a checkout the packages lie one above it.
         sys.path[0] = str(folder.parent)
-    from jobs.cli import main
+    from kseg.jobs.cli import main
 
     main([Path(__file__).stem, *sys.argv[1:]])
 

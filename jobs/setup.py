@@ -9,10 +9,10 @@ import sys
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from etl.jvm import archive_path, make_archive
-from jobs.broker import jars
-from jobs.broker.errors import BrokerError
-from jobs.broker.java import use_java
+from kseg.etl.spark.jvm import archive_path, make_archive
+from kseg.jobs.broker import jars
+from kseg.jobs.broker.errors import BrokerError
+from kseg.jobs.broker.java import use_java
 
 
 def fetch_jars(*names: str) -> None:
@@ -32,8 +32,8 @@ def fetch_jars(*names: str) -> None:
 
 def compile_decoder() -> None:
     """Decode one record of each kind, so that the compiled code is in its cache before a job's workers need it."""
-    from segment_reader.decode import RangeDecoder
-    from segment_reader.encode import Record, encode_batch, encode_message_set
+    from kseg.segment_reader.decode.range_decoder import RangeDecoder
+    from kseg.segment_reader.encode.batches import Record, encode_batch, encode_message_set
 
     batch = encode_batch([Record(b"key", b"value", (("header", b"value"),), 0)])
     message = encode_message_set([Record(b"key", b"value", (), 0)], magic=1)

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 from hypothesis import HealthCheck, settings
 
-from etl import jvm
-from jobs.broker import EmbeddedKafka, JarsUnavailable, jars
-from jobs.broker.java import use_java
-from jobs.broker.releases import OtherKafka
+from kseg.etl.spark import jvm
+from kseg.jobs.broker import EmbeddedKafka, JarsUnavailable, jars
+from kseg.jobs.broker.java import use_java
+from kseg.jobs.broker.releases import OtherKafka
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FULL = os.environ.get("KSEG_TEST_SCALE") == "full"
-ROOT = Path(__file__).parent.parent
 
 _slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile("reduced", max_examples=50, derandomize=True, deadline=None, suppress_health_check=_slow)
@@ -62,15 +61,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let `comparisons.py` watch the run."""
+    """Let `harness/comparisons.py` watch the run."""
     comparisons = _module("comparisons").Comparisons()
     comparisons.listen()
     config.pluginmanager.register(comparisons, "comparisons")
 
 
 def _module(name: str) -> Any:
-    """A module beside this file: under importlib mode it cannot be imported by its name."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    """A module of `harness/`: under importlib mode it cannot be imported by its name."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).parent / "harness" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
@@ -88,13 +87,13 @@ else:
 
 @pytest.fixture(scope="session")
 def comparisons(pytestconfig: pytest.Config) -> Any:
-    """Where tests tell what they have held against Kafka: see `comparisons.py`."""
+    """Where tests tell what they have held against Kafka: see `harness/comparisons.py`."""
     return pytestconfig.pluginmanager.get_plugin("comparisons")
 
 
 @pytest.fixture(scope="session")
 def log_files() -> Any:
-    """Log directories without a broker, and storage that counts: see `log_files.py`."""
+    """Log directories without a broker, and storage that counts: see `harness/log_files.py`."""
     return _module("log_files")
 
 
@@ -112,7 +111,7 @@ def s3_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture
 def s3(s3_process: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A real S3 server, named by the environment: `folder` is bucket "logs", `asked` what it was asked (`s3.py`)."""
+    """A real S3 server, named by the environment (`harness/s3.py`): `folder` is bucket "logs", `asked` the requests."""
     for name, value in s3_process.environment.items():
         monkeypatch.setenv(name, value)
     s3_process.forget()
@@ -259,7 +258,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.driver.extraJavaOptions": " ".join((f"-Dderby.system.home={folder}", *jvm.options())),
-        "spark.executorEnv.PYTHONPATH": str(ROOT),
     }
     builder = SparkSession.builder
     for key, value in conf.items():

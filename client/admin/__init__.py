@@ -10,7 +10,7 @@
     telemetry      metrics that the cluster wants of its clients
 
 One convention holds for all requests of many parts (topics, groups, resources, brokers …): the function returns
-`client.results.Results`, a dict from part to its value *or* its error, which is typed and carries its address.
+`client.cluster.results.Results`, a dict from part to its value *or* its error, which is typed and carries its address.
 
     created = create_topics(cluster, [NewTopic("a"), NewTopic("b")])
     created["a"]            a CreatedTopic, or for example TopicExists
@@ -25,8 +25,8 @@ Each request goes to whom it belongs: controller, a named broker, a partition's 
 None of a collection stands for "all" (or for the cluster's own choice), an empty one for none.
 """
 
-from client.admin.acls import AclBinding, AclFilter, create_acls, delete_acls, describe_acls
-from client.admin.configs import (
+from kseg.client.admin.acls import AclBinding, AclFilter, create_acls, delete_acls, describe_acls
+from kseg.client.admin.configs import (
     AlterConfig,
     AlterOperation,
     ConfigEntry,
@@ -38,12 +38,17 @@ from client.admin.configs import (
     list_config_resources,
     replace_configs,
 )
-from client.admin.credentials import DeleteScram, SetScram, alter_scram_users, describe_scram_users
-from client.admin.describe import PartitionDescription, TopicDescription, describe_topic_partitions, describe_topics
-from client.admin.features import Features, describe_features, finalized_features, update_features
-from client.admin.groups import delete_group_offsets, delete_groups, remove_members
-from client.admin.log_dirs import LogDir, LogDirPartition, Replica, alter_replica_log_dirs, describe_log_dirs
-from client.admin.nodes import (
+from kseg.client.admin.credentials import DeleteScram, SetScram, alter_scram_users, describe_scram_users
+from kseg.client.admin.describe import (
+    PartitionDescription,
+    TopicDescription,
+    describe_topic_partitions,
+    describe_topics,
+)
+from kseg.client.admin.features import Features, describe_features, finalized_features, update_features
+from kseg.client.admin.groups import delete_group_offsets, delete_groups, remove_members
+from kseg.client.admin.log_dirs import LogDir, LogDirPartition, Replica, alter_replica_log_dirs, describe_log_dirs
+from kseg.client.admin.nodes import (
     ClusterDescription,
     Node,
     QuorumDescription,
@@ -54,12 +59,17 @@ from client.admin.nodes import (
     remove_voter,
     unregister_broker,
 )
-from client.admin.placement import Reassignment, alter_reassignments, elect_leaders, list_reassignments
-from client.admin.quotas import Match, QuotaEntity, alter_quotas, describe_quotas, quota_entity
-from client.admin.share_groups import ShareOffset, alter_share_offsets, delete_share_offsets, describe_share_offsets
-from client.admin.telemetry import TelemetrySubscription, push_telemetry, telemetry_subscription
-from client.admin.tokens import DelegationToken, create_token, describe_tokens, expire_token, renew_token
-from client.admin.topics import (
+from kseg.client.admin.placement import Reassignment, alter_reassignments, elect_leaders, list_reassignments
+from kseg.client.admin.quotas import Match, QuotaEntity, alter_quotas, describe_quotas, quota_entity
+from kseg.client.admin.share_groups import (
+    ShareOffset,
+    alter_share_offsets,
+    delete_share_offsets,
+    describe_share_offsets,
+)
+from kseg.client.admin.telemetry import TelemetrySubscription, push_telemetry, telemetry_subscription
+from kseg.client.admin.tokens import DelegationToken, create_token, describe_tokens, expire_token, renew_token
+from kseg.client.admin.topics import (
     HIGH_WATERMARK,
     CreatedTopic,
     NewTopic,
@@ -70,7 +80,7 @@ from client.admin.topics import (
     delete_topic,
     delete_topics,
 )
-from client.admin.transactions import (
+from kseg.client.admin.transactions import (
     ActiveProducer,
     ListedTransaction,
     TransactionDescription,
@@ -80,8 +90,8 @@ from client.admin.transactions import (
     fence_producer,
     list_transactions,
 )
-from client.groups import describe_group, describe_groups, list_groups
-from client.results import Results
+from kseg.client.cluster.results import Results
+from kseg.client.groups.descriptions import describe_group, describe_groups, list_groups
 
 __all__ = [
     "HIGH_WATERMARK",

@@ -17,17 +17,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from client.cluster import Cluster
-from client.errors import KafkaError, UnsupportedVersion, error_from_code
-from client.protocol.enums import AclOperation, PatternType, PermissionType, ResourceType
-from client.protocol.messages import (
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.results import Results, outcome, settle
+from kseg.client.cluster.retry import Deadline
+from kseg.client.errors import KafkaError, UnsupportedVersion, error_from_code
+from kseg.client.protocol.enums import AclOperation, PatternType, PermissionType, ResourceType
+from kseg.client.protocol.messages import (
     CreateAclsRequest,
     DeleteAclsRequest,
     DescribeAclsRequest,
     DescribeAclsResponse,
 )
-from client.results import Results, outcome, settle
-from client.retry import Deadline
 
 _FIRST_WITH_PATTERNS: Final = 1
 #: The name of the one cluster resource.

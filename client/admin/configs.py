@@ -20,10 +20,12 @@ from enum import IntEnum
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from client.cluster import Cluster
-from client.errors import KafkaError, UnsupportedVersion, error_from_code
-from client.protocol.enums import CONFIG_SOURCES, ConfigResourceType, ConfigType
-from client.protocol.messages import (
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.results import Results, fixed, outcome, settle
+from kseg.client.cluster.retry import Deadline
+from kseg.client.errors import KafkaError, UnsupportedVersion, error_from_code
+from kseg.client.protocol.enums import CONFIG_SOURCES, ConfigResourceType, ConfigType
+from kseg.client.protocol.messages import (
     AlterConfigsRequest,
     AlterConfigsResponse,
     DescribeConfigsRequest,
@@ -33,8 +35,6 @@ from client.protocol.messages import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from client.results import Results, fixed, outcome, settle
-from client.retry import Deadline
 
 _FIRST_WITH_SYNONYMS: Final = 1
 _FIRST_WITH_DOCUMENTATION: Final = 3

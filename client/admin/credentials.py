@@ -13,16 +13,16 @@ import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from client.cluster import Cluster
-from client.errors import KafkaError, error_from_code
-from client.protocol.enums import ScramMechanism
-from client.protocol.messages import (
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.results import Results, fixed, outcome, settle
+from kseg.client.cluster.retry import Deadline
+from kseg.client.errors import KafkaError, error_from_code
+from kseg.client.protocol.enums import ScramMechanism
+from kseg.client.protocol.messages import (
     AlterUserScramCredentialsRequest,
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 )
-from client.results import Results, fixed, outcome, settle
-from client.retry import Deadline
 
 _HASHES = {ScramMechanism.SCRAM_SHA_256: "sha256", ScramMechanism.SCRAM_SHA_512: "sha512"}
 

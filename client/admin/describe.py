@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
-from client.cluster import Cluster
-from client.errors import KafkaError, UnsupportedVersion, error_from_code
-from client.metadata import NO_ID
-from client.protocol import ErrorCode
-from client.protocol.enums import AclOperation, authorized_operations
-from client.protocol.messages import DescribeTopicPartitionsRequest, MetadataRequest
-from client.protocol.versions import all_topics, asking_creates_topics
-from client.results import Results, outcome, settle
-from client.retry import Deadline
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.metadata import NO_ID
+from kseg.client.cluster.results import Results, outcome, settle
+from kseg.client.cluster.retry import Deadline
+from kseg.client.errors import KafkaError, UnsupportedVersion, error_from_code
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.enums import AclOperation, authorized_operations
+from kseg.client.protocol.messages import DescribeTopicPartitionsRequest, MetadataRequest
+from kseg.client.protocol.versions import all_topics, asking_creates_topics
 
 _FIRST_WITH_OPERATIONS: Final = 8
 _FIRST_WITH_IDS: Final = 12

@@ -11,16 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from client.cluster import Cluster
-from client.errors import KafkaError, UnsupportedVersion, error_from_code
-from client.protocol.enums import UpgradeType
-from client.protocol.messages import (
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    UpdateFeaturesRequest,
-)
-from client.results import Results, outcome, settle
-from client.retry import Deadline
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.results import Results, outcome, settle
+from kseg.client.cluster.retry import Deadline
+from kseg.client.errors import KafkaError, UnsupportedVersion, error_from_code
+from kseg.client.protocol.enums import UpgradeType
+from kseg.client.protocol.messages import ApiVersionsRequest, ApiVersionsResponse, UpdateFeaturesRequest
 
 _FIRST_WITH_TYPES: Final = 1
 

@@ -1,4 +1,4 @@
-"""What changes groups from outside. What they are and who is in them: `client.groups`.
+"""What changes groups from outside. What they are and who is in them: `client.groups.descriptions`.
 
     delete_groups          DeleteGroups (42)   each group's coordinator; a group with members stays
     delete_group_offsets   OffsetDelete (47)   the group's coordinator; topics that a member subscribes to keep theirs
@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final
 
-from client.cluster import Cluster
-from client.errors import KafkaError, UnsupportedVersion, error_from_code
-from client.partition import TopicPartition, by_topic
-from client.protocol import ErrorCode
-from client.protocol.messages import DeleteGroupsRequest, LeaveGroupRequest, OffsetDeleteRequest
-from client.results import Results, fixed, outcome, settle
-from client.retry import Deadline
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.results import Results, fixed, outcome, settle
+from kseg.client.cluster.retry import Deadline
+from kseg.client.errors import KafkaError, UnsupportedVersion, error_from_code
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.messages import DeleteGroupsRequest, LeaveGroupRequest, OffsetDeleteRequest
+from kseg.client.protocol.partition import TopicPartition, by_topic
 
 _FIRST_WITH_MEMBERS: Final = 3
 _FIRST_WITH_REASON: Final = 5

@@ -11,17 +11,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from client.cluster import Cluster
-from client.errors import Code, KafkaError, error_from_code
-from client.partition import TopicPartition, by_topic
-from client.protocol import ErrorCode
-from client.protocol.messages import (
-    AlterReplicaLogDirsRequest,
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
-)
-from client.results import Results, ask_all_brokers, fixed, outcome, settle
-from client.retry import Deadline
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.results import Results, ask_all_brokers, fixed, outcome, settle
+from kseg.client.cluster.retry import Deadline
+from kseg.client.errors import Code, KafkaError, error_from_code
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.messages import AlterReplicaLogDirsRequest, DescribeLogDirsRequest, DescribeLogDirsResponse
+from kseg.client.protocol.partition import TopicPartition, by_topic
 
 
 @dataclass(frozen=True, slots=True)

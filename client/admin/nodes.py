@@ -19,11 +19,12 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 from uuid import UUID
 
-from client.cluster import Cluster
-from client.errors import UnsupportedVersion, error_from_code
-from client.metadata import NO_ID
-from client.protocol.enums import AclOperation, authorized_operations
-from client.protocol.messages import (
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.metadata import NO_ID
+from kseg.client.cluster.retry import Deadline
+from kseg.client.errors import UnsupportedVersion, error_from_code
+from kseg.client.protocol.enums import AclOperation, authorized_operations
+from kseg.client.protocol.messages import (
     AddRaftVoterRequest,
     DescribeClusterRequest,
     DescribeClusterResponse,
@@ -33,7 +34,6 @@ from client.protocol.messages import (
     RemoveRaftVoterRequest,
     UnregisterBrokerRequest,
 )
-from client.retry import Deadline
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 _ENDPOINTS: Final = {"brokers": 1, "controllers": 2}

@@ -14,19 +14,19 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from client.cluster import Cluster
-from client.errors import KafkaError, UnsupportedVersion, error_from_code
-from client.partition import TopicPartition, by_topic
-from client.protocol import ErrorCode
-from client.protocol.messages import (
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.results import Results, outcome, settle
+from kseg.client.cluster.retry import Deadline
+from kseg.client.errors import KafkaError, UnsupportedVersion, error_from_code
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.messages import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
     ElectLeadersResponse,
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
-from client.results import Results, outcome, settle
-from client.retry import Deadline
+from kseg.client.protocol.partition import TopicPartition, by_topic
 
 _ELECTIONS: Final[dict[str, int]] = {"preferred": 0, "unclean": 1}
 _FIRST_WITH_KINDS: Final = 1

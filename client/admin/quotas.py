@@ -14,11 +14,15 @@ from collections.abc import Collection, Mapping
 from enum import Enum
 from typing import Any
 
-from client.cluster import Cluster
-from client.errors import KafkaError, error_from_code
-from client.protocol.messages import AlterClientQuotasRequest, DescribeClientQuotasRequest, DescribeClientQuotasResponse
-from client.results import Results, fixed, outcome, settle
-from client.retry import Deadline
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.results import Results, fixed, outcome, settle
+from kseg.client.cluster.retry import Deadline
+from kseg.client.errors import KafkaError, error_from_code
+from kseg.client.protocol.messages import (
+    AlterClientQuotasRequest,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+)
 
 QuotaEntity = frozenset[tuple[str, str | None]]
 

@@ -4,7 +4,7 @@
     alter_share_offsets      AlterShareGroupOffsets (91)      the group's coordinator; the group has no members
     delete_share_offsets     DeleteShareGroupOffsets (92)     the group's coordinator; whole topics
 
-Who is in such a group: `client.groups`.
+Who is in such a group: `client.groups.descriptions`.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from client.cluster import Cluster
-from client.errors import KafkaError, ProtocolFault, error_from_code
-from client.partition import TopicPartition, by_topic
-from client.protocol.messages import (
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.results import Results, fixed, outcome, settle
+from kseg.client.cluster.retry import Deadline
+from kseg.client.errors import KafkaError, ProtocolFault, error_from_code
+from kseg.client.protocol.messages import (
     AlterShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequest,
 )
-from client.results import Results, fixed, outcome, settle
-from client.retry import Deadline
+from kseg.client.protocol.partition import TopicPartition, by_topic
 
 
 class ShareOffset(NamedTuple):

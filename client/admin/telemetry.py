@@ -12,10 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
-from client.cluster import Cluster
-from client.errors import error_from_code
-from client.metadata import NO_ID
-from client.protocol.messages import (
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.metadata import NO_ID
+from kseg.client.errors import error_from_code
+from kseg.client.protocol.messages import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
     PushTelemetryRequest,

@@ -15,9 +15,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from client.cluster import Cluster
-from client.errors import UnsupportedVersion, error_from_code
-from client.protocol.messages import (
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.errors import UnsupportedVersion, error_from_code
+from kseg.client.protocol.messages import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
     DescribeDelegationTokenRequest,

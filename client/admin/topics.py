@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
-from client.admin.configs import ConfigEntry, config_entry
-from client.cluster import Cluster
-from client.errors import BrokerError, Code, KafkaError, LeaderNotAvailable, TopicExists, UnsupportedVersion
-from client.metadata import NO_ID, TopicMetadata, leader_in
-from client.partition import TopicPartition, by_topic
-from client.protocol import ErrorCode
-from client.protocol.messages import (
+from kseg.client.admin.configs import ConfigEntry, config_entry
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.metadata import NO_ID, TopicMetadata, leader_in
+from kseg.client.cluster.results import Results, ask_each_leader, fixed, outcome, settle
+from kseg.client.cluster.retry import Deadline
+from kseg.client.errors import BrokerError, Code, KafkaError, LeaderNotAvailable, TopicExists, UnsupportedVersion
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.messages import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -27,8 +28,7 @@ from client.protocol.messages import (
     DeleteRecordsResponse,
     DeleteTopicsRequest,
 )
-from client.results import Results, ask_each_leader, fixed, outcome, settle
-from client.retry import Deadline
+from kseg.client.protocol.partition import TopicPartition, by_topic
 
 HIGH_WATERMARK: Final = -1
 _DEFAULT: Final = -1

@@ -17,10 +17,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
-from client.cluster import Cluster
-from client.errors import KafkaError, TransactionError, UnsupportedVersion, error_from_code
-from client.partition import TopicPartition, by_topic
-from client.protocol.messages import (
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.results import Results, ask_all_brokers, ask_each_leader, fixed, outcome, settle
+from kseg.client.cluster.retry import Deadline
+from kseg.client.errors import KafkaError, TransactionError, UnsupportedVersion, error_from_code
+from kseg.client.protocol.messages import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     DescribeTransactionsRequest,
@@ -31,8 +32,7 @@ from client.protocol.messages import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from client.results import Results, ask_all_brokers, ask_each_leader, fixed, outcome, settle
-from client.retry import Deadline
+from kseg.client.protocol.partition import TopicPartition, by_topic
 
 _FIRST_WITH_DURATION: Final = 1
 _FIRST_WITH_PATTERN: Final = 2

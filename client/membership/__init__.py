@@ -9,12 +9,12 @@ assignor, java_order                    what an assignor is; ties broken as Java
 simple_assignors, sticky, sticky_*      range, roundrobin; sticky, cooperative-sticky
 """
 
-from client.membership.assignor import Assignment, Assignor, Subscription
-from client.membership.member import GroupMember
-from client.membership.ownership import AssignmentChange
-from client.membership.settings import MemberSettings
-from client.membership.simple_assignors import RangeAssignor, RoundRobinAssignor
-from client.membership.sticky import CooperativeStickyAssignor, StickyAssignor
+from kseg.client.membership.assignor import Assignment, Assignor, Subscription
+from kseg.client.membership.member import GroupMember
+from kseg.client.membership.ownership import AssignmentChange
+from kseg.client.membership.settings import MemberSettings
+from kseg.client.membership.simple_assignors import RangeAssignor, RoundRobinAssignor
+from kseg.client.membership.sticky import CooperativeStickyAssignor, StickyAssignor
 
 __all__ = [
     "Assignment",

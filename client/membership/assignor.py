@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from client.partition import TopicPartition
+from kseg.client.protocol.partition import TopicPartition
 
 NO_GENERATION: Final = -1
 

@@ -10,7 +10,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 
-from client.cluster import Cluster
+from kseg.client.cluster.cluster import Cluster
 
 
 class Background(ABC):

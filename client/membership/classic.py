@@ -12,22 +12,22 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from client.cluster import Cluster
-from client.errors import GroupError, KafkaError, OffsetCommitFailed, error_from_code
-from client.group_offsets import CommittedOffset, Committer, commit_offsets
-from client.membership.assignor import Assignor, Racks
-from client.membership.classic_heart import ClassicHeart, leave
-from client.membership.classic_join import ClassicJoin, Progress
-from client.membership.classic_session import ClassicSession, GroupProtocol
-from client.membership.consumer_protocol import ConsumerProtocol
-from client.membership.ownership import AssignmentChange, Ownership
-from client.membership.settings import MemberSettings
-from client.membership.states import ClassicState
-from client.membership.topics import Wanted, partition_counts, replica_racks
-from client.partition import TopicPartition
-from client.protocol import ErrorCode
-from client.reaction_kinds import Reaction
-from client.retry import Deadline
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.error_reactions import Reaction
+from kseg.client.cluster.retry import Deadline
+from kseg.client.errors import GroupError, KafkaError, OffsetCommitFailed, error_from_code
+from kseg.client.groups.offsets import CommittedOffset, Committer, commit_offsets
+from kseg.client.membership.assignor import Assignor, Racks
+from kseg.client.membership.classic_join import ClassicJoin, Progress
+from kseg.client.membership.classic_session import ClassicSession, GroupProtocol
+from kseg.client.membership.consumer_protocol import ConsumerProtocol
+from kseg.client.membership.heartbeat import ClassicHeart, leave
+from kseg.client.membership.ownership import AssignmentChange, Ownership
+from kseg.client.membership.settings import MemberSettings
+from kseg.client.membership.states import ClassicState
+from kseg.client.membership.topics import Wanted, partition_counts, replica_racks
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.partition import TopicPartition
 
 #: At most so long at a time: the heart has to be told that the user is there.
 _SLICE: Final = 1.0

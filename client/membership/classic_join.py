@@ -14,16 +14,16 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Final
 
-from client.broker import BrokerConnection
-from client.cluster import Cluster, CoordinatorKey
-from client.errors import KafkaError, RequestTimedOut
-from client.membership.background import now
-from client.membership.classic_session import ClassicSession, Generation
-from client.metadata import Broker
-from client.protocol import ErrorCode
-from client.protocol.messages import JoinGroupRequest, SyncGroupRequest
-from client.reaction_kinds import Reaction
-from client.retry import Backoff, Deadline
+from kseg.client.cluster.cluster import Cluster, CoordinatorKey
+from kseg.client.cluster.error_reactions import Reaction
+from kseg.client.cluster.metadata import Broker
+from kseg.client.cluster.retry import Backoff, Deadline
+from kseg.client.errors import KafkaError, RequestTimedOut
+from kseg.client.membership.background import now
+from kseg.client.membership.classic_session import ClassicSession, Generation
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.messages import JoinGroupRequest, SyncGroupRequest
+from kseg.client.wire.broker import BrokerConnection
 
 #: How long after everybody's rebalance timeout an answer to JoinGroup may still come.
 _JOIN_GRACE: Final = 5.0

@@ -18,11 +18,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from client.errors import KafkaError, ProtocolFault, UnsupportedVersion, error_from_code
-from client.membership.settings import MemberSettings
-from client.membership.states import CLASSIC, ClassicEvent, ClassicState, Machine
-from client.protocol import ErrorCode
-from client.protocol.messages import (
+from kseg.client.cluster.error_reactions import Reaction
+from kseg.client.errors import KafkaError, ProtocolFault, UnsupportedVersion, error_from_code
+from kseg.client.membership.settings import MemberSettings
+from kseg.client.membership.states import CLASSIC, ClassicEvent, ClassicState, Machine
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.messages import (
     HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupResponse,
@@ -30,7 +31,6 @@ from client.protocol.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from client.reaction_kinds import Reaction
 
 NO_GENERATION: Final = -1
 _JOIN_FIRST_WITH_INSTANCES: Final = 5

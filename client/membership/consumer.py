@@ -12,19 +12,19 @@ from collections.abc import Collection, Mapping
 from typing import Final
 from uuid import UUID
 
-from client.cluster import Cluster, CoordinatorKey
-from client.errors import KafkaError, OffsetCommitFailed
-from client.group_offsets import CommittedOffset, Committer, commit_offsets
-from client.membership.background import Background, now
-from client.membership.consumer_session import ConsumerSession
-from client.membership.ownership import AssignmentChange, Ownership
-from client.membership.settings import MemberSettings
-from client.membership.states import ConsumerEvent, ConsumerState
-from client.metadata import NO_ID
-from client.partition import TopicPartition
-from client.protocol import ErrorCode
-from client.protocol.messages import ConsumerGroupHeartbeatRequest, MetadataRequest
-from client.retry import Deadline
+from kseg.client.cluster.cluster import Cluster, CoordinatorKey
+from kseg.client.cluster.metadata import NO_ID
+from kseg.client.cluster.retry import Deadline
+from kseg.client.errors import KafkaError, OffsetCommitFailed
+from kseg.client.groups.offsets import CommittedOffset, Committer, commit_offsets
+from kseg.client.membership.background import Background, now
+from kseg.client.membership.consumer_session import ConsumerSession
+from kseg.client.membership.ownership import AssignmentChange, Ownership
+from kseg.client.membership.settings import MemberSettings
+from kseg.client.membership.states import ConsumerEvent, ConsumerState
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.messages import ConsumerGroupHeartbeatRequest, MetadataRequest
+from kseg.client.protocol.partition import TopicPartition
 
 _SLICE: Final = 1.0
 _LEAVING_SECONDS: Final = 5.0

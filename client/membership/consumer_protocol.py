@@ -10,12 +10,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from client.errors import GroupError, ProtocolFault
-from client.membership.assignor import Assignment, Assignor, Racks, Subscription
-from client.membership.classic_session import Generation, Joiner
-from client.partition import TopicPartition
-from client.protocol import ProtocolError
-from client.protocol.embedded.consumer_protocol import (
+from kseg.client.errors import GroupError, ProtocolFault
+from kseg.client.membership.assignor import Assignment, Assignor, Racks, Subscription
+from kseg.client.membership.classic_session import Generation, Joiner
+from kseg.client.protocol import ProtocolError
+from kseg.client.protocol.embedded.consumer_protocol import (
     PROTOCOL_TYPE,
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -24,6 +23,7 @@ from client.protocol.embedded.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
+from kseg.client.protocol.partition import TopicPartition
 
 #: How many partitions these topics have (one that is not there is left out), and in which racks their replicas are.
 Lookup = Callable[[Collection[str]], tuple[dict[str, int], Racks]]

@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from client.errors import KafkaError, UnsupportedVersion, error_from_code
-from client.membership.settings import MemberSettings
-from client.membership.states import CONSUMER, ConsumerEvent, ConsumerState, Machine
-from client.partition import TopicPartition
-from client.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from client.reaction_kinds import Reaction
+from kseg.client.cluster.error_reactions import Reaction
+from kseg.client.errors import KafkaError, UnsupportedVersion, error_from_code
+from kseg.client.membership.settings import MemberSettings
+from kseg.client.membership.states import CONSUMER, ConsumerEvent, ConsumerState, Machine
+from kseg.client.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kseg.client.protocol.partition import TopicPartition
 
 JOIN_EPOCH: Final = 0
 _LEAVE_EPOCH: Final = -1

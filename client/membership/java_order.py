@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from client.java_hash import MASK, string_hash
-from client.partition import TopicPartition
+from kseg.client.protocol.java_hash import MASK, string_hash
+from kseg.client.protocol.partition import TopicPartition
 
 K = TypeVar("K")
 

@@ -19,19 +19,19 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
-from client.cluster import Cluster
-from client.config import ClientConfig
-from client.errors import ConfigError, ConfigFault, GroupError
-from client.group_offsets import CommittedOffset, committed_offsets
-from client.membership.assignor import Assignor
-from client.membership.classic import ClassicMember
-from client.membership.consumer import ConsumerMember
-from client.membership.ownership import AssignmentChange, Listener, Ownership
-from client.membership.settings import MemberSettings
-from client.membership.simple_assignors import RangeAssignor
-from client.membership.sticky import CooperativeStickyAssignor
-from client.membership.topics import Wanted
-from client.partition import TopicPartition
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.config import ClientConfig
+from kseg.client.errors import ConfigError, ConfigFault, GroupError
+from kseg.client.groups.offsets import CommittedOffset, committed_offsets
+from kseg.client.membership.assignor import Assignor
+from kseg.client.membership.classic import ClassicMember
+from kseg.client.membership.consumer import ConsumerMember
+from kseg.client.membership.ownership import AssignmentChange, Listener, Ownership
+from kseg.client.membership.settings import MemberSettings
+from kseg.client.membership.simple_assignors import RangeAssignor
+from kseg.client.membership.sticky import CooperativeStickyAssignor
+from kseg.client.membership.topics import Wanted
+from kseg.client.protocol.partition import TopicPartition
 
 
 class GroupMember:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from client.partition import TopicPartition
+from kseg.client.protocol.partition import TopicPartition
 
 Listener = Callable[[frozenset[TopicPartition]], object]
 

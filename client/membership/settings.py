@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from client.errors import ConfigError, ConfigFault
+from kseg.client.errors import ConfigError, ConfigFault
 
 
 @dataclass(frozen=True, slots=True)

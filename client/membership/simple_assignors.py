@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import ClassVar
 
-from client.membership.assignor import (
+from kseg.client.membership.assignor import (
     Assignments,
     Assignor,
     Racks,
@@ -22,7 +22,7 @@ from client.membership.assignor import (
     members_in_order,
     racks_matter,
 )
-from client.partition import TopicPartition
+from kseg.client.protocol.partition import TopicPartition
 
 
 class RangeAssignor(Assignor):

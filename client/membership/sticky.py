@@ -15,21 +15,14 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, NamedTuple
 
-from client.java_hash import string_hash
-from client.membership.assignor import (
-    NO_GENERATION,
-    Assignment,
-    Assignments,
-    Assignor,
-    Racks,
-    Subscription,
-)
-from client.membership.java_order import in_hash_order
-from client.membership.sticky_data import decode_generation, decode_owned, encode_generation, encode_owned
-from client.membership.sticky_equal import assign_equal
-from client.membership.sticky_general import Previous, assign_general
-from client.membership.sticky_racks import RackMap
-from client.partition import TopicPartition
+from kseg.client.membership.assignor import NO_GENERATION, Assignment, Assignments, Assignor, Racks, Subscription
+from kseg.client.membership.java_order import in_hash_order
+from kseg.client.membership.sticky_data import decode_generation, decode_owned, encode_generation, encode_owned
+from kseg.client.membership.sticky_equal import assign_equal
+from kseg.client.membership.sticky_general import Previous, assign_general
+from kseg.client.membership.sticky_racks import RackMap
+from kseg.client.protocol.java_hash import string_hash
+from kseg.client.protocol.partition import TopicPartition
 
 
 class Claim(NamedTuple):

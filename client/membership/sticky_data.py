@@ -10,8 +10,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 
-from client.membership.assignor import NO_GENERATION
-from client.partition import TopicPartition
+from kseg.client.membership.assignor import NO_GENERATION
+from kseg.client.protocol.partition import TopicPartition
 
 
 def encode_owned(partitions: Iterable[TopicPartition], generation: int) -> bytes:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Mapping
 
-from client.membership.assignor import Assignments, every_partition, java_key
-from client.membership.sticky_racks import RackMap
-from client.partition import TopicPartition
+from kseg.client.membership.assignor import Assignments, every_partition, java_key
+from kseg.client.membership.sticky_racks import RackMap
+from kseg.client.protocol.partition import TopicPartition
 
 
 def assign_equal(

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import combinations
 
-from client.membership.assignor import Assignments, java_key
-from client.membership.java_order import in_hash_order, partition_hash
-from client.membership.sticky_racks import RackMap
-from client.partition import TopicPartition
+from kseg.client.membership.assignor import Assignments, java_key
+from kseg.client.membership.java_order import in_hash_order, partition_hash
+from kseg.client.membership.sticky_racks import RackMap
+from kseg.client.protocol.partition import TopicPartition
 
 #: Who had a partition before its present owner.
 Previous = Mapping[TopicPartition, str]

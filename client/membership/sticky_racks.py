@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from client.membership.assignor import Racks, Subscription, racks_matter
-from client.partition import TopicPartition
+from kseg.client.membership.assignor import Racks, Subscription, racks_matter
+from kseg.client.protocol.partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

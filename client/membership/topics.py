@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 
-from client.cluster import Cluster
-from client.membership.assignor import Racks
-from client.membership.background import now
-from client.metadata import ClusterMetadata
-from client.partition import TopicPartition
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.metadata import ClusterMetadata
+from kseg.client.membership.assignor import Racks
+from kseg.client.membership.background import now
+from kseg.client.protocol.partition import TopicPartition
 
 
 class Wanted:

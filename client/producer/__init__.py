@@ -9,10 +9,10 @@ record_sets                         the format that a Produce version carries
 direct                              one batch a partition, sent and waited for
 """
 
-from client.producer.batch import Delivered, Delivery
-from client.producer.config import ProducerConfig
-from client.producer.direct import Produced, Producer, produce
-from client.producer.kafka_producer import KafkaProducer
-from segment_reader.encode import Record
+from kseg.client.producer.batch import Delivered, Delivery
+from kseg.client.producer.config import ProducerConfig
+from kseg.client.producer.direct import Produced, Producer, produce
+from kseg.client.producer.kafka_producer import KafkaProducer
+from kseg.segment_reader.encode.batches import Record
 
 __all__ = ["Delivered", "Delivery", "KafkaProducer", "Produced", "Producer", "ProducerConfig", "Record", "produce"]

@@ -15,14 +15,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from client.errors import BufferExhausted, KafkaError, RecordTooLarge
-from client.partition import TopicPartition
-from client.producer.batch import BATCH_OVERHEAD, NO_SEQUENCE, Batch, Delivery
-from client.producer.config import ProducerConfig
-from client.producer.sequences import Sequences
-from client.producer_identity import TransactionIdentity
-from segment_reader.bodies import Body
-from segment_reader.encode import Record
+from kseg.client.errors import BufferExhausted, KafkaError, RecordTooLarge
+from kseg.client.producer.batch import BATCH_OVERHEAD, NO_SEQUENCE, Batch, Delivery
+from kseg.client.producer.config import ProducerConfig
+from kseg.client.producer.sequences import Sequences
+from kseg.client.protocol.partition import TopicPartition
+from kseg.client.transactions.producer_identity import TransactionIdentity
+from kseg.segment_reader.encode.batches import Record
+from kseg.segment_reader.encode.bodies import Body
 
 NEVER: Final = float("inf")
 

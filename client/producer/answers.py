@@ -1,6 +1,7 @@
 """What follows from a leader's answer for one batch: Java's rules, as one pure function.
 
-The general rule is the table's (`client.reactions`); sequences refine it for the two errors that speak of them.
+The general rule is the table's (`client.cluster.error_policy`); sequences refine it for the two errors that speak of
+them.
 
     OUT_OF_ORDER_SEQUENCE_NUMBER  not the first open batch: it follows from the one before, wait for that
                                   the first one: idempotent: start anew under a higher epoch; transactional: failed
@@ -12,11 +13,11 @@ from __future__ import annotations
 
 from enum import Enum
 
-from client.producer.batch import Batch
-from client.producer.sequences import Sequences
-from client.protocol import ErrorCode
-from client.reaction_kinds import Reaction
-from client.reactions import reaction
+from kseg.client.cluster.error_policy import reaction
+from kseg.client.cluster.error_reactions import Reaction
+from kseg.client.producer.batch import Batch
+from kseg.client.producer.sequences import Sequences
+from kseg.client.protocol import ErrorCode
 
 _NOT_TOLD = -1
 

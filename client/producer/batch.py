@@ -14,10 +14,10 @@ import threading
 import time
 from typing import NamedTuple
 
-from client.errors import KafkaError
-from client.partition import TopicPartition
-from segment_reader.bodies import Body, compress_body, encode_body, records_of
-from segment_reader.encode import Record
+from kseg.client.errors import KafkaError
+from kseg.client.protocol.partition import TopicPartition
+from kseg.segment_reader.encode.batches import Record
+from kseg.segment_reader.encode.bodies import Body, compress_body, encode_body, records_of
 
 NO_SEQUENCE = -1
 NO_OFFSET = -1

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from client.config import INT32_MAX, ClientConfig
-from client.errors import ConfigError, ConfigFault
+from kseg.client.config import INT32_MAX, ClientConfig
+from kseg.client.errors import ConfigError, ConfigFault
 
 ALL_IN_SYNC: Final = -1
 _ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}

@@ -16,18 +16,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Final, NamedTuple
 
-from client.broker import BrokerConnection
-from client.cluster import Cluster
-from client.group_offsets import CommittedOffset
-from client.leaders import Answered, ask_leaders
-from client.metadata import Leader
-from client.partition import TopicPartition
-from client.producer.requests import produce_request, read_answer
-from client.producer_identity import init_producer_id
-from client.protocol import ErrorCode
-from client.protocol.messages import ProduceRequest, ProduceResponse
-from client.transactions import Transaction
-from segment_reader.encode import Record, encode_batch
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.leaders import Answered, ask_leaders
+from kseg.client.cluster.metadata import Leader
+from kseg.client.groups.offsets import CommittedOffset
+from kseg.client.producer.requests import produce_request, read_answer
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.messages import ProduceRequest, ProduceResponse
+from kseg.client.protocol.partition import TopicPartition
+from kseg.client.transactions.producer_identity import init_producer_id
+from kseg.client.transactions.transaction import Transaction
+from kseg.client.wire.broker import BrokerConnection
+from kseg.segment_reader.encode.batches import Record, encode_batch
 
 _ALL_IN_SYNC: Final = -1
 _SEQUENCES: Final = 2**31

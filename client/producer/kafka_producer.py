@@ -18,15 +18,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Final
 
-from client.cluster import Cluster
-from client.errors import BrokerError, KafkaError, RecordTooLarge, RequestTimedOut, UnknownTopic, error_from_code
-from client.group_offsets import CommittedOffset
-from client.metadata import NO_LEADER
-from client.partition import TopicPartition
-from client.producer.accumulator import NEVER, Accumulator
-from client.producer.batch import RECORD_OVERHEAD, Delivery
-from client.producer.config import ProducerConfig
-from client.producer.partitioners import (
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.metadata import NO_LEADER
+from kseg.client.cluster.retry import Deadline
+from kseg.client.errors import BrokerError, KafkaError, RecordTooLarge, RequestTimedOut, UnknownTopic, error_from_code
+from kseg.client.groups.offsets import CommittedOffset
+from kseg.client.producer.accumulator import NEVER, Accumulator
+from kseg.client.producer.batch import RECORD_OVERHEAD, Delivery
+from kseg.client.producer.config import ProducerConfig
+from kseg.client.producer.partitioners import (
     Default,
     Partitioner,
     RandomOnce,
@@ -35,13 +35,13 @@ from client.producer.partitioners import (
     UserPartitioner,
     Users,
 )
-from client.producer.sender import Sender
-from client.producer_identity import TransactionIdentity, init_producer_id
-from client.retry import Deadline
-from client.transactions import Transaction
-from client.waiting import Waiter
-from segment_reader.bodies import Body
-from segment_reader.encode import Record
+from kseg.client.producer.sender import Sender
+from kseg.client.protocol.partition import TopicPartition
+from kseg.client.transactions.producer_identity import TransactionIdentity, init_producer_id
+from kseg.client.transactions.transaction import Transaction
+from kseg.client.wire.waiting import Waiter
+from kseg.segment_reader.encode.batches import Record
+from kseg.segment_reader.encode.bodies import Body
 
 Headers = Sequence[tuple[str | bytes, bytes | None]]
 _NO_PARTITIONS: Final = TopicPartitions(0, ())

@@ -6,15 +6,15 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 
-from client.broker import BrokerConnection
-from client.cluster import Cluster
-from client.errors import BrokerUnavailable, KafkaError, RequestTimedOut
-from client.metadata import Broker, Leader
-from client.partition import TopicPartition
-from client.producer.batch import Batch
-from client.protocol.messages import ProduceRequest, ProduceResponse
-from client.retry import Deadline
-from client.waiting import has_room
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.metadata import Broker, Leader
+from kseg.client.cluster.retry import Deadline
+from kseg.client.errors import BrokerUnavailable, KafkaError, RequestTimedOut
+from kseg.client.producer.batch import Batch
+from kseg.client.protocol.messages import ProduceRequest, ProduceResponse
+from kseg.client.protocol.partition import TopicPartition
+from kseg.client.wire.broker import BrokerConnection
+from kseg.client.wire.waiting import has_room
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Protocol
 
-from client.producer.murmur2 import partition_of_key
+from kseg.client.producer.murmur2 import partition_of_key
 
 #: (topic, key, value, number of partitions) -> partition
 UserPartitioner = Callable[[str, bytes | None, bytes | None, int], int]

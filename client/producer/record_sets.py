@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from client.errors import UnsupportedVersion
-from client.producer.batch import NO_SEQUENCE, Batch
-from client.producer.config import ProducerConfig
-from segment_reader.bodies import batch_of
-from segment_reader.encode import encode_message_set
+from kseg.client.errors import UnsupportedVersion
+from kseg.client.producer.batch import NO_SEQUENCE, Batch
+from kseg.client.producer.config import ProducerConfig
+from kseg.segment_reader.encode.batches import encode_message_set
+from kseg.segment_reader.encode.bodies import batch_of
 
 _FIRST_WITH_MAGIC_1: Final = 2
 _FIRST_WITH_MAGIC_2: Final = 3

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from client.errors import InvalidRecord, KafkaError, error_from_code
-from client.metadata import Leader, LeaderHint, leader_hint
-from client.partition import TopicPartition, by_topic
-from client.producer.batch import Batch
-from client.protocol.messages import ProduceRequest, ProduceResponse
+from kseg.client.cluster.metadata import Leader, LeaderHint, leader_hint
+from kseg.client.errors import InvalidRecord, KafkaError, error_from_code
+from kseg.client.producer.batch import Batch
+from kseg.client.protocol.messages import ProduceRequest, ProduceResponse
+from kseg.client.protocol.partition import TopicPartition, by_topic
 
 _FIRST_WITH_TOPIC_IDS: Final = 13
 _FIRST_WITH_TRANSACTIONS: Final = 3

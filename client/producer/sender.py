@@ -11,28 +11,22 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from client.cluster import Cluster
-from client.errors import (
-    BrokerUnavailable,
-    DeliveryTimedOut,
-    KafkaError,
-    ProtocolFault,
-    RequestTimedOut,
-)
-from client.metadata import Leader, leader_in
-from client.partition import TopicPartition
-from client.producer.accumulator import NEVER, Accumulator, PartitionQueue
-from client.producer.answers import Verdict, verdict
-from client.producer.batch import NO_OFFSET, NO_SEQUENCE, Batch
-from client.producer.config import ProducerConfig
-from client.producer.links import Link, Sent, lost
-from client.producer.record_sets import record_set
-from client.producer.requests import PartitionAnswer, produce_request, read_answer, typed_error
-from client.producer.sequences import MAX_EPOCH
-from client.producer_identity import init_producer_id
-from client.protocol.messages import ProduceRequest
-from client.retry import Deadline
-from client.waiting import Waiter
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.metadata import Leader, leader_in
+from kseg.client.cluster.retry import Deadline
+from kseg.client.errors import BrokerUnavailable, DeliveryTimedOut, KafkaError, ProtocolFault, RequestTimedOut
+from kseg.client.producer.accumulator import NEVER, Accumulator, PartitionQueue
+from kseg.client.producer.answers import Verdict, verdict
+from kseg.client.producer.batch import NO_OFFSET, NO_SEQUENCE, Batch
+from kseg.client.producer.config import ProducerConfig
+from kseg.client.producer.links import Link, Sent, lost
+from kseg.client.producer.record_sets import record_set
+from kseg.client.producer.requests import PartitionAnswer, produce_request, read_answer, typed_error
+from kseg.client.producer.sequences import MAX_EPOCH
+from kseg.client.protocol.messages import ProduceRequest
+from kseg.client.protocol.partition import TopicPartition
+from kseg.client.transactions.producer_identity import init_producer_id
+from kseg.client.wire.waiting import Waiter
 
 _CONNECTION_LOST: Final = (BrokerUnavailable, RequestTimedOut, ProtocolFault)
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from client.producer.batch import NO_SEQUENCE, Batch
+from kseg.client.producer.batch import NO_SEQUENCE, Batch
 
 MAX_EPOCH: Final = 2**15 - 1
 #: How many of a producer's last batches a leader knows again.

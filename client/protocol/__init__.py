@@ -9,8 +9,8 @@ versions    which version to speak; rules that no definition tells
 error_codes, errors                  what brokers answer; what is wrong with bytes or values
 """
 
-from client.protocol.error_codes import ErrorCode, UnknownErrorCode
-from client.protocol.errors import (
+from kseg.client.protocol.error_codes import ErrorCode, UnknownErrorCode
+from kseg.client.protocol.errors import (
     DecodeError,
     EncodeError,
     ProtocolError,

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar, cast
 
-from client.protocol import messages as m
-from client.protocol.codec import decode, decode_prefix, encode_parts
-from client.protocol.errors import DecodeError
-from client.protocol.fields import ByteString, Versions
-from client.protocol.schema import Request, Response, Scope
+from kseg.client.protocol import messages as m
+from kseg.client.protocol.codec import decode, decode_prefix, encode_parts
+from kseg.client.protocol.errors import DecodeError
+from kseg.client.protocol.fields import ByteString, Versions
+from kseg.client.protocol.schema import Request, Response, Scope
 
 R = TypeVar("R", bound=Response)
 R_co = TypeVar("R_co", bound=Response, covariant=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import struct
 from typing import TypeVar
 
-from client.protocol.errors import DecodeError, EncodeError, UnsupportedFieldError, UnsupportedVersionError
-from client.protocol.faults import explain
-from client.protocol.fields import ByteString
-from client.protocol.reader import reader
-from client.protocol.schema import Message
-from client.protocol.writer import writer
+from kseg.client.protocol.errors import DecodeError, EncodeError, UnsupportedFieldError, UnsupportedVersionError
+from kseg.client.protocol.faults import explain
+from kseg.client.protocol.fields import ByteString
+from kseg.client.protocol.reader import reader
+from kseg.client.protocol.schema import Message
+from kseg.client.protocol.writer import writer
 
 M = TypeVar("M", bound=Message)
 

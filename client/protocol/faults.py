@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from client.protocol.errors import EncodeError
-from client.protocol.fields import FIXED, Field
-from client.protocol.primitives import MAX_STRING
-from client.protocol.schema import Message, Struct
-from client.protocol.source import Shape
+from kseg.client.protocol.errors import EncodeError
+from kseg.client.protocol.fields import FIXED, Field
+from kseg.client.protocol.primitives import MAX_STRING
+from kseg.client.protocol.schema import Message, Struct
+from kseg.client.protocol.source import Shape
 
 _RANGES = {
     "int8": (-(1 << 7), (1 << 7) - 1),

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar, 
 from uuid import UUID
 
 if TYPE_CHECKING:
-    from client.protocol.schema import Struct
+    from kseg.client.protocol.schema import Struct
 
 T = TypeVar("T")
 ByteString: TypeAlias = bytes | bytearray | memoryview

@@ -14,22 +14,22 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from client.protocol.embedded.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
-from client.protocol.embedded.control_records import ControlRecordType, decode_control_record
-from client.protocol.embedded.framing import TypedMessage, version_of
-from client.protocol.embedded.group_records import GroupMetadataValue
-from client.protocol.embedded.internal_topics import (
+from kseg.client.protocol.embedded.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
+from kseg.client.protocol.embedded.control_records import ControlRecordType, decode_control_record
+from kseg.client.protocol.embedded.framing import TypedMessage, version_of
+from kseg.client.protocol.embedded.group_records import GroupMetadataValue
+from kseg.client.protocol.embedded.internal_topics import (
     CLUSTER_METADATA,
     REMOTE_LOG_METADATA,
     decode_internal,
     known_type,
     log_head,
 )
-from client.protocol.embedded.metadata_records import ConfigRecord, UserScramCredentialRecord
-from client.protocol.errors import ProtocolError
-from client.protocol.fields import ByteString
-from client.protocol.jsonform import to_json
-from client.protocol.schema import Message
+from kseg.client.protocol.embedded.metadata_records import ConfigRecord, UserScramCredentialRecord
+from kseg.client.protocol.errors import ProtocolError
+from kseg.client.protocol.fields import ByteString
+from kseg.client.protocol.json_form import to_json
+from kseg.client.protocol.schema import Message
 
 Document = dict[str, Any]
 

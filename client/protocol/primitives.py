@@ -17,8 +17,8 @@ import struct
 from collections.abc import Callable
 from uuid import UUID
 
-from client.protocol.errors import DecodeError, EncodeError
-from client.protocol.fields import ZERO_UUID, ByteString
+from kseg.client.protocol.errors import DecodeError, EncodeError
+from kseg.client.protocol.fields import ZERO_UUID, ByteString
 
 Put = Callable[[ByteString], None]
 

@@ -23,10 +23,10 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeAlias
 
-from client.protocol import primitives
-from client.protocol.fields import FIXED, ByteString, Field
-from client.protocol.schema import Struct
-from client.protocol.source import Shape, Source, least_size
+from kseg.client.protocol import primitives
+from kseg.client.protocol.fields import FIXED, ByteString, Field
+from kseg.client.protocol.schema import Struct
+from kseg.client.protocol.source import Shape, Source, least_size
 
 Reader: TypeAlias = Callable[[ByteString, int, int], tuple[Any, int]]
 

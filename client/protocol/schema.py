@@ -10,7 +10,7 @@ from __future__ import annotations
 from inspect import Parameter, Signature
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, dataclass_transform
 
-from client.protocol.fields import Field, Versions
+from kseg.client.protocol.fields import Field, Versions
 
 #: Who sends a request: anybody, brokers among themselves, or brokers and controllers to a controller.
 Scope: TypeAlias = Literal["client", "broker", "controller"]

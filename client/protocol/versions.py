@@ -21,9 +21,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from client.protocol.api import Api
-from client.protocol.errors import UnsupportedVersionError
-from client.protocol.fields import MAX_VERSION
+from kseg.client.protocol.api import Api
+from kseg.client.protocol.errors import UnsupportedVersionError
+from kseg.client.protocol.fields import MAX_VERSION
 
 TRANSACTION_VERSION = "transaction.version"
 

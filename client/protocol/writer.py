@@ -14,12 +14,12 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeAlias
 
-from client.protocol import primitives
-from client.protocol.errors import UnsupportedFieldError
-from client.protocol.fields import FIXED, Field
-from client.protocol.primitives import Put
-from client.protocol.schema import Struct
-from client.protocol.source import Shape, Source
+from kseg.client.protocol import primitives
+from kseg.client.protocol.errors import UnsupportedFieldError
+from kseg.client.protocol.fields import FIXED, Field
+from kseg.client.protocol.primitives import Put
+from kseg.client.protocol.schema import Struct
+from kseg.client.protocol.source import Shape, Source
 
 Writer: TypeAlias = Callable[[Any, Put], None]
 

@@ -8,8 +8,8 @@ authenticate   a login on a connection, and when to log in again
 secret         text that is never shown
 """
 
-from client.security.config import SecurityConfig
-from client.security.secret import Secret
-from client.security.tokens import Token
+from kseg.client.security.config import SecurityConfig
+from kseg.client.security.secret import Secret
+from kseg.client.security.tokens import Token
 
 __all__ = ["Secret", "SecurityConfig", "Token"]

@@ -17,15 +17,15 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from client.errors import AuthenticationFailed, BrokerUnavailable, KafkaError, ProtocolFault, error_from_code
-from client.protocol import ErrorCode
-from client.protocol.messages import SaslAuthenticateRequest, SaslHandshakeRequest
-from client.retry import Deadline
-from client.security.mechanism import Challenged, Mechanism
-from client.security.oauthbearer import OAuthBearer
-from client.security.saslconfig import SaslConfig
-from client.security.tokens import forget
-from client.transport import Transport
+from kseg.client.cluster.retry import Deadline
+from kseg.client.errors import AuthenticationFailed, BrokerUnavailable, KafkaError, ProtocolFault, error_from_code
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.messages import SaslAuthenticateRequest, SaslHandshakeRequest
+from kseg.client.security.mechanism import Challenged, Mechanism
+from kseg.client.security.oauthbearer import OAuthBearer
+from kseg.client.security.saslconfig import SaslConfig
+from kseg.client.security.tokens import forget
+from kseg.client.wire.transport import Transport
 
 NEVER: Final = float("inf")
 #: Seconds between two logins on one connection; a broker refuses them within one second.

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from client.errors import ConfigFault
-from client.security.saslconfig import SASL_NAMES, SaslConfig, parse_sasl
-from client.security.sslconfig import SSL_NAMES, parse_tls
-from client.security.tls import TlsConfig
+from kseg.client.errors import ConfigFault
+from kseg.client.security.saslconfig import SASL_NAMES, SaslConfig, parse_sasl
+from kseg.client.security.sslconfig import SSL_NAMES, parse_tls
+from kseg.client.security.tls import TlsConfig
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 NAMES: Final = frozenset({"security.protocol"}) | SSL_NAMES | SASL_NAMES

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote_plus, urlencode, urlsplit
 
-from client.errors import AuthenticationFailed
-from client.retry import Deadline, RetryPolicy
-from client.security.secret import Secret
-from client.security.tls import TlsConfig
-from client.security.tlserrors import verification_fault
-from client.security.tokens import Token
+from kseg.client.cluster.retry import Deadline, RetryPolicy
+from kseg.client.errors import AuthenticationFailed
+from kseg.client.security.secret import Secret
+from kseg.client.security.tls import TlsConfig
+from kseg.client.security.tlserrors import verification_fault
+from kseg.client.security.tokens import Token
 
 _MAX_BYTES: Final = 1 << 20
 #: Refusals that may pass: asked too early, too often. Other 4xx answer the same to the same question.

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from client.errors import AuthenticationFailed
-from client.security.mechanism import Challenged
+from kseg.client.errors import AuthenticationFailed
+from kseg.client.security.mechanism import Challenged
 
 _NO_LAYER: Final = 1
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from client.security.secret import Secret
+from kseg.client.security.secret import Secret
 
 
 class Challenged(Exception):

@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from client.security.mechanism import Challenged
-from client.security.secret import Secret
+from kseg.client.security.mechanism import Challenged
+from kseg.client.security.secret import Secret
 
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
 _EXTENSION_NAME: Final = re.compile(r"[A-Za-z]+")

@@ -16,12 +16,12 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from client.errors import ConfigFault
-from client.security.endpoint import ClientCredentials
-from client.security.oauthbearer import extension_fault
-from client.security.secret import Secret
-from client.security.sslconfig import SSL_NAMES, parse_tls
-from client.security.tokens import REFRESH_WINDOW, Callback, TokenFile, TokenSource, Unsecured
+from kseg.client.errors import ConfigFault
+from kseg.client.security.endpoint import ClientCredentials
+from kseg.client.security.oauthbearer import extension_fault
+from kseg.client.security.secret import Secret
+from kseg.client.security.sslconfig import SSL_NAMES, parse_tls
+from kseg.client.security.tokens import REFRESH_WINDOW, Callback, TokenFile, TokenSource, Unsecured
 
 _CALLBACK: Final = "sasl.oauthbearer.token.callback"
 _URL: Final = "sasl.oauthbearer.token.endpoint.url"

@@ -10,16 +10,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from client.errors import ConfigFault
-from client.retry import Deadline
-from client.security import oauthconfig
-from client.security.jaas import LoginModule, parse_jaas
-from client.security.kerberos import Gssapi, KerberosConfig
-from client.security.mechanism import Mechanism, Plain
-from client.security.oauthbearer import OAuthBearer
-from client.security.scram import HASHES, Scram
-from client.security.secret import Secret
-from client.security.tokens import REFRESH_WINDOW, TokenSource, token_of
+from kseg.client.cluster.retry import Deadline
+from kseg.client.errors import ConfigFault
+from kseg.client.security import oauthconfig
+from kseg.client.security.jaas import LoginModule, parse_jaas
+from kseg.client.security.kerberos import Gssapi, KerberosConfig
+from kseg.client.security.mechanism import Mechanism, Plain
+from kseg.client.security.oauthbearer import OAuthBearer
+from kseg.client.security.scram import HASHES, Scram
+from kseg.client.security.secret import Secret
+from kseg.client.security.tokens import REFRESH_WINDOW, TokenSource, token_of
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
 _MODULES: Final = {

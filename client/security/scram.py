@@ -18,8 +18,8 @@ import hmac
 import secrets
 from typing import Final
 
-from client.security.mechanism import Challenged
-from client.security.secret import Secret
+from kseg.client.security.mechanism import Challenged
+from kseg.client.security.secret import Secret
 
 HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 #: RFC 7677 asks for so many; fewer would make a stolen exchange cheap to guess from.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, Literal
 
-from client.errors import ConfigFault
-from client.security.secret import Secret
-from client.security.stores import TYPES, Store
-from client.security.tls import PROTOCOLS, TlsConfig, narrowed, suite_fault
+from kseg.client.errors import ConfigFault
+from kseg.client.security.secret import Secret
+from kseg.client.security.stores import TYPES, Store
+from kseg.client.security.tls import PROTOCOLS, TlsConfig, narrowed, suite_fault
 
 _Fault = Callable[[str, str, str], None]
 

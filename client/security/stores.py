@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, NoReturn
 
-from client.errors import ConfigFault
-from client.security.secret import Secret
+from kseg.client.errors import ConfigFault
+from kseg.client.security.secret import Secret
 
 _MAX_BYTES: Final = 16 * 1024 * 1024
 _CERTIFICATE: Final = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from client.errors import ConfigError, ConfigFault
-from client.security.stores import Store, StoreFault, identity_in, trust_in
+from kseg.client.errors import ConfigError, ConfigFault
+from kseg.client.security.stores import Store, StoreFault, identity_in, trust_in
 
 PROTOCOLS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 #: The suites of TLS 1.3 that OpenSSL has on; its other two (CCM) are off.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ssl
 from typing import Final
 
-from client.errors import AuthenticationFailed, BrokerUnavailable, KafkaError
+from kseg.client.errors import AuthenticationFailed, BrokerUnavailable, KafkaError
 
 # https://docs.openssl.org/3.0/man1/openssl-verification-options/: X509_V_ERR_*
 _EXPIRED, _NOT_YET, _HOST, _IP = 10, 9, 62, 64

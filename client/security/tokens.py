@@ -22,9 +22,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from client.errors import AuthenticationFailed
-from client.retry import Deadline
-from client.security.secret import Secret
+from kseg.client.cluster.retry import Deadline
+from kseg.client.errors import AuthenticationFailed
+from kseg.client.security.secret import Secret
 
 _MAX_BYTES: Final = 1 << 20
 REFRESH_WINDOW: Final = 0.8

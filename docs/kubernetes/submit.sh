@@ -16,7 +16,7 @@ exec spark-submit \
   --conf spark.executor.cores=2 \
   --conf spark.executor.memory=2g \
   --conf spark.executor.memoryOverhead=2g \
-  --conf spark.python.daemon.module=etl.worker_daemon \
+  --conf spark.python.daemon.module=kseg.etl.spark.worker_daemon \
   --conf spark.network.crypto.enabled=true \
   --conf spark.authenticate=true \
   --jars local:///opt/kseg/cache/jars/delta-4.4.0/delta-spark_4.2_2.13-4.4.0.jar,local:///opt/kseg/cache/jars/delta-4.4.0/delta-storage-4.4.0.jar \

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from etl.config.job import Job
-from etl.config.load import load_job
-from etl.errors import ConfigurationError, Fault
+from kseg.etl.config.job import Job
+from kseg.etl.config.load import load_job
+from kseg.etl.errors import ConfigurationError, Fault
 
 
 @dataclass(slots=True)

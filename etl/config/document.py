@@ -19,7 +19,7 @@ from typing import Any
 
 import yaml
 
-from etl.errors import Fault
+from kseg.etl.errors import Fault
 
 PathKey = tuple[str | int, ...]
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from etl.config.document import PathKey
-from etl.config.values import FAULT
+from kseg.etl.config.document import PathKey
+from kseg.etl.config.values import FAULT
 
 _SHOWN = 60
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Annotated
 
-from etl.config.faults import Finding
-from etl.config.values import Duration, Section, at_least
-from etl.times import format_duration
+from kseg.etl.config.faults import Finding
+from kseg.etl.config.times import format_duration
+from kseg.etl.config.values import Duration, Section, at_least
 
 _MILLISECOND = timedelta(milliseconds=1)
 

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PrivateAttr
 
-from etl.config.interval import IntervalRules
-from etl.config.models import ArrowStep, PythonStep, Run, Segments, Sink, Source, Spark, SqlStep, Step
-from etl.config.reporting import Reporting
-from etl.config.scheduling import Airflow
-from etl.config.secrets import SecretProperties, has_reference, resolve
-from etl.config.values import JobName, PlainPath, Section, Text, TransactionalId, version_one
+from kseg.etl.config.interval import IntervalRules
+from kseg.etl.config.reporting import Reporting
+from kseg.etl.config.scheduling import Airflow
+from kseg.etl.config.secrets import SecretProperties, has_reference, resolve
+from kseg.etl.config.sections import ArrowStep, PythonStep, Run, Segments, Sink, Source, Spark, SqlStep, Step
+from kseg.etl.config.values import JobName, PlainPath, Section, Text, TransactionalId, version_one
 
 if TYPE_CHECKING:
-    from client.config import ClientConfig
-    from etl.source.by_reference import ByReference
-    from etl.source.origin import LogFiles, Origin
+    from kseg.client.config import ClientConfig
+    from kseg.etl.source.deferred_secrets import ByReference
+    from kseg.etl.source.origin import LogFiles, Origin
 
 
 class Job(Section):
@@ -71,7 +71,7 @@ class Job(Section):
 
     def client_config(self) -> ClientConfig:
         """What `client.Cluster` takes. Valid, since loading checked it. Raises ValueError for a job without brokers."""
-        from client.config import ClientConfig
+        from kseg.client.config import ClientConfig
 
         if self.kafka is None:
             raise ValueError("the job has no brokers")
@@ -84,7 +84,7 @@ class Job(Section):
         return self.client_config() if segments is None else self._log_files(segments, self.segment_options())
 
     def _log_files(self, segments: Segments, options: Mapping[str, str]) -> LogFiles:
-        from etl.source.origin import LogFiles
+        from kseg.etl.source.origin import LogFiles
 
         return LogFiles(
             segments.paths,
@@ -97,7 +97,7 @@ class Job(Section):
     @property
     def by_reference(self) -> ByReference | None:
         """The same with its references unresolved, for tasks; None where the job's tasks carry the values."""
-        from etl.source.by_reference import ByReference
+        from kseg.etl.source.deferred_secrets import ByReference
 
         if self.spark.executor_secrets == "carried":
             return None
@@ -167,7 +167,7 @@ class Job(Section):
     @classmethod
     def from_pinned(cls, document: Mapping[str, Any], *, env: Mapping[str, str] = os.environ) -> Job:
         """The inverse of `pinned()`; references are resolved anew. Raises ConfigurationError."""
-        from etl.config.load import job_from_document
+        from kseg.etl.config.load import job_from_document
 
         return job_from_document(document, env=env)
 

@@ -17,17 +17,17 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from etl.config.document import Document, PathKey, dotted, read_document
-from etl.config.faults import Finding, findings_of
-from etl.config.interval import IntervalRules, interval_findings
-from etl.config.job import Job
-from etl.config.models import Sink, Source
-from etl.config.paths import normal_path
-from etl.config.properties import Properties, as_references, check_kafka, check_spark_conf
-from etl.config.rules import View, all_rules
-from etl.config.scheduling import Airflow, airflow_findings
-from etl.config.secrets import ReferenceFault, names_file, referenced_names, resolve, sounds_secret
-from etl.errors import ConfigurationError, Fault
+from kseg.etl.config.document import Document, PathKey, dotted, read_document
+from kseg.etl.config.faults import Finding, findings_of
+from kseg.etl.config.interval import IntervalRules, interval_findings
+from kseg.etl.config.job import Job
+from kseg.etl.config.paths import normal_path
+from kseg.etl.config.properties import Properties, as_references, check_kafka, check_spark_conf
+from kseg.etl.config.rules import View, all_rules
+from kseg.etl.config.scheduling import Airflow, airflow_findings
+from kseg.etl.config.secrets import ReferenceFault, names_file, referenced_names, resolve, sounds_secret
+from kseg.etl.config.sections import Sink, Source
+from kseg.etl.errors import ConfigurationError, Fault
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from etl.config.document import PathKey
-from etl.config.faults import Finding, did_you_mean, kind_of
-from etl.config.secrets import (
+from kseg.etl.config.document import PathKey
+from kseg.etl.config.faults import Finding, did_you_mean, kind_of
+from kseg.etl.config.secrets import (
     ReferenceFault,
     SecretProperties,
     anchored,
@@ -163,8 +163,8 @@ def check_spark_conf(conf: Properties) -> Iterator[Finding]:
 
 
 def _client_findings(kafka: Properties, values: Mapping[str, str], client_id: str) -> Iterator[Finding]:
-    from client.config import NAMES, ClientConfig
-    from client.errors import ConfigError
+    from kseg.client.config import NAMES, ClientConfig
+    from kseg.client.errors import ConfigError
 
     try:
         ClientConfig.from_properties(values, client_id=client_id)

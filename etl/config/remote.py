@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator
 
-from etl.config.values import fault
+from kseg.etl.config.values import fault
 
 EXAMPLE = "as in sc://spark.example.com:15002"
 

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
-from etl.config.paths import normal_path, scheme_of
-from etl.config.values import Duration, PlainPath, Text, at_least, fault
+from kseg.etl.config.paths import normal_path, scheme_of
+from kseg.etl.config.values import Duration, PlainPath, Text, at_least, fault
 
 
 def gateway_address(url: Any) -> str:

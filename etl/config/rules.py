@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from etl.config.document import PathKey
-from etl.config.faults import Finding, did_you_mean
-from etl.config.models import CATCH_ALL, STEP_KINDS, AtTime, Sink, Source, Target, fits_table_name
-from etl.config.paths import TOPIC_PLACEHOLDER, lies_within, scheme_of, topic_that_leads_to
-from etl.times import format_instant
+from kseg.etl.config.document import PathKey
+from kseg.etl.config.faults import Finding, did_you_mean
+from kseg.etl.config.paths import TOPIC_PLACEHOLDER, lies_within, scheme_of, topic_that_leads_to
+from kseg.etl.config.sections import CATCH_ALL, STEP_KINDS, AtTime, Sink, Source, Target, fits_table_name
+from kseg.etl.config.times import format_instant
 
 ROW_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 PROVENANCE_COLUMNS = (

@@ -14,10 +14,21 @@ from zoneinfo import available_timezones
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
-from etl.config.document import PathKey
-from etl.config.faults import Finding, did_you_mean
-from etl.config.values import Duration, Instant, Loose, PlainPath, Section, Text, at_least, fault, not_empty, unique
-from etl.times import format_instant, parse_duration
+from kseg.etl.config.document import PathKey
+from kseg.etl.config.faults import Finding, did_you_mean
+from kseg.etl.config.times import format_instant, parse_duration
+from kseg.etl.config.values import (
+    Duration,
+    Instant,
+    Loose,
+    PlainPath,
+    Section,
+    Text,
+    at_least,
+    fault,
+    not_empty,
+    unique,
+)
 
 PRESETS = ("@once", "@continuous", "@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
 """Names that Airflow 3 knows for schedules."""

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 
-from etl.references import REFERENCE, ReferenceFault, resolve
+from kseg.etl.config.references import REFERENCE, ReferenceFault, resolve
 
 __all__ = [
     "ReferenceFault",

@@ -15,8 +15,8 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationInfo
 from pydantic_core import PydanticCustomError
 
-from etl.config.paths import TOPIC_PLACEHOLDER, location, normal_path
-from etl.times import (
+from kseg.etl.config.paths import TOPIC_PLACEHOLDER, location, normal_path
+from kseg.etl.config.times import (
     DURATION_REMEDY,
     INSTANT_REMEDY,
     format_duration,

@@ -22,9 +22,9 @@ from typing import Any, get_args
 import pyarrow as pa
 from pydantic import TypeAdapter, ValidationError
 
-from etl.errors import Refused
-from etl.ledger import events, state
-from etl.ledger.fold import Entry
+from kseg.etl.errors import Refused
+from kseg.etl.ledger import events, state
+from kseg.etl.ledger.fold import Entry
 
 FORMAT = 1
 """Version of this layout; a ledger of a higher one is refused."""

@@ -7,7 +7,7 @@ ledger-unsafe-store (the store's options switch put-if-absent off).
 
 from __future__ import annotations
 
-from etl.errors import AddressValue, AnotherRunActive, KsegError
+from kseg.etl.errors import AddressValue, AnotherRunActive, KsegError
 
 
 class IllegalStep(KsegError):

@@ -23,7 +23,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from etl.ledger.values import (
+from kseg.etl.ledger.ranges import OffsetRange
+from kseg.etl.ledger.values import (
     INCREMENTAL,
     ByPartition,
     GroupOffset,
@@ -40,7 +41,6 @@ from etl.ledger.values import (
     TableState,
     TopicIdentity,
 )
-from etl.ranges import OffsetRange
 
 BaseReason = Literal["group", "configured", "earliest", "accepted"]
 GivenUpReason = Literal["retention", "gap", "group-offsets-accepted"]

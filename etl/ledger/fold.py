@@ -25,11 +25,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from client.partition import TopicPartition
-from etl.ledger import events as ev
-from etl.ledger.errors import IllegalStep, LeaseLost
-from etl.ledger.state import JobState, LeaseState, Phase, RunState, Summary
-from etl.ranges import EMPTY, OffsetSet
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.errors import IllegalStep, LeaseLost
+from kseg.etl.ledger.ranges import EMPTY, OffsetSet
+from kseg.etl.ledger.state import JobState, LeaseState, Phase, RunState, Summary
 
 MAY_FOLLOW: dict[type[ev.Event], frozenset[Phase]] = {
     ev.Reconfigured: frozenset({"planned"}),

@@ -26,12 +26,12 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Final
 
-from etl.errors import AnotherRunActive, KsegError, RetriableFailure
-from etl.ledger.errors import LeaseLost
-from etl.ledger.events import INCREMENTAL, Event, Leased, Released, Renewed
-from etl.ledger.maintenance import compact
-from etl.ledger.state import JobState, LeaseState
-from etl.ledger.store import DEADLINE, Decide, Ledger
+from kseg.etl.errors import AnotherRunActive, KsegError, RetriableFailure
+from kseg.etl.ledger.errors import LeaseLost
+from kseg.etl.ledger.events import INCREMENTAL, Event, Leased, Released, Renewed
+from kseg.etl.ledger.maintenance import compact
+from kseg.etl.ledger.state import JobState, LeaseState
+from kseg.etl.ledger.store import DEADLINE, Decide, Ledger
 
 RENEWALS_A_COMPACTION = 64
 

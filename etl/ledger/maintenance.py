@@ -24,12 +24,12 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from etl.errors import KsegError
-from etl.ledger import codec
-from etl.ledger.events import INCREMENTAL
-from etl.ledger.fold import Entry
-from etl.ledger.state import Archive, JobState, RunState, Summary
-from etl.ledger.store import Ledger, job_predicate
+from kseg.etl.errors import KsegError
+from kseg.etl.ledger import codec
+from kseg.etl.ledger.events import INCREMENTAL
+from kseg.etl.ledger.fold import Entry
+from kseg.etl.ledger.state import Archive, JobState, RunState, Summary
+from kseg.etl.ledger.store import Ledger, job_predicate
 
 KEEP = timedelta(days=90)
 """How long events stay for queries, once a summary stands for them."""

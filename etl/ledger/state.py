@@ -18,8 +18,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, PlainSerializer
 
-from client.partition import TopicPartition
-from etl.ledger.events import (
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.ledger.events import (
     INCREMENTAL,
     Accounted,
     AccountFailed,
@@ -37,7 +37,7 @@ from etl.ledger.events import (
     TableState,
     TopicIdentity,
 )
-from etl.ranges import EMPTY, OffsetSet
+from kseg.etl.ledger.ranges import EMPTY, OffsetSet
 
 Phase = Literal[
     "planned",

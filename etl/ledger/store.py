@@ -29,13 +29,13 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
-from etl.errors import Refused, RetriableFailure
-from etl.ledger import codec
-from etl.ledger.errors import IllegalStep, LeaseLost
-from etl.ledger.events import Event
-from etl.ledger.fold import Entry, fold
-from etl.ledger.state import JobState, Summary
-from etl.store_errors import check_endpoint, store_error
+from kseg.etl.errors import Refused, RetriableFailure
+from kseg.etl.ledger import codec
+from kseg.etl.ledger.errors import IllegalStep, LeaseLost
+from kseg.etl.ledger.events import Event
+from kseg.etl.ledger.fold import Entry, fold
+from kseg.etl.ledger.state import JobState, Summary
+from kseg.etl.ledger.store_errors import check_endpoint, store_error
 
 Decide = Callable[[JobState], Sequence[Event]]
 """Given the state, the events to write: none if there is nothing to do. May be called several times; may raise."""

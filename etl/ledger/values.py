@@ -13,8 +13,8 @@ from uuid import UUID
 
 from pydantic import BeforeValidator, ConfigDict, PlainSerializer
 
-from client.partition import TopicPartition
-from etl.ranges import OffsetRange, OffsetSet
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
 
 INCREMENTAL = "incremental"
 """The chain of a job's scheduled runs. Any other chain is called like its only run."""

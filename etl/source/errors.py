@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from etl.errors import ConfigurationError, KsegError, Refused, RetriableFailure
+from kseg.etl.errors import ConfigurationError, KsegError, Refused, RetriableFailure
 
 LossReason = Literal["retention", "truncation"]
 

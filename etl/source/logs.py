@@ -11,7 +11,8 @@
     tasks, origin         what workers read, and from where
 
 Planner, ledger, account and verification know this one face, so nothing of theirs depends on where the bytes are.
-Of a consumer group only the offsets that it has committed can be asked here: it lives at brokers alone (`etl.context`).
+Of a consumer group only the offsets that it has committed can be asked here: it lives at brokers alone
+(`etl.run.context`).
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ from contextlib import ExitStack, contextmanager
 from typing import Literal, Protocol
 from uuid import UUID
 
-from client import Cluster, TopicPartition
-from client.metadata import TopicMetadata
-from etl.source.broker_logs import BrokerLogs
-from etl.source.origin import LogFiles, Origin
-from etl.source.resolve import IsolationLevel, LogBounds, OffsetSpec, TimedOffset
-from etl.source.tasks import RangeTask, SupportsRange
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.metadata import TopicMetadata
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.source.brokers.logs import BrokerLogs
+from kseg.etl.source.origin import LogFiles, Origin
+from kseg.etl.source.resolve import IsolationLevel, LogBounds, OffsetSpec, TimedOffset
+from kseg.etl.source.tasks import RangeTask, SupportsRange
 
 
 class Logs(Protocol):
@@ -120,7 +122,7 @@ def logs_at(origin: Origin, cluster: Cluster | None, *, copy: bool = False) -> L
     """The logs at a place; `cluster` is the client for it where it is brokers. copy: see `FileLogs`."""
     if isinstance(origin, LogFiles):
         # Walks over files with compiled code: half a second to import, of which a plan at brokers needs nothing.
-        from etl.source.file_logs import FileLogs
+        from kseg.etl.source.files.logs import FileLogs
 
         return FileLogs(origin, copy=copy)
     assert cluster is not None

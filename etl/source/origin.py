@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from client import ClientConfig
-from etl.errors import ConfigurationError
-from etl.source.resolve import Untimed
-from segment_reader.log.storage import PLAIN, Storage, open_storage, parent
+from kseg.client.config import ClientConfig
+from kseg.etl.errors import ConfigurationError
+from kseg.etl.source.resolve import Untimed
+from kseg.segment_reader.log.files.storage import PLAIN, Storage, open_storage, parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class LogFiles:
     layout: in which form the logs lie there, as `segment_reader.log.layouts` names it; "kafka" is a broker's own.
     options: what the store and the layout have to be told. They may hold secrets: they are not shown, and they travel
         to the workers.
-    past_damage: damage does not end a log (`segment_reader.log.salvage`).
+    past_damage: damage does not end a log (`segment_reader.log.damage.salvage`).
     untimed: what a range by time means where records have none.
     """
 

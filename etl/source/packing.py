@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from etl.source.tasks import RangeTask
+from kseg.etl.source.tasks import RangeTask
 
 #: Offsets below which a Spark task is not worth its start, were there ever so many cores.
 SMALL: Final = 4096

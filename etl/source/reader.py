@@ -14,19 +14,19 @@ from typing import Literal, Protocol, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from etl.source import file_answers
-from etl.source.answer import Answer, FetchOptions, FetchStats, OnCorruption
-from etl.source.fetching import ahead, answers
-from etl.source.fetching_many import RangesTogether
-from etl.source.origin import LogFiles, Origin
-from etl.source.outcome import MAX_DAMAGES, MAX_GAPS, LostRange, RangeOutcome
-from etl.source.resolve import IsolationLevel
-from etl.source.tasks import RangeTask
-from segment_reader.decode import Limits, RangeDecoder
-from segment_reader.errors import RecordFormatError
-from segment_reader.log.damage import PIECE_BYTES, Damage, damaged_bytes
-from segment_reader.salvage import BadBatch, SalvagingDecoder
-from segment_reader.schema import arrow_schema
+from kseg.etl.source.brokers.prefetch import ahead, answers
+from kseg.etl.source.brokers.prefetch_many import RangesTogether
+from kseg.etl.source.files import chunks
+from kseg.etl.source.origin import LogFiles, Origin
+from kseg.etl.source.range_result import MAX_DAMAGES, MAX_GAPS, LostRange, RangeOutcome
+from kseg.etl.source.record_chunk import Answer, FetchOptions, FetchStats, OnCorruption
+from kseg.etl.source.resolve import IsolationLevel
+from kseg.etl.source.tasks import RangeTask
+from kseg.segment_reader.decode.range_decoder import Limits, RangeDecoder
+from kseg.segment_reader.decode.salvage import BadBatch, SalvagingDecoder
+from kseg.segment_reader.decode.schema import arrow_schema
+from kseg.segment_reader.errors import RecordFormatError
+from kseg.segment_reader.log.damage.damage import PIECE_BYTES, Damage, damaged_bytes
 
 T = TypeVar("T")
 
@@ -38,8 +38,9 @@ LATE_COLUMN = "_kseg_late"
 class DecodeOptions:
     """How ranges are read and what their rows look like. Picklable.
 
-    headers, provenance, null_timestamps: the columns; see `segment_reader.schema.arrow_schema` and `RangeDecoder`.
-    addresses: add `_kseg_topic, _kseg_partition, _kseg_offset`, the record's address once more under names that a
+    headers, provenance, null_timestamps: the columns; see `segment_reader.decode.schema.arrow_schema` and
+    `RangeDecoder`. addresses: add `_kseg_topic, _kseg_partition, _kseg_offset`, the record's address once more under
+    names that a
         transform is unlikely to touch.
     marks_late: add `_kseg_late`: whether the record's time lies before `late_before` (ms since 1970). Null for a record
         without a time, and for all where `late_before` is None: nothing says then when they were due.
@@ -227,7 +228,7 @@ class RangeReader:
         wanted = FetchOptions(options.isolation_level, options.on_data_loss, options.on_corruption)
         if isinstance(self._origin, LogFiles):
             # A file's answers share one buffer, so none may be read ahead; the page cache has no latency to hide.
-            return file_answers.answers(self.task, self._origin, wanted, stats)
+            return chunks.answers(self.task, self._origin, wanted, stats)
         if self._together is not None:
             return self._together.answers(self.task, wanted, stats)
         fetched = answers(self.task, self._origin, wanted, stats)

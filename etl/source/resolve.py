@@ -15,14 +15,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
-from client import Cluster, TopicPartition
-from client.errors import UnknownTopic, error_from_code
-from client.group_offsets import committed_offsets
-from client.metadata import TopicMetadata
-from client.offsets import EARLIEST, LATEST, list_offsets
-from etl.errors import ConfigurationError
-from etl.source.errors import TimeNotFoundError
-from etl.times import epoch_millis
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.metadata import TopicMetadata
+from kseg.client.errors import UnknownTopic, error_from_code
+from kseg.client.groups.offsets import committed_offsets
+from kseg.client.offsets import EARLIEST, LATEST, list_offsets
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.config.times import epoch_millis
+from kseg.etl.errors import ConfigurationError
+from kseg.etl.source.errors import TimeNotFoundError
 
 IsolationLevel = Literal["read_committed", "read_uncommitted"]
 

@@ -14,8 +14,8 @@ from itertools import pairwise
 from typing import Any, Protocol
 from uuid import UUID
 
-from client import TopicPartition
-from segment_reader.log.place import Place
+from kseg.client.protocol.partition import TopicPartition
+from kseg.segment_reader.log.scan.position_hint import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class RangeTask:
 
 
 class SupportsRange(Protocol):
-    """Whatever has these four attributes can be split (`etl.ranges.OffsetRange`, a planned range …)."""
+    """Whatever has these four attributes can be split (`etl.ledger.ranges.OffsetRange`, a planned range …)."""
 
     @property
     def topic(self) -> str: ...

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from etl.telemetry.traffic import TrafficLine, looked_at, since
+from kseg.etl.telemetry.traffic import TrafficLine, looked_at, since
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,16 +14,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
-from client import TopicPartition
-from etl.progress import NullProgress
-from etl.source.outcome import RangeOutcome
-from etl.telemetry import facts
-from etl.telemetry.facts import PartitionView
-from etl.telemetry.traffic import MAX_LINES, TrafficLine, added_up, looked_at, since
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.source.range_result import RangeOutcome
+from kseg.etl.telemetry import events
+from kseg.etl.telemetry.events import PartitionView
+from kseg.etl.telemetry.progress import NullProgress
+from kseg.etl.telemetry.traffic import MAX_LINES, TrafficLine, added_up, looked_at, since
 
 if TYPE_CHECKING:
-    from etl.config import Job
-    from etl.ledger import events as ev
+    from kseg.etl.config.job import Job
+    from kseg.etl.ledger import events as ev
 
 MAX_TASKS = 20_000
 MAX_MESSAGES = 200
@@ -79,7 +79,7 @@ class Telemetry:
     plan: ev.RunPlan | None = None
     attempt: int = 0
     taken_up: bool = False
-    spark: facts.SparkStarted | None = None
+    spark: events.SparkStarted | None = None
     schema: dict[str, str] = field(default_factory=dict)
     phases: list[tuple[str, float]] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
@@ -93,8 +93,8 @@ class Telemetry:
     throttled: dict[int, float] = field(default_factory=dict)
     worker_traffic: list[TrafficLine] = field(default_factory=list)
     driver_traffic: tuple[TrafficLine, ...] = ()
-    commits: dict[str, facts.Committed] = field(default_factory=dict)
-    account_failed: facts.AccountFailed | None = None
+    commits: dict[str, events.Committed] = field(default_factory=dict)
+    account_failed: events.AccountFailed | None = None
     ended: float | None = None
 
     @property
@@ -140,31 +140,31 @@ class Recorder(NullProgress):
         self.telemetry.ended = time.time()
         return self.telemetry
 
-    def fact(self, fact: facts.Fact) -> None:
+    def fact(self, fact: events.Fact) -> None:
         told = self.telemetry
         match fact:
-            case facts.Opened():
+            case events.Opened():
                 told.job, told.ledger_id = fact.job, fact.ledger_id
-            case facts.Pinned():
+            case events.Pinned():
                 told.plan, told.attempt, told.taken_up = fact.plan, fact.attempt, fact.taken_up
-            case facts.Looked():
+            case events.Looked():
                 for tp, view in fact.partitions.items():
                     told.first[tp] = _filled(told.first.get(tp), view)
                     told.last[tp] = _filled(view, told.last.get(tp))
-            case facts.SparkStarted():
+            case events.SparkStarted():
                 told.spark = fact
-            case facts.Schema():
+            case events.Schema():
                 told.schema = dict(fact.columns)
-            case facts.PassBegan():
+            case events.PassBegan():
                 told.planned_tasks += fact.tasks
-            case facts.Reading():
+            case events.Reading():
                 self._read(fact)
-            case facts.Committed():
+            case events.Committed():
                 told.commits[fact.table] = fact
-            case facts.AccountFailed():
+            case events.AccountFailed():
                 told.account_failed = fact
 
-    def _read(self, now: facts.Reading) -> None:
+    def _read(self, now: events.Reading) -> None:
         with self._lock:
             for outcome in now.ended:
                 self._count(outcome)

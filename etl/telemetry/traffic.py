@@ -1,7 +1,7 @@
 """Requests by broker, API and version, as the difference between two looks at a process's tallies.
 
 A Spark worker is used for many tasks, one after the other, and the driver for many runs: so what one of them cost is
-what its process's tallies (`client.trace.TRAFFIC`) have gained meanwhile.
+what its process's tallies (`client.wire.trace.TRAFFIC`) have gained meanwhile.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 
-from client.trace import TRAFFIC, Tally
+from kseg.client.wire.trace import TRAFFIC, Tally
 
 MAX_LINES = 200
 """Lines that one task tells; 200 are 40 brokers asked in five APIs. What is beyond is added up under `OTHERS`."""
@@ -21,7 +21,8 @@ Key = tuple[str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class TrafficLine:
-    """What went to one broker for one API and version. Bytes are those of whole frames; see `client.trace.Tally`."""
+    """What went to one broker for one API and version. Bytes are those of whole frames; see
+    `client.wire.trace.Tally`."""
 
     broker: str
     api: str

@@ -9,7 +9,7 @@ page         docs/protocol.md, out of the definitions
 
 from __future__ import annotations
 
-from etl.errors import ConfigurationError
+from kseg.etl.errors import ConfigurationError
 
 
 def bad_argument(name: str, message: str, remedy: str | None = None) -> ConfigurationError:

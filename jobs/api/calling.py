@@ -10,21 +10,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from client import Cluster
-from client.broker import BrokerConnection
-from client.errors import KafkaError, UnsupportedVersion
-from client.protocol import EncodeError, ErrorCode, UnsupportedFieldError, UnsupportedVersionError
-from client.protocol.api import API_BY_NAME, Api, is_answered
-from client.protocol.codec import encode
-from client.protocol.fields import ZERO_UUID
-from client.protocol.jsonform import from_json, json_path, to_json
-from client.protocol.schema import Request
-from client.retry import Deadline
-from client.trace import error_codes
-from etl.errors import ConfigurationError, ExitCode
-from jobs.api import bad_argument
-from jobs.api import whom as whom_
-from jobs.api.whom import Whom
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.retry import Deadline
+from kseg.client.errors import KafkaError, UnsupportedVersion
+from kseg.client.protocol import EncodeError, ErrorCode, UnsupportedFieldError, UnsupportedVersionError
+from kseg.client.protocol.api import API_BY_NAME, Api, is_answered
+from kseg.client.protocol.codec import encode
+from kseg.client.protocol.fields import ZERO_UUID
+from kseg.client.protocol.json_form import from_json, json_path, to_json
+from kseg.client.protocol.schema import Request
+from kseg.client.wire.broker import BrokerConnection
+from kseg.client.wire.trace import error_codes
+from kseg.etl.errors import ConfigurationError, ExitCode
+from kseg.jobs.api import bad_argument, destination
+from kseg.jobs.api.destination import Whom
 
 _ACKS: Final = (-1, 0, 1)
 #: What APIs were called in older guides.
@@ -92,12 +91,12 @@ def call(
         raise bad_argument(
             "NAME", f"{api.name} is spoken among brokers and controllers only", "kseg api encode and decode know it"
         )
-    targets = [to] if to is not None else whom_.by_default(api.name, _any_version(api, document))
+    targets = [to] if to is not None else destination.by_default(api.name, _any_version(api, document))
     if targets == [Whom("all")]:
         return _call_all(cluster, api, document, version, names)
 
     def attempt(deadline: Deadline) -> BrokerConnection:
-        connections = [whom_.connect(cluster, target, deadline) for target in targets]
+        connections = [destination.connect(cluster, target, deadline) for target in targets]
         if len({id(connection) for connection in connections}) > 1:
             led = ", ".join(f"{target} at {c.label}" for target, c in zip(targets, connections, strict=True))
             raise bad_argument("--json", f"names what belongs to several brokers: {led}", "ask each on its own")
@@ -111,7 +110,7 @@ def call(
 
 def _call_all(cluster: Cluster, api: Api[Any], document: Any, version: int | None, names: bool) -> list[Outcome]:
     outcomes = []
-    for broker in whom_.brokers(cluster):
+    for broker in destination.brokers(cluster):
         label = str(broker.endpoint)
         try:
             connection = cluster.connection(broker, _deadline(cluster))

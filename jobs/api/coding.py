@@ -8,17 +8,17 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from client.protocol import DecodeError, EncodeError, UnsupportedVersionError
-from client.protocol.api import Api
-from client.protocol.codec import decode, decode_prefix, encode
-from client.protocol.embedded.framing import version_of
-from client.protocol.jsonform import from_json, json_path, to_json
-from client.protocol.messages import RequestHeader, ResponseHeader
-from client.protocol.schema import Message
-from etl.errors import ConfigurationError
-from jobs.api import bad_argument
-from jobs.api.calling import find_api
-from jobs.api.embedded import by_name
+from kseg.client.protocol import DecodeError, EncodeError, UnsupportedVersionError
+from kseg.client.protocol.api import Api
+from kseg.client.protocol.codec import decode, decode_prefix, encode
+from kseg.client.protocol.embedded.framing import version_of
+from kseg.client.protocol.json_form import from_json, json_path, to_json
+from kseg.client.protocol.messages import RequestHeader, ResponseHeader
+from kseg.client.protocol.schema import Message
+from kseg.etl.errors import ConfigurationError
+from kseg.jobs.api import bad_argument
+from kseg.jobs.api.calling import find_api
+from kseg.jobs.api.embedded import by_name
 
 
 def encode_text(name: str, side: str, version: int, document: Any, *, header: bool) -> str:

@@ -7,8 +7,8 @@ import pkgutil
 from functools import cache
 from types import ModuleType
 
-from client.protocol import embedded
-from client.protocol.schema import Message
+from kseg.client.protocol import embedded
+from kseg.client.protocol.schema import Message
 
 
 @cache

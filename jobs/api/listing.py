@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from client import Cluster
-from client.broker import BrokerConnection
-from client.errors import UnsupportedVersion
-from client.protocol.api import API_BY_KEY, Api
-from client.protocol.fields import Versions
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.errors import UnsupportedVersion
+from kseg.client.protocol.api import API_BY_KEY, Api
+from kseg.client.protocol.fields import Versions
+from kseg.client.wire.broker import BrokerConnection
 
 
 def list_apis(cluster: Cluster | None = None) -> dict[str, Any]:

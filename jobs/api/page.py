@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from client.protocol.api import API_BY_KEY, Api
-from client.protocol.fields import NEVER, ZERO_UUID, Field, Versions
-from client.protocol.jsonform import json_name
-from client.protocol.named import naming
-from client.protocol.schema import Message, Struct
-from jobs.api import embedded
+from kseg.client.protocol.api import API_BY_KEY, Api
+from kseg.client.protocol.enum_names import naming
+from kseg.client.protocol.fields import NEVER, ZERO_UUID, Field, Versions
+from kseg.client.protocol.json_form import json_name
+from kseg.client.protocol.schema import Message, Struct
+from kseg.jobs.api import embedded
 
 _HEAD = """\
 # The protocol

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from client import ClientConfig
-from jobs.api import bad_argument
-from jobs.commands.failures import REDACTOR
+from kseg.client.config import ClientConfig
+from kseg.jobs.api import bad_argument
+from kseg.jobs.commands.failures import REDACTOR
 
 CLIENT_ID = "kseg-api"
 

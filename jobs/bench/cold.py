@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from jobs.bench.contenders import WrongCount, job_file
-from jobs.bench.workload import BenchTopic
+from kseg.jobs.bench.contenders import WrongCount, job_file
+from kseg.jobs.bench.workload import BenchTopic
 
 ROWS = 1000
 
@@ -30,7 +30,7 @@ def measure(topic: BenchTopic, folder: Path, *, times: int) -> dict[str, Any]:
 def _one(topic: BenchTopic, folder: Path) -> tuple[float, dict[str, float]]:
     folder.mkdir()
     try:
-        command = [sys.executable, "-m", "jobs.cli", "ingest", str(job_file(topic, folder)), "--json"]
+        command = [sys.executable, "-m", "kseg.jobs.cli", "ingest", str(job_file(topic, folder)), "--json"]
         began = time.perf_counter()
         told = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)
         seconds = time.perf_counter() - began

@@ -13,13 +13,13 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 
-from etl.session import DELTA_EXTENSIONS
-from jobs.bench.standalone import SMALL_JVM, spark_environment, spark_home
-from jobs.broker import jars
-from jobs.broker.child import await_ready
-from jobs.broker.ports import free_ports
-from jobs.broker.properties import HOST
-from jobs.broker.server import Server
+from kseg.etl.spark.session import DELTA_EXTENSIONS
+from kseg.jobs.bench.standalone import SMALL_JVM, spark_environment, spark_home
+from kseg.jobs.broker import jars
+from kseg.jobs.broker.child import await_ready
+from kseg.jobs.broker.ports import free_ports
+from kseg.jobs.broker.properties import HOST
+from kseg.jobs.broker.server import Server
 
 _MAIN = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _START_TIMEOUT = 120.0

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from jobs.bench.figures import DEFAULT, FILES, OURS, TUNED, Run
-from jobs.bench.session import MASTER
-from jobs.bench.workload import BenchTopic
+from kseg.jobs.bench.figures import DEFAULT, FILES, OURS, TUNED, Run
+from kseg.jobs.bench.session import MASTER
+from kseg.jobs.bench.workload import BenchTopic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -106,19 +106,19 @@ def job_file(topic: BenchTopic, folder: Path, log_dir: Path | None = None) -> Pa
 
 
 def _ours_to_delta(topic: BenchTopic, log_dir: Path | None, folder: Path) -> tuple[int, dict[str, float]]:
-    from etl.config import load_job
-    from etl.run import run_ingest
+    from kseg.etl.config.load import load_job
+    from kseg.etl.run.pipeline import run_ingest
 
     report = run_ingest(load_job(job_file(topic, folder, log_dir)))
     return report.rows_out or 0, {phase: round(seconds, 3) for phase, seconds in report.seconds.items()}
 
 
 def _ours_to_noop(spark: SparkSession, origin: Mapping[str, str], topic: BenchTopic) -> tuple[int, dict[str, float]]:
-    from etl.passes import TO_JVM
-    from etl.source.dataframe import rows
-    from etl.source.options import ReadOptions
-    from etl.source.planning import plan_tasks
-    from etl.source.reader import DecodeOptions
+    from kseg.etl.run.spark_jobs import TO_JVM
+    from kseg.etl.source.reader import DecodeOptions
+    from kseg.etl.spark.dataframe import rows
+    from kseg.etl.spark_format.options import ReadOptions
+    from kseg.etl.spark_format.planning import plan_tasks
 
     options = ReadOptions.parse({**origin, "subscribe": topic.name})
     decode = DecodeOptions(isolation_level=options.isolation_level, headers=False, limits=TO_JVM)

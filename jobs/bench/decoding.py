@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from statistics import median
 from typing import Any, Literal
 
-from jobs.bench.workload import records
-from segment_reader.codecs import CODECS
-from segment_reader.decode import RangeDecoder
-from segment_reader.encode import encode_batch
+from kseg.jobs.bench.workload import records
+from kseg.segment_reader.codecs.registry import CODECS
+from kseg.segment_reader.decode.range_decoder import RangeDecoder
+from kseg.segment_reader.encode.batches import encode_batch
 
 RECORD_BYTES = 200
 RECORDS_PER_BATCH = 5000  # about 1 MB

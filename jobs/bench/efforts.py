@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from jobs.bench import log_files, scaling
+from kseg.jobs.bench import log_files, scaling
 
 
 @dataclass(frozen=True, slots=True)

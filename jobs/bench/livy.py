@@ -22,13 +22,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jobs.bench.standalone import SMALL_JVM, spark_environment, spark_home
-from jobs.broker import jars
-from jobs.broker.child import await_ready
-from jobs.broker.java import find_java
-from jobs.broker.ports import free_ports
-from jobs.broker.properties import HOST
-from jobs.broker.server import Server
+from kseg.jobs.bench.standalone import SMALL_JVM, spark_environment, spark_home
+from kseg.jobs.broker import jars
+from kseg.jobs.broker.child import await_ready
+from kseg.jobs.broker.java import find_java
+from kseg.jobs.broker.ports import free_ports
+from kseg.jobs.broker.properties import HOST
+from kseg.jobs.broker.server import Server
 
 _MAIN = "org.apache.livy.server.LivyServer"
 _OF_SPARK = "hadoop-client-*.jar"

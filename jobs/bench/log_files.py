@@ -15,11 +15,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from etl.progress import Progress
-from jobs.bench import shapes
-from jobs.bench.contenders import WrongCount
-from jobs.bench.readers import Alone, Java, Taken, broker, files, timed
-from jobs.bench.shapes import Sample, Shape
+from kseg.etl.telemetry.progress import Progress
+from kseg.jobs.bench import shapes
+from kseg.jobs.bench.contenders import WrongCount
+from kseg.jobs.bench.readers import Alone, Java, Taken, broker, files, timed
+from kseg.jobs.bench.shapes import Sample, Shape
 
 FILES, BROKER, ALONE, READ_ALONE, JAVA, JAVA_NULL = "files", "broker", "alone", "read_alone", "java", "java_null"
 

@@ -10,14 +10,14 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from etl.progress import Progress
-from jobs.bench import cold, decoding, log_files, memory, producing, scaling
-from jobs.bench.contenders import Contender, contenders
-from jobs.bench.efforts import Effort
-from jobs.bench.figures import Run, medians, ratios
-from jobs.bench.session import CONNECTOR, JAR_SETS, MASTER, bench_session
-from jobs.bench.workload import PARTITIONS, BenchTopic, fill_topic
-from jobs.broker import EmbeddedKafka, jars
+from kseg.etl.telemetry.progress import Progress
+from kseg.jobs.bench import cold, decoding, log_files, memory, producing, scaling
+from kseg.jobs.bench.contenders import Contender, contenders
+from kseg.jobs.bench.efforts import Effort
+from kseg.jobs.bench.figures import Run, medians, ratios
+from kseg.jobs.bench.session import CONNECTOR, JAR_SETS, MASTER, bench_session
+from kseg.jobs.bench.workload import PARTITIONS, BenchTopic, fill_topic
+from kseg.jobs.broker import EmbeddedKafka, jars
 
 CAVEATS = (
     "Spark's connector runs with jars of mixed versions, since its own set cannot be resolved: see versions.connector",

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from jobs.bench.workload import BenchTopic, client_config
+from kseg.jobs.bench.workload import BenchTopic, client_config
 
 MIB = 1 << 20
 
@@ -28,7 +28,7 @@ def measure(topic: BenchTopic, *, times: int) -> list[dict[str, Any]]:
 
 
 def _in_a_process(topic: BenchTopic, rows: int) -> dict[str, Any]:
-    command = [sys.executable, "-m", "jobs.bench.memory", topic.servers, topic.name, str(rows)]
+    command = [sys.executable, "-m", "kseg.jobs.bench.memory", topic.servers, topic.name, str(rows)]
     told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=600)
     result: dict[str, Any] = json.loads(told.stdout)
     if result["rows"] != rows:
@@ -38,8 +38,8 @@ def _in_a_process(topic: BenchTopic, rows: int) -> dict[str, Any]:
 
 def main(servers: str, topic: str, rows: int) -> dict[str, Any]:
     """Read the first rows of partition 0 and tell this process's peak."""
-    from etl.source.reader import DecodeOptions, read_range
-    from etl.source.tasks import RangeTask
+    from kseg.etl.source.reader import DecodeOptions, read_range
+    from kseg.etl.source.tasks import RangeTask
 
     reader = read_range(RangeTask(topic, 0, 0, rows), client_config(servers), DecodeOptions())
     found = arrow_bytes = 0

@@ -10,10 +10,10 @@ import sys
 import time
 from typing import Any
 
-from client.trace import TRAFFIC
-from etl.config import load_job
-from etl.run import run_ingest
-from jobs.bench.memory import MIB, peak
+from kseg.client.wire.trace import TRAFFIC
+from kseg.etl.config.load import load_job
+from kseg.etl.run.pipeline import run_ingest
+from kseg.jobs.bench.memory import MIB, peak
 
 
 def one_run(path: str, *, dry_run: bool) -> dict[str, Any]:

@@ -13,11 +13,12 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
-from client import Cluster, TopicPartition
-from client.admin import create_topic
-from client.offsets import LATEST, list_offsets
-from jobs.bench.workload import PARTITIONS, client_config, records
-from segment_reader.encode import Record
+from kseg.client.admin import create_topic
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.offsets import LATEST, list_offsets
+from kseg.client.protocol.partition import TopicPartition
+from kseg.jobs.bench.workload import PARTITIONS, client_config, records
+from kseg.segment_reader.encode.batches import Record
 
 DISTINCT = 10_000
 BATCH = 128 * 1024
@@ -64,7 +65,7 @@ def _hold_to(cluster: Cluster, topic: str, rows: int) -> None:
 
 
 def _records(servers: str, topic: str, made: Sequence[Record], rows: int) -> None:
-    from client.producer import KafkaProducer
+    from kseg.client.producer import KafkaProducer
 
     with KafkaProducer({"bootstrap.servers": servers, **PROPERTIES}) as producer:
         for number in range(rows):
@@ -75,9 +76,9 @@ def _records(servers: str, topic: str, made: Sequence[Record], rows: int) -> Non
 def _columns(servers: str, topic: str, made: Sequence[Record], rows: int) -> None:
     import pyarrow as pa
 
-    from client.producer import KafkaProducer
-    from etl.sink.columns import RowColumns
-    from etl.sink.rows import RowWriter
+    from kseg.client.producer import KafkaProducer
+    from kseg.etl.kafka_writer.columns import RowColumns
+    from kseg.etl.kafka_writer.rows import RowWriter
 
     batch = pa.RecordBatch.from_arrays(
         [pa.array([record.key for record in made]), pa.array([record.value for record in made])], names=["key", "value"]

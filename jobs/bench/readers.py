@@ -19,17 +19,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from etl.source.origin import LogFiles, Origin
-from etl.source.reader import DecodeOptions, read_range
-from etl.source.tasks import RangeTask
-from jobs.bench.contenders import WrongCount
-from jobs.bench.shapes import Sample
-from jobs.bench.workload import client_config
-from jobs.broker import jars
-from jobs.broker.java import find_java
-from segment_reader.batch import RECORDS_AT, Frame, frames
-from segment_reader.codecs import decompress
-from segment_reader.log.reading import WINDOW_BYTES
+from kseg.etl.source.origin import LogFiles, Origin
+from kseg.etl.source.reader import DecodeOptions, read_range
+from kseg.etl.source.tasks import RangeTask
+from kseg.jobs.bench.contenders import WrongCount
+from kseg.jobs.bench.shapes import Sample
+from kseg.jobs.bench.workload import client_config
+from kseg.jobs.broker import jars
+from kseg.jobs.broker.java import find_java
+from kseg.segment_reader.codecs.registry import decompress
+from kseg.segment_reader.decode.batch import RECORDS_AT, Frame, frames
+from kseg.segment_reader.log.scan.record_sets import WINDOW_BYTES
 
 #: As bin/kafka-run-class.sh starts its tools.
 _JAVA_OPTIONS: Final = ("-Xmx256M", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")

@@ -19,13 +19,14 @@ from typing import Any, Final
 
 import yaml
 
-from client import Cluster, TopicPartition
-from client.admin import create_topic
-from client.producer import produce
-from etl.progress import Progress
-from jobs.bench.standalone import StandaloneSpark
-from jobs.bench.workload import BenchTopic, client_config
-from segment_reader.encode import Record, encode_batch
+from kseg.client.admin import create_topic
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.producer import produce
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.telemetry.progress import Progress
+from kseg.jobs.bench.standalone import StandaloneSpark
+from kseg.jobs.bench.workload import BenchTopic, client_config
+from kseg.segment_reader.encode.batches import Record, encode_batch
 
 RECORDS: Final = 3
 """Of each partition: planning, ledger and commit do not depend on how many there are."""
@@ -151,7 +152,7 @@ def _job(folder: Path, servers: str, topics: Sequence[str], master: str, table: 
 
 
 def _run(job: Path, *arguments: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "jobs.bench.one_run", str(job), *arguments]
+    command = [sys.executable, "-m", "kseg.jobs.bench.one_run", str(job), *arguments]
     told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     document: dict[str, Any] = json.loads(told.stdout.splitlines()[-1])
     return document

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from etl.session import ALWAYS, DELTA_EXTENSIONS, LOCAL_DEFAULTS
-from jobs.broker import jars
-from jobs.broker.java import use_java
+from kseg.etl.spark.session import ALWAYS, DELTA_EXTENSIONS, LOCAL_DEFAULTS
+from kseg.jobs.broker import jars
+from kseg.jobs.broker.java import use_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

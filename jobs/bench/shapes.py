@@ -12,13 +12,14 @@ from itertools import product
 from pathlib import Path
 from typing import Final
 
-from client import Cluster, TopicPartition
-from client.admin import create_topic
-from client.producer import produce
-from etl.progress import Progress
-from jobs.bench.workload import client_config, records
-from segment_reader.codecs import CODECS
-from segment_reader.encode import Record, encode_batch
+from kseg.client.admin import create_topic
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.producer import produce
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.telemetry.progress import Progress
+from kseg.jobs.bench.workload import client_config, records
+from kseg.segment_reader.codecs.registry import CODECS
+from kseg.segment_reader.encode.batches import Record, encode_batch
 
 RECORD_BYTES: Final = (20, 200, 4096)
 BATCH_BYTES: Final = (16 * 1024, 1_000_000)

@@ -23,12 +23,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from jobs.broker.child import await_ready
-from jobs.broker.errors import StartFailed
-from jobs.broker.java import find_java
-from jobs.broker.ports import free_ports
-from jobs.broker.properties import HOST
-from jobs.broker.server import Server
+from kseg.jobs.broker.child import await_ready
+from kseg.jobs.broker.errors import StartFailed
+from kseg.jobs.broker.java import find_java
+from kseg.jobs.broker.ports import free_ports
+from kseg.jobs.broker.properties import HOST
+from kseg.jobs.broker.server import Server
 
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"

@@ -10,14 +10,16 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from client import ClientConfig, Cluster, TopicPartition
-from client.admin import create_topic
-from client.producer import produce
-from etl.progress import Progress
-from segment_reader.encode import Record, encode_batch
+from kseg.client.admin import create_topic
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.config import ClientConfig
+from kseg.client.producer import produce
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.telemetry.progress import Progress
+from kseg.segment_reader.encode.batches import Record, encode_batch
 
 if TYPE_CHECKING:
-    from jobs.broker import EmbeddedKafka
+    from kseg.jobs.broker import EmbeddedKafka
 
 PARTITIONS = 4
 RECORDS_PER_BATCH = 1000

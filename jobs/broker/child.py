@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from jobs.broker.errors import StartFailed
+from kseg.jobs.broker.errors import StartFailed
 
 _SECONDS_BETWEEN_LOOKS = 0.05
 

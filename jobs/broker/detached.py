@@ -15,11 +15,11 @@ from pathlib import Path
 
 import psutil
 
-from etl.cache import cache_root
-from jobs.broker.errors import BrokerError
-from jobs.broker.probe import live_brokers
-from jobs.broker.process import VERSION, EmbeddedKafka
-from jobs.files import write_atomically
+from kseg.etl.spark.cache import cache_root
+from kseg.jobs.broker.errors import BrokerError
+from kseg.jobs.broker.probe import live_brokers
+from kseg.jobs.broker.process import VERSION, EmbeddedKafka
+from kseg.jobs.output.files import write_atomically
 
 _STOP_TIMEOUT = 30.0
 

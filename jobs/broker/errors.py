@@ -9,7 +9,7 @@ KsegError
 
 from __future__ import annotations
 
-from etl.errors import ExitCode, KsegError
+from kseg.etl.errors import ExitCode, KsegError
 
 
 class BrokerError(KsegError):

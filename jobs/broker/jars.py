@@ -35,10 +35,10 @@ from importlib import resources
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from etl import cache as kseg_cache
-from jobs.broker.errors import JarsUnavailable
-from jobs.broker.java import Java, find_java
-from jobs.broker.trust import trust_options
+from kseg.etl.spark import cache as kseg_cache
+from kseg.jobs.broker.errors import JarsUnavailable
+from kseg.jobs.broker.java import Java, find_java
+from kseg.jobs.broker.trust import trust_options
 
 KAFKA = "kafka-4.3.1"
 OLD_KAFKA = "kafka-3.9.2"
@@ -83,7 +83,7 @@ class Jar:
 def locked_sets() -> Mapping[str, tuple[Jar, ...]]:
     """All jar sets of the lock file by name."""
     sets: dict[str, list[Jar]] = {}
-    text = resources.files("jobs.broker").joinpath("jars.lock").read_text()
+    text = resources.files("kseg.jobs.broker").joinpath("jars.lock").read_text()
     for line in text.splitlines():
         if line and not line.startswith("#"):
             name, *jar = line.split()

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from etl.cache import cache_root
-from jobs.broker.errors import JavaMissing
-from jobs.files import write_atomically
+from kseg.etl.spark.cache import cache_root
+from kseg.jobs.broker.errors import JavaMissing
+from kseg.jobs.output.files import write_atomically
 
 MINIMUM = 17
 REMEDY = (

@@ -14,8 +14,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from jobs.broker.jars import Jar, ivy_command, locked_sets, sha256
-from jobs.broker.java import find_java
+from kseg.jobs.broker.jars import Jar, ivy_command, locked_sets, sha256
+from kseg.jobs.broker.java import find_java
 
 _KAFKA = "4.3.1"
 _DELTA = "4.4.0"
@@ -43,7 +43,7 @@ _MODULES = {
       <dependency org="org.apache.kafka" name="kafka-clients" rev="3.9.2" transitive="false"/>
       <dependency org="org.apache.commons" name="commons-pool2" rev="2.13.1" transitive="false"/>
     """,
-    # The S3 server of the tests (tests/s3.py), without what it needs in front of the stores of others.
+    # The S3 server of the tests (tests/harness/s3.py), without what it needs in front of the stores of others.
     "s3proxy-2.9.0": """
       <dependency org="org.gaul" name="s3proxy" rev="2.9.0"/>
       <exclude org="org.gaul" module="modernizer-maven-annotations"/>

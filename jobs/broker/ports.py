@@ -10,8 +10,8 @@ import random
 import socket
 from collections.abc import Callable
 
-from jobs.broker.errors import StartFailed
-from jobs.broker.properties import HOST
+from kseg.jobs.broker.errors import StartFailed
+from kseg.jobs.broker.properties import HOST
 
 _RANGE = range(20_000, 32_000)
 _TRIES = 3

@@ -17,14 +17,14 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from jobs.broker import jars
-from jobs.broker.child import await_ready, run_logged
-from jobs.broker.java import find_java
-from jobs.broker.listeners import Listener, scram_arguments
-from jobs.broker.ports import free_ports, is_free, on_free_ports
-from jobs.broker.probe import live_brokers
-from jobs.broker.properties import HOST, LOG4J, Node, new_cluster_id, server_properties, to_text
-from jobs.broker.server import Server
+from kseg.jobs.broker import jars
+from kseg.jobs.broker.child import await_ready, run_logged
+from kseg.jobs.broker.java import find_java
+from kseg.jobs.broker.listeners import Listener, scram_arguments
+from kseg.jobs.broker.ports import free_ports, is_free, on_free_ports
+from kseg.jobs.broker.probe import live_brokers
+from kseg.jobs.broker.properties import HOST, LOG4J, Node, new_cluster_id, server_properties, to_text
+from kseg.jobs.broker.server import Server
 
 VERSION = jars.KAFKA.removeprefix("kafka-")
 

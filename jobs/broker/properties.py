@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jobs.broker.listeners import Listener, listener_properties
+from kseg.jobs.broker.listeners import Listener, listener_properties
 
 HOST = "127.0.0.1"
 

@@ -26,15 +26,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from jobs.broker import jars
-from jobs.broker.child import await_ready, run_logged
-from jobs.broker.errors import BrokerError
-from jobs.broker.java import find_java
-from jobs.broker.ports import free_ports, on_free_ports
-from jobs.broker.probe import live_brokers, partition_leaders
-from jobs.broker.properties import HOST, Node, new_cluster_id, server_properties, to_text
-from jobs.broker.server import Server
-from jobs.broker.zookeeper import ZooKeeper
+from kseg.jobs.broker import jars
+from kseg.jobs.broker.child import await_ready, run_logged
+from kseg.jobs.broker.errors import BrokerError
+from kseg.jobs.broker.java import find_java
+from kseg.jobs.broker.ports import free_ports, on_free_ports
+from kseg.jobs.broker.probe import live_brokers, partition_leaders
+from kseg.jobs.broker.properties import HOST, Node, new_cluster_id, server_properties, to_text
+from kseg.jobs.broker.server import Server
+from kseg.jobs.broker.zookeeper import ZooKeeper
 
 _START_TIMEOUT = 90.0
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Generic, Self, TypeVar
 
-from jobs.broker.child import Child, end_all
+from kseg.jobs.broker.child import Child, end_all
 
 Name = TypeVar("Name", bound=str | int)
 

@@ -17,8 +17,8 @@ import struct
 from types import TracebackType
 from typing import Final, Self
 
-from jobs.broker.errors import BrokerError
-from jobs.broker.properties import HOST
+from kseg.jobs.broker.errors import BrokerError
+from kseg.jobs.broker.properties import HOST
 
 _CREATE: Final = 1
 _GET_DATA: Final = 4

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from etl.errors import ExitCode
-from jobs.api import bad_argument
-from jobs.commands.running import Result, common_options, debug_option, execute, trace_option
+from kseg.etl.errors import ExitCode
+from kseg.jobs.api import bad_argument
+from kseg.jobs.commands.running import Result, common_options, debug_option, execute, trace_option
 
 if TYPE_CHECKING:
-    from client import Cluster
+    from kseg.client.cluster.cluster import Cluster
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -82,7 +82,7 @@ def list_(
     """
 
     def work(_: object) -> Result:
-        from jobs.api.listing import list_apis
+        from kseg.jobs.api.listing import list_apis
 
         if not (bootstrap_servers or bootstrap_controllers or command_config or properties):
             document = list_apis()
@@ -168,11 +168,11 @@ def call(
     """
 
     def work(_: object) -> Result:
-        from jobs.api import calling, whom
+        from kseg.jobs.api import calling, destination
 
         found = calling.find_api(name)
         document = _parsed(_text(request, "--json"), "--json")
-        target = None if to is None else whom.parse(to)
+        target = None if to is None else destination.parse(to)
         with _cluster(bootstrap_servers, bootstrap_controllers, command_config, properties) as cluster:
             outcomes = calling.call(cluster, found, document, version=version, to=target, names=not raw)
         codes = [outcome.exit_code for outcome in outcomes]
@@ -185,7 +185,7 @@ def call(
 
 
 def _tell_codes(outcome: Any) -> None:
-    from client.protocol import ErrorCode
+    from kseg.client.protocol import ErrorCode
 
     for path, number in outcome.codes:
         code = ErrorCode.of(number)
@@ -210,7 +210,7 @@ def encode(name: str, side: str, document: str, version: int, with_header: bool)
 
     "data" is for the formats that stand inside of bytes: the consumer protocol, records of internal topics.
     """
-    from jobs.api import coding
+    from kseg.jobs.api import coding
 
     click.echo(coding.encode_text(name, side, version, _parsed(_text(document, "JSON"), "JSON"), header=with_header))
 
@@ -230,7 +230,7 @@ def decode(name: str, side: str, data: str, version: int, with_header: bool, raw
       kseg api decode Metadata request --version 12 000000
       kseg api encode Metadata request --version 12 '{}' | kseg api decode Metadata request --version 12
     """
-    from jobs.api import coding
+    from kseg.jobs.api import coding
 
     document = coding.decode_text(name, side, version, _text(data, "HEX"), header=with_header, names=not raw)
     click.echo(json.dumps(document, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))
@@ -246,7 +246,7 @@ def docs(check: str | None) -> None:
       kseg api docs > docs/protocol.md
       kseg api docs --check docs/protocol.md
     """
-    from jobs.api.page import page
+    from kseg.jobs.api.page import page
 
     text = page()
     if check is None:
@@ -261,8 +261,8 @@ def _cluster(
     command_config: str | None,
     properties: tuple[str, ...],
 ) -> Cluster:
-    from client import Cluster
-    from jobs.api.properties import client_config
+    from kseg.client.cluster.cluster import Cluster
+    from kseg.jobs.api.properties import client_config
 
     return Cluster(client_config(bootstrap_servers, command_config, properties, controllers=bootstrap_controllers))
 

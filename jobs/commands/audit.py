@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from etl.errors import ExitCode
-from jobs.commands.command_config import command_config_option
-from jobs.commands.running import Result, common_options, execute, job_argument, load
+from kseg.etl.errors import ExitCode
+from kseg.jobs.commands.command_config import command_config_option
+from kseg.jobs.commands.running import Result, common_options, execute, job_argument, load
 
 if TYPE_CHECKING:
-    from etl.progress import Progress
+    from kseg.etl.telemetry.progress import Progress
 
 
 @click.command(
@@ -38,11 +38,11 @@ def audit(job_file: str, events: str | None, as_json: bool, debug: bool) -> None
     """
 
     def work(progress: Progress) -> Result:
-        from etl.audit_events import parse_events
+        from kseg.etl.operations.audit_events import parse_events
 
         told = parse_events(_read(events)) if events is not None else None
         job = load(job_file)
-        from etl.audit import audit as audit_job
+        from kseg.etl.operations.audit import audit as audit_job
 
         report = audit_job(job, told)
         found = f"{len(report.differences)} differences" if report.differences else "all agree"
@@ -53,7 +53,7 @@ def audit(job_file: str, events: str | None, as_json: bool, debug: bool) -> None
 
 
 def _read(place: str) -> str:
-    from etl.errors import ConfigurationError
+    from kseg.etl.errors import ConfigurationError
 
     if place == "-":
         return sys.stdin.read()

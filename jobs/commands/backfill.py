@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobs.commands.command_config import command_config_option
-from jobs.commands.ingest import run_result
-from jobs.commands.remote import remote_option
-from jobs.commands.run_file import run_file_option
-from jobs.commands.running import Result, common_options, execute, job_argument, load, take_over_option
-from jobs.report.options import reporting_options
+from kseg.jobs.commands.command_config import command_config_option
+from kseg.jobs.commands.ingest import run_result
+from kseg.jobs.commands.remote import remote_option
+from kseg.jobs.commands.run_file import run_file_option
+from kseg.jobs.commands.running import Result, common_options, execute, job_argument, load, take_over_option
+from kseg.jobs.report.options import reporting_options
 
 if TYPE_CHECKING:
-    from etl.backfill_request import BackfillRequest
-    from etl.config import Job
-    from etl.progress import Progress
+    from kseg.etl.config.job import Job
+    from kseg.etl.planning.backfill_request import BackfillRequest
+    from kseg.etl.telemetry.progress import Progress
 
 _BOUND = "TOPIC:PARTITION:OFFSET|TIME"
 
@@ -70,7 +70,7 @@ def backfill(job_file: str, take_over: bool, as_json: bool, debug: bool, **words
 
     def work(progress: Progress) -> Result:
         job, request = _load_both(job_file, words)
-        from etl.backfill import run_backfill
+        from kseg.etl.operations.backfill import run_backfill
 
         return run_result(run_backfill(job, request, take_over=take_over, progress=progress))
 
@@ -79,8 +79,8 @@ def backfill(job_file: str, take_over: bool, as_json: bool, debug: bool, **words
 
 def _load_both(job_file: str, words: dict[str, Any]) -> tuple[Job, BackfillRequest]:
     """The job and what is asked of it; the faults of both at once."""
-    from etl.backfill_request import BackfillRequest
-    from etl.errors import ConfigurationError
+    from kseg.etl.errors import ConfigurationError
+    from kseg.etl.planning.backfill_request import BackfillRequest
 
     error: ConfigurationError | None = None
     try:

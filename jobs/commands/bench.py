@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from jobs.commands.running import Result, common_options, execute
+from kseg.jobs.commands.running import Result, common_options, execute
 
 TO_DELTA = "kafka_to_delta_vs_spark_tuned"
 TO_NOOP = "kafka_to_noop_vs_spark_tuned"
@@ -15,7 +15,7 @@ TO_NOOP = "kafka_to_noop_vs_spark_tuned"
 SECTIONS: Final = ("decode", "produce", "cold", "spark", "memory", "files", "scaling")
 
 if TYPE_CHECKING:
-    from etl.progress import Progress
+    from kseg.etl.telemetry.progress import Progress
 
 
 @click.command(epilog="Example:  kseg bench --quick --section files --json")
@@ -36,8 +36,8 @@ def bench(quick: bool, sections: tuple[str, ...], as_json: bool, debug: bool) ->
     """
 
     def work(progress: Progress) -> Result:
-        from jobs.bench.efforts import FULL, QUICK
-        from jobs.bench.measuring import measure
+        from kseg.jobs.bench.efforts import FULL, QUICK
+        from kseg.jobs.bench.measuring import measure
 
         document = measure(QUICK if quick else FULL, sections or SECTIONS, progress)
         return Result(document, "; ".join(_headlines(document)) or "measured")

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
-from jobs.broker import detached, jars
-from jobs.broker.detached import State
-from jobs.setup import fetch_jars
+from kseg.jobs.broker import detached, jars
+from kseg.jobs.broker.detached import State
+from kseg.jobs.setup import fetch_jars
 
 _directory = click.option(
     "--dir",

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from etl.errors import ExitCode
-from jobs.commands.running import Result, common_options, execute
+from kseg.etl.errors import ExitCode
+from kseg.jobs.commands.running import Result, common_options, execute
 
 if TYPE_CHECKING:
-    from etl.progress import Progress
+    from kseg.etl.telemetry.progress import Progress
 
 
 @click.command(
@@ -30,7 +30,7 @@ def check(job_files: tuple[str, ...], as_json: bool, debug: bool) -> None:
     """
 
     def work(progress: Progress) -> Result:
-        from etl.config.check import check_files
+        from kseg.etl.config.check import check_files
 
         checked = check_files(dict.fromkeys(job_files))
         faulty = [one for one in checked if not one.ok]

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import click
 
-from etl.errors import ConfigurationError
-from jobs.commands.noted import Noted
+from kseg.etl.errors import ConfigurationError
+from kseg.jobs.commands.noted import Noted
 
 command_config_option = Noted(
     "--command-config",
@@ -30,7 +30,7 @@ def given_properties() -> Mapping[str, str]:
     Raises:
         ConfigurationError: the file cannot be read.
     """
-    from jobs.api.properties import read_properties
+    from kseg.jobs.api.properties import read_properties
 
     name = command_config_option.given()
     if name is None:

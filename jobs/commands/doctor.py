@@ -8,8 +8,8 @@ import sys
 import click
 from rich.table import Table
 
-from jobs.doctor import Finding, examine, healthy
-from jobs.output import console_for
+from kseg.jobs.output.tables import console_for
+from kseg.jobs.packaging.doctor import Finding, examine, healthy
 
 _MARKS = {"ok": "[green]ok[/]", "note": "[yellow]note[/]", "missing": "[red]missing[/]"}
 

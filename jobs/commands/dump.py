@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
 import click
 
-from client.protocol.embedded.internal_topics import (
+from kseg.client.protocol.embedded.internal_topics import (
     CLUSTER_METADATA,
     CONSUMER_OFFSETS,
     REMOTE_LOG_METADATA,
     SHARE_GROUP_STATE,
     TRANSACTION_STATE,
 )
-from jobs.commands.layouts import layout_options
-from jobs.commands.running import Result, execute
-from jobs.commands.values import as_instant
-from segment_reader.log.dump import Entry, Findings
-from segment_reader.log.dump import dump as entries_of
-from segment_reader.log.errors import SegmentGone
-from segment_reader.log.storage import PLAIN, open_file
+from kseg.jobs.commands.layouts import layout_options
+from kseg.jobs.commands.running import Result, execute
+from kseg.jobs.commands.values import as_instant
+from kseg.segment_reader.log.errors import SegmentGone
+from kseg.segment_reader.log.files.dump import Entry, Findings
+from kseg.segment_reader.log.files.dump import dump as entries_of
+from kseg.segment_reader.log.files.storage import PLAIN, open_file
 
 if TYPE_CHECKING:
-    from etl.progress import Progress
+    from kseg.etl.telemetry.progress import Progress
 
 _CORRUPT: Final = 1
 #: `offsets.retention.minutes` of a broker that says nothing else: a week.
@@ -166,7 +166,7 @@ def dump(
         deep or bool(decoder), _BY_FOLDER if decoder is None else decoder, show_secrets, limit, layout, layout_option
     )
     if table and output is not None:
-        from jobs.dumping import write_table
+        from kseg.jobs.output.dump import write_table
 
         kind = "record" if wanted.deep else "batch"
         found = (entry for path in files for entry in _entries(path, wanted))
@@ -194,8 +194,8 @@ class _Question:
 
 def _tell_state(folders: tuple[str, ...], ask: _Question, *, as_json: bool) -> NoReturn:
     def work(_: Progress) -> Result:
-        from etl.internals.places import LogDirs
-        from jobs.dumping_state import group_document, transactional_id_document
+        from kseg.etl.internal_topics.locations import LogDirs
+        from kseg.jobs.output.dump_state import group_document, transactional_id_document
 
         log_dirs = LogDirs(folders)
         if ask.group is None:
@@ -208,7 +208,7 @@ def _tell_state(folders: tuple[str, ...], ask: _Question, *, as_json: bool) -> N
 
 
 def _print(files: tuple[str, ...], wanted: _Wanted, *, as_lines: bool) -> None:
-    from jobs.dumping import as_json, as_text
+    from kseg.jobs.output.dump import as_json, as_text
 
     for path in files:
         if not as_lines:
@@ -218,7 +218,7 @@ def _print(files: tuple[str, ...], wanted: _Wanted, *, as_lines: bool) -> None:
 
 
 def _entries(path: str, wanted: _Wanted) -> Iterator[Entry]:
-    from etl.internals.decoding import internal_topic_of, with_meaning
+    from kseg.etl.internal_topics.decoding import internal_topic_of, with_meaning
 
     try:
         storage, place = open_file(path, wanted.layout, wanted.layout_option)

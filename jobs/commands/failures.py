@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from etl.errors import ConfigurationError, ExitCode, Fault, KsegError
+from kseg.etl.errors import ConfigurationError, ExitCode, Fault, KsegError
 
 _MASK = "***"
 _SHORTEST_SECRET = 4
@@ -109,7 +109,7 @@ def _foreign(error: BaseException) -> tuple[dict[str, Any], int]:
 
 
 def _is_client_config_error(error: BaseException) -> bool:
-    errors = sys.modules.get("client.errors")  # raised by it, so imported; never imported for the question
+    errors = sys.modules.get("kseg.client.errors")  # raised by it, so imported; never imported for the question
     return errors is not None and isinstance(error, errors.ConfigError)
 
 

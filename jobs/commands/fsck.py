@@ -11,14 +11,14 @@ from typing import Any, Final
 
 import click
 
-from jobs.commands.layouts import layout_options
-from jobs.output import show
-from jobs.progress import progress_for
-from segment_reader.log.check import PartitionCheck, check_partition
-from segment_reader.log.errors import SegmentGone
-from segment_reader.log.names import PartitionFolder, partition_folder
-from segment_reader.log.segments import partition_folders
-from segment_reader.log.storage import Storage, open_storage
+from kseg.jobs.commands.layouts import layout_options
+from kseg.jobs.output.tables import show
+from kseg.jobs.progress import progress_for
+from kseg.segment_reader.log.damage.check import PartitionCheck, check_partition
+from kseg.segment_reader.log.errors import SegmentGone
+from kseg.segment_reader.log.files.names import PartitionFolder, partition_folder
+from kseg.segment_reader.log.files.segments import partition_folders
+from kseg.segment_reader.log.files.storage import Storage, open_storage
 
 _CORRUPT: Final = 1
 

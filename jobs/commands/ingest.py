@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobs.commands.command_config import command_config_option
-from jobs.commands.remote import remote_option
-from jobs.commands.run_file import run_file_option
-from jobs.commands.running import Report, Result, common_options, execute, job_argument, load, take_over_option
-from jobs.report.options import reporting_options
+from kseg.jobs.commands.command_config import command_config_option
+from kseg.jobs.commands.remote import remote_option
+from kseg.jobs.commands.run_file import run_file_option
+from kseg.jobs.commands.running import Report, Result, common_options, execute, job_argument, load, take_over_option
+from kseg.jobs.report.options import reporting_options
 
 if TYPE_CHECKING:
-    from etl.progress import Progress
+    from kseg.etl.telemetry.progress import Progress
 
 
 @click.command(epilog="Example:  kseg ingest orders.yaml --json")
@@ -42,7 +42,7 @@ def ingest(
 
     def work(progress: Progress) -> Result:
         job = load(job_file, starts_spark=True)
-        from etl.run import run_ingest
+        from kseg.etl.run.pipeline import run_ingest
 
         report = run_ingest(
             job,

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from etl.errors import ExitCode
-from jobs.commands.command_config import command_config_option
-from jobs.commands.running import Result, common_options, execute, job_argument, load
+from kseg.etl.errors import ExitCode
+from kseg.jobs.commands.command_config import command_config_option
+from kseg.jobs.commands.running import Result, common_options, execute, job_argument, load
 
 if TYPE_CHECKING:
-    from etl.progress import Progress
+    from kseg.etl.telemetry.progress import Progress
 
 
 @click.command(epilog="Example:  kseg interval orders.yaml --interval 2026-01-01T00:00:00Z/2026-01-02T00:00:00Z --json")
@@ -27,11 +27,11 @@ def interval(job_file: str, interval: str, as_json: bool, debug: bool) -> None:
     """
 
     def work(progress: Progress) -> Result:
-        from etl.backfill_request import parse_interval
+        from kseg.etl.planning.backfill_request import parse_interval
 
         asked = parse_interval(interval)
         job = load(job_file)
-        from etl.interval import interval_status
+        from kseg.etl.planning.interval import interval_status
 
         found = interval_status(job, asked)
         told = "closed" if found.closed else f"open, ask again in {found.retry_after} s"

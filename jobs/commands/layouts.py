@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from segment_reader.log.layouts import layout_names
-from segment_reader.log.storage import LAYOUT_OPTION, PLAIN
+from kseg.segment_reader.log.files.storage import LAYOUT_OPTION, PLAIN
+from kseg.segment_reader.log.layouts import layout_names
 
 
 def layout_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobs.commands.run_file import run_file_option
-from jobs.commands.running import Result, common_options, execute, job_argument, load
+from kseg.jobs.commands.run_file import run_file_option
+from kseg.jobs.commands.running import Result, common_options, execute, job_argument, load
 
 if TYPE_CHECKING:
-    from etl.config import Job
-    from etl.progress import Progress
+    from kseg.etl.config.job import Job
+    from kseg.etl.telemetry.progress import Progress
 
 
 @click.command(
@@ -57,7 +57,7 @@ def maintain(
 
     def work(progress: Progress) -> Result:
         job = _load(job_file)
-        from etl.maintain import MaintenanceRequest, maintain_job
+        from kseg.etl.operations.maintain import MaintenanceRequest, maintain_job
 
         everything = not (optimize or z_order or vacuum or ledger)
         request = MaintenanceRequest(
@@ -79,7 +79,7 @@ def maintain(
 
 def _load(job_file: str) -> Job:
     """With a Java where there is one: only tables that Spark has to write to need it."""
-    from jobs.broker.errors import JavaMissing
+    from kseg.jobs.broker.errors import JavaMissing
 
     try:
         return load(job_file, starts_spark=True)
@@ -88,8 +88,8 @@ def _load(job_file: str) -> Job:
 
 
 def _duration(option: str, text: str) -> timedelta:
-    from etl.errors import ConfigurationError
-    from etl.times import DURATION_REMEDY, parse_duration
+    from kseg.etl.config.times import DURATION_REMEDY, parse_duration
+    from kseg.etl.errors import ConfigurationError
 
     try:
         return parse_duration(text)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from jobs.commands.running import Result, execute
+from kseg.jobs.commands.running import Result, execute
 
 if TYPE_CHECKING:
-    from etl.progress import Progress
+    from kseg.etl.telemetry.progress import Progress
 
 NAMES = (
     "cluster",
@@ -65,8 +65,8 @@ def metadata(
         raise click.UsageError("--format and --output go together")
 
     def work(_: Progress) -> Result:
-        from etl.internals.places import LogDirs
-        from jobs.metadata import document, write
+        from kseg.etl.internal_topics.locations import LogDirs
+        from kseg.jobs.output.metadata import document, write
 
         told, headline = document(LogDirs(folders), at, tables or NAMES)
         if form is not None and output is not None:

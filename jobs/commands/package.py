@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobs.commands.running import Result, debug_option, execute, json_option
+from kseg.jobs.commands.running import Result, debug_option, execute, json_option
 
 if TYPE_CHECKING:
-    from etl.config import Job
-    from etl.progress import Progress
+    from kseg.etl.config.job import Job
+    from kseg.etl.telemetry.progress import Progress
 
 _ENTRY = "kseg_submit.py"
 _SOMEWHERE = "spark://HOST:7077"
@@ -66,9 +66,9 @@ def package(
     """
 
     def work(progress: Progress) -> Result:
-        from jobs.packaging import archive as environment
-        from jobs.packaging.submitting import ENVIRONMENT, Packed, as_text, spark_submit
-        from jobs.packaging.wheel import wheel_bytes, wheel_name, zip_name
+        from kseg.jobs.packaging import archive as environment
+        from kseg.jobs.packaging.submitting import ENVIRONMENT, Packed, as_text, spark_submit
+        from kseg.jobs.packaging.wheel import wheel_bytes, wheel_name, zip_name
 
         job = _load(job_file) if job_file else None
         out.mkdir(parents=True, exist_ok=True)
@@ -111,7 +111,7 @@ def package(
 
 
 def _load(job_file: str) -> Job:
-    from jobs.commands.running import load
+    from kseg.jobs.commands.running import load
 
     return load(job_file)
 
@@ -125,19 +125,19 @@ def _write(path: Path, data: bytes) -> Path:
 def _entry() -> bytes:
     from importlib import resources
 
-    return resources.files("jobs").joinpath("submit.py").read_bytes()
+    return resources.files("kseg.jobs").joinpath("submit.py").read_bytes()
 
 
 def _modules(job: Job, job_file: Path) -> bytes | None:
-    from jobs.packaging.modules import modules_of, modules_zip
+    from kseg.jobs.packaging.modules import modules_of, modules_zip
 
     return modules_zip(modules_of(job), [job_file.absolute().parent])
 
 
 def _jars(job: Job | None) -> tuple[Path, ...]:
     """Delta's, unless the job names jars: Spark itself reads tables to verify them, and writes some."""
-    from etl.cache import DELTA, jar_folder
-    from etl.session import JAR_KEYS
+    from kseg.etl.spark.cache import DELTA, jar_folder
+    from kseg.etl.spark.session import JAR_KEYS
 
     if job is not None and any(key in job.spark.conf for key in JAR_KEYS):
         return ()

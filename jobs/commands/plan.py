@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobs.commands.command_config import command_config_option
-from jobs.commands.running import Result, common_options, execute, job_argument, load
+from kseg.jobs.commands.command_config import command_config_option
+from kseg.jobs.commands.running import Result, common_options, execute, job_argument, load
 
 if TYPE_CHECKING:
-    from etl.progress import Progress
+    from kseg.etl.telemetry.progress import Progress
 
 
 @click.command(epilog="Example:  kseg plan orders.yaml")
@@ -22,7 +22,7 @@ def plan(job_file: str, as_json: bool, debug: bool) -> None:
 
     def work(progress: Progress) -> Result:
         job = load(job_file)
-        from etl.dry_run import plan_only
+        from kseg.etl.run.dry_run import plan_only
 
         document = plan_only(job).to_json()
         ranges = document.get("ranges", [])

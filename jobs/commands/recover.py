@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from jobs.commands.layouts import layout_options
-from jobs.commands.remote import on_server, remote_option
-from jobs.commands.run_file import run_file_option
-from jobs.commands.running import Result, common_options, execute, take_over_option
-from jobs.report.options import reporting_options
+from kseg.jobs.commands.layouts import layout_options
+from kseg.jobs.commands.remote import on_server, remote_option
+from kseg.jobs.commands.run_file import run_file_option
+from kseg.jobs.commands.running import Result, common_options, execute, take_over_option
+from kseg.jobs.report.options import reporting_options
 
 if TYPE_CHECKING:
-    from etl.progress import Progress
-    from etl.recover import RecoverReport
+    from kseg.etl.operations.recover import RecoverReport
+    from kseg.etl.telemetry.progress import Progress
 
 _QUARANTINED: Final = 1
 
@@ -76,9 +76,9 @@ def recover(
         raise click.UsageError("--topics and --pattern do not go together")
 
     def work(progress: Progress) -> Result:
-        from etl.recover import recover as carry_out
-        from etl.recover import recovery_job
-        from jobs.broker.java import use_java
+        from kseg.etl.operations.recover import recover as carry_out
+        from kseg.etl.operations.recover import recovery_job
+        from kseg.jobs.broker.java import use_java
 
         job = recovery_job(
             folders,

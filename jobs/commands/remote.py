@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from jobs.commands.failures import REDACTOR
-from jobs.commands.noted import Noted
+from kseg.jobs.commands.failures import REDACTOR
+from kseg.jobs.commands.noted import Noted
 
 if TYPE_CHECKING:
-    from etl.config import Job
+    from kseg.etl.config.job import Job
 
 _VARIABLE = "SPARK_REMOTE"
 
@@ -31,8 +31,8 @@ def on_server(job: Job) -> Job:
     """
     from pydantic_core import PydanticCustomError
 
-    from etl.config.remote import EXAMPLE, connect_url
-    from etl.errors import ConfigurationError
+    from kseg.etl.config.remote import EXAMPLE, connect_url
+    from kseg.etl.errors import ConfigurationError
 
     told, where = remote_option.given(), "--remote"
     if told is None and job.spark.remote is None and "PYSPARK_GATEWAY_PORT" not in os.environ:

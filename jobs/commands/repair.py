@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, TypedDict
 
 import click
 
-from jobs.commands.command_config import command_config_option
-from jobs.commands.ingest import run_result
-from jobs.commands.run_file import run_file_option
-from jobs.commands.running import Result, common_options, execute, job_argument, load, take_over_option
-from jobs.report.options import reporting_options
+from kseg.jobs.commands.command_config import command_config_option
+from kseg.jobs.commands.ingest import run_result
+from kseg.jobs.commands.run_file import run_file_option
+from kseg.jobs.commands.running import Result, common_options, execute, job_argument, load, take_over_option
+from kseg.jobs.report.options import reporting_options
 
 if TYPE_CHECKING:
-    from etl.progress import Progress
+    from kseg.etl.telemetry.progress import Progress
 
 
 class _How(TypedDict):
@@ -53,8 +53,8 @@ def repair(
 
     def work(progress: Progress) -> Result:
         job = load(job_file, starts_spark=True)
-        from etl.repair import abandon as abandon_run
-        from etl.repair import finish as finish_run
+        from kseg.etl.operations.repair import abandon as abandon_run
+        from kseg.etl.operations.repair import finish as finish_run
 
         how: _How = {"dry_run": dry_run, "take_over": take_over, "progress": progress}
         if finish is not None:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobs.commands.running import Result, common_options, execute, job_argument, load
+from kseg.jobs.commands.running import Result, common_options, execute, job_argument, load
 
 if TYPE_CHECKING:
-    from etl.progress import Progress
+    from kseg.etl.telemetry.progress import Progress
 
 
 @click.command(epilog="Example:  kseg report orders.yaml --run 3f9c46bd -o report.html")
@@ -28,8 +28,8 @@ def report(job_file: str, run_id: str | None, output: str, as_json: bool, debug:
 
     def work(progress: Progress) -> Result:
         job = load(job_file)
-        from jobs.report.from_ledger import outcome_of
-        from jobs.report.page import write_page
+        from kseg.jobs.report.from_ledger import outcome_of
+        from kseg.jobs.report.page import write_page
 
         outcome = outcome_of(job, run_id)
         outcome.document["report"] = write_page(output, outcome)

@@ -33,9 +33,9 @@ from typing import Any, Final
 import click
 import psutil
 
-from etl.progress import Progress, Unit
-from jobs.commands.noted import Noted
-from jobs.files import replace_file
+from kseg.etl.telemetry.progress import Progress, Unit
+from kseg.jobs.commands.noted import Noted
+from kseg.jobs.output.files import replace_file
 
 VERSION: Final = 1
 MESSAGES_KEPT: Final = 20

@@ -14,18 +14,18 @@ from typing import IO, TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 import click
 
-from jobs.commands.command_config import given_properties
-from jobs.commands.failures import REDACTOR, Failure, TerminatedError, failure_of, tell
-from jobs.commands.remote import on_server
-from jobs.commands.run_file import asked_for
-from jobs.progress import FORMS, progress_for
-from jobs.report.options import wishes_of
+from kseg.jobs.commands.command_config import given_properties
+from kseg.jobs.commands.failures import REDACTOR, Failure, TerminatedError, failure_of, tell
+from kseg.jobs.commands.remote import on_server
+from kseg.jobs.commands.run_file import asked_for
+from kseg.jobs.progress import FORMS, progress_for
+from kseg.jobs.report.options import wishes_of
 
 if TYPE_CHECKING:
-    from etl.config import Job
-    from etl.progress import Progress
-    from jobs.report.nothing import NoOutlets
-    from jobs.report.outlets import Outlets
+    from kseg.etl.config.job import Job
+    from kseg.etl.telemetry.progress import Progress
+    from kseg.jobs.report.nothing import NoOutlets
+    from kseg.jobs.report.outlets import Outlets
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -42,7 +42,7 @@ take_over_option = click.option(
 def _trace(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if not wanted or ctx.resilient_parsing:
         return
-    from client import trace
+    from kseg.client.wire import trace
 
     before = os.environ.get(trace.VARIABLE)
     os.environ[trace.VARIABLE] = "1"  # Spark's local workers inherit it
@@ -113,13 +113,13 @@ def load(job_file: str, *, starts_spark: bool = False) -> Job:
     Raises:
         ConfigurationError, JavaMissing.
     """
-    from etl.config import load_job
+    from kseg.etl.config.load import load_job
 
     job = load_job(job_file, kafka=given_properties())
     if starts_spark:
         job = on_server(job)
         if job.spark.remote is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
-            from jobs.broker.java import use_java
+            from kseg.jobs.broker.java import use_java
 
             use_java()
 
@@ -130,8 +130,8 @@ def load(job_file: str, *, starts_spark: bool = False) -> Job:
 
 def execute(work: Callable[[Progress], Result], *, as_json: bool, debug: bool) -> NoReturn:
     """Run a command's work, print its result or its error, and leave with the exit code that says it."""
-    from etl.progress import Listeners
-    from jobs.output import show
+    from kseg.etl.telemetry.progress import Listeners
+    from kseg.jobs.output.tables import show
 
     _set_up_logging(debug)
     record = asked_for()
@@ -162,10 +162,10 @@ def execute(work: Callable[[Progress], Result], *, as_json: bool, debug: bool) -
 def _outlets(ctx: click.Context) -> Outlets | NoOutlets:
     wishes = wishes_of(ctx)
     if wishes is None:
-        from jobs.report.nothing import NoOutlets
+        from kseg.jobs.report.nothing import NoOutlets
 
         return NoOutlets()
-    from jobs.report.outlets import Outlets
+    from kseg.jobs.report.outlets import Outlets
 
     return Outlets(wishes, ctx.command.name or "")
 
@@ -250,5 +250,4 @@ def _set_up_logging(debug: bool) -> None:
     """Warnings to stderr; with --debug what our own packages do. Other libraries' debug lines could hold anything."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     if debug:
-        for name in ("client", "segment_reader", "etl", "jobs"):
-            logging.getLogger(name).setLevel(logging.DEBUG)
+        logging.getLogger("kseg").setLevel(logging.DEBUG)

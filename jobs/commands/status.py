@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobs.commands.command_config import command_config_option
-from jobs.commands.ingest import run_result
-from jobs.commands.running import Result, common_options, execute, job_argument, load
+from kseg.jobs.commands.command_config import command_config_option
+from kseg.jobs.commands.ingest import run_result
+from kseg.jobs.commands.running import Result, common_options, execute, job_argument, load
 
 if TYPE_CHECKING:
-    from etl.progress import Progress
+    from kseg.etl.telemetry.progress import Progress
 
 
 @click.command(
@@ -37,10 +37,10 @@ def status(job_file: str, run_id: str | None, runs: int, as_json: bool, debug: b
     def work(progress: Progress) -> Result:
         job = load(job_file)
         if run_id is not None:
-            from etl.status import run_report
+            from kseg.etl.operations.status import run_report
 
             return run_result(run_report(job, run_id))
-        from etl.status import status as status_of
+        from kseg.etl.operations.status import status as status_of
 
         document = status_of(job, runs).to_json()
         lag = document.get("lag")

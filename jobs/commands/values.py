@@ -9,7 +9,7 @@ import click
 
 def as_instant(_: click.Context, __: click.Parameter, value: str | None) -> datetime | None:
     """An option's callback: a time in ISO 8601 with a time zone, as an aware datetime in UTC."""
-    from etl.times import INSTANT_REMEDY, parse_instant
+    from kseg.etl.config.times import INSTANT_REMEDY, parse_instant
 
     if value is None:
         return None

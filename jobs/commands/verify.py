@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from etl.errors import ExitCode
-from jobs.commands.command_config import command_config_option
-from jobs.commands.remote import remote_option
-from jobs.commands.run_file import run_file_option
-from jobs.commands.running import Result, common_options, execute, job_argument, load
+from kseg.etl.errors import ExitCode
+from kseg.jobs.commands.command_config import command_config_option
+from kseg.jobs.commands.remote import remote_option
+from kseg.jobs.commands.run_file import run_file_option
+from kseg.jobs.commands.running import Result, common_options, execute, job_argument, load
 
 if TYPE_CHECKING:
-    from etl.progress import Progress
+    from kseg.etl.telemetry.progress import Progress
 
 
 @click.command(epilog="Example:  kseg verify orders.yaml --json")
@@ -37,7 +37,7 @@ def verify(job_file: str, segments: tuple[str, ...], as_json: bool, debug: bool)
 
     def work(progress: Progress) -> Result:
         job = load(job_file, starts_spark=True)
-        from etl.verify import verify as verify_job
+        from kseg.etl.operations.verify import verify as verify_job
 
         report = verify_job(job, progress=progress, segments=segments)
         told = "all rows agree" if report.ok else "rows do not agree"

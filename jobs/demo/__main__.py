@@ -1,5 +1,5 @@
 """``python -m jobs.demo``."""
 
-from jobs.demo.main import main
+from kseg.jobs.demo.main import main
 
-main(prog_name="python -m jobs.demo")
+main(prog_name="python -m kseg.jobs.demo")

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from jobs.demo.group import ends
+from kseg.jobs.demo.group import ends
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer

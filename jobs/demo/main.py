@@ -19,15 +19,15 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from etl.errors import KsegError
-from jobs.broker import EmbeddedKafka, jars
-from jobs.broker.java import use_java
-from jobs.demo import show
-from jobs.demo.group import PartitionState, partition_states
-from jobs.demo.hard_topic import HardTopic
-from jobs.demo.runner import RunFailed, ingest, write_job
-from jobs.demo.verify import Comparison, compare, read_topic
-from jobs.setup import fetch_jars
+from kseg.etl.errors import KsegError
+from kseg.jobs.broker import EmbeddedKafka, jars
+from kseg.jobs.broker.java import use_java
+from kseg.jobs.demo import show
+from kseg.jobs.demo.group import PartitionState, partition_states
+from kseg.jobs.demo.hard_topic import HardTopic
+from kseg.jobs.demo.runner import RunFailed, ingest, write_job
+from kseg.jobs.demo.verify import Comparison, compare, read_topic
+from kseg.jobs.setup import fetch_jars
 
 GROUP = "demo-etl"
 ROUNDS = 2

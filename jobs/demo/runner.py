@@ -51,7 +51,7 @@ def ingest(job: Path) -> dict[str, Any]:
     started (Spark's JVM, the Python workers) are ended before the interruption goes on. A terminal's Ctrl-C does not
     reach the run itself: once it is gone, nobody knows any more what it has started.
     """
-    command = [sys.executable, "-m", "jobs.cli", "ingest", str(job), "--json"]
+    command = [sys.executable, "-m", "kseg.jobs.cli", "ingest", str(job), "--json"]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, process_group=0)
     try:
         out, _ = process.communicate()

@@ -10,8 +10,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from jobs.demo.group import PartitionState
-from jobs.demo.hard_topic import Written
+from kseg.jobs.demo.group import PartitionState
+from kseg.jobs.demo.hard_topic import Written
 
 if TYPE_CHECKING:
     import pyarrow as pa

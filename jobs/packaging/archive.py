@@ -27,8 +27,8 @@ from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
-from etl.errors import ConfigurationError, KsegError
-from jobs.packaging.wheel import DISTRIBUTION, NotInstalled, wheel_bytes
+from kseg.etl.errors import ConfigurationError, KsegError
+from kseg.jobs.packaging.wheel import DISTRIBUTION, NotInstalled, wheel_bytes
 
 _SPARKS_OWN = frozenset({"pyspark", "py4j", "delta-spark", "importlib-metadata", "zipp", "pip", "setuptools"})
 _DRIVERS = frozenset({"click", "deltalake", "arro3-core", "pandas", "psutil", "pydantic", "rich", "deprecated"})
@@ -140,12 +140,12 @@ def _link_or_copy(source: Path, target: Path) -> None:
 
 def _copy_compiled(site: Path) -> None:
     """What this machine has compiled: taken where sources and processor are the same, else compiled anew."""
-    from segment_reader.primitives import FINGERPRINT
+    from kseg.segment_reader.decode.primitives import FINGERPRINT
 
-    spec = find_spec("segment_reader")
+    spec = find_spec("kseg.segment_reader")
     folder = Path(spec.origin).parent if spec and spec.origin else Path()
-    for path in (folder / "__pycache__").glob(f"*-{FINGERPRINT}-*.nb[ic]"):
-        target = site / "segment_reader" / "__pycache__" / path.name
+    for path in folder.rglob(f"__pycache__/*-{FINGERPRINT}-*.nb[ic]"):
+        target = site / "kseg" / "segment_reader" / path.relative_to(folder)
         target.parent.mkdir(exist_ok=True)
         target.write_bytes(path.read_bytes())
 
@@ -156,7 +156,7 @@ def _try_out(folder: Path) -> None:
     zips = Path(pyspark.origin).parent / "python" / "lib" if pyspark and pyspark.origin else Path()
     path = os.pathsep.join(str(found) for found in sorted(zips.glob("*.zip")))
     told = subprocess.run(
-        [str(folder / "bin" / "python"), "-c", "from etl.worker_daemon import preload; preload()"],
+        [str(folder / "bin" / "python"), "-c", "from kseg.etl.spark.worker_daemon import preload; preload()"],
         env={"PATH": os.defpath, "PYTHONPATH": path, "NUMBA_CACHE_DIR": ""},
         cwd=folder,
         capture_output=True,

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from etl.errors import ConfigurationError
-from jobs.packaging.wheel import PACKAGES, SPARK_MODULE, zipped
+from kseg.etl.errors import ConfigurationError
+from kseg.jobs.packaging.wheel import PACKAGE, SPARK_MODULE, zipped
 
 if TYPE_CHECKING:
-    from etl.config import Job
+    from kseg.etl.config.job import Job
 
 _REFERENCE = re.compile(r"([A-Za-z_]\w*(?:\.\w+)*):[A-Za-z_]\w*")
 _CALLBACK = "sasl.oauthbearer.token.callback"
@@ -30,7 +30,7 @@ def modules_of(job: Job) -> list[str]:
     named.append((job.kafka or {}).get(_CALLBACK, ""))
     named.append(job.source.segments.layout if job.source.segments else "")
     tops = {match[1].partition(".")[0] for text in named if (match := _REFERENCE.fullmatch(text))}
-    return sorted(tops - {*PACKAGES, SPARK_MODULE})
+    return sorted(tops - {PACKAGE, SPARK_MODULE})
 
 
 def modules_zip(names: Iterable[str], folders: Iterable[Path] = ()) -> bytes | None:

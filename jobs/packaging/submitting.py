@@ -38,7 +38,7 @@ def spark_submit(
             command += ["--conf", f"spark.pyspark.driver.python={sys.executable}"]
         elif yarn:
             command += ["--conf", f"spark.yarn.appMasterEnv.PYSPARK_PYTHON={python}"]
-        command += ["--conf", "spark.python.daemon.module=etl.worker_daemon"]
+        command += ["--conf", "spark.python.daemon.module=kseg.etl.spark.worker_daemon"]
     if packed.py_files:
         command += ["--py-files", ",".join(map(str, packed.py_files))]
     if packed.jars:

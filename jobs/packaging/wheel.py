@@ -18,12 +18,17 @@ from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 
-from etl.errors import KsegError
+from kseg.etl.errors import KsegError
 
 DISTRIBUTION = "kafka-segment-etl"
-PACKAGES = ("client", "etl", "jobs", "segment_reader")
+PACKAGE = "kseg"
+PARTS = ("client", "etl", "jobs", "segment_reader")
+"""The packages below it; in a checkout each is a folder of its own."""
+
 SPARK_MODULE = "pyspark_kseg"
 """The top-level module by which Spark finds the data source; in a checkout it lies in a folder of `etl`."""
+
+_MAPPED = (PACKAGE, SPARK_MODULE)  # folders of a checkout that are installed elsewhere
 
 _DATA = (".py", ".typed", ".java", ".lock", ".properties", ".sql", ".yaml")
 _TEMPLATES = "templates"  # a folder of data, which is no package
@@ -57,10 +62,15 @@ def wheel_bytes() -> bytes:
 
 def package_files() -> Iterator[tuple[str, bytes]]:
     """Path in the wheel and content of every file of our packages. Raises NotInstalled."""
-    for name in PACKAGES:
-        yield from _files(_folder(name), name)
+    for path in sorted(_folder(PACKAGE).iterdir()):
+        if path.suffix in _DATA:
+            yield f"{PACKAGE}/{path.name}", path.read_bytes()
+    for part in PARTS:
+        yield from _files(_folder(f"{PACKAGE}.{part}"), f"{PACKAGE}/{part}")
     own = importlib.util.find_spec(SPARK_MODULE)
-    folder = Path(own.origin).parent if own and own.origin else _folder("etl") / "source" / SPARK_MODULE
+    folder = (
+        Path(own.origin).parent if own and own.origin else _folder(f"{PACKAGE}.etl") / "spark_format" / SPARK_MODULE
+    )
     yield from _files(folder, SPARK_MODULE)
 
 
@@ -77,7 +87,7 @@ def zipped(files: Mapping[str, bytes]) -> bytes:
 
 
 def _files(folder: Path, package: str) -> Iterator[tuple[str, bytes]]:
-    if not (folder / "__init__.py").is_file() or (folder.name == SPARK_MODULE) != (package == SPARK_MODULE):
+    if not (folder / "__init__.py").is_file() or (folder.name in _MAPPED and "/" in package):
         return
     for path in sorted(folder.iterdir()):
         if path.name == _TEMPLATES:
@@ -116,7 +126,7 @@ def _dist_info() -> dict[str, bytes]:
     # In a checkout that was built from, the source's own metadata are found first, under their other name.
     texts["METADATA"] = texts["METADATA"] or _distribution().read_text("PKG-INFO")
     found = {name: text.encode() for name, text in texts.items() if text is not None}
-    return found | {"WHEEL": _WHEEL.encode(), "top_level.txt": "\n".join([*PACKAGES, SPARK_MODULE, ""]).encode()}
+    return found | {"WHEEL": _WHEEL.encode(), "top_level.txt": "\n".join([PACKAGE, SPARK_MODULE, ""]).encode()}
 
 
 def _record(name: str, data: bytes) -> str:

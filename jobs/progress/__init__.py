@@ -5,7 +5,8 @@
     --progress lines        a line every 10 seconds                                     the default elsewhere
     --progress none         nothing
 
-What is told is what tasks that have ended have read (`etl.progress` says why); rates are those of the last while.
+What is told is what tasks that have ended have read (`etl.telemetry.progress` says why); rates are those of the last
+while.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from __future__ import annotations
 import sys
 from typing import IO, TYPE_CHECKING, Literal
 
-from jobs.progress.lines import LineProgress
-from jobs.progress.silent import SilentProgress
+from kseg.jobs.progress.lines import LineProgress
+from kseg.jobs.progress.silent import SilentProgress
 
 if TYPE_CHECKING:
-    from jobs.progress.bars import BarProgress
+    from kseg.jobs.progress.bars import BarProgress
 
 Form = Literal["partitions", "total", "lines", "none"]
 FORMS: tuple[Form, ...] = ("partitions", "total", "lines", "none")
@@ -34,6 +35,6 @@ def progress_for(
         return SilentProgress()
     if form == "lines":
         return LineProgress(stream)
-    from jobs.progress.bars import BarProgress
+    from kseg.jobs.progress.bars import BarProgress
 
     return BarProgress(stream, partitions=form == "partitions")

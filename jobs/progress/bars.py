@@ -6,11 +6,11 @@ import threading
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self
 
-from client import TopicPartition
-from etl.progress import Unit
-from etl.telemetry.facts import Fact, PassBegan, Reading
-from jobs.output import console_for
-from jobs.progress.pace import Pace, clock, human
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.telemetry.events import Fact, PassBegan, Reading
+from kseg.etl.telemetry.progress import Unit
+from kseg.jobs.output.tables import console_for
+from kseg.jobs.progress.pace import Pace, clock, human
 
 if TYPE_CHECKING:
     from rich.progress import TaskID

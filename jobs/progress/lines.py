@@ -9,9 +9,9 @@ import threading
 import time
 from typing import IO, Self
 
-from etl.progress import Unit
-from etl.telemetry.facts import Fact, PassBegan, Reading
-from jobs.progress.pace import Pace, clock, human
+from kseg.etl.telemetry.events import Fact, PassBegan, Reading
+from kseg.etl.telemetry.progress import Unit
+from kseg.jobs.progress.pace import Pace, clock, human
 
 SECONDS_BETWEEN_LINES = 10.0
 

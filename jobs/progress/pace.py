@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from collections import deque
 
-from etl.telemetry.facts import PassBegan, Reading
-from jobs.magnitude import scaled
+from kseg.etl.telemetry.events import PassBegan, Reading
+from kseg.jobs.output.si_prefixes import scaled
 
 WINDOW = 30.0
 

@@ -13,7 +13,7 @@ from math import ceil, floor, log10
 
 from markupsafe import Markup
 
-from jobs.magnitude import scaled
+from kseg.jobs.output.si_prefixes import scaled
 
 WIDTH = 720
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 12, 10, 24

@@ -5,16 +5,16 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from etl.errors import Refused
-from etl.ledger.store import Ledger
-from etl.run_report import ended, report_of
-from etl.telemetry.facts import AccountFailed, Committed
-from etl.telemetry.recorder import Telemetry
-from jobs.report.outcome import Outcome
+from kseg.etl.errors import Refused
+from kseg.etl.ledger.store import Ledger
+from kseg.etl.run.report_from_ledger import ended, report_of
+from kseg.etl.telemetry.events import AccountFailed, Committed
+from kseg.etl.telemetry.recorder import Telemetry
+from kseg.jobs.report.outcome import Outcome
 
 if TYPE_CHECKING:
-    from etl.config import Job
-    from etl.ledger.state import JobState, RunState
+    from kseg.etl.config.job import Job
+    from kseg.etl.ledger.state import JobState, RunState
 
 
 def outcome_of(job: Job, run_id: str | None) -> Outcome:

@@ -31,15 +31,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from etl.config.paths import scheme_of
-from etl.telemetry.facts import Committed, Fact, Opened, Pinned
-from etl.telemetry.recorder import Telemetry
-from jobs.report.outcome import Outcome
+from kseg.etl.config.paths import scheme_of
+from kseg.etl.telemetry.events import Committed, Fact, Opened, Pinned
+from kseg.etl.telemetry.recorder import Telemetry
+from kseg.jobs.report.outcome import Outcome
 
 if TYPE_CHECKING:
     from openlineage.client.event_v2 import RunEvent
 
-    from etl.config import Job
+    from kseg.etl.config.job import Job
 
 PARENT: Final = "OPENLINEAGE_PARENT_ID"
 ROOT: Final = "OPENLINEAGE_ROOT_PARENT_ID"
@@ -239,7 +239,7 @@ class Lineage:
         if interval is not None:
             facets["nominalTime"] = nominal_time_run.NominalTimeRunFacet(*interval)
         if moment.outcome is not None and moment.outcome.error is not None:
-            from jobs.commands.failures import REDACTOR
+            from kseg.jobs.commands.failures import REDACTOR
 
             message = REDACTOR.clean(str(moment.outcome.error.get("message")))
             facets["errorMessage"] = error_message_run.ErrorMessageRunFacet(message, "PYTHON")

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from etl.telemetry.recorder import lag_of
-from jobs.report.outcome import Outcome
+from kseg.etl.telemetry.recorder import lag_of
+from kseg.jobs.report.outcome import Outcome
 
 if TYPE_CHECKING:
     from prometheus_client.core import GaugeMetricFamily

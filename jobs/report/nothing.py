@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from etl.progress import NullProgress
+from kseg.etl.telemetry.progress import NullProgress
 
 
 class NoOutlets(NullProgress):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from etl.config import Job
+    from kseg.etl.config.job import Job
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -45,7 +45,7 @@ def _checked(value: str, ctx: click.Context, parameter: click.Parameter) -> str:
     """As the job file's section checks it."""
     from pydantic_core import PydanticCustomError
 
-    from etl.config import reporting
+    from kseg.etl.config import reporting
 
     check = reporting.gateway_address if parameter.name == "push_gateway" else reporting.local_file
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
-from etl.telemetry.recorder import Telemetry
+from kseg.etl.telemetry.recorder import Telemetry
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from etl.errors import ConfigurationError
-from etl.progress import NullProgress
-from etl.telemetry.facts import Fact, Opened
-from etl.telemetry.recorder import Recorder
-from jobs.commands.failures import REDACTOR
-from jobs.report.lineage import Lineage, wanted
-from jobs.report.options import Wishes
-from jobs.report.outcome import Outcome
+from kseg.etl.errors import ConfigurationError
+from kseg.etl.telemetry.events import Fact, Opened
+from kseg.etl.telemetry.progress import NullProgress
+from kseg.etl.telemetry.recorder import Recorder
+from kseg.jobs.commands.failures import REDACTOR
+from kseg.jobs.report.lineage import Lineage, wanted
+from kseg.jobs.report.options import Wishes
+from kseg.jobs.report.outcome import Outcome
 
 if TYPE_CHECKING:
-    from etl.config import Job
+    from kseg.etl.config.job import Job
 
 LOGGER = logging.getLogger(__name__)
 
@@ -105,18 +105,18 @@ class Outlets(NullProgress):
 
 
 def _write_page(path: str, outcome: Outcome) -> str:
-    from jobs.report.page import write_page
+    from kseg.jobs.report.page import write_page
 
     return write_page(path, outcome)
 
 
 def _write_metrics(path: str, outcome: Outcome) -> None:
-    from jobs.report.metrics import write_file
+    from kseg.jobs.report.metrics import write_file
 
     write_file(path, outcome)
 
 
 def _push_metrics(gateway: str, outcome: Outcome) -> None:
-    from jobs.report.metrics import push
+    from kseg.jobs.report.metrics import push
 
     push(gateway, outcome)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from jobs.report.outcome import Outcome
-from jobs.report.place import page_name, page_path, write_text
-from jobs.report.view import view_of
+from kseg.jobs.report.outcome import Outcome
+from kseg.jobs.report.place import page_name, page_path, write_text
+from kseg.jobs.report.view import view_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -33,7 +33,7 @@ def _templates() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     return Environment(
-        loader=PackageLoader("jobs.report"),
+        loader=PackageLoader("kseg.jobs.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from jobs.files import replace_file
+from kseg.jobs.output.files import replace_file
 
 PAGE_ENDINGS: Final = (".html", ".htm")
 
@@ -33,7 +33,7 @@ def write_text(path: str, text: str) -> str:
     data = text.encode("utf-8")
     if "://" not in path:
         return _write_local(Path(path).absolute(), data)
-    from etl.landing.storage import TableLocation
+    from kseg.etl.tables.parquet.storage import TableLocation
 
     folder, _, name = path.rpartition("/")
     location = TableLocation.of(folder)

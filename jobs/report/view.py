@@ -13,13 +13,13 @@ from typing import Any, Final
 
 import yaml
 
-from client import TopicPartition
-from etl.config.secrets import sounds_secret
-from etl.telemetry.recorder import Sums, TaskLine, lag_of
-from jobs.commands.failures import REDACTOR
-from jobs.magnitude import scaled
-from jobs.report import charts
-from jobs.report.outcome import Outcome
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.config.secrets import sounds_secret
+from kseg.etl.telemetry.recorder import Sums, TaskLine, lag_of
+from kseg.jobs.commands.failures import REDACTOR
+from kseg.jobs.output.si_prefixes import scaled
+from kseg.jobs.report import charts
+from kseg.jobs.report.outcome import Outcome
 
 ROWS_SHOWN: Final = 100
 BARS_SHOWN: Final = 16

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "airflow"
-OURS = {"client", "segment_reader", "etl", "jobs", "pyspark_kseg"}
+OURS = {"kseg", "pyspark_kseg"}
 
 
 def _python(program: Path | str, code: str) -> str:

@@ -17,7 +17,7 @@ from uuid import UUID
 
 import pytest
 
-from client import ClientConfig, Cluster
+from kseg.client import ClientConfig, Cluster
 
 
 def _scripted(name: str) -> ModuleType:

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from client import ClientConfig, ConfigError
+from kseg.client import ClientConfig, ConfigError
 
 
 def test_java_names_become_a_config():

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from client import errors
-from client.errors import (
+from kseg.client import errors
+from kseg.client.errors import (
     AuthorizationFailed,
     BrokerError,
     BrokerUnavailable,
@@ -26,9 +26,9 @@ from client.errors import (
     UnknownTopic,
     error_from_code,
 )
-from client.group_offsets import raise_commit_failed
-from client.partition import TopicPartition
-from client.protocol import ErrorCode, UnknownErrorCode
+from kseg.client.groups.offsets import raise_commit_failed
+from kseg.client.protocol import ErrorCode, UnknownErrorCode
+from kseg.client.protocol.partition import TopicPartition
 
 
 def every_class(base: type[KafkaError] = KafkaError) -> list[type[KafkaError]]:

@@ -8,21 +8,10 @@ from typing import Any
 
 import pytest
 
-from client import (
-    EARLIEST,
-    LATEST,
-    EpochEnd,
-    ListedOffset,
-    TopicPartition,
-    end_of_epoch,
-    list_offsets,
-)
-from client.producer import Producer
-from client.protocol.messages import (
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-)
-from segment_reader.encode import Record
+from kseg.client import EARLIEST, LATEST, EpochEnd, ListedOffset, TopicPartition, end_of_epoch, list_offsets
+from kseg.client.producer import Producer
+from kseg.client.protocol.messages import ListOffsetsRequest, ListOffsetsResponse
+from kseg.segment_reader.encode.batches import Record
 
 
 def test_where_a_log_begins_ends_and_where_a_time_does(cluster: Any, kafka: Any):

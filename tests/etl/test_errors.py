@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from etl.errors import AnotherRunActive, ConfigurationError, Fault, KsegError, Refused, RetriableFailure
+from kseg.etl.errors import AnotherRunActive, ConfigurationError, Fault, KsegError, Refused, RetriableFailure
 
 CASES = [
     (KsegError("odd", remedy="look", topic="orders", partition=3, offset=None), 1, False),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -13,10 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from client import Cluster, CommittedOffset, TopicPartition, Transaction
-from client.producer import produce
-from jobs.bench.workload import client_config
-from segment_reader.encode import Record, encode_batch
+from kseg.client import Cluster, CommittedOffset, TopicPartition, Transaction
+from kseg.client.producer import produce
+from kseg.jobs.bench.workload import client_config
+from kseg.segment_reader.encode.batches import Record, encode_batch
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "administrators.md"
@@ -60,9 +59,8 @@ def test_a_run_asks_as_often_as_the_page_says(kafka: Any, tmp_path: Path) -> Non
     }
     job.write_text(yaml.safe_dump(document))
     done = subprocess.run(
-        [sys.executable, "-m", "jobs.bench.one_run", str(job)],
+        [sys.executable, "-m", "kseg.jobs.bench.one_run", str(job)],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=400,

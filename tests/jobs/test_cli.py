@@ -15,13 +15,13 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from client.errors import BrokerUnavailable, ConfigError, ConfigFault, OffsetOutOfRange, error_from_code
-from client.protocol import ErrorCode
-from etl.config import Job
-from etl.errors import AnotherRunActive, ConfigurationError, Fault, KsegError, Refused, RetriableFailure
-from etl.report import RangeReport, RunReport, TableReport
-from jobs.cli import COMMANDS, cli
-from jobs.commands.failures import failure_of
+from kseg.client.errors import BrokerUnavailable, ConfigError, ConfigFault, OffsetOutOfRange, error_from_code
+from kseg.client.protocol import ErrorCode
+from kseg.etl.config.job import Job
+from kseg.etl.errors import AnotherRunActive, ConfigurationError, Fault, KsegError, Refused, RetriableFailure
+from kseg.etl.run.report import RangeReport, RunReport, TableReport
+from kseg.jobs.cli import COMMANDS, cli
+from kseg.jobs.commands.failures import failure_of
 
 ROOT = Path(__file__).parents[2]
 JOB = """\
@@ -131,9 +131,9 @@ def test_the_options_are_there(command: str, options: list[str]) -> None:
 
 def test_help_imports_nothing_heavy() -> None:
     script = (
-        "import sys; from jobs.cli import cli\n"
+        "import sys; from kseg.jobs.cli import cli\n"
         "for args in (['--help'], ['ingest', '--help']): cli.main(args, prog_name='kseg', standalone_mode=False)\n"
-        "heavy = {'pyspark', 'pyarrow', 'deltalake', 'pydantic', 'rich', 'yaml', 'client'} & set(sys.modules)\n"
+        "heavy = {'pyspark', 'pyarrow', 'deltalake', 'pydantic', 'rich', 'yaml', 'kseg.client'} & set(sys.modules)\n"
         "sys.exit(f'imported {heavy}' if heavy else 0)"
     )
     result = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=300)
@@ -174,10 +174,10 @@ def test_without_arguments_help_is_shown() -> None:
 
 
 def test_a_broken_command_takes_no_other_down(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "jobs.commands.doctor", None)
+    monkeypatch.setitem(sys.modules, "kseg.jobs.commands.doctor", None)
     result = run("doctor")
     assert result.exit_code == 1
-    assert "jobs.commands.doctor" in result.stderr
+    assert "kseg.jobs.commands.doctor" in result.stderr
     assert run("--help").exit_code == 0
     assert run("ingest", "--help").exit_code == 0
 
@@ -195,7 +195,7 @@ def only_json(result: Result) -> dict[str, Any]:
 
 
 def test_ingest_runs_the_job_and_prints_its_report(facade: Any, job_file: Path) -> None:
-    calls = facade("etl.run.run_ingest", REPORT)
+    calls = facade("kseg.etl.run.pipeline.run_ingest", REPORT)
     result = run("ingest", job_file, "--json", "--take-over")
     assert result.exit_code == 0
     assert only_json(result)["throttled"] == {"2": 0.25}
@@ -206,7 +206,7 @@ def test_ingest_runs_the_job_and_prints_its_report(facade: Any, job_file: Path) 
 
 
 def test_a_report_is_laid_out_for_people(facade: Any, job_file: Path) -> None:
-    facade("etl.run.run_ingest", REPORT)
+    facade("kseg.etl.run.pipeline.run_ingest", REPORT)
     result = run("ingest", job_file)
     assert result.exit_code == 0
     assert "orders: done, 24 records read, 24 rows landed in 1 table(s)" in result.stdout
@@ -223,7 +223,7 @@ def test_what_is_printed_beside_the_report_does_not_reach_stdout(facade: Any, jo
         progress.message("a line")
         return REPORT
 
-    facade("etl.run.run_ingest", noisy)
+    facade("kseg.etl.run.pipeline.run_ingest", noisy)
     result = run("ingest", job_file, "--json")
     assert only_json(result)["run"] == "r1"
     assert "from user code" in result.stderr
@@ -233,13 +233,13 @@ def test_what_is_printed_beside_the_report_does_not_reach_stdout(facade: Any, jo
 
 def test_plan_tells_the_ranges(facade: Any, job_file: Path) -> None:
     ranges = [{"topic": "orders", "partition": 0, "start": 5, "end": 25}]
-    facade("etl.dry_run.plan_only", Told({"ranges": ranges}))
+    facade("kseg.etl.run.dry_run.plan_only", Told({"ranges": ranges}))
     assert "20 offsets in 1 range(s) to read" in run("plan", job_file).stdout
     assert only_json(run("plan", job_file, "--json")) == {"ranges": ranges}
 
 
 def test_backfill_hands_over_what_was_asked(facade: Any, job_file: Path) -> None:
-    calls = facade("etl.backfill.run_backfill", REPORT)
+    calls = facade("kseg.etl.operations.backfill.run_backfill", REPORT)
     args = ["--from", "orders:0:5", "--from", "orders:1:0", "--to", "orders:0:9", "--to", "orders:1:3"]
     result = run("backfill", job_file, *args, "--mode", "append", "--label", "again", "--commit-offsets", "--json")
     assert result.exit_code == 0
@@ -250,10 +250,10 @@ def test_backfill_hands_over_what_was_asked(facade: Any, job_file: Path) -> None
 
 def test_log_files_are_handed_over(facade: Any, job_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(job_file.parent)
-    calls = facade("etl.backfill.run_backfill", REPORT)
+    calls = facade("kseg.etl.operations.backfill.run_backfill", REPORT)
     assert run("backfill", job_file, "--segments", "./data", "--segments", "s3://b/x?region=y").exit_code == 0
     assert calls[0]["args"][1].segments == (str(job_file.parent / "data"), "s3://b/x?region=y")
-    calls = facade("etl.verify.verify", Told({"ok": True, "findings": []}, True))
+    calls = facade("kseg.etl.operations.verify.verify", Told({"ok": True, "findings": []}, True))
     assert run("verify", job_file, "--segments", "./data").exit_code == 0
     assert calls[0]["segments"] == ("./data",)
 
@@ -270,7 +270,7 @@ def test_backfill_tells_the_faults_of_job_and_question_at_once(facade: Any, job_
 @pytest.mark.parametrize(("ok", "code"), [(True, 0), (False, 1)])
 def test_verify_says_by_its_exit_code_whether_rows_agree(facade: Any, job_file: Path, ok: bool, code: int) -> None:
     document = {"ok": ok, "findings": [] if ok else [{"kind": "gap", "topic": "orders", "offset": 7}]}
-    facade("etl.verify.verify", Told(document, ok))
+    facade("kseg.etl.operations.verify.verify", Told(document, ok))
     assert run("verify", job_file).exit_code == code
     result = run("verify", job_file, "--json")
     assert (result.exit_code, only_json(result)) == (code, document)
@@ -278,7 +278,7 @@ def test_verify_says_by_its_exit_code_whether_rows_agree(facade: Any, job_file: 
 
 @pytest.mark.parametrize("word", ["finish", "abandon"])
 def test_repair_hands_over_the_run(facade: Any, job_file: Path, word: str) -> None:
-    calls = facade(f"etl.repair.{word}", REPORT)
+    calls = facade(f"kseg.etl.operations.repair.{word}", REPORT)
     assert run("repair", job_file, f"--{word}", "r7", "--dry-run").exit_code == 0
     assert calls[0]["args"][1:] == ("r7",)
     assert (calls[0]["dry_run"], calls[0]["take_over"]) == (True, False)
@@ -286,7 +286,8 @@ def test_repair_hands_over_the_run(facade: Any, job_file: Path, word: str) -> No
 
 def test_status_starts_no_spark(facade: Any, job_file: Path) -> None:
     calls = facade(
-        "etl.status.status", Told({"job": "orders", "lag": 5, "partitions": [{"topic": "orders", "lag": 5}]})
+        "kseg.etl.operations.status.status",
+        Told({"job": "orders", "lag": 5, "partitions": [{"topic": "orders", "lag": 5}]}),
     )
     result = run("status", job_file, "--runs", "50")
     assert result.exit_code == 0
@@ -297,7 +298,7 @@ def test_status_starts_no_spark(facade: Any, job_file: Path) -> None:
 def test_bench_prints_what_was_measured(facade: Any) -> None:
     ratios = {"kafka_to_delta_vs_spark_tuned": 3.1, "kafka_to_noop_vs_spark_tuned": 2.2}
     files = {"ratios": [{"java_null": 20.5}, {"java_null": 31.0}]}
-    calls = facade("jobs.bench.measuring.measure", {"ratios": ratios, "files": files})
+    calls = facade("kseg.jobs.bench.measuring.measure", {"ratios": ratios, "files": files})
     assert only_json(run("bench", "--quick", "--json"))["ratios"] == ratios
     told = run("bench", "--section", "files", "--section", "spark").stdout
     assert "to Delta 3.1, to noop 2.2 times" in told
@@ -356,7 +357,7 @@ FAILURES: list[tuple[BaseException, int, list[str]]] = [
 def test_an_error_is_told_in_words_and_by_its_exit_code(
     facade: Any, job_file: Path, error: BaseException, code: int, words: list[str]
 ) -> None:
-    facade("etl.run.run_ingest", error)
+    facade("kseg.etl.run.pipeline.run_ingest", error)
     result = run("ingest", job_file)
     assert result.exit_code == code
     assert result.stdout == ""
@@ -370,7 +371,7 @@ def test_an_error_is_told_in_words_and_by_its_exit_code(
 
 
 def test_debug_adds_the_traceback(facade: Any, job_file: Path) -> None:
-    facade("etl.run.run_ingest", KsegError("odd"))
+    facade("kseg.etl.run.pipeline.run_ingest", KsegError("odd"))
     assert "Traceback" in run("ingest", job_file, "--debug").stderr
     result = run("ingest", job_file, "--debug", "--json")
     assert "Traceback" in result.stderr
@@ -380,7 +381,7 @@ def test_debug_adds_the_traceback(facade: Any, job_file: Path) -> None:
 def test_the_cause_is_told(facade: Any, job_file: Path) -> None:
     error = RetriableFailure("storage away")
     error.__cause__ = OSError("connection reset\nmore")
-    facade("etl.run.run_ingest", error)
+    facade("kseg.etl.run.pipeline.run_ingest", error)
     assert "cause: OSError: connection reset" in run("ingest", job_file).stderr
 
 
@@ -401,7 +402,7 @@ def test_a_secret_in_a_foreign_message_is_masked(facade: Any, job_file: Path, ex
     cause = RuntimeError("login of s3cr3t-client failed")
     error = RetriableFailure("away: s3cr3t-client", path="s3cr3t-client")
     error.__cause__ = cause
-    facade("etl.run.run_ingest", error)
+    facade("kseg.etl.run.pipeline.run_ingest", error)
     result = run("ingest", job_file, *extra)
     assert "***" in result.output
     assert "s3cr3t-client" not in result.output

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from etl.ledger.store import Ledger
+from kseg.etl.ledger.store import Ledger
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,10 +29,11 @@ def job_file(tmp_path: Path) -> Path:
 
 def process(job_file: Path, body: str, *args: str, **kwargs: Any) -> subprocess.Popen[str]:
     """`kseg ingest` in a process of its own, with a framework that does `body`."""
-    script = (
-        f"import sys, types, os, subprocess, time\nm = types.ModuleType('etl.run')\ndef run_ingest(job, **_):\n{body}\n"
+    script = "import sys, types, os, subprocess, time\nm = types.ModuleType('kseg.etl.run.pipeline')\n"
+    script += f"def run_ingest(job, **_):\n{body}\n"
+    script += (
+        "m.run_ingest = run_ingest\nsys.modules['kseg.etl.run.pipeline'] = m\nfrom kseg.jobs.cli import main\nmain()\n"
     )
-    script += "m.run_ingest = run_ingest\nsys.modules['etl.run'] = m\nfrom jobs.cli import main\nmain()\n"
     return subprocess.Popen(
         [sys.executable, "-c", script, "ingest", str(job_file), *args],
         cwd=ROOT,
@@ -100,7 +101,7 @@ def test_entry_points_for_spark_submit_take_the_same_arguments(name: str, tmp_pa
 
 LOADED = """
 import sys
-from jobs.cli import cli
+from kseg.jobs.cli import cli
 code = cli.main(sys.argv[1:], prog_name="kseg", standalone_mode=False)
 loaded = {"numba", "pyspark", "pandas"} & set(sys.modules)
 sys.exit(f"exit {code}, imported {loaded}" if code or loaded else 0)

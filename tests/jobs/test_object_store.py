@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka import Producer
 from deltalake import DeltaTable
 
-from etl.config import load_job
-from etl.ledger.store import Ledger
+from kseg.etl.config.load import load_job
+from kseg.etl.ledger.store import Ledger
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -39,7 +39,7 @@ def test_runs_land_in_a_bucket_one_after_the_other(
             producer.produce(topic, b"v %d" % number, partition=0)
         assert producer.flush(60) == 0
         done = subprocess.run(
-            [sys.executable, "-m", "jobs.cli", "ingest", str(file), "--json"],
+            [sys.executable, "-m", "kseg.jobs.cli", "ingest", str(file), "--json"],
             capture_output=True,
             text=True,
             timeout=300,

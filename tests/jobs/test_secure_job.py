@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from client import ClientConfig, Cluster, TopicPartition, committed_offsets
+from kseg.client import ClientConfig, Cluster, TopicPartition, committed_offsets
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
-ROOT = Path(__file__).parents[2]
 ROWS = 200
 
 
@@ -67,8 +66,8 @@ spark:
 
 def ingest(job_file: Path, password: str) -> subprocess.CompletedProcess[str]:
     """`kseg ingest` with everything told that it can tell."""
-    environment = os.environ | {"BOB_PASSWORD": password, "KSEG_TRACE": "1", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "jobs.cli", "ingest", str(job_file), "--json", "--debug"]
+    environment = os.environ | {"BOB_PASSWORD": password, "KSEG_TRACE": "1"}
+    command = [sys.executable, "-m", "kseg.jobs.cli", "ingest", str(job_file), "--json", "--debug"]
     return subprocess.run(
         command, env=environment, cwd=job_file.parent, capture_output=True, text=True, timeout=500, check=False
     )

@@ -13,8 +13,8 @@ import cramjam
 import pyarrow as pa
 import pytest
 
-from segment_reader.decode import DecodeCounts, RangeDecoder
-from segment_reader.encode import Record
+from kseg.segment_reader.decode.range_decoder import DecodeCounts, RangeDecoder
+from kseg.segment_reader.encode.batches import Record
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -57,7 +57,7 @@ def _decode(
     """Decodes one record set, or several answers in turn; `end` defaults to the offset after the last frame."""
     parts = [records] if isinstance(records, bytes) else list(records)
     if end is None:
-        from segment_reader.batch import next_offset
+        from kseg.segment_reader.decode.batch import next_offset
 
         end = max(start, next_offset(b"".join(parts), 0))
     decoder = RangeDecoder("topic", 3, start, end, isolation_level=isolation_level, **options)

@@ -25,7 +25,7 @@ def run() -> None:
     if words[:1] == ["--driver"]:
         os.environ["KSEG_DRIVER"] = words[1]
         words = words[2:]
-    from jobs.cli import main  # type: ignore[import-not-found]  # the driver's Python has it
+    from kseg.jobs.cli import main  # type: ignore[import-not-found]  # the driver's Python has it
 
     main(words)
 

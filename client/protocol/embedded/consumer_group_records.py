@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import TypeAlias
 from uuid import UUID
 
-from client.protocol.embedded.framing import TypedMessage
-from client.protocol.fields import array, byte_string, int8, int32, int64, string, struct, uuid
-from client.protocol.schema import Struct
+from kseg.client.protocol.embedded.framing import TypedMessage
+from kseg.client.protocol.fields import array, byte_string, int8, int32, int64, string, struct, uuid
+from kseg.client.protocol.schema import Struct
 
 
 class ConsumerGroupMetadataKey(TypedMessage, key=3, versions="0"):

@@ -12,9 +12,9 @@ than this table is read as the last one here, as Java's consumer does.
 
 from __future__ import annotations
 
-from client.protocol.embedded.framing import decode_versioned, encode_versioned
-from client.protocol.fields import ByteString, array, byte_string, int32, string
-from client.protocol.schema import Message, Struct
+from kseg.client.protocol.embedded.framing import decode_versioned, encode_versioned
+from kseg.client.protocol.fields import ByteString, array, byte_string, int32, string
+from kseg.client.protocol.schema import Message, Struct
 
 PROTOCOL_TYPE = "consumer"
 

@@ -15,11 +15,11 @@ from enum import IntEnum
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
-from client.protocol.codec import decode, encode
-from client.protocol.embedded.framing import decode_versioned, encode_versioned, version_of
-from client.protocol.errors import DecodeError
-from client.protocol.fields import ByteString, array, int16, int32, int64, string, struct, uint16, uuid
-from client.protocol.schema import Message, Struct
+from kseg.client.protocol.codec import decode, encode
+from kseg.client.protocol.embedded.framing import decode_versioned, encode_versioned, version_of
+from kseg.client.protocol.errors import DecodeError
+from kseg.client.protocol.fields import ByteString, array, int16, int32, int64, string, struct, uint16, uuid
+from kseg.client.protocol.schema import Message, Struct
 
 
 class ControlRecordType(IntEnum):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar, TypeVar
 
-from client.protocol.codec import decode_prefix, encode
-from client.protocol.errors import DecodeError
-from client.protocol.fields import ByteString
-from client.protocol.schema import Message
+from kseg.client.protocol.codec import decode_prefix, encode
+from kseg.client.protocol.errors import DecodeError
+from kseg.client.protocol.fields import ByteString
+from kseg.client.protocol.schema import Message
 
 M = TypeVar("M", bound=Message)
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from client.protocol.embedded.framing import TypedMessage
-from client.protocol.fields import array, byte_string, int32, int64, string, uuid
-from client.protocol.schema import Struct
+from kseg.client.protocol.embedded.framing import TypedMessage
+from kseg.client.protocol.fields import array, byte_string, int32, int64, string, uuid
+from kseg.client.protocol.schema import Struct
 
 
 class LegacyOffsetCommitKey(TypedMessage, key=0, versions="0"):

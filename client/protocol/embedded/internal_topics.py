@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from types import MappingProxyType, ModuleType
 from typing import NamedTuple
 
-from client.protocol.codec import decode, encode
-from client.protocol.embedded import (
+from kseg.client.protocol.codec import decode, encode
+from kseg.client.protocol.embedded import (
     consumer_group_records,
     group_records,
     metadata_records,
@@ -27,10 +27,10 @@ from client.protocol.embedded import (
     streams_group_records,
     transaction_records,
 )
-from client.protocol.embedded.framing import TypedMessage, encode_versioned, version_of
-from client.protocol.errors import DecodeError
-from client.protocol.fields import ByteString
-from client.protocol.primitives import read_uvarint, uvarint
+from kseg.client.protocol.embedded.framing import TypedMessage, encode_versioned, version_of
+from kseg.client.protocol.errors import DecodeError
+from kseg.client.protocol.fields import ByteString
+from kseg.client.protocol.primitives import read_uvarint, uvarint
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"

@@ -7,9 +7,21 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from client.protocol.embedded.framing import TypedMessage
-from client.protocol.fields import array, boolean, byte_string, float64, int8, int16, int32, int64, string, uint16, uuid
-from client.protocol.schema import Struct
+from kseg.client.protocol.embedded.framing import TypedMessage
+from kseg.client.protocol.fields import (
+    array,
+    boolean,
+    byte_string,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    string,
+    uint16,
+    uuid,
+)
+from kseg.client.protocol.schema import Struct
 
 
 class RegisterBrokerRecord(TypedMessage, key=0, versions="0-4", flexible="0+"):

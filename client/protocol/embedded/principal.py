@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from client.protocol.fields import boolean, string
-from client.protocol.schema import Message
+from kseg.client.protocol.fields import boolean, string
+from kseg.client.protocol.schema import Message
 
 
 class DefaultPrincipalData(Message, versions="0", flexible="0+"):

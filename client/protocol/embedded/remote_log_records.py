@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TypeAlias
 from uuid import UUID
 
-from client.protocol.embedded.framing import TypedMessage
-from client.protocol.fields import array, boolean, byte_string, int8, int32, int64, string, struct, uuid
-from client.protocol.schema import Struct
+from kseg.client.protocol.embedded.framing import TypedMessage
+from kseg.client.protocol.fields import array, boolean, byte_string, int8, int32, int64, string, struct, uuid
+from kseg.client.protocol.schema import Struct
 
 
 class RemoteLogSegmentMetadataRecord(TypedMessage, key=0, versions="0", flexible="0+"):

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from client.protocol.embedded.framing import TypedMessage
-from client.protocol.fields import array, int8, int16, int32, int64, string, struct, uint16
-from client.protocol.schema import Struct
+from kseg.client.protocol.embedded.framing import TypedMessage
+from kseg.client.protocol.fields import array, int8, int16, int32, int64, string, struct, uint16
+from kseg.client.protocol.schema import Struct
 
 
 class StreamsGroupMetadataKey(TypedMessage, key=17, versions="0"):

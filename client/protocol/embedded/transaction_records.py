@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from client.protocol.embedded.framing import TypedMessage
-from client.protocol.fields import array, int8, int16, int32, int64, string
-from client.protocol.schema import Struct
+from kseg.client.protocol.embedded.framing import TypedMessage
+from kseg.client.protocol.fields import array, int8, int16, int32, int64, string
+from kseg.client.protocol.schema import Struct
 
 
 class TransactionStatus(IntEnum):

@@ -10,8 +10,8 @@ Under the second transaction protocol TxnOffsetCommit says so by itself (KIP-890
 
 from __future__ import annotations
 
-from client.protocol.fields import int16, int32, int64, string
-from client.protocol.schema import Request, Response
+from kseg.client.protocol.fields import int16, int32, int64, string
+from kseg.client.protocol.schema import Request, Response
 
 
 class AddOffsetsToTxnRequest(Request["AddOffsetsToTxnResponse"], key=25, versions="0-4", flexible="3+"):

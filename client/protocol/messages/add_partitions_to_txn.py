@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from client.protocol.fields import array, boolean, int16, int32, int64, string
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import array, boolean, int16, int32, int64, string
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class AddPartitionsToTxnRequest(Request["AddPartitionsToTxnResponse"], key=24, versions="0-5", flexible="3+"):

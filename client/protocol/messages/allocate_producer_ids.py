@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from client.protocol.fields import int16, int32, int64
-from client.protocol.schema import Request, Response
+from kseg.client.protocol.fields import int16, int32, int64
+from kseg.client.protocol.schema import Request, Response
 
 
 class AllocateProducerIdsRequest(

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from client.protocol.fields import array, boolean, int8, int16, int32, string
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import array, boolean, int8, int16, int32, string
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class AlterConfigsRequest(Request["AlterConfigsResponse"], key=33, versions="0-2", flexible="2+"):

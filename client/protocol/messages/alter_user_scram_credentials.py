@@ -5,8 +5,8 @@ Goes to the controller.
 
 from __future__ import annotations
 
-from client.protocol.fields import array, byte_string, int8, int16, int32, string
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import array, byte_string, int8, int16, int32, string
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class AlterUserScramCredentialsRequest(

@@ -11,8 +11,8 @@ version 0 always, since the asker cannot know yet what the broker speaks: see `a
 
 from __future__ import annotations
 
-from client.protocol.fields import array, boolean, int16, int32, int64, string
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import array, boolean, int16, int32, int64, string
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class ApiVersionsRequest(Request["ApiVersionsResponse"], key=18, versions="0-4", flexible="3+"):

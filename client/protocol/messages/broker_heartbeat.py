@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from client.protocol.fields import array, boolean, int16, int32, int64, uuid
-from client.protocol.schema import Request, Response
+from kseg.client.protocol.fields import array, boolean, int16, int32, int64, uuid
+from kseg.client.protocol.schema import Request, Response
 
 
 class BrokerHeartbeatRequest(

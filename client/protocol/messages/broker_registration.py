@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from client.protocol.fields import array, boolean, int16, int32, int64, string, uint16, uuid
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import array, boolean, int16, int32, int64, string, uint16, uuid
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class BrokerRegistrationRequest(

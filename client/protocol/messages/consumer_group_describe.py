@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import TypeAlias
 from uuid import UUID
 
-from client.protocol.fields import array, boolean, int8, int16, int32, string, struct, uuid
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import array, boolean, int8, int16, int32, string, struct, uuid
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class ConsumerGroupDescribeRequest(Request["ConsumerGroupDescribeResponse"], key=69, versions="0-1", flexible="0+"):

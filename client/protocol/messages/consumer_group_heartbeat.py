@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import TypeAlias
 from uuid import UUID
 
-from client.protocol.fields import array, int16, int32, string, struct, uuid
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import array, int16, int32, string, struct, uuid
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class ConsumerGroupHeartbeatRequest(Request["ConsumerGroupHeartbeatResponse"], key=68, versions="0-1", flexible="0+"):

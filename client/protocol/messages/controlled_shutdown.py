@@ -9,8 +9,8 @@ v3  flexible
 
 from __future__ import annotations
 
-from client.protocol.fields import array, int16, int32, int64, string
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import array, int16, int32, int64, string
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class ControlledShutdownRequest(

@@ -7,8 +7,8 @@ v3  resource type USER (KIP-373)
 
 from __future__ import annotations
 
-from client.protocol.fields import array, int8, int16, int32, string
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import array, int8, int16, int32, string
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class CreateAclsRequest(Request["CreateAclsResponse"], key=30, versions="0-3", flexible="2+", deprecated="0"):

@@ -7,8 +7,8 @@ v3  an owner other than the one who asks (KIP-373)
 
 from __future__ import annotations
 
-from client.protocol.fields import array, byte_string, int16, int32, int64, string
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import array, byte_string, int16, int32, int64, string
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class CreateDelegationTokenRequest(

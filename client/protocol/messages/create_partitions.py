@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from client.protocol.fields import array, boolean, int16, int32, string
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import array, boolean, int16, int32, string
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class CreatePartitionsRequest(Request["CreatePartitionsResponse"], key=37, versions="0-3", flexible="2+"):

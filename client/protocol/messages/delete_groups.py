@@ -8,8 +8,8 @@ v2  flexible
 
 from __future__ import annotations
 
-from client.protocol.fields import array, int16, int32, string
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import array, int16, int32, string
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class DeleteGroupsRequest(Request["DeleteGroupsResponse"], key=42, versions="0-2", flexible="2+"):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from client.protocol.fields import array, int16, int32, string, uuid
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import array, int16, int32, string, uuid
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class DeleteShareGroupOffsetsRequest(Request["DeleteShareGroupOffsetsResponse"], key=92, versions="0", flexible="0+"):

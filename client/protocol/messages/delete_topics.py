@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from client.protocol.fields import array, int16, int32, string, uuid
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import array, int16, int32, string, uuid
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class DeleteTopicsRequest(Request["DeleteTopicsResponse"], key=20, versions="0-6", flexible="4+", deprecated="0"):

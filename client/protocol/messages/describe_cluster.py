@@ -6,8 +6,8 @@ v2  fenced brokers too, on demand (KIP-1073)
 
 from __future__ import annotations
 
-from client.protocol.fields import array, boolean, int8, int16, int32, string
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import array, boolean, int8, int16, int32, string
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class DescribeClusterRequest(Request["DescribeClusterResponse"], key=60, versions="0-2", flexible="0+"):

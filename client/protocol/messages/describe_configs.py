@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from client.protocol.fields import array, boolean, int8, int16, int32, string
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import array, boolean, int8, int16, int32, string
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class DescribeConfigsRequest(Request["DescribeConfigsResponse"], key=32, versions="0-4", flexible="4+", deprecated="0"):

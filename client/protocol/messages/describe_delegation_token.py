@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from client.protocol.fields import array, byte_string, int16, int32, int64, string
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import array, byte_string, int16, int32, int64, string
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class DescribeDelegationTokenRequest(

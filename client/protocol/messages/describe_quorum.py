@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TypeAlias
 from uuid import UUID
 
-from client.protocol.fields import array, int16, int32, int64, string, uint16, uuid
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import array, int16, int32, int64, string, uint16, uuid
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class DescribeQuorumRequest(Request["DescribeQuorumResponse"], key=55, versions="0-2", flexible="0+"):

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from client.protocol.fields import array, int8, int16, int32, string
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import array, int8, int16, int32, string
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class DescribeUserScramCredentialsRequest(

@@ -11,8 +11,8 @@ v5  every transaction has an epoch of its own, told in the answer: `versions` te
 
 from __future__ import annotations
 
-from client.protocol.fields import boolean, int16, int32, int64, string
-from client.protocol.schema import Request, Response
+from kseg.client.protocol.fields import boolean, int16, int32, int64, string
+from kseg.client.protocol.schema import Request, Response
 
 
 class EndTxnRequest(Request["EndTxnResponse"], key=26, versions="0-5", flexible="3+"):

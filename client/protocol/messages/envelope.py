@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from client.protocol.fields import byte_string, int16
-from client.protocol.schema import Request, Response
+from kseg.client.protocol.fields import byte_string, int16
+from kseg.client.protocol.schema import Request, Response
 
 
 class EnvelopeRequest(Request["EnvelopeResponse"], key=58, versions="0", flexible="0+", scope="controller"):

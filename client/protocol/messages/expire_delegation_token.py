@@ -6,8 +6,8 @@ v2  flexible
 
 from __future__ import annotations
 
-from client.protocol.fields import byte_string, int16, int32, int64
-from client.protocol.schema import Request, Response
+from kseg.client.protocol.fields import byte_string, int16, int32, int64
+from kseg.client.protocol.schema import Request, Response
 
 
 class ExpireDelegationTokenRequest(

@@ -29,8 +29,8 @@ from __future__ import annotations
 from typing import TypeAlias
 from uuid import UUID
 
-from client.protocol.fields import ByteString, array, int8, int16, int32, int64, record_set, string, struct, uuid
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import ByteString, array, int8, int16, int32, int64, record_set, string, struct, uuid
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class FetchRequest(Request["FetchResponse"], key=1, versions="0-18", flexible="12+", deprecated="0-3"):

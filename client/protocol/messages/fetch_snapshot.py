@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TypeAlias
 from uuid import UUID
 
-from client.protocol.fields import ByteString, array, int16, int32, int64, record_set, string, struct, uint16, uuid
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import ByteString, array, int16, int32, int64, record_set, string, struct, uint16, uuid
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class FetchSnapshotRequest(Request["FetchSnapshotResponse"], key=59, versions="0-1", flexible="0+", scope="controller"):

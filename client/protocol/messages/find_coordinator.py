@@ -10,8 +10,8 @@ v6  key type 2, share groups: "group:topic id:partition" (KIP-932)
 
 from __future__ import annotations
 
-from client.protocol.fields import array, int8, int16, int32, string
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import array, int8, int16, int32, string
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class FindCoordinatorRequest(Request["FindCoordinatorResponse"], key=10, versions="0-6", flexible="3+"):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from client.protocol.fields import array, boolean, int8, int16, int32, string, uuid
-from client.protocol.schema import Request, Response
+from kseg.client.protocol.fields import array, boolean, int8, int16, int32, string, uuid
+from kseg.client.protocol.schema import Request, Response
 
 
 class GetTelemetrySubscriptionsRequest(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from client.protocol.fields import int16, int32, string
-from client.protocol.schema import Message
+from kseg.client.protocol.fields import int16, int32, string
+from kseg.client.protocol.schema import Message
 
 
 class RequestHeader(Message, versions="0-2", flexible="2+"):

@@ -7,8 +7,8 @@ v4  flexible
 
 from __future__ import annotations
 
-from client.protocol.fields import int16, int32, string
-from client.protocol.schema import Request, Response
+from kseg.client.protocol.fields import int16, int32, string
+from kseg.client.protocol.schema import Request, Response
 
 
 class HeartbeatRequest(Request["HeartbeatResponse"], key=12, versions="0-4", flexible="4+"):

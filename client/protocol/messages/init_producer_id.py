@@ -14,8 +14,8 @@ Version 6 (two-phase commit, KIP-939) is unstable in 4.3 and left out, with the 
 
 from __future__ import annotations
 
-from client.protocol.fields import int16, int32, int64, string
-from client.protocol.schema import Request, Response
+from kseg.client.protocol.fields import int16, int32, int64, string
+from kseg.client.protocol.schema import Request, Response
 
 
 class InitProducerIdRequest(Request["InitProducerIdResponse"], key=22, versions="0-5", flexible="2+"):

@@ -12,8 +12,8 @@ v9  the leader may be told to skip the assignment
 
 from __future__ import annotations
 
-from client.protocol.fields import array, boolean, byte_string, int16, int32, string
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import array, boolean, byte_string, int16, int32, string
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class JoinGroupRequest(Request["JoinGroupResponse"], key=11, versions="0-9", flexible="6+"):

@@ -18,8 +18,8 @@ from __future__ import annotations
 from typing import TypeAlias
 from uuid import UUID
 
-from client.protocol.fields import array, boolean, int8, int16, int32, int64, string, uuid
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import array, boolean, int8, int16, int32, int64, string, uuid
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class LeaderAndIsrRequest(

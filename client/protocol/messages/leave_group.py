@@ -8,8 +8,8 @@ v5  why they leave, for the broker's log (KIP-800)
 
 from __future__ import annotations
 
-from client.protocol.fields import array, int16, int32, string
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import array, int16, int32, string
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class LeaveGroupRequest(Request["LeaveGroupResponse"], key=13, versions="0-5", flexible="4+"):

@@ -6,8 +6,8 @@ v1  other types too
 
 from __future__ import annotations
 
-from client.protocol.fields import array, int8, int16, int32, string
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import array, int8, int16, int32, string
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class ListConfigResourcesRequest(Request["ListConfigResourcesResponse"], key=74, versions="0-1", flexible="0+"):

@@ -8,8 +8,8 @@ v5  types (classic, consumer, share, streams), also as a filter (KIP-848)
 
 from __future__ import annotations
 
-from client.protocol.fields import array, int16, int32, string
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import array, int16, int32, string
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class ListGroupsRequest(Request["ListGroupsResponse"], key=16, versions="0-5", flexible="3+"):

@@ -22,8 +22,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from client.protocol.fields import array, int8, int16, int32, int64, string
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import array, int8, int16, int32, int64, string
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class ListOffsetsRequest(Request["ListOffsetsResponse"], key=2, versions="0-11", flexible="6+", deprecated="0"):

@@ -6,8 +6,8 @@ v2  only those whose transactional id matches a regular expression (KIP-1152)
 
 from __future__ import annotations
 
-from client.protocol.fields import array, int16, int32, int64, string
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import array, int16, int32, int64, string
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class ListTransactionsRequest(Request["ListTransactionsResponse"], key=66, versions="0-2", flexible="0+"):

@@ -22,8 +22,8 @@ from __future__ import annotations
 from typing import TypeAlias
 from uuid import UUID
 
-from client.protocol.fields import array, boolean, int16, int32, string, uuid
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import array, boolean, int16, int32, string, uuid
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class MetadataRequest(Request["MetadataResponse"], key=3, versions="0-13", flexible="9+"):

@@ -21,8 +21,8 @@ from __future__ import annotations
 from typing import TypeAlias
 from uuid import UUID
 
-from client.protocol.fields import array, int16, int32, int64, string, uuid
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import array, int16, int32, int64, string, uuid
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class OffsetCommitRequest(Request["OffsetCommitResponse"], key=8, versions="0-10", flexible="8+", deprecated="0-1"):

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from client.protocol.fields import array, int16, int32, string
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import array, int16, int32, string
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class OffsetDeleteRequest(Request["OffsetDeleteResponse"], key=47, versions="0"):

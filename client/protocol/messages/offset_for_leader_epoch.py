@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from client.protocol.fields import array, int16, int32, int64, string
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import array, int16, int32, int64, string
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class OffsetForLeaderEpochRequest(

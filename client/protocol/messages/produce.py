@@ -23,8 +23,8 @@ from __future__ import annotations
 from typing import TypeAlias
 from uuid import UUID
 
-from client.protocol.fields import ByteString, array, int16, int32, int64, record_set, string, struct, uuid
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import ByteString, array, int16, int32, int64, record_set, string, struct, uuid
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class ProduceRequest(Request["ProduceResponse"], key=0, versions="0-13", flexible="9+", deprecated="0-2"):

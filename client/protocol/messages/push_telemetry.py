@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from client.protocol.fields import boolean, byte_string, int8, int16, int32, uuid
-from client.protocol.schema import Request, Response
+from kseg.client.protocol.fields import boolean, byte_string, int8, int16, int32, uuid
+from kseg.client.protocol.schema import Request, Response
 
 
 class PushTelemetryRequest(Request["PushTelemetryResponse"], key=72, versions="0", flexible="0+"):

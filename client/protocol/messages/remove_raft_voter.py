@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from client.protocol.fields import int16, int32, string, uuid
-from client.protocol.schema import Request, Response
+from kseg.client.protocol.fields import int16, int32, string, uuid
+from kseg.client.protocol.schema import Request, Response
 
 
 class RemoveRaftVoterRequest(Request["RemoveRaftVoterResponse"], key=81, versions="0", flexible="0+"):

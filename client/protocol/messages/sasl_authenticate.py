@@ -6,8 +6,8 @@ v2  flexible
 
 from __future__ import annotations
 
-from client.protocol.fields import byte_string, int16, int64, string
-from client.protocol.schema import Request, Response
+from kseg.client.protocol.fields import byte_string, int16, int64, string
+from kseg.client.protocol.schema import Request, Response
 
 
 class SaslAuthenticateRequest(Request["SaslAuthenticateResponse"], key=36, versions="0-2", flexible="2+"):

@@ -8,8 +8,8 @@ There is no flexible version: old clients choose badly between versions of this 
 
 from __future__ import annotations
 
-from client.protocol.fields import array, int16, string
-from client.protocol.schema import Request, Response
+from kseg.client.protocol.fields import array, int16, string
+from kseg.client.protocol.schema import Request, Response
 
 
 class SaslHandshakeRequest(Request["SaslHandshakeResponse"], key=17, versions="0-1"):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TypeAlias
 from uuid import UUID
 
-from client.protocol.fields import (
+from kseg.client.protocol.fields import (
     ByteString,
     array,
     boolean,
@@ -24,7 +24,7 @@ from client.protocol.fields import (
     struct,
     uuid,
 )
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class ShareFetchRequest(Request["ShareFetchResponse"], key=78, versions="1-2", flexible="0+"):

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TypeAlias
 from uuid import UUID
 
-from client.protocol.fields import array, boolean, int16, int32, string, struct, uuid
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import array, boolean, int16, int32, string, struct, uuid
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class ShareGroupDescribeRequest(Request["ShareGroupDescribeResponse"], key=77, versions="1", flexible="0+"):

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from client.protocol.fields import array, boolean, int8, int16, int32, int64, string, struct, uint16
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import array, boolean, int8, int16, int32, int64, string, struct, uint16
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class StreamsGroupHeartbeatRequest(Request["StreamsGroupHeartbeatResponse"], key=88, versions="0", flexible="0+"):

@@ -8,8 +8,8 @@ v5  protocol type and name, checked by the broker (KIP-559)
 
 from __future__ import annotations
 
-from client.protocol.fields import array, byte_string, int16, int32, string
-from client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.fields import array, byte_string, int16, int32, string
+from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class SyncGroupRequest(Request["SyncGroupResponse"], key=14, versions="0-5", flexible="4+"):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from client.protocol.fields import int16, int32, string
-from client.protocol.schema import Request, Response
+from kseg.client.protocol.fields import int16, int32, string
+from kseg.client.protocol.schema import Request, Response
 
 
 class UnregisterBrokerRequest(Request["UnregisterBrokerResponse"], key=64, versions="0", flexible="0+"):

@@ -23,15 +23,15 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
 
-from segment_reader.log.storage import PLAIN, Storage, open_storage
+from kseg.segment_reader.log.files.storage import PLAIN, Storage, open_storage
 
 if TYPE_CHECKING:
-    from segment_reader.log.layouts.remote import Layout
+    from kseg.segment_reader.log.layouts.remote import Layout
 
 GROUP: Final = "kafka_segment_etl.layouts"
 _OWN: Final = {
-    "aiven": "segment_reader.log.layouts.aiven:Aiven",
-    "copies": "segment_reader.log.layouts.copies:Copies",
+    "aiven": "kseg.segment_reader.log.layouts.aiven:Aiven",
+    "copies": "kseg.segment_reader.log.layouts.copies:Copies",
 }
 
 Factory = Callable[[Storage, str, Mapping[str, str]], "Layout"]
@@ -44,7 +44,7 @@ def layout_names() -> list[str]:
 
 def open_layout(name: str, storage: Storage, root: str, options: Mapping[str, str]) -> Storage:
     """What lies below `root` of a storage, as folders of partitions. Raises ValueError: no such layout, bad options."""
-    from segment_reader.log.layouts.remote import RemoteStorage  # it compiles what reads logs
+    from kseg.segment_reader.log.layouts.remote import RemoteStorage  # it compiles what reads logs
 
     given = dict(options)
     local = given.pop("local", None)

@@ -18,12 +18,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Final
 
-from segment_reader.log.errors import LayoutError, SegmentGone
-from segment_reader.log.layouts.chunks import ChunkedFile, Cipher
-from segment_reader.log.layouts.keys import KeyRing
-from segment_reader.log.layouts.manifest import Manifest, kafka_id, parse_manifest
-from segment_reader.log.layouts.remote import File, RemotePartition, RemoteSegment
-from segment_reader.log.storage import OpenFile, Storage
+from kseg.segment_reader.log.errors import LayoutError, SegmentGone
+from kseg.segment_reader.log.files.storage import OpenFile, Storage
+from kseg.segment_reader.log.layouts.chunks import ChunkedFile, Cipher
+from kseg.segment_reader.log.layouts.keys import KeyRing
+from kseg.segment_reader.log.layouts.manifest import Manifest, kafka_id, parse_manifest
+from kseg.segment_reader.log.layouts.remote import File, RemotePartition, RemoteSegment
 
 _TOPIC: Final = re.compile(r"(.{1,249})-([A-Za-z0-9_-]{22})")
 _NUMBER: Final = re.compile(r"\d{1,10}")

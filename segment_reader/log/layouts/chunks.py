@@ -14,9 +14,9 @@ import zstandard
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from segment_reader.log.errors import LayoutError
-from segment_reader.log.layouts.manifest import Manifest
-from segment_reader.log.storage import OpenFile
+from kseg.segment_reader.log.errors import LayoutError
+from kseg.segment_reader.log.files.storage import OpenFile
+from kseg.segment_reader.log.layouts.manifest import Manifest
 
 _NONCE: Final = 12
 _TAG: Final = 16

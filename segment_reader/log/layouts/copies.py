@@ -18,11 +18,11 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 from uuid import UUID
 
-from segment_reader.log.checkpoints import LeaderEpoch, leader_epochs
-from segment_reader.log.errors import CorruptCheckpoint, SegmentGone
-from segment_reader.log.layouts.manifest import kafka_id
-from segment_reader.log.layouts.remote import File, RemotePartition, RemoteSegment
-from segment_reader.log.storage import Entry, OpenFile, Storage
+from kseg.segment_reader.log.errors import CorruptCheckpoint, SegmentGone
+from kseg.segment_reader.log.files.checkpoints import LeaderEpoch, leader_epochs
+from kseg.segment_reader.log.files.storage import Entry, OpenFile, Storage
+from kseg.segment_reader.log.layouts.manifest import kafka_id
+from kseg.segment_reader.log.layouts.remote import File, RemotePartition, RemoteSegment
 
 _DEPTH: Final = 6
 _ID: Final = "[A-Za-z0-9_-]{22}"

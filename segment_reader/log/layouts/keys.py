@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from segment_reader.log.errors import LayoutError
-from segment_reader.log.layouts.manifest import Encryption
+from kseg.segment_reader.log.errors import LayoutError
+from kseg.segment_reader.log.layouts.manifest import Encryption
 
 _KEY = "key."
 

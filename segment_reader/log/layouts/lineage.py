@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Generic, Protocol, TypeVar
 
-from segment_reader.log.checkpoints import LeaderEpoch
+from kseg.segment_reader.log.files.checkpoints import LeaderEpoch
 
 _FOREVER: Final = 1 << 63
 

@@ -32,9 +32,9 @@ import numpy as np
 import numpy.typing as npt
 import zstandard
 
-from segment_reader.log.checkpoints import LeaderEpoch
-from segment_reader.log.errors import LayoutError
-from segment_reader.log.layouts.remote import File
+from kseg.segment_reader.log.errors import LayoutError
+from kseg.segment_reader.log.files.checkpoints import LeaderEpoch
+from kseg.segment_reader.log.layouts.remote import File
 
 _INT: Final = Struct(">i")
 _SIZES: Final = Struct(">iib")

@@ -22,20 +22,14 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, Protocol
 from uuid import UUID
 
-from segment_reader.log.checkpoints import LEADER_EPOCHS, PARTITION_METADATA, LeaderEpoch, leader_epochs
-from segment_reader.log.entries import IndexFile
-from segment_reader.log.errors import (
-    CorruptCheckpoint,
-    CorruptIndex,
-    CorruptSnapshot,
-    LayoutError,
-    SegmentGone,
-)
-from segment_reader.log.layouts.lineage import Link, chain, newest
-from segment_reader.log.lookup import first_batch, next_offset_after
-from segment_reader.log.names import Kind, partition_folder
-from segment_reader.log.segments import PartitionLog, Segment, open_log
-from segment_reader.log.storage import Entry, OpenFile, Storage
+from kseg.segment_reader.log.errors import CorruptCheckpoint, CorruptIndex, CorruptSnapshot, LayoutError, SegmentGone
+from kseg.segment_reader.log.files.checkpoints import LEADER_EPOCHS, PARTITION_METADATA, LeaderEpoch, leader_epochs
+from kseg.segment_reader.log.files.index_entries import IndexFile
+from kseg.segment_reader.log.files.names import Kind, partition_folder
+from kseg.segment_reader.log.files.segments import PartitionLog, Segment, open_log
+from kseg.segment_reader.log.files.storage import Entry, OpenFile, Storage
+from kseg.segment_reader.log.layouts.lineage import Link, chain, newest
+from kseg.segment_reader.log.scan.lookup import first_batch, next_offset_after
 
 #: What a layout may have of a segment. A `snapshot` is the one that was taken at the segment's end (KIP-405).
 File = Literal["log", "index", "timeindex", "txnindex", "snapshot", "leader-epoch-checkpoint"]

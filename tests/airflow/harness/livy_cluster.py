@@ -19,7 +19,7 @@ class LivyServer(ClusterProcess):
     def __init__(self, kseg: Kseg, master: str, kept: Path, *python_path: Path) -> None:
         super().__init__(
             kseg,
-            "from pathlib import Path\nfrom jobs.bench.livy import Livy",
+            "from pathlib import Path\nfrom kseg.jobs.bench.livy import Livy",
             f"Livy({master!r}, Path({str(kept)!r}))",
             '{"url": cluster.url, "pid": cluster.pids["livy"]}',
             *python_path,

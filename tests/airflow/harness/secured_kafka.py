@@ -12,8 +12,8 @@ from kseg_process import ROOT, KafkaProcess, Kseg
 
 _SERVE = """
 import json, sys
-from jobs.broker.listeners import Listener, login_module
-from jobs.broker.process import EmbeddedKafka
+from kseg.jobs.broker.listeners import Listener, login_module
+from kseg.jobs.broker.process import EmbeddedKafka
 
 users = {
     "sasl.enabled.mechanisms": "PLAIN",

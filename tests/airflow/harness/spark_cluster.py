@@ -15,7 +15,7 @@ class SparkCluster(ClusterProcess):
     def __init__(self, kseg: Kseg, *python_path: Path) -> None:
         super().__init__(
             kseg,
-            "from jobs.bench.standalone import StandaloneSpark",
+            "from kseg.jobs.bench.standalone import StandaloneSpark",
             'StandaloneSpark(workers=1, cores=1, memory="1g", rest=False)',
             '{"url": cluster.url, "ui": cluster.ui}',
             *python_path,

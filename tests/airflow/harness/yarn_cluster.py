@@ -28,7 +28,7 @@ class YarnCluster(ClusterProcess):
     def __init__(self, kseg: Kseg) -> None:
         super().__init__(
             kseg,
-            "from jobs.bench.yarn import Yarn",
+            "from kseg.jobs.bench.yarn import Yarn",
             "Yarn()",
             '{"url": cluster.url, "conf_dir": str(cluster.conf_dir), "conf": cluster.spark_conf}',
         )

@@ -30,8 +30,8 @@ PARENT = "import subprocess, sys; subprocess.run([sys.executable, *sys.argv[1:]]
 
 
 def test_it_unwinds_when_the_jvm_that_started_it_is_gone(tmp_path: Path) -> None:
-    jobs = tmp_path / "jobs"
-    jobs.mkdir()
+    jobs = tmp_path / "kseg" / "jobs"
+    jobs.mkdir(parents=True)
     (jobs / "cli.py").write_text(CLI)
     parent = subprocess.Popen(
         [sys.executable, "-c", PARENT, str(APPLICATION), "--driver", "4f1c2d", "ingest", "orders.yaml"],

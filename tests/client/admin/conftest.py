@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from client import Cluster
-from client.broker import BrokerConnection
-from client.errors import UnknownTopic
-from client.protocol.api import API_BY_KEY
-from client.retry import Deadline
+from kseg.client import Cluster
+from kseg.client.cluster.retry import Deadline
+from kseg.client.errors import UnknownTopic
+from kseg.client.protocol.api import API_BY_KEY
+from kseg.client.wire.broker import BrokerConnection
 
 
 @pytest.fixture

@@ -7,36 +7,36 @@ from typing import Any
 
 import pytest
 
-from client import (
+from kseg.client import (
     AuthorizationFailed,
     CommittedOffset,
-    NewTopic,
     OffsetCommitFailed,
     PartitionReader,
     TopicPartition,
     Transaction,
     commit_offsets,
     committed_offsets,
-    create_topic,
-    create_topics,
-    delete_topics,
     list_offsets,
 )
-from client.admin import (
+from kseg.client.admin import (
     AclBinding,
     AclFilter,
     AlterConfig,
     ConfigResource,
     DeleteScram,
+    NewTopic,
     alter_configs,
     alter_quotas,
     alter_reassignments,
     alter_scram_users,
     create_acls,
     create_partitions,
+    create_topic,
+    create_topics,
     delete_acls,
     delete_groups,
     delete_records,
+    delete_topics,
     describe_acls,
     describe_cluster,
     describe_configs,
@@ -57,14 +57,14 @@ from client.admin import (
     unregister_broker,
     update_features,
 )
-from client.errors import KafkaError
-from client.producer import Producer
-from client.protocol import ErrorCode
-from client.protocol.enums import AclOperation as Op
-from client.protocol.enums import ConfigResourceType, PatternType, PermissionType, ResourceType, ScramMechanism
-from client.protocol.messages import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
-from jobs.broker.releases import OtherKafka
-from segment_reader.encode import Record
+from kseg.client.errors import KafkaError
+from kseg.client.producer import Producer
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.enums import AclOperation as Op
+from kseg.client.protocol.enums import ConfigResourceType, PatternType, PermissionType, ResourceType, ScramMechanism
+from kseg.client.protocol.messages import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
+from kseg.jobs.broker.releases import OtherKafka
+from kseg.segment_reader.encode.batches import Record
 
 ETL = "User:etl"
 

@@ -8,21 +8,25 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin import ConfigResource as TheirResource
 
-from client import NewTopic, UnknownTopic, UnsupportedVersion, create_topic, create_topics, describe_topic_configs
-from client.admin import (
+from kseg.client import UnknownTopic, UnsupportedVersion
+from kseg.client.admin import (
     AlterConfig,
     AlterOperation,
     ConfigResource,
+    NewTopic,
     alter_configs,
+    create_topic,
+    create_topics,
     describe_configs,
+    describe_topic_configs,
     list_config_resources,
     replace_configs,
 )
-from client.errors import KafkaError
-from client.protocol import ErrorCode
-from client.protocol.enums import ConfigResourceType as Type
-from client.protocol.enums import ConfigType
-from client.protocol.messages import (
+from kseg.client.errors import KafkaError
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.enums import ConfigResourceType as Type
+from kseg.client.protocol.enums import ConfigType
+from kseg.client.protocol.messages import (
     AlterConfigsRequest,
     DescribeConfigsRequest,
     IncrementalAlterConfigsRequest,

@@ -6,11 +6,18 @@ from typing import Any
 
 import pytest
 
-from client import CommittedOffset, NewTopic, TopicPartition, UnknownTopic, UnsupportedVersion, commit_offsets
-from client.admin import create_topic, create_topics, delete_topic, describe_topic_partitions, describe_topics
-from client.protocol import ErrorCode
-from client.protocol.enums import AclOperation
-from client.protocol.messages import DescribeTopicPartitionsRequest, MetadataRequest
+from kseg.client import CommittedOffset, TopicPartition, UnknownTopic, UnsupportedVersion, commit_offsets
+from kseg.client.admin import (
+    NewTopic,
+    create_topic,
+    create_topics,
+    delete_topic,
+    describe_topic_partitions,
+    describe_topics,
+)
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.enums import AclOperation
+from kseg.client.protocol.messages import DescribeTopicPartitionsRequest, MetadataRequest
 
 ALL_OF_A_TOPIC = frozenset(
     {

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from client import UnsupportedVersion, finalized_features
-from client.admin import describe_features, update_features
-from client.protocol import ErrorCode
-from client.protocol.enums import UpgradeType
-from client.protocol.messages import UpdateFeaturesRequest
+from kseg.client import UnsupportedVersion
+from kseg.client.admin import describe_features, finalized_features, update_features
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.enums import UpgradeType
+from kseg.client.protocol.messages import UpdateFeaturesRequest
 
 
 def test_finalized_features_are_those_of_the_release(cluster: Any):

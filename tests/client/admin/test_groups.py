@@ -10,17 +10,17 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from client import (
+from kseg.client import (
     CommittedOffset,
     GroupError,
-    NewTopic,
     TopicPartition,
     UnsupportedVersion,
     commit_offsets,
     committed_offsets,
-    create_topics,
 )
-from client.admin import (
+from kseg.client.admin import (
+    NewTopic,
+    create_topics,
     delete_group_offsets,
     delete_groups,
     describe_group,
@@ -28,10 +28,10 @@ from client.admin import (
     list_groups,
     remove_members,
 )
-from client.errors import KafkaError
-from client.protocol import ErrorCode
-from client.protocol.enums import AclOperation
-from client.protocol.messages import (
+from kseg.client.errors import KafkaError
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.enums import AclOperation
+from kseg.client.protocol.messages import (
     ConsumerGroupDescribeRequest,
     DeleteGroupsRequest,
     DescribeGroupsRequest,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from client import BrokerUnavailable, NewTopic, TopicPartition, create_topics, describe_log_dirs
-from client.admin import Replica, alter_replica_log_dirs
-from client.producer import Producer
-from client.protocol import ErrorCode
-from client.protocol.messages import AlterReplicaLogDirsRequest, DescribeLogDirsRequest, DescribeLogDirsResponse
-from segment_reader.encode import Record
+from kseg.client import BrokerUnavailable, TopicPartition
+from kseg.client.admin import NewTopic, Replica, alter_replica_log_dirs, create_topics, describe_log_dirs
+from kseg.client.producer import Producer
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.messages import AlterReplicaLogDirsRequest, DescribeLogDirsRequest, DescribeLogDirsResponse
+from kseg.segment_reader.encode.batches import Record
 
 
 def test_every_version_tells_sizes_by_partition(any_cluster: Any, each_version: Any, name: str):

@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 
-from client import KafkaError, NewTopic, UnsupportedVersion, create_topics, delete_topics
-from client.admin import (
+from kseg.client import KafkaError, UnsupportedVersion
+from kseg.client.admin import (
     AlterConfig,
     ConfigResource,
+    NewTopic,
     alter_configs,
     create_partitions,
+    create_topics,
+    delete_topics,
     describe_cluster,
     describe_configs,
     describe_features,
@@ -21,10 +24,10 @@ from client.admin import (
     remove_voter,
     unregister_broker,
 )
-from client.metadata import NO_ID
-from client.protocol import ErrorCode
-from client.protocol.enums import AclOperation, ConfigResourceType
-from client.protocol.messages import DescribeClusterRequest, DescribeQuorumRequest, MetadataRequest
+from kseg.client.cluster.metadata import NO_ID
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.enums import AclOperation, ConfigResourceType
+from kseg.client.protocol.messages import DescribeClusterRequest, DescribeQuorumRequest, MetadataRequest
 
 ALL_OF_A_CLUSTER = {
     AclOperation.CREATE,

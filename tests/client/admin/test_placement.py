@@ -7,24 +7,26 @@ from typing import Any
 
 import pytest
 
-from client import NewTopic, TopicPartition, UnsupportedVersion, create_topics
-from client.admin import (
+from kseg.client import TopicPartition, UnsupportedVersion
+from kseg.client.admin import (
+    NewTopic,
     alter_reassignments,
+    create_topics,
     describe_quorum,
     describe_topics,
     elect_leaders,
     list_reassignments,
 )
-from client.producer import Producer
-from client.protocol import ErrorCode
-from client.protocol.messages import (
+from kseg.client.producer import Producer
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.messages import (
     AlterPartitionReassignmentsRequest,
     CreateTopicsRequest,
     CreateTopicsResponse,
     ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
 )
-from segment_reader.encode import Record
+from kseg.segment_reader.encode.batches import Record
 
 
 def partition(cluster: Any, tp: TopicPartition) -> Any:

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from client import NewTopic, create_topics
-from client.admin import Match, alter_quotas, describe_quotas, quota_entity
-from client.errors import KafkaError
-from client.protocol import ErrorCode
-from client.protocol.messages import AlterClientQuotasRequest, CreateTopicsRequest, DescribeClientQuotasRequest
+from kseg.client.admin import Match, NewTopic, alter_quotas, create_topics, describe_quotas, quota_entity
+from kseg.client.errors import KafkaError
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.messages import AlterClientQuotasRequest, CreateTopicsRequest, DescribeClientQuotasRequest
 
 
 def test_every_version_sets_and_removes_a_quota(any_cluster: Any, each_version: Any, name: str, until: Any):

@@ -8,19 +8,21 @@ from uuid import UUID
 
 import pytest
 
-from client import CommittedOffset, GroupError, NewTopic, TopicPartition, commit_offsets, create_topics
-from client.admin import (
+from kseg.client import CommittedOffset, GroupError, TopicPartition, commit_offsets
+from kseg.client.admin import (
+    NewTopic,
     alter_share_offsets,
+    create_topics,
     delete_groups,
     delete_share_offsets,
     describe_group,
     describe_share_offsets,
     list_groups,
 )
-from client.producer import Producer
-from client.protocol import ErrorCode
-from client.protocol.enums import AclOperation
-from client.protocol.messages import (
+from kseg.client.producer import Producer
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.enums import AclOperation
+from kseg.client.protocol.messages import (
     AlterShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequest,
@@ -31,8 +33,8 @@ from client.protocol.messages import (
     StreamsGroupDescribeRequest,
     StreamsGroupHeartbeatRequest,
 )
-from segment_reader.batch import next_offset
-from segment_reader.encode import Record
+from kseg.segment_reader.decode.batch import next_offset
+from kseg.segment_reader.encode.batches import Record
 
 LEAVE = -1
 

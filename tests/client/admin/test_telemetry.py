@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from client import Cluster
-from client.admin.telemetry import push_telemetry, telemetry_subscription
-from client.errors import KafkaError
-from client.metadata import NO_ID
-from client.protocol import ErrorCode
-from client.protocol.messages import IncrementalAlterConfigsRequest
-from jobs.broker import EmbeddedKafka, jars
-from jobs.broker.java import find_java
+from kseg.client import Cluster
+from kseg.client.admin.telemetry import push_telemetry, telemetry_subscription
+from kseg.client.cluster.metadata import NO_ID
+from kseg.client.errors import KafkaError
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.messages import IncrementalAlterConfigsRequest
+from kseg.jobs.broker import EmbeddedKafka, jars
+from kseg.jobs.broker.java import find_java
 
 pytestmark = pytest.mark.broker
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from client import AuthorizationFailed, KafkaError
-from client.admin import create_token, describe_tokens, expire_token, renew_token
-from client.protocol import ErrorCode
-from client.protocol.messages import (
+from kseg.client import AuthorizationFailed, KafkaError
+from kseg.client.admin import create_token, describe_tokens, expire_token, renew_token
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.messages import (
     CreateDelegationTokenRequest,
     DescribeDelegationTokenRequest,
     ExpireDelegationTokenRequest,

@@ -7,25 +7,31 @@ from uuid import UUID
 
 import pytest
 
-from client import (
+from kseg.client import (
     EARLIEST,
     KafkaError,
-    NewTopic,
     TopicExists,
     TopicPartition,
     UnknownTopic,
     UnsupportedVersion,
+    list_offsets,
+)
+from kseg.client.admin import (
+    HIGH_WATERMARK,
+    ConfigEntry,
+    NewTopic,
+    create_partitions,
     create_topic,
     create_topics,
+    delete_records,
     delete_topic,
     delete_topics,
     describe_topic_configs,
-    list_offsets,
+    describe_topics,
 )
-from client.admin import HIGH_WATERMARK, ConfigEntry, create_partitions, delete_records, describe_topics
-from client.producer import Producer
-from client.protocol import ErrorCode
-from client.protocol.messages import (
+from kseg.client.producer import Producer
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.messages import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -34,7 +40,7 @@ from client.protocol.messages import (
     DeleteTopicsResponse,
     MetadataRequest,
 )
-from segment_reader.encode import Record
+from kseg.segment_reader.encode.batches import Record
 
 
 def test_a_created_topic_has_its_leaders_when_it_is_told(cluster: Any, name: str):

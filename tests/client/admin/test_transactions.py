@@ -7,33 +7,25 @@ from typing import Any
 
 import pytest
 
-from client import (
-    LATEST,
-    Fenced,
+from kseg.client import LATEST, Fenced, TopicPartition, Transaction, TransactionError, UnsupportedVersion, list_offsets
+from kseg.client.admin import (
     NewTopic,
-    TopicPartition,
-    Transaction,
-    TransactionError,
-    UnsupportedVersion,
-    create_topics,
-    list_offsets,
-)
-from client.admin import (
     abort_transaction,
+    create_topics,
     describe_producers,
     describe_transactions,
     fence_producer,
     list_transactions,
 )
-from client.producer import Producer
-from client.protocol import ErrorCode
-from client.protocol.messages import (
+from kseg.client.producer import Producer
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.messages import (
     DescribeProducersRequest,
     DescribeTransactionsRequest,
     ListTransactionsRequest,
     WriteTxnMarkersRequest,
 )
-from segment_reader.encode import Record
+from kseg.segment_reader.encode.batches import Record
 
 
 def stable(cluster: Any, tp: TopicPartition) -> int:

@@ -14,13 +14,13 @@ from uuid import UUID
 
 import pytest
 
-from client import Cluster
-from client.admin import add_voter, describe_quorum, remove_voter
-from jobs.broker import EmbeddedKafka, jars
-from jobs.broker.child import Child, end_all
-from jobs.broker.java import find_java
-from jobs.broker.ports import free_ports
-from jobs.broker.properties import HOST, LOG4J, to_text
+from kseg.client import Cluster
+from kseg.client.admin import add_voter, describe_quorum, remove_voter
+from kseg.jobs.broker import EmbeddedKafka, jars
+from kseg.jobs.broker.child import Child, end_all
+from kseg.jobs.broker.java import find_java
+from kseg.jobs.broker.ports import free_ports
+from kseg.jobs.broker.properties import HOST, LOG4J, to_text
 
 pytestmark = pytest.mark.broker
 

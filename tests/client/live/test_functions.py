@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from client import (
+from kseg.client import (
     EARLIEST,
     LATEST,
     Cluster,
@@ -23,16 +23,14 @@ from client import (
     UnsupportedVersion,
     commit_offsets,
     committed_offsets,
-    create_topic,
-    delete_topic,
     describe_group,
-    describe_topic_configs,
     end_of_epoch,
     list_groups,
     list_offsets,
 )
-from client.protocol import ErrorCode
-from client.protocol.messages import MetadataRequest
+from kseg.client.admin import create_topic, delete_topic, describe_topic_configs
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.messages import MetadataRequest
 
 OLDEST = "0.9.0.1"
 RELEASES = [OLDEST, "0.10.2.2", "1.1.1"]

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from client import ClientConfig
-from client.membership import GroupMember, MemberSettings
-from jobs.broker import jars
-from jobs.broker.errors import JarsUnavailable, JavaMissing
-from jobs.broker.java import find_java
+from kseg.client import ClientConfig
+from kseg.client.membership import GroupMember, MemberSettings
+from kseg.jobs.broker import jars
+from kseg.jobs.broker.errors import JarsUnavailable, JavaMissing
+from kseg.jobs.broker.java import find_java
 
 HERE = Path(__file__).parent
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from client.membership.assignor import Assignment, Assignor, Racks, Subscription
-from client.membership.simple_assignors import RangeAssignor, RoundRobinAssignor
-from client.membership.sticky import CooperativeStickyAssignor, StickyAssignor
-from client.membership.sticky_data import decode_generation, decode_owned, encode_generation, encode_owned
-from client.partition import TopicPartition
+from kseg.client.membership.assignor import Assignment, Assignor, Racks, Subscription
+from kseg.client.membership.simple_assignors import RangeAssignor, RoundRobinAssignor
+from kseg.client.membership.sticky import CooperativeStickyAssignor, StickyAssignor
+from kseg.client.membership.sticky_data import decode_generation, decode_owned, encode_generation, encode_owned
+from kseg.client.protocol.partition import TopicPartition
 
 ASSIGNORS: list[type[Assignor]] = [RangeAssignor, RoundRobinAssignor, StickyAssignor, CooperativeStickyAssignor]
 TP = TopicPartition

@@ -9,22 +9,11 @@ from typing import Any
 
 import pytest
 
-from client import (
-    CommittedOffset,
-    GroupError,
-    OffsetCommitFailed,
-    TopicPartition,
-    UnsupportedVersion,
-)
-from client.membership import (
-    GroupMember,
-)
-from client.protocol import ErrorCode
-from client.protocol.embedded.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    encode_assignment,
-)
-from client.protocol.messages import (
+from kseg.client import CommittedOffset, GroupError, OffsetCommitFailed, TopicPartition, UnsupportedVersion
+from kseg.client.membership import GroupMember
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.embedded.consumer_protocol import ConsumerProtocolAssignment, encode_assignment
+from kseg.client.protocol.messages import (
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from client import (
+from kseg.client import (
     AuthorizationFailed,
     CommittedOffset,
     GroupError,
@@ -17,9 +17,9 @@ from client import (
     TopicPartition,
     UnsupportedVersion,
 )
-from client.membership import GroupMember
-from client.protocol import ErrorCode
-from client.protocol.messages import (
+from kseg.client.membership import GroupMember
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.messages import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     FindCoordinatorRequest,

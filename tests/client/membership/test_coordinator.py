@@ -10,29 +10,29 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from client import (
+from kseg.client import (
     ClientConfig,
     Cluster,
     CommittedOffset,
     GroupError,
     TopicPartition,
     commit_offsets,
-    create_topic,
     describe_group,
     list_groups,
 )
-from client.broker import BrokerConnection
-from client.java_hash import string_hash
-from client.membership import GroupMember, MemberSettings
-from client.membership.classic_join import ClassicJoin, Progress
-from client.membership.classic_session import ClassicSession, Generation, Joiner, leave_request
-from client.metadata import Broker
-from client.protocol import ErrorCode
-from client.protocol.embedded.consumer_protocol import decode_assignment, decode_subscription
-from client.protocol.embedded.group_records import GroupMetadataKey, GroupMetadataValue
-from client.protocol.embedded.internal_topics import CONSUMER_OFFSETS, decode_internal
-from client.protocol.messages import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
-from client.retry import Deadline
+from kseg.client.admin import create_topic
+from kseg.client.cluster.metadata import Broker
+from kseg.client.cluster.retry import Deadline
+from kseg.client.membership import GroupMember, MemberSettings
+from kseg.client.membership.classic_join import ClassicJoin, Progress
+from kseg.client.membership.classic_session import ClassicSession, Generation, Joiner, leave_request
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.embedded.consumer_protocol import decode_assignment, decode_subscription
+from kseg.client.protocol.embedded.group_records import GroupMetadataKey, GroupMetadataValue
+from kseg.client.protocol.embedded.internal_topics import CONSUMER_OFFSETS, decode_internal
+from kseg.client.protocol.java_hash import string_hash
+from kseg.client.protocol.messages import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+from kseg.client.wire.broker import BrokerConnection
 
 pytestmark = pytest.mark.broker
 

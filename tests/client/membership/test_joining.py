@@ -7,13 +7,8 @@ from typing import Any
 
 import pytest
 
-from client import (
-    ClientConfig,
-    ConfigError,
-    GroupError,
-    TopicPartition,
-)
-from client.membership import (
+from kseg.client import ClientConfig, ConfigError, GroupError, TopicPartition
+from kseg.client.membership import (
     Assignment,
     Assignor,
     CooperativeStickyAssignor,
@@ -22,12 +17,9 @@ from client.membership import (
     RoundRobinAssignor,
     Subscription,
 )
-from client.protocol import ErrorCode
-from client.protocol.embedded.consumer_protocol import (
-    decode_subscription,
-    encode_subscription,
-)
-from client.protocol.messages import (
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.embedded.consumer_protocol import decode_subscription, encode_subscription
+from kseg.client.protocol.messages import (
     FindCoordinatorRequest,
     HeartbeatRequest,
     JoinGroupRequest,

@@ -14,7 +14,7 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from client import (
+from kseg.client import (
     ClientConfig,
     Cluster,
     CommittedOffset,
@@ -22,12 +22,10 @@ from client import (
     TopicPartition,
     commit_offsets,
     committed_offsets,
-    create_topic,
 )
-from client.admin import AlterConfig, ConfigResource, alter_configs
-from client.group_offsets import Committer
-from client.java_hash import string_hash
-from client.membership import (
+from kseg.client.admin import AlterConfig, ConfigResource, alter_configs, create_topic
+from kseg.client.groups.offsets import Committer
+from kseg.client.membership import (
     Assignor,
     CooperativeStickyAssignor,
     GroupMember,
@@ -36,8 +34,9 @@ from client.membership import (
     RoundRobinAssignor,
     StickyAssignor,
 )
-from client.protocol import ErrorCode
-from client.protocol.enums import ConfigResourceType
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.enums import ConfigResourceType
+from kseg.client.protocol.java_hash import string_hash
 
 pytestmark = pytest.mark.broker
 
@@ -219,8 +218,8 @@ def test_the_leader_notices_new_partitions(party: Party):
 
 MORTAL = """
 import sys
-from client import ClientConfig
-from client.membership import GroupMember, MemberSettings
+from kseg.client import ClientConfig
+from kseg.client.membership import GroupMember, MemberSettings
 config = ClientConfig.from_properties({"bootstrap.servers": sys.argv[1]}, client_id="mortal")
 settings = MemberSettings(session_timeout_ms=4000, heartbeat_interval_ms=300)
 member = GroupMember(config, sys.argv[2], topics=[sys.argv[3]], protocol=sys.argv[4], settings=settings)

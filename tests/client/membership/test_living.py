@@ -9,23 +9,15 @@ from typing import Any
 
 import pytest
 
-from client import (
-    AuthorizationFailed,
-    CommittedOffset,
-    OffsetCommitFailed,
-    TopicPartition,
-)
-from client.membership import (
-    CooperativeStickyAssignor,
-    GroupMember,
-)
-from client.protocol import ErrorCode
-from client.protocol.embedded.consumer_protocol import (
+from kseg.client import AuthorizationFailed, CommittedOffset, OffsetCommitFailed, TopicPartition
+from kseg.client.membership import CooperativeStickyAssignor, GroupMember
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.embedded.consumer_protocol import (
     ConsumerProtocolAssignment,
     decode_subscription,
     encode_assignment,
 )
-from client.protocol.messages import (
+from kseg.client.protocol.messages import (
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from client import ClientConfig, Cluster, CommittedOffset, TopicPartition, UnsupportedVersion, describe_group
-from client.membership import CooperativeStickyAssignor, GroupMember, MemberSettings, RoundRobinAssignor
-from client.membership.classic_session import ClassicSession
-from client.membership.consumer_protocol import ConsumerProtocol
-from client.metadata import Broker
-from client.protocol.messages import JoinGroupRequest
-from client.retry import Deadline
+from kseg.client import ClientConfig, Cluster, CommittedOffset, TopicPartition, UnsupportedVersion, describe_group
+from kseg.client.cluster.metadata import Broker
+from kseg.client.cluster.retry import Deadline
+from kseg.client.membership import CooperativeStickyAssignor, GroupMember, MemberSettings, RoundRobinAssignor
+from kseg.client.membership.classic_session import ClassicSession
+from kseg.client.membership.consumer_protocol import ConsumerProtocol
+from kseg.client.protocol.messages import JoinGroupRequest
 
 pytestmark = pytest.mark.broker
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from client.errors import GroupError
-from client.membership.classic_session import ClassicSession, Generation, Joiner
-from client.membership.consumer_session import ConsumerSession
-from client.membership.settings import MemberSettings
-from client.membership.states import (
+from kseg.client.errors import GroupError
+from kseg.client.membership.classic_session import ClassicSession, Generation, Joiner
+from kseg.client.membership.consumer_session import ConsumerSession
+from kseg.client.membership.settings import MemberSettings
+from kseg.client.membership.states import (
     CLASSIC,
     CONSUMER,
     ClassicEvent,
@@ -24,8 +24,8 @@ from client.membership.states import (
     IllegalStep,
     Machine,
 )
-from client.protocol import ErrorCode
-from client.protocol.messages import ConsumerGroupHeartbeatResponse, JoinGroupResponse, SyncGroupResponse
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.messages import ConsumerGroupHeartbeatResponse, JoinGroupResponse, SyncGroupResponse
 
 STEPS: list[tuple[Any, Any, Enum, Enum]] = [
     (table, start, state, event)

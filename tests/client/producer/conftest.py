@@ -14,9 +14,9 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from client import TopicPartition
-from client.producer import KafkaProducer
-from segment_reader.encode import Record
+from kseg.client import TopicPartition
+from kseg.client.producer import KafkaProducer
+from kseg.segment_reader.encode.batches import Record
 
 
 def _beside(name: str) -> ModuleType:

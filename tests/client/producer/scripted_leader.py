@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from client import TopicPartition
-from client.protocol import ErrorCode
-from client.protocol.messages import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest, ProduceResponse
-from segment_reader.batch import RECORD_BATCH, RECORDS_AT
-from segment_reader.bodies import Body, records_of
+from kseg.client import TopicPartition
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.messages import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest, ProduceResponse
+from kseg.segment_reader.decode.batch import RECORD_BATCH, RECORDS_AT
+from kseg.segment_reader.encode.bodies import Body, records_of
 
 #: Where most tests write to.
 TP = TopicPartition("t", 0)

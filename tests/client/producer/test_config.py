@@ -6,8 +6,8 @@ import pickle
 
 import pytest
 
-from client.errors import ConfigError
-from client.producer import ProducerConfig
+from kseg.client.errors import ConfigError
+from kseg.client.producer import ProducerConfig
 
 
 def config(**given: object) -> ProducerConfig:

@@ -9,16 +9,11 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from client import CommittedOffset, Fenced, KafkaError, TopicPartition, committed_offsets
-from client.producer import Produced, Producer, produce
-from client.protocol import ErrorCode
-from client.protocol.messages import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-    ProduceRequest,
-    ProduceResponse,
-)
-from segment_reader.encode import Record, encode_batch
+from kseg.client import CommittedOffset, Fenced, KafkaError, TopicPartition, committed_offsets
+from kseg.client.producer import Produced, Producer, produce
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.messages import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest, ProduceResponse
+from kseg.segment_reader.encode.batches import Record, encode_batch
 
 
 def read_back(kafka: Any, tp: TopicPartition, count: int, isolation: str = "read_committed") -> list[Any]:
@@ -204,7 +199,7 @@ def test_sequences_begin_again_after_the_largest(fake: Any, idempotent: Producer
 def test_the_version_depends_on_the_transactions_protocol(
     fake: Any, connect: Any, transactional: bool, features: dict[str, int], version: int
 ):
-    from client.protocol.messages import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+    from kseg.client.protocol.messages import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 
     fake.add_topic("t", [1])
     fake.features = features

@@ -7,8 +7,8 @@ import time
 import uuid
 from typing import Any
 
-from client import NewTopic, create_topics
-from client.errors import DeliveryTimedOut
+from kseg.client.admin import NewTopic, create_topics
+from kseg.client.errors import DeliveryTimedOut
 
 PARTITIONS = 6
 

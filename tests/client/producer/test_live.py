@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from client import BrokerError, CommittedOffset, Fenced, TopicPartition, committed_offsets
-from client.errors import InvalidRecord, RecordTooLarge, TransactionError, UnknownTopic
-from client.protocol import ErrorCode
-from segment_reader.encode import Record
+from kseg.client import BrokerError, CommittedOffset, Fenced, TopicPartition, committed_offsets
+from kseg.client.errors import InvalidRecord, RecordTooLarge, TransactionError, UnknownTopic
+from kseg.client.protocol import ErrorCode
+from kseg.segment_reader.encode.batches import Record
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 NOW = int(time.time() * 1000)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from client.producer.murmur2 import murmur2, partition_of_key
-from jobs.broker import jars
-from jobs.broker.java import find_java
+from kseg.client.producer.murmur2 import murmur2, partition_of_key
+from kseg.jobs.broker import jars
+from kseg.jobs.broker.java import find_java
 
 COUNTS = (1, 2, 3, 7, 12, 100, 2**31 - 1)
 

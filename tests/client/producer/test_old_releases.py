@@ -9,11 +9,11 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from client import TopicPartition
-from client.admin import delete_records
-from client.errors import KafkaError, UnsupportedVersion
-from segment_reader.batch import RECORD_BATCH
-from segment_reader.encode import Record
+from kseg.client import TopicPartition
+from kseg.client.admin import delete_records
+from kseg.client.errors import KafkaError, UnsupportedVersion
+from kseg.segment_reader.decode.batch import RECORD_BATCH
+from kseg.segment_reader.encode.batches import Record
 
 pytestmark = pytest.mark.broker
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from client.producer.murmur2 import partition_of_key
-from client.producer.partitioners import Default, RandomOnce, RoundRobin, TopicPartitions, Users
+from kseg.client.producer.murmur2 import partition_of_key
+from kseg.client.producer.partitioners import Default, RandomOnce, RoundRobin, TopicPartitions, Users
 
 FOUR = TopicPartitions(4, (0, 1, 2, 3))
 #: Partition 2 has no leader now.

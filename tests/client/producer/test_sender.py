@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from client.errors import (
+from kseg.client.errors import (
     AuthorizationFailed,
     BrokerError,
     BufferExhausted,
@@ -19,9 +19,9 @@ from client.errors import (
     RequestTimedOut,
     UnsupportedVersion,
 )
-from client.protocol import ErrorCode
-from client.protocol.messages import MetadataRequest, ProduceRequest
-from segment_reader.encode import Record
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.messages import MetadataRequest, ProduceRequest
+from kseg.segment_reader.encode.batches import Record
 
 # -- what is sent again, where, and for how long
 

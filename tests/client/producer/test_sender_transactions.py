@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from client import TopicPartition
-from client.errors import BrokerError, SequenceLost
-from client.protocol import ErrorCode
-from client.protocol.messages import (
+from kseg.client import TopicPartition
+from kseg.client.errors import BrokerError, SequenceLost
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.messages import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     EndTxnRequest,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from client import TopicPartition
-from client.errors import BrokerUnavailable
-from client.protocol import ErrorCode
+from kseg.client import TopicPartition
+from kseg.client.errors import BrokerUnavailable
+from kseg.client.protocol import ErrorCode
 
 LARGEST = 2**31 - 1
 TP = TopicPartition("t", 0)

@@ -18,12 +18,12 @@ from uuid import UUID
 import pytest
 from hypothesis import strategies as st
 
-from client.protocol import embedded, messages
-from client.protocol.fields import NEVER, ZERO_UUID, Field, Versions
-from client.protocol.schema import Message, Struct
-from jobs.broker import jars
-from jobs.broker.errors import JarsUnavailable, JavaMissing
-from jobs.broker.java import find_java
+from kseg.client.protocol import embedded, messages
+from kseg.client.protocol.fields import NEVER, ZERO_UUID, Field, Versions
+from kseg.client.protocol.schema import Message, Struct
+from kseg.jobs.broker import jars
+from kseg.jobs.broker.errors import JarsUnavailable, JavaMissing
+from kseg.jobs.broker.java import find_java
 
 HERE = Path(__file__).parent
 RANGES = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from client.protocol import DecodeError, EncodeError
-from client.protocol.api import (
+from kseg.client.protocol import DecodeError, EncodeError
+from kseg.client.protocol.api import (
     API_BY_KEY,
     API_BY_NAME,
     api_of,
@@ -15,7 +15,7 @@ from client.protocol.api import (
     encode_request_parts,
     encode_response,
 )
-from client.protocol.messages import (
+from kseg.client.protocol.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
     ControlledShutdownRequest,

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from client.protocol import DecodeError, EncodeError, UnsupportedFieldError, UnsupportedVersionError
-from client.protocol.codec import decode, decode_prefix, encode, encode_parts
-from client.protocol.messages import (
+from kseg.client.protocol import DecodeError, EncodeError, UnsupportedFieldError, UnsupportedVersionError
+from kseg.client.protocol.codec import decode, decode_prefix, encode, encode_parts
+from kseg.client.protocol.messages import (
     AddOffsetsToTxnRequest,
     ApiVersionsResponse,
     DescribeLogDirsRequest,
@@ -29,7 +29,7 @@ from client.protocol.messages import (
     OffsetFetchRequest,
     ProduceRequest,
 )
-from client.protocol.schema import Message
+from kseg.client.protocol.schema import Message
 
 SOME_ID = UUID("0a1b2c3d-0000-4000-8000-00000000002a")
 

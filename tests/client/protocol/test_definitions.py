@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from client.protocol import embedded, messages
-from client.protocol.api import API_BY_KEY, API_BY_NAME
-from client.protocol.embedded.framing import TypedMessage
-from client.protocol.fields import NEVER, ZERO_UUID, Field, Versions
-from client.protocol.schema import Message, Struct
+from kseg.client.protocol import embedded, messages
+from kseg.client.protocol.api import API_BY_KEY, API_BY_NAME
+from kseg.client.protocol.embedded.framing import TypedMessage
+from kseg.client.protocol.fields import NEVER, ZERO_UUID, Field, Versions
+from kseg.client.protocol.schema import Message, Struct
 
 PRIMITIVES = {"bool", "int8", "int16", "uint16", "int32", "int64", "float64", "uuid", "string", "bytes", "records"}
 Definition = dict[str, Any]

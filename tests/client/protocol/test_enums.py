@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from client.protocol.enums import (
+from kseg.client.protocol.enums import (
     NOT_ASKED,
     AclOperation,
     ConfigResourceType,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 
-from client.protocol import ErrorCode, UnknownErrorCode
-from client.protocol.api import API_BY_KEY, API_BY_NAME
+from kseg.client.protocol import ErrorCode, UnknownErrorCode
+from kseg.client.protocol.api import API_BY_KEY, API_BY_NAME
 
 
 def facts(lines: list[str], kind: str) -> list[list[str]]:

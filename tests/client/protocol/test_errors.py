@@ -6,13 +6,7 @@ import pickle
 
 import pytest
 
-from client.protocol import (
-    DecodeError,
-    EncodeError,
-    ProtocolError,
-    UnsupportedFieldError,
-    UnsupportedVersionError,
-)
+from kseg.client.protocol import DecodeError, EncodeError, ProtocolError, UnsupportedFieldError, UnsupportedVersionError
 
 
 @pytest.mark.parametrize(

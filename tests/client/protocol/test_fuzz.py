@@ -10,10 +10,10 @@ from typing import Any
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from client.protocol import DecodeError, UnsupportedVersionError
-from client.protocol.api import API_BY_KEY, decode_request, decode_response
-from client.protocol.codec import decode, encode
-from client.protocol.schema import Message
+from kseg.client.protocol import DecodeError, UnsupportedVersionError
+from kseg.client.protocol.api import API_BY_KEY, decode_request, decode_response
+from kseg.client.protocol.codec import decode, encode
+from kseg.client.protocol.schema import Message
 
 SLICES = st.binary(max_size=6) | st.sampled_from([b"\xff", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x80\x80\x01"])
 MUTATIONS = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 4), SLICES), min_size=1, max_size=3)

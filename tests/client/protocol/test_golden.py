@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from client.protocol.codec import decode, encode
-from client.protocol.jsonform import to_json
-from client.protocol.schema import Message
+from kseg.client.protocol.codec import decode, encode
+from kseg.client.protocol.json_form import to_json
+from kseg.client.protocol.schema import Message
 
 
 def as_json(message: Message, version: int) -> dict[str, Any]:

@@ -10,19 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.protocol import DecodeError
-from client.protocol.embedded import internal_topics
-from client.protocol.embedded.consumer_protocol import ConsumerProtocolSubscription, encode_subscription
-from client.protocol.embedded.control_records import (
+from kseg.client.protocol import DecodeError
+from kseg.client.protocol.embedded import internal_topics
+from kseg.client.protocol.embedded.consumer_protocol import ConsumerProtocolSubscription, encode_subscription
+from kseg.client.protocol.embedded.control_records import (
     ControlRecordType,
     EndTxnMarker,
     VotersRecord,
     encode_control_record,
 )
-from client.protocol.embedded.group_records import GroupMetadataKey, GroupMetadataValue
-from client.protocol.embedded.internal_topics import CONSUMER_OFFSETS, TOPICS, decode_internal, encode_internal
-from client.protocol.internal_json import is_sensitive, told_control, told_internal
-from client.protocol.jsonform import from_json
+from kseg.client.protocol.embedded.group_records import GroupMetadataKey, GroupMetadataValue
+from kseg.client.protocol.embedded.internal_topics import CONSUMER_OFFSETS, TOPICS, decode_internal, encode_internal
+from kseg.client.protocol.internal_json import is_sensitive, told_control, told_internal
+from kseg.client.protocol.json_form import from_json
 
 
 def known() -> list[tuple[str, Any, Any, int]]:

@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 import pytest
 
-from client.protocol.api import Api, api_of, decode_response, encode_request
-from client.protocol.errors import UnsupportedVersionError
-from client.protocol.messages import (
+from kseg.client.protocol.api import Api, api_of, decode_response, encode_request
+from kseg.client.protocol.errors import UnsupportedVersionError
+from kseg.client.protocol.messages import (
     ApiVersionsRequest,
     ConsumerGroupDescribeRequest,
     DescribeClusterRequest,
@@ -24,8 +24,8 @@ from client.protocol.messages import (
     MetadataRequest,
     OffsetForLeaderEpochRequest,
 )
-from client.protocol.schema import Request
-from client.protocol.versions import negotiate
+from kseg.client.protocol.schema import Request
+from kseg.client.protocol.versions import negotiate
 
 pytestmark = pytest.mark.broker
 

@@ -8,9 +8,9 @@ import pickle
 
 import pytest
 
-from client.protocol.messages import FetchRequest, FetchResponse, MetadataRequest, RequestHeader
-from client.protocol.reader import reader_source
-from client.protocol.writer import writer_source
+from kseg.client.protocol.messages import FetchRequest, FetchResponse, MetadataRequest, RequestHeader
+from kseg.client.protocol.reader import reader_source
+from kseg.client.protocol.writer import writer_source
 
 
 def test_fields_have_kafkas_defaults() -> None:

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from client.protocol.messages import (
-    FetchResponse,
-    ListOffsetsResponse,
-    OffsetFetchResponse,
-    ProduceResponse,
-)
+from kseg.client.protocol.messages import FetchResponse, ListOffsetsResponse, OffsetFetchResponse, ProduceResponse
 
 
 def list_offsets(code: int = 0, offset: int = 42) -> Callable[[Any], ListOffsetsResponse]:

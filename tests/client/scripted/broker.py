@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from client.protocol import ErrorCode
-from client.protocol.api import API_BY_KEY, decode_request, encode_response, is_answered
-from client.protocol.messages import (
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.api import API_BY_KEY, decode_request, encode_response, is_answered
+from kseg.client.protocol.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
     FindCoordinatorRequest,

@@ -13,8 +13,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from client.protocol import ErrorCode
-from client.protocol.messages import (
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.messages import (
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,

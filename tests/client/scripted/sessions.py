@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from client.protocol import ErrorCode
-from client.protocol.messages import FetchRequest, FetchResponse
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.messages import FetchRequest, FetchResponse
 
 
 class ScriptedSessions:

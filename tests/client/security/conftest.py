@@ -42,7 +42,7 @@ def early_logins(monkeypatch: pytest.MonkeyPatch) -> None:
     Otherwise the broker has 5 to 15 % of a session to read what was sent before the login. Of 3 s that is less than a
     busy machine needs at times, and then it closes the connection.
     """
-    monkeypatch.setattr("client.security.authenticate._WINDOW", (0.5, 0.55))
+    monkeypatch.setattr("kseg.client.security.authenticate._WINDOW", (0.5, 0.55))
 
 
 @pytest.fixture

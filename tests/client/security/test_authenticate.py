@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from client import AuthenticationFailed, ClientConfig, Cluster
-from client.errors import BrokerUnavailable, ProtocolFault, RequestTimedOut
-from client.protocol import ErrorCode
-from client.protocol.messages import (
+from kseg.client import AuthenticationFailed, ClientConfig, Cluster
+from kseg.client.errors import BrokerUnavailable, ProtocolFault, RequestTimedOut
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.messages import (
     ApiVersionsRequest,
     MetadataRequest,
     SaslAuthenticateRequest,
@@ -24,8 +24,8 @@ from client.protocol.messages import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
-from client.security import kerberos
-from client.security.kerberos import KerberosConfig
+from kseg.client.security import kerberos
+from kseg.client.security.kerberos import KerberosConfig
 
 Script = Callable[[], Generator[Any, bytes, Any]]
 PLAIN = {"sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": "hunter2"}

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from client import LATEST, ClientConfig, Cluster, TopicPartition, list_offsets
-from client.membership import GroupMember, MemberSettings
-from client.producer import KafkaProducer
-from client.trace import TRAFFIC
+from kseg.client import LATEST, ClientConfig, Cluster, TopicPartition, list_offsets
+from kseg.client.membership import GroupMember, MemberSettings
+from kseg.client.producer import KafkaProducer
+from kseg.client.wire.trace import TRAFFIC
 
 pytestmark = pytest.mark.broker
 

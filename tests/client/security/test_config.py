@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client import ClientConfig, ConfigError
-from client.security import Secret, SecurityConfig
-from client.security.config import NAMES
-from client.security.endpoint import ClientCredentials
-from client.security.kerberos import KerberosConfig
-from client.security.tokens import Callback, TokenFile, Unsecured
+from kseg.client import ClientConfig, ConfigError
+from kseg.client.security import Secret, SecurityConfig
+from kseg.client.security.config import NAMES
+from kseg.client.security.endpoint import ClientCredentials
+from kseg.client.security.kerberos import KerberosConfig
+from kseg.client.security.tokens import Callback, TokenFile, Unsecured
 
 JAAS = "org.apache.kafka.common.security."
 PEM = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.security.jaas import parse_jaas
+from kseg.client.security.jaas import parse_jaas
 
 
 def test_a_login_module_is_its_class_and_its_options():

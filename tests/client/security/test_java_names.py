@@ -7,9 +7,9 @@ import zipfile
 
 import pytest
 
-from client import ClientConfig, ConfigError
-from client.security.config import NAMES
-from jobs.broker import jars
+from kseg.client import ClientConfig, ConfigError
+from kseg.client.security.config import NAMES
+from kseg.jobs.broker import jars
 
 #: Names that only this client has.
 OURS = {"sasl.username", "sasl.password", "sasl.oauthbearer.token.callback"}

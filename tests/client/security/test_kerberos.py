@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from client import AuthenticationFailed, ClientConfig, Cluster
-from client.protocol.messages import CreateDelegationTokenRequest
-from client.trace import TRAFFIC
-from jobs.broker import EmbeddedKafka, Listener
-from jobs.broker.ports import free_ports
+from kseg.client import AuthenticationFailed, ClientConfig, Cluster
+from kseg.client.protocol.messages import CreateDelegationTokenRequest
+from kseg.client.wire.trace import TRAFFIC
+from kseg.jobs.broker import EmbeddedKafka, Listener
+from kseg.jobs.broker.ports import free_ports
 
 pytestmark = pytest.mark.broker
 pytest.importorskip("gssapi")

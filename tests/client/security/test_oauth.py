@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from client import AuthenticationFailed, ClientConfig, Cluster
-from client.protocol.messages import CreateDelegationTokenRequest, MetadataRequest
-from client.retry import Deadline
-from client.security.tokens import REFRESH_WINDOW
-from client.trace import TRAFFIC
+from kseg.client import AuthenticationFailed, ClientConfig, Cluster
+from kseg.client.cluster.retry import Deadline
+from kseg.client.protocol.messages import CreateDelegationTokenRequest, MetadataRequest
+from kseg.client.security.tokens import REFRESH_WINDOW
+from kseg.client.wire.trace import TRAFFIC
 
 pytestmark = pytest.mark.broker
 
@@ -106,7 +106,7 @@ def test_a_session_ends_with_its_token_and_goes_on_with_a_new_one(
     secure_kafka: Any, endpoint: Any, monkeypatch: pytest.MonkeyPatch
 ):
     # As early as there is a new token: the broker closes what it reads after the end of a session of seconds.
-    monkeypatch.setattr("client.security.authenticate._WINDOW", (REFRESH_WINDOW + 0.02, REFRESH_WINDOW + 0.04))
+    monkeypatch.setattr("kseg.client.security.authenticate._WINDOW", (REFRESH_WINDOW + 0.02, REFRESH_WINDOW + 0.04))
     endpoint.answers = [lambda asked: (200, {"access_token": secure_kafka.jwt("short", lifetime=4), "expires_in": 4})]
     given = properties(secure_kafka, **{"sasl.oauthbearer.token.endpoint.url": endpoint.url}) | CREDENTIALS
 

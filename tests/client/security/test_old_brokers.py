@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from client import AuthenticationFailed, ClientConfig, Cluster
-from client.trace import TRAFFIC
-from jobs.broker import JarsUnavailable
-from jobs.broker.releases import OtherKafka
+from kseg.client import AuthenticationFailed, ClientConfig, Cluster
+from kseg.client.wire.trace import TRAFFIC
+from kseg.jobs.broker import JarsUnavailable
+from kseg.jobs.broker.releases import OtherKafka
 
 pytestmark = pytest.mark.broker
 

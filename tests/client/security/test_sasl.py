@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from client import AuthenticationFailed, BrokerUnavailable, ClientConfig, Cluster, KafkaError
-from client.protocol.messages import (
+from kseg.client import AuthenticationFailed, BrokerUnavailable, ClientConfig, Cluster, KafkaError
+from kseg.client.cluster.retry import Deadline
+from kseg.client.protocol.messages import (
     ApiVersionsRequest,
     CreateDelegationTokenRequest,
     MetadataRequest,
     SaslHandshakeRequest,
 )
-from client.retry import Deadline
-from client.trace import LOGGER, TRAFFIC
+from kseg.client.wire.trace import LOGGER, TRAFFIC
 
 pytestmark = pytest.mark.broker
 
@@ -197,7 +197,7 @@ def test_sessions_shorter_than_a_broker_takes_logins_are_waited_for(secure_kafka
 
 def test_without_the_login_the_broker_ends_the_session(secure_kafka: Any, monkeypatch: pytest.MonkeyPatch):
     """The control for the two tests above: it is the repeated login that keeps the connection."""
-    monkeypatch.setattr("client.broker.BrokerConnection._log_in_again", lambda self, deadline: None)
+    monkeypatch.setattr("kseg.client.wire.broker.BrokerConnection._log_in_again", lambda self, deadline: None)
     with Cluster(config(secure_kafka.properties("SHORT"))) as cluster:
         broker = next(iter(cluster.metadata([]).brokers.values()))
         connection = cluster.open_connection(broker, Deadline.after(60))

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.security.mechanism import Challenged
-from client.security.scram import MAX_ITERATIONS, MIN_ITERATIONS, Scram
-from client.security.secret import Secret
+from kseg.client.security.mechanism import Challenged
+from kseg.client.security.scram import MAX_ITERATIONS, MIN_ITERATIONS, Scram
+from kseg.client.security.secret import Secret
 
 # RFC 7677, section 3
 NONCE = "rOprNGfwEbeRWgbNEkqO"

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 
-from client.errors import ConfigError
-from client.security.secret import Secret
-from client.security.stores import Store
-from client.security.tls import TlsConfig
-from jobs.broker.certificates import PASSWORD, Authority, Issued
-from jobs.broker.java import find_java
+from kseg.client.errors import ConfigError
+from kseg.client.security.secret import Secret
+from kseg.client.security.stores import Store
+from kseg.client.security.tls import TlsConfig
+from kseg.jobs.broker.certificates import PASSWORD, Authority, Issued
+from kseg.jobs.broker.java import find_java
 
 
 @pytest.fixture(scope="module")

@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from client import AuthenticationFailed, ClientConfig, Cluster, KafkaError, PartitionReader, TopicPartition
-from client.broker import BrokerConnection, Endpoint
-from client.errors import BrokerUnavailable, ProtocolFault, RequestTimedOut
-from client.protocol.messages import ApiVersionsRequest, MetadataRequest
-from client.retry import Deadline
-from client.security.secret import Secret
-from client.security.stores import Store
-from client.security.tls import TlsConfig, openssl_name
-from client.transport import Transport
-from jobs.broker.certificates import PASSWORD, Authority
-from segment_reader.batch import next_offset
+from kseg.client import AuthenticationFailed, ClientConfig, Cluster, KafkaError, PartitionReader, TopicPartition
+from kseg.client.cluster.retry import Deadline
+from kseg.client.errors import BrokerUnavailable, ProtocolFault, RequestTimedOut
+from kseg.client.protocol.messages import ApiVersionsRequest, MetadataRequest
+from kseg.client.security.secret import Secret
+from kseg.client.security.stores import Store
+from kseg.client.security.tls import TlsConfig, openssl_name
+from kseg.client.wire.broker import BrokerConnection, Endpoint
+from kseg.client.wire.transport import Transport
+from kseg.jobs.broker.certificates import PASSWORD, Authority
+from kseg.segment_reader.decode.batch import next_offset
 
 needs_broker = pytest.mark.broker
 

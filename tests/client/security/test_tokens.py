@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from client import AuthenticationFailed
-from client.retry import Deadline
-from client.security import Secret, Token
-from client.security.endpoint import ClientCredentials
-from client.security.mechanism import Challenged
-from client.security.oauthbearer import OAuthBearer
-from client.security.stores import Store
-from client.security.tls import TlsConfig
-from client.security.tokens import Callback, TokenFile, Unsecured, forget, token_of
-from jobs.broker.certificates import Authority
+from kseg.client import AuthenticationFailed
+from kseg.client.cluster.retry import Deadline
+from kseg.client.security import Secret, Token
+from kseg.client.security.endpoint import ClientCredentials
+from kseg.client.security.mechanism import Challenged
+from kseg.client.security.oauthbearer import OAuthBearer
+from kseg.client.security.stores import Store
+from kseg.client.security.tls import TlsConfig
+from kseg.client.security.tokens import Callback, TokenFile, Unsecured, forget, token_of
+from kseg.jobs.broker.certificates import Authority
 
 
 def soon() -> Deadline:
@@ -113,7 +113,9 @@ class TestFile:
 class TestKeeping:
     def test_a_token_is_kept_until_most_of_its_life_is_over(self, monkeypatch: pytest.MonkeyPatch):
         now = [1000.0]
-        monkeypatch.setattr("client.security.tokens.time", type("Clock", (), {"time": staticmethod(lambda: now[0])}))
+        monkeypatch.setattr(
+            "kseg.client.security.tokens.time", type("Clock", (), {"time": staticmethod(lambda: now[0])})
+        )
         made: list[Token] = []
 
         def make() -> Token:

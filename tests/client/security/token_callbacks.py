@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from client.security import Token
+from kseg.client.security import Token
 
 calls: list[int] = []
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from etl.config import Job, load_job
-from etl.errors import ConfigurationError, Fault
+from kseg.etl.config.job import Job
+from kseg.etl.config.load import load_job
+from kseg.etl.errors import ConfigurationError, Fault
 
 SOUND: dict[str, Any] = {
     "version": 1,

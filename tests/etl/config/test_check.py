@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from etl.config.check import check_files
+from kseg.etl.config.check import check_files
 
 JOB: dict[str, Any] = {
     "version": 1,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from etl.config.document import parse_document
-from etl.errors import ConfigurationError, Fault
+from kseg.etl.config.document import parse_document
+from kseg.etl.errors import ConfigurationError, Fault
 
 Faults = Callable[..., list[Fault]]
 
@@ -370,7 +370,7 @@ def test_a_document_may_not_expand_without_bound(faults: Faults) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_a_fault(tmp_path: Any) -> None:
-    from etl.config import load_job
+    from kseg.etl.config.load import load_job
 
     for file, message in ((tmp_path / "no.yaml", "No such file"), (tmp_path, "Is a directory")):
         with pytest.raises(ConfigurationError, match=message):

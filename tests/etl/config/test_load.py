@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
-from etl.config import ArrowStep, AtTime, Job, PythonStep, Segments, SqlStep, Target, load_job
-from etl.errors import ConfigurationError
-from etl.source.origin import LogFiles
+from kseg.etl.config.job import Job
+from kseg.etl.config.load import load_job
+from kseg.etl.config.sections import ArrowStep, AtTime, PythonStep, Segments, SqlStep, Target
+from kseg.etl.errors import ConfigurationError
+from kseg.etl.source.origin import LogFiles
 
 FULL = """
 version: 1

@@ -13,9 +13,10 @@ import pytest
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from etl.config import Job, load_job
-from etl.config.properties import _ELSEWHERE
-from etl.times import parse_duration
+from kseg.etl.config.job import Job
+from kseg.etl.config.load import load_job
+from kseg.etl.config.properties import _ELSEWHERE
+from kseg.etl.config.times import parse_duration
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
 ROWS = {

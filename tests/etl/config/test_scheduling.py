@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from etl.config import Airflow, AssetSchedule, IntervalRules, Job
-from etl.errors import Fault
+from kseg.etl.config.interval import IntervalRules
+from kseg.etl.config.job import Job
+from kseg.etl.config.scheduling import Airflow, AssetSchedule
+from kseg.etl.errors import Fault
 
 Load = Callable[..., Job]
 Faults = Callable[..., list[Fault]]

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from etl.config import Job, SecretProperties, load_job
-from etl.config.secrets import sounds_secret, stands_in_clear
-from etl.errors import ConfigurationError
+from kseg.etl.config.job import Job
+from kseg.etl.config.load import load_job
+from kseg.etl.config.secrets import SecretProperties, sounds_secret, stands_in_clear
+from kseg.etl.errors import ConfigurationError
 
 Load = Callable[..., Job]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from client.security.config import NAMES
-from etl.config import load_job
+from kseg.client.security.config import NAMES
+from kseg.etl.config.load import load_job
 
 PAGE = (Path(__file__).parents[3] / "docs" / "security.md").read_text()
 BLOCKS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)

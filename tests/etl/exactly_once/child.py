@@ -23,12 +23,12 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.java_gateway import launch_gateway
 
-from etl.backfill import run_backfill
-from etl.backfill_request import BackfillRequest
-from etl.config import load_job
-from etl.run import run_ingest
-from jobs.broker.java import use_java
-from jobs.commands.failures import failure_of
+from kseg.etl.config.load import load_job
+from kseg.etl.operations.backfill import run_backfill
+from kseg.etl.planning.backfill_request import BackfillRequest
+from kseg.etl.run.pipeline import run_ingest
+from kseg.jobs.broker.java import use_java
+from kseg.jobs.commands.failures import failure_of
 
 
 def adopt_session() -> None:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import IO, Any
 
 NURSERY = Path(__file__).with_name("nursery.py")
-ROOT = Path(__file__).parents[3]
 ANSWER_SECONDS = 300
 
 
@@ -99,7 +98,6 @@ class Children:
         self._status: dict[int, int] = {}
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PYSPARK_GATEWAY")}
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         with theirs:
             self._nursery = subprocess.Popen(
                 [sys.executable, str(NURSERY), str(theirs.fileno())],

@@ -23,16 +23,17 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from etl import repair
-from etl.backfill import run_backfill
-from etl.backfill_request import BackfillRequest
-from etl.config import Job, load_job
-from etl.dry_run import plan_only
-from etl.ledger.state import JobState
-from etl.ledger.store import Ledger
-from etl.report import RunReport
-from etl.run import run_ingest
-from etl.survey import survey
+from kseg.etl.config.job import Job
+from kseg.etl.config.load import load_job
+from kseg.etl.ledger.state import JobState
+from kseg.etl.ledger.store import Ledger
+from kseg.etl.operations import repair
+from kseg.etl.operations.backfill import run_backfill
+from kseg.etl.planning.backfill_request import BackfillRequest
+from kseg.etl.planning.preflight import survey
+from kseg.etl.run.dry_run import plan_only
+from kseg.etl.run.pipeline import run_ingest
+from kseg.etl.run.report import RunReport
 
 
 def _beside(name: str) -> ModuleType:

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from etl.errors import Refused
+from kseg.etl.errors import Refused
 
 KEYS, ROUNDS = 4, 5
 
@@ -141,7 +141,7 @@ def test_rows_that_are_not_in_the_commit_are_a_failed_account(home, records, mon
     topic = records.topic(1)
     records.write(topic, 0, 10)
     job = home(topic)
-    from etl.landing.delta import DeltaTarget, Landed
+    from kseg.etl.tables.delta.commit import DeltaTarget, Landed
 
     whole = DeltaTarget.commit
 

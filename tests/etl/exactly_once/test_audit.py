@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from etl import audit_events
-from etl.audit import audit
-from etl.audit_events import parse_events
-from etl.errors import ConfigurationError
+from kseg.etl.errors import ConfigurationError
+from kseg.etl.operations import audit_events
+from kseg.etl.operations.audit import audit
+from kseg.etl.operations.audit_events import parse_events
 
 
 def event_of(report: Any) -> dict[str, Any]:

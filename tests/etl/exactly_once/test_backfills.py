@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from etl import survey
-from etl.errors import ExitCode, Refused
-from etl.status import run_report
+from kseg.etl.errors import ExitCode, Refused
+from kseg.etl.operations.status import run_report
+from kseg.etl.planning import preflight
 
 
 @pytest.fixture
@@ -280,7 +280,7 @@ def test_what_a_backfill_landed_while_another_run_looked_around_is_no_lost_recor
     job = home(topic)
     job.ingest()
     start = job.frontiers()[topic, 0]
-    whole, meanwhile = survey.check_epochs, []
+    whole, meanwhile = preflight.check_epochs, []
 
     def backfill_meanwhile(*arguments: Any) -> None:
         whole(*arguments)
@@ -288,6 +288,6 @@ def test_what_a_backfill_landed_while_another_run_looked_around_is_no_lost_recor
             meanwhile.append(records.write(topic, 0, 10))
             job.backfill(**asked(topic, (0, start, start + 10)))
 
-    monkeypatch.setattr(survey, "check_epochs", backfill_meanwhile)
+    monkeypatch.setattr(preflight, "check_epochs", backfill_meanwhile)
     assert job.ingest().status == "nothing-to-do"
     job.assert_complete(runs=2)

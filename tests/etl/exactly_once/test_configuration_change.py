@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from etl.errors import Refused
+from kseg.etl.errors import Refused
 
 CHANGE = {"merge_schema": True}
 """Changes what a run is, and not its rows."""
@@ -102,7 +102,7 @@ def test_an_interrupted_abandonment_is_ended_by_the_next_run(topics, home, recor
     job = home(*topics)
     job.die("account:before")
     planned = job.state.unfinished()
-    from etl.targets import Targets
+    from kseg.etl.tables.targets import Targets
 
     whole = Targets.remove_run
 
@@ -137,7 +137,7 @@ def test_repair_does_not_go_behind_the_back_of_a_run_that_lives(topics, home, ch
     child = children.run(job, at="land:first:before", signal="SIGSTOP")
     child.suspended()
     planned = job.state.unfinished()
-    from etl.errors import AnotherRunActive
+    from kseg.etl.errors import AnotherRunActive
 
     with pytest.raises(AnotherRunActive):
         job.finish(planned.run_id)

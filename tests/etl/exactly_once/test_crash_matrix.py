@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from etl.errors import AnotherRunActive
-from etl.ledger.lease import grace
+from kseg.etl.errors import AnotherRunActive
+from kseg.etl.ledger.lease import grace
 
 TABLES = ("first", "rest")
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from etl.errors import ConfigurationError, Refused
-from etl.status import status
-from etl.verify import verify
-from jobs.broker import EmbeddedKafka
+from kseg.etl.errors import ConfigurationError, Refused
+from kseg.etl.operations.status import status
+from kseg.etl.operations.verify import verify
+from kseg.jobs.broker import EmbeddedKafka
 
 STEPS = (
     "lease:before",

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from client.partition import TopicPartition
-from etl.errors import Refused
-from etl.verify import verify
-from jobs.broker import EmbeddedKafka
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.errors import Refused
+from kseg.etl.operations.verify import verify
+from kseg.jobs.broker import EmbeddedKafka
 
 STEPS = (
     "lease:before",
@@ -159,7 +159,7 @@ def test_a_run_that_commits_while_files_are_looked_at_is_no_sign_of_an_old_ledge
     job.ingest()
     own.write_mixed(topic, 1, rounds=1)
     own.settle(topic)
-    looks = look_behind("etl.backfill", job.ingest)
+    looks = look_behind("kseg.etl.operations.backfill", job.ingest)
     report = job.backfill(segments=[str(broker.log_dirs[0])], commit_offsets=True)
     assert report.status == "nothing-to-do"
     assert len(looks) == 2

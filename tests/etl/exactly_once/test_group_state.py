@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
-from client import Cluster
-from client.group_offsets import CommittedOffset
-from client.partition import TopicPartition
-from client.transactions import Transaction
-from etl.errors import Refused
-from etl.group_commit import transactional_id
+from kseg.client import Cluster
+from kseg.client.groups.offsets import CommittedOffset
+from kseg.client.protocol.partition import TopicPartition
+from kseg.client.transactions.transaction import Transaction
+from kseg.etl.errors import Refused
+from kseg.etl.run.group_commit import transactional_id
 
 
 @pytest.fixture

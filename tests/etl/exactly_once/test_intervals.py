@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from etl.interval import IntervalOpen
+from kseg.etl.planning.interval import IntervalOpen
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 HOURS, A_HOUR = 4, 6

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from deltalake import DeltaTable
 
-from etl.verify import verify
+from kseg.etl.operations.verify import verify
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = 3_600_000
@@ -159,7 +159,7 @@ def test_what_retention_took_stays_in_the_table_when_its_interval_is_replaced(ho
 
 
 def test_a_column_of_that_name_is_nobody_elses(home, records):
-    from etl.errors import ConfigurationError
+    from kseg.etl.errors import ConfigurationError
 
     topic = records.topic(1)
     records.write(topic, 0, 1, timestamp=millis(0))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from etl.errors import Refused
+from kseg.etl.errors import Refused
 
 
 @pytest.fixture

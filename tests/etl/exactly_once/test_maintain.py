@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from etl.errors import AnotherRunActive, ConfigurationError
-from etl.ledger.lease import acquire
-from etl.maintain import CHAIN, MaintenanceRequest, maintain_job, safe_retention
-from etl.verify import verify
+from kseg.etl.errors import AnotherRunActive, ConfigurationError
+from kseg.etl.ledger.lease import acquire
+from kseg.etl.operations.maintain import CHAIN, MaintenanceRequest, maintain_job, safe_retention
+from kseg.etl.operations.verify import verify
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)
 AT_ONCE = {"vacuum": timedelta(0), "allow_short": True}

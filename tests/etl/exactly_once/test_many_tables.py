@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from etl.ledger.events import Landed
+from kseg.etl.ledger.events import Landed
 
 MANY = 40  # of which three at a time are written down
 

@@ -16,25 +16,25 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from client.group_offsets import CommittedOffset
-from client.metadata import PartitionMetadata, TopicMetadata
-from client.partition import TopicPartition
-from etl.backfill import _Backfill
-from etl.backfill_request import BackfillRequest, Interval, PartitionOffset
-from etl.closing import judge
-from etl.config import IntervalRules
-from etl.config.load import job_from_document
-from etl.drift import GroupView
-from etl.errors import Refused, RetriableFailure
-from etl.group_commit import frontier_offsets
-from etl.interval import IntervalOpen, from_ledger
-from etl.ledger import events as ev
-from etl.ledger.fold import Entry, fold
-from etl.ledger.state import JobState
-from etl.plan import Draft, Seen, plan_incremental
-from etl.snapshot import SourceSnapshot
-from etl.source.resolve import LogBounds
-from etl.times import epoch_millis
+from kseg.client.cluster.metadata import PartitionMetadata, TopicMetadata
+from kseg.client.groups.offsets import CommittedOffset
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.config.interval import IntervalRules
+from kseg.etl.config.load import job_from_document
+from kseg.etl.config.times import epoch_millis
+from kseg.etl.errors import Refused, RetriableFailure
+from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.fold import Entry, fold
+from kseg.etl.ledger.state import JobState
+from kseg.etl.operations.backfill import _Backfill
+from kseg.etl.planning.backfill_request import BackfillRequest, Interval, PartitionOffset
+from kseg.etl.planning.group_reconciliation import GroupView
+from kseg.etl.planning.interval import IntervalOpen, from_ledger
+from kseg.etl.planning.plan import Draft, Seen, plan_incremental
+from kseg.etl.planning.snapshot import SourceSnapshot
+from kseg.etl.planning.watermark import judge
+from kseg.etl.run.group_commit import frontier_offsets
+from kseg.etl.source.resolve import LogBounds
 
 TOPIC, GROUP = "orders", "etl"
 TOPIC_ID = uuid.UUID(int=7)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from etl.landing.table import TableAccess
-from etl.ledger.store import Ledger
+from kseg.etl.ledger.store import Ledger
+from kseg.etl.tables.delta.table import TableAccess
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from client.partition import TopicPartition
-from etl.errors import Refused
-from jobs.broker import EmbeddedKafka
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.errors import Refused
+from kseg.jobs.broker import EmbeddedKafka
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from etl.errors import AnotherRunActive, ExitCode
+from kseg.etl.errors import AnotherRunActive, ExitCode
 
 STEPS = (
     "lease:before",

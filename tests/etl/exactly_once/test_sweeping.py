@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from etl import land
-from etl.errors import RetriableFailure
+from kseg.etl.errors import RetriableFailure
+from kseg.etl.run import land
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from etl.errors import Refused
+from kseg.etl.errors import Refused
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from etl.errors import ExitCode, Refused
+from kseg.etl.errors import ExitCode, Refused
 
 
 @pytest.mark.parametrize("take_over", [False, True])
@@ -56,7 +56,7 @@ def test_a_run_that_commits_while_another_is_planned_dry_is_no_sign_of_an_old_le
         job.ingest()
         records.write(topic, 0, 7)
 
-    looks = look_behind("etl.dry_run", run_and_grow)
+    looks = look_behind("kseg.etl.run.dry_run", run_and_grow)
     report = job.plan()
     assert [(r.start, r.end) for r in report.ranges] == [(10, 17)]
     assert len(looks) == 2
@@ -69,7 +69,7 @@ def test_what_is_refused_while_nobody_else_runs_is_refused_at_once(home, records
     def refuse() -> None:
         raise Refused("ledger-older", "somebody put an old copy back", remedy="none")
 
-    looks = look_behind("etl.dry_run", refuse)
+    looks = look_behind("kseg.etl.run.dry_run", refuse)
     with pytest.raises(Refused, match="old copy"):
         job.plan()
     assert len(looks) == 1

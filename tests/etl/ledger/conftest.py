@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from client.partition import TopicPartition
-from etl.ledger import events as ev
-from etl.ledger.fold import Entry, fold
-from etl.ledger.state import JobState
-from etl.ledger.store import Ledger
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.fold import Entry, fold
+from kseg.etl.ledger.state import JobState
+from kseg.etl.ledger.store import Ledger
 
 TP = TopicPartition("orders", 0)
 WORKER = Path(__file__).with_name("worker.py")

@@ -5,13 +5,13 @@ from uuid import UUID
 
 import pytest
 
-from client.partition import TopicPartition
-from etl.errors import Refused
-from etl.ledger import codec
-from etl.ledger import events as ev
-from etl.ledger.fold import Entry
-from etl.ledger.state import Archive, JobState, LeaseState, RunState, Summary
-from etl.ranges import OffsetRange, OffsetSet
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.errors import Refused
+from kseg.etl.ledger import codec
+from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.fold import Entry
+from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
+from kseg.etl.ledger.state import Archive, JobState, LeaseState, RunState, Summary
 
 AT = datetime(2026, 2, 3, 4, 5, 6, 789, tzinfo=UTC)
 TP = TopicPartition("a.b-c_d", 12)

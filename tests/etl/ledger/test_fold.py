@@ -7,12 +7,12 @@ from uuid import UUID
 
 import pytest
 
-from client.partition import TopicPartition
-from etl.ledger import events as ev
-from etl.ledger.errors import IllegalStep, LeaseLost
-from etl.ledger.fold import Entry, fold
-from etl.ledger.state import JobState
-from etl.ranges import OffsetRange, OffsetSet
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.errors import IllegalStep, LeaseLost
+from kseg.etl.ledger.fold import Entry, fold
+from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
+from kseg.etl.ledger.state import JobState
 
 PHASES = [
     "planned",

@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from etl.errors import AnotherRunActive, RetriableFailure
-from etl.ledger import events as ev
-from etl.ledger import lease as leases
-from etl.ledger.errors import LeaseLost
-from etl.ledger.lease import acquire, grace, owner_name
-from etl.ledger.store import Ledger
+from kseg.etl.errors import AnotherRunActive, RetriableFailure
+from kseg.etl.ledger import events as ev
+from kseg.etl.ledger import lease as leases
+from kseg.etl.ledger.errors import LeaseLost
+from kseg.etl.ledger.lease import acquire, grace, owner_name
+from kseg.etl.ledger.store import Ledger
 
 LONG = timedelta(seconds=60)
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from client.partition import TopicPartition
-from etl.errors import Refused
-from etl.ledger import events as ev
-from etl.ledger import maintenance, store
-from etl.ledger.maintenance import KEEP, compact, maintain, retain, summarise
-from etl.ledger.state import Archive, Summary
-from etl.ledger.store import Ledger
-from etl.ranges import OffsetRange, OffsetSet
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.errors import Refused
+from kseg.etl.ledger import events as ev
+from kseg.etl.ledger import maintenance, store
+from kseg.etl.ledger.maintenance import KEEP, compact, maintain, retain, summarise
+from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
+from kseg.etl.ledger.state import Archive, Summary
+from kseg.etl.ledger.store import Ledger
 
 BACKFILL = "backfill-7"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from etl.ledger import events as ev
-from etl.ledger.maintenance import compact
+from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.maintenance import compact
 
 DOCS = Path(__file__).parents[3] / "docs" / "ledger.md"
 

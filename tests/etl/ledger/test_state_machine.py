@@ -12,14 +12,14 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from client.partition import TopicPartition
-from etl.ledger import codec
-from etl.ledger import events as ev
-from etl.ledger.errors import IllegalStep, LeaseLost
-from etl.ledger.fold import Entry, fold
-from etl.ledger.maintenance import summary_of
-from etl.ledger.state import JobState, Summary
-from etl.ranges import OffsetRange, OffsetSet
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.ledger import codec
+from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.errors import IllegalStep, LeaseLost
+from kseg.etl.ledger.fold import Entry, fold
+from kseg.etl.ledger.maintenance import summary_of
+from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
+from kseg.etl.ledger.state import JobState, Summary
 
 PARTITIONS = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
 CHAINS = [ev.INCREMENTAL, "b1", "b2"]

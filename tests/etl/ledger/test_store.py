@@ -12,12 +12,12 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
-from etl.errors import KsegError, Refused, RetriableFailure
-from etl.ledger import events as ev
-from etl.ledger import store
-from etl.ledger.errors import IllegalStep, LeaseLost
-from etl.ledger.maintenance import compact, retain, summarise
-from etl.ledger.store import Ledger
+from kseg.etl.errors import KsegError, Refused, RetriableFailure
+from kseg.etl.ledger import events as ev
+from kseg.etl.ledger import store
+from kseg.etl.ledger.errors import IllegalStep, LeaseLost
+from kseg.etl.ledger.maintenance import compact, retain, summarise
+from kseg.etl.ledger.store import Ledger
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ import sys
 import time
 from datetime import timedelta
 
-from client.partition import TopicPartition
-from etl.errors import KsegError
-from etl.ledger import events as ev
-from etl.ledger.lease import acquire
-from etl.ledger.store import Ledger
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.errors import KsegError
+from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.lease import acquire
+from kseg.etl.ledger.store import Ledger
 
 TP = TopicPartition("orders", 0)
 

@@ -15,17 +15,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client import TopicPartition
-from etl.source.files import LogCatalog
-from etl.source.origin import LogFiles
-from etl.source.outcome import RangeOutcome
-from etl.source.reader import DecodeOptions, read_range
-from etl.source.tasks import RangeTask
-from segment_reader.encode import Record, encode_batch, encode_control_batch, encode_message_set, seal
-from segment_reader.log.check import check_partition
-from segment_reader.log.damage import CUT_OFF, ENDS_EARLY, UNDECIDED, ZEROS, Damage
-from segment_reader.log.errors import LogDamaged
-from segment_reader.log.storage import LocalStorage
+from kseg.client import TopicPartition
+from kseg.etl.source.files.log_directories import LogCatalog
+from kseg.etl.source.origin import LogFiles
+from kseg.etl.source.range_result import RangeOutcome
+from kseg.etl.source.reader import DecodeOptions, read_range
+from kseg.etl.source.tasks import RangeTask
+from kseg.segment_reader.encode.batches import Record, encode_batch, encode_control_batch, encode_message_set, seal
+from kseg.segment_reader.log.damage.check import check_partition
+from kseg.segment_reader.log.damage.damage import CUT_OFF, ENDS_EARLY, UNDECIDED, ZEROS, Damage
+from kseg.segment_reader.log.errors import LogDamaged
+from kseg.segment_reader.log.files.storage import LocalStorage
 
 ABORT, COMMIT = 0, 1
 TP = TopicPartition("orders", 0)

@@ -7,8 +7,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from etl.source.packing import LARGE, PACKS_PER_CORE, SMALL, packed
-from etl.source.tasks import RangeTask
+from kseg.etl.source.packing import LARGE, PACKS_PER_CORE, SMALL, packed
+from kseg.etl.source.tasks import RangeTask
 
 
 def tasks_of(lengths: list[int]) -> list[RangeTask]:

@@ -12,16 +12,16 @@ import pytest
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 
-from client import ClientConfig, Cluster, TopicPartition
-from client.admin.quotas import alter_quotas, quota_entity
-from client.errors import KafkaError, UnknownTopic
-from etl.accounting import throttled_by_broker
-from etl.source.errors import NoProgress, OffsetsLost
-from etl.source.outcome import LostRange, RangeOutcome
-from etl.source.reader import ADDRESS_COLUMNS, DecodeOptions, read_range
-from etl.source.resolve import log_bounds, resolve_topics
-from etl.source.tasks import RangeTask
-from segment_reader.decode import Limits
+from kseg.client import ClientConfig, Cluster, TopicPartition
+from kseg.client.admin.quotas import alter_quotas, quota_entity
+from kseg.client.errors import KafkaError, UnknownTopic
+from kseg.etl.run.account import throttled_by_broker
+from kseg.etl.source.errors import NoProgress, OffsetsLost
+from kseg.etl.source.range_result import LostRange, RangeOutcome
+from kseg.etl.source.reader import ADDRESS_COLUMNS, DecodeOptions, read_range
+from kseg.etl.source.resolve import log_bounds, resolve_topics
+from kseg.etl.source.tasks import RangeTask
+from kseg.segment_reader.decode.range_decoder import Limits
 
 pytestmark = pytest.mark.broker
 

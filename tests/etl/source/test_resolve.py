@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from client import Cluster, TopicPartition
-from client.errors import UnknownTopic
-from client.group_offsets import CommittedOffset, commit_offsets
-from etl.errors import ConfigurationError
-from etl.source.errors import TimeNotFoundError
-from etl.source.resolve import (
+from kseg.client import Cluster, TopicPartition
+from kseg.client.errors import UnknownTopic
+from kseg.client.groups.offsets import CommittedOffset, commit_offsets
+from kseg.etl.errors import ConfigurationError
+from kseg.etl.source.errors import TimeNotFoundError
+from kseg.etl.source.resolve import (
     AtOffsets,
     AtTime,
     LogBounds,

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client import TopicPartition
-from etl.ranges import OffsetRange
-from etl.source.tasks import RangeTask, split
+from kseg.client import TopicPartition
+from kseg.etl.ledger.ranges import OffsetRange
+from kseg.etl.source.tasks import RangeTask, split
 
 
 @st.composite

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from client import TopicPartition
-from etl.progress import Listeners, NullProgress
-from etl.source.outcome import RangeOutcome
-from etl.telemetry import recorder
-from etl.telemetry.cost import TaskCost
-from etl.telemetry.facts import Looked, PartitionView, PassBegan, Reading
-from etl.telemetry.recorder import Recorder, lag_of
-from etl.telemetry.traffic import TrafficLine
+from kseg.client import TopicPartition
+from kseg.etl.source.range_result import RangeOutcome
+from kseg.etl.telemetry import recorder
+from kseg.etl.telemetry.cost import TaskCost
+from kseg.etl.telemetry.events import Looked, PartitionView, PassBegan, Reading
+from kseg.etl.telemetry.progress import Listeners, NullProgress
+from kseg.etl.telemetry.recorder import Recorder, lag_of
+from kseg.etl.telemetry.traffic import TrafficLine
 
 TP = TopicPartition("orders", 0)
 FETCH = TrafficLine("1", "Fetch", 18, 1, 1, 100, 1000)

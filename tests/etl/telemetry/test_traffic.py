@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from client.trace import TRAFFIC
-from etl.telemetry.traffic import MAX_LINES, OTHERS, TrafficLine, added_up, bounded, looked_at, since
+from kseg.client.wire.trace import TRAFFIC
+from kseg.etl.telemetry.traffic import MAX_LINES, OTHERS, TrafficLine, added_up, bounded, looked_at, since
 
 
 @pytest.fixture(autouse=True)

@@ -17,11 +17,11 @@ from uuid import uuid4
 
 import pytest
 
-from client import ClientConfig, Cluster
-from client.protocol.api import API_BY_NAME, Api
-from jobs.api import whom
-from jobs.api.calling import call
-from segment_reader.encode import Record, encode_batch
+from kseg.client import ClientConfig, Cluster
+from kseg.client.protocol.api import API_BY_NAME, Api
+from kseg.jobs.api import destination
+from kseg.jobs.api.calling import call
+from kseg.segment_reader.encode.batches import Record, encode_batch
 
 
 class Broker(Protocol):
@@ -73,7 +73,7 @@ class Live:
         deadline = time.monotonic() + 120
         while True:
             found = API_BY_NAME[api]
-            target = whom.parse(to) if to else None
+            target = destination.parse(to) if to else None
             [outcome] = call(self.cluster, found, document, version=version, to=target)
             if outcome.error is not None:
                 raise outcome.error

@@ -14,11 +14,11 @@ from typing import Any, Protocol
 import pytest
 from click.testing import CliRunner, Result
 
-from client.protocol.api import API_BY_KEY
-from jobs.api.calling import find_api
-from jobs.api.properties import read_properties
-from jobs.cli import cli
-from segment_reader.encode import Record, encode_batch
+from kseg.client.protocol.api import API_BY_KEY
+from kseg.jobs.api.calling import find_api
+from kseg.jobs.api.properties import read_properties
+from kseg.jobs.cli import cli
+from kseg.segment_reader.encode.batches import Record, encode_batch
 
 pytestmark = pytest.mark.broker
 ROOT = Path(__file__).parents[3]
@@ -352,7 +352,7 @@ def test_the_process_prints_one_json_object_and_leaves_with_the_exit_code(kafka:
     command = [
         sys.executable,
         "-m",
-        "jobs.cli",
+        "kseg.jobs.cli",
         "api",
         "call",
         "--bootstrap-servers",

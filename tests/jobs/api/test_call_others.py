@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from jobs.cli import cli
+from kseg.jobs.cli import cli
 
 pytestmark = pytest.mark.broker
 

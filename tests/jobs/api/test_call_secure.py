@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from client.protocol.api import API_BY_NAME
-from jobs.broker.properties import to_text
-from jobs.cli import cli
+from kseg.client.protocol.api import API_BY_NAME
+from kseg.jobs.broker.properties import to_text
+from kseg.jobs.cli import cli
 
 pytestmark = pytest.mark.broker
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from client.protocol.api import decode_request, encode_request
-from client.protocol.embedded.consumer_protocol import ConsumerProtocolSubscription, encode_subscription
-from client.protocol.messages import MetadataRequest
-from jobs.cli import cli
+from kseg.client.protocol.api import decode_request, encode_request
+from kseg.client.protocol.embedded.consumer_protocol import ConsumerProtocolSubscription, encode_subscription
+from kseg.client.protocol.messages import MetadataRequest
+from kseg.jobs.cli import cli
 
 #: What the generated classes of kafka-clients 4.3.1 make of the JSON: name, side, version, JSON, hex.
 GOLDEN = [

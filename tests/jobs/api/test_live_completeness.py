@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from client.protocol.api import API_BY_NAME
-from etl.errors import ConfigurationError
-from jobs.api.calling import call
+from kseg.client.protocol.api import API_BY_NAME
+from kseg.etl.errors import ConfigurationError
+from kseg.jobs.api.calling import call
 
 pytestmark = pytest.mark.broker
 HERE = Path(__file__).parent

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from client.protocol.api import API_BY_NAME
-from jobs.api.embedded import by_name
-from jobs.api.page import page
-from jobs.cli import cli
+from kseg.client.protocol.api import API_BY_NAME
+from kseg.jobs.api.embedded import by_name
+from kseg.jobs.api.page import page
+from kseg.jobs.cli import cli
 
 PAGE = Path(__file__).parents[3] / "docs" / "protocol.md"
 

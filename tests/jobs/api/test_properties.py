@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from client.errors import ConfigError
-from etl.errors import ConfigurationError
-from jobs.api.properties import client_config, read_properties
-from jobs.commands.failures import REDACTOR
+from kseg.client.errors import ConfigError
+from kseg.etl.errors import ConfigurationError
+from kseg.jobs.api.properties import client_config, read_properties
+from kseg.jobs.commands.failures import REDACTOR
 
 
 @pytest.mark.parametrize(

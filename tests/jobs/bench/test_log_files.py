@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from etl.progress import NULL_PROGRESS
-from jobs.bench import shapes
-from jobs.bench.contenders import WrongCount
-from jobs.bench.log_files import Effort, measure
-from jobs.bench.readers import Alone, Taken, files, timed
-from jobs.bench.shapes import Shape, write
-from segment_reader.batch import frames
-from segment_reader.codecs import CODECS
+from kseg.etl.telemetry.progress import NULL_PROGRESS
+from kseg.jobs.bench import shapes
+from kseg.jobs.bench.contenders import WrongCount
+from kseg.jobs.bench.log_files import Effort, measure
+from kseg.jobs.bench.readers import Alone, Taken, files, timed
+from kseg.jobs.bench.shapes import Shape, write
+from kseg.segment_reader.codecs.registry import CODECS
+from kseg.segment_reader.decode.batch import frames
 
 SHAPES = [Shape("none", 20, 16 * 1024), Shape("gzip", 200, 16 * 1024), Shape("lz4", 4096, 1_000_000)]
 

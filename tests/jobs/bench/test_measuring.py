@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jobs.bench.figures import DEFAULT, FILES, OURS, TUNED, Run, medians, ratios
+from kseg.jobs.bench.figures import DEFAULT, FILES, OURS, TUNED, Run, medians, ratios
 
 
 def test_medians_and_ratios_are_those_of_the_runs() -> None:
@@ -34,7 +34,7 @@ def test_medians_and_ratios_are_those_of_the_runs() -> None:
 OF_A_LARGE_PARENT = """
 import subprocess, sys
 taken = b"x" * (400 << 20)
-subprocess.run([sys.executable, "-c", "from jobs.bench.memory import peak; print(peak())"], check=True)
+subprocess.run([sys.executable, "-c", "from kseg.jobs.bench.memory import peak; print(peak())"], check=True)
 """
 
 
@@ -47,9 +47,9 @@ def test_a_peak_is_the_processs_own() -> None:
 # The sections that need Spark, with as little as there is to measure; the others have tests of their own.
 MEASURE = """
 import json
-from jobs.bench.efforts import QUICK
-from jobs.bench.measuring import measure
-from etl.progress import NULL_PROGRESS
+from kseg.jobs.bench.efforts import QUICK
+from kseg.jobs.bench.measuring import measure
+from kseg.etl.telemetry.progress import NULL_PROGRESS
 from dataclasses import replace
 
 effort = replace(QUICK, rows=4000, rounds=1, warm_up=0, decode_times=1, decode_batches=1, produce_rows=10_000)

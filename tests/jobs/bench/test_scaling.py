@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from etl.progress import NULL_PROGRESS
-from jobs.bench import scaling
-from jobs.bench.workload import fill_topic
+from kseg.etl.telemetry.progress import NULL_PROGRESS
+from kseg.jobs.bench import scaling
+from kseg.jobs.bench.workload import fill_topic
 
 
 @pytest.mark.broker

@@ -12,14 +12,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from jobs.bench.standalone import StandaloneSpark, spark_home
+from kseg.jobs.bench.standalone import StandaloneSpark, spark_home
 
 TASK = """
 from pyspark import SparkContext
 
 def where(_):
     import importlib.util, os, sys
-    return sys.prefix, os.environ["SPARK_EXECUTOR_DIRS"], importlib.util.find_spec("etl") is not None
+    return sys.prefix, os.environ["SPARK_EXECUTOR_DIRS"], importlib.util.find_spec("kseg") is not None
 
 with SparkContext(appName="where") as context:
     print(*context.parallelize([0], 1).map(where).first(), sep="\\n")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.broker.child import Child, await_ready, end_all, run_logged
-from jobs.broker.errors import StartFailed
-from jobs.broker.ports import on_free_ports
+from kseg.jobs.broker.child import Child, await_ready, end_all, run_logged
+from kseg.jobs.broker.errors import StartFailed
+from kseg.jobs.broker.ports import on_free_ports
 
 
 @pytest.fixture

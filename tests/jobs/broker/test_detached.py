@@ -10,10 +10,10 @@ import psutil
 import pytest
 from click.testing import CliRunner, Result
 
-from jobs.broker import detached
-from jobs.broker.errors import BrokerError
-from jobs.broker.probe import live_brokers
-from jobs.cli import cli
+from kseg.jobs.broker import detached
+from kseg.jobs.broker.errors import BrokerError
+from kseg.jobs.broker.probe import live_brokers
+from kseg.jobs.cli import cli
 
 
 def _run(*arguments: str) -> Result:

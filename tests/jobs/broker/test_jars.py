@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.broker import jars
-from jobs.broker.errors import JarsUnavailable
-from jobs.broker.jars import Jar, locked_sets, proxy_options, sha256
+from kseg.jobs.broker import jars
+from kseg.jobs.broker.errors import JarsUnavailable
+from kseg.jobs.broker.jars import Jar, locked_sets, proxy_options, sha256
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_without_a_network_the_host_is_named(monkeypatch: pytest.MonkeyPatch, tm
 
 def test_two_processes_that_want_the_same_jars_fetch_them_once(repository: tuple[Jar, ...], tmp_path: Path) -> None:
     program = f"""
-        from jobs.broker import jars
+        from kseg.jobs.broker import jars
         made = ({", ".join(repr(jar) for jar in repository)},)
         jars.locked_sets = lambda: {{"example": made}}
         fetch = jars.fetch
@@ -122,7 +122,7 @@ def test_two_processes_that_want_the_same_jars_fetch_them_once(repository: tuple
         jars.fetch = counted
         jars.ensure("example")
     """
-    program = "from jobs.broker.jars import Jar\n" + textwrap.dedent(program)
+    program = "from kseg.jobs.broker.jars import Jar\n" + textwrap.dedent(program)
     both = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) for _ in range(2)]
     told = [process.communicate(timeout=120)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.broker.listeners import Listener, login_module, scram_arguments
-from jobs.broker.properties import Node, server_properties
+from kseg.jobs.broker.listeners import Listener, login_module, scram_arguments
+from kseg.jobs.broker.properties import Node, server_properties
 
 
 def test_listeners_come_after_the_two_that_every_node_has() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.broker.properties import Node, server_properties, to_text
+from kseg.jobs.broker.properties import Node, server_properties, to_text
 
 
 def _nodes(count: int) -> list[Node]:

@@ -14,9 +14,9 @@ from typing import Any
 import psutil
 import pytest
 
-from jobs.broker import BrokerError, StartFailed
-from jobs.broker.probe import live_brokers, partition_leaders
-from jobs.broker.releases import RELEASES, OtherKafka
+from kseg.jobs.broker import BrokerError, StartFailed
+from kseg.jobs.broker.probe import live_brokers, partition_leaders
+from kseg.jobs.broker.releases import RELEASES, OtherKafka
 
 OLDEST = "0.9.0.1"
 
@@ -59,7 +59,7 @@ def test_a_start_that_fails_tells_the_log_and_leaves_nothing_behind(
 
 def test_the_death_of_its_owner_ends_it(tmp_path: Path) -> None:
     program = (
-        "import sys, time\nfrom jobs.broker.releases import OtherKafka\n"
+        "import sys, time\nfrom kseg.jobs.broker.releases import OtherKafka\n"
         f"kafka = OtherKafka({OLDEST!r}).start()\nprint(kafka.node.directory.parent, flush=True)\ntime.sleep(600)\n"
     )
     owner = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)

@@ -14,9 +14,9 @@ from typing import Any
 import psutil
 import pytest
 
-from jobs.demo.group import partition_states
-from jobs.demo.hard_topic import HardTopic
-from jobs.demo.verify import read_topic
+from kseg.jobs.demo.group import partition_states
+from kseg.jobs.demo.hard_topic import HardTopic
+from kseg.jobs.demo.verify import read_topic
 
 pytestmark = pytest.mark.broker
 
@@ -28,7 +28,7 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"""
 
 
 def _demo(tmp_path: Path, **how: Any) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", HEARS_INTERRUPTIONS, "-m", "jobs.demo"]
+    command = [sys.executable, "-c", HEARS_INTERRUPTIONS, "-m", "kseg.jobs.demo"]
     command += ["--dir", str(tmp_path / "out"), "--scale", "0.05"]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **how)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from jobs.demo.verify import SCHEMA, compare, read_topic
+from kseg.jobs.demo.verify import SCHEMA, compare, read_topic
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

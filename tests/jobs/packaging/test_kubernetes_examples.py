@@ -14,9 +14,9 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from etl.cache import DELTA, cache_root, jar_folder
-from etl.config import load_job
-from jobs.broker.jars import locked_sets
+from kseg.etl.config.load import load_job
+from kseg.etl.spark.cache import DELTA, cache_root, jar_folder
+from kseg.jobs.broker.jars import locked_sets
 
 FOLDER = Path(__file__).parents[3] / "docs" / "kubernetes"
 VERSIONS = ("1.31", "1.37")

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from etl.config import load_job
-from etl.errors import ConfigurationError
-from jobs.packaging.modules import modules_of, modules_zip
-from jobs.packaging.submitting import Packed, as_text, spark_submit
+from kseg.etl.config.load import load_job
+from kseg.etl.errors import ConfigurationError
+from kseg.jobs.packaging.modules import modules_of, modules_zip
+from kseg.jobs.packaging.submitting import Packed, as_text, spark_submit
 
 JOB = """
 version: 1

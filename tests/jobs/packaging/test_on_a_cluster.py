@@ -22,7 +22,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from jobs.bench.standalone import StandaloneSpark, spark_home
+from kseg.jobs.bench.standalone import StandaloneSpark, spark_home
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 in_full = pytest.mark.skipif(os.environ.get("KSEG_TEST_SCALE") != "full", reason="minutes: make test-full")
@@ -33,7 +33,7 @@ SMALL = (
     "spark.executor.memory=1g",
     "spark.databricks.delta.snapshotPartitions=2",
 )
-OURS = ("client", "etl", "jobs", "segment_reader", "pyspark_kseg")
+OURS = ("kseg", "pyspark_kseg")
 STEPS = """
 import os
 
@@ -125,9 +125,17 @@ def submit(cluster: StandaloneSpark, tmp_path: Path) -> Submit:
 
 
 def package(job_file: Path, *options: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "jobs.cli", "package", "--out", str(job_file.parent / "dist"), "--json", *options]
-    env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
-    told = subprocess.run([*command, "--job", str(job_file)], env=env, capture_output=True, text=True, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "kseg.jobs.cli",
+        "package",
+        "--out",
+        str(job_file.parent / "dist"),
+        "--json",
+        *options,
+    ]
+    told = subprocess.run([*command, "--job", str(job_file)], capture_output=True, text=True, check=False)
     assert told.returncode == 0, told.stderr
     document: dict[str, Any] = json.loads(told.stdout)
     return document

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from jobs.bench.standalone import spark_home
-from jobs.bench.yarn import Yarn
+from kseg.jobs.bench.standalone import spark_home
+from kseg.jobs.bench.yarn import Yarn
 
 pytestmark = [
     pytest.mark.broker,
@@ -79,9 +79,8 @@ spark: {{master: yarn}}
 
 
 def kseg(*words: object) -> Any:
-    command = [sys.executable, "-m", "jobs.cli", *map(str, words), "--json"]
-    env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "kseg.jobs.cli", *map(str, words), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from jobs.packaging.wheel import wheel_bytes, wheel_name, zip_name
+from kseg.jobs.packaging.wheel import wheel_bytes, wheel_name, zip_name
 
 FROM_ZIP = """
 import pkgutil, sys
 sys.path.insert(0, sys.argv[1])
 from importlib.metadata import distributions
-import jobs.cli, etl.in_task
-from segment_reader import primitives
-print(jobs.cli.__file__.startswith(sys.argv[1]), etl.in_task.__file__.startswith(sys.argv[1]))
+import kseg.jobs.cli, kseg.etl.spark.task_entry
+from kseg.segment_reader.decode import primitives
+print(kseg.jobs.cli.__file__.startswith(sys.argv[1]), kseg.etl.spark.task_entry.__file__.startswith(sys.argv[1]))
 print([module.name for module in pkgutil.iter_modules([sys.argv[1]])])
 print([found.metadata["Name"] for found in distributions(path=[sys.argv[1]])])
 print(primitives.crc32.py_func.__code__.co_filename)
@@ -56,7 +56,8 @@ def test_pip_installs_it(wheel: bytes, tmp_path: Path) -> None:
     subprocess.run([*command, "--target", str(target), str(tmp_path / wheel_name())], check=True, timeout=300)
     assert (target / "bin" / "kseg").is_file()
     assert (target / "pyspark_kseg" / "__init__.py").is_file()
-    assert not (target / "etl" / "source" / "pyspark_kseg").exists()
+    assert not (target / "kseg" / "etl" / "spark_format" / "pyspark_kseg").exists()
+    assert not (target / "kseg" / "jobs" / "kseg").exists()
 
 
 def test_python_imports_from_it_and_compiled_code_has_the_same_place_for_all_copies(
@@ -76,9 +77,9 @@ def test_python_imports_from_it_and_compiled_code_has_the_same_place_for_all_cop
         )
         ours, modules, names, source = told.stdout.splitlines()
         assert ours == "True True"
-        assert modules == "['client', 'etl', 'jobs', 'pyspark_kseg', 'segment_reader']"
+        assert modules == "['kseg', 'pyspark_kseg']"
         assert names == "['kafka-segment-etl']"
         places.append(Path(source))
     assert places[0] == places[1]
     assert places[0].is_relative_to(tmp_path / "compiled")
-    assert places[0].read_bytes() == zipfile.ZipFile(path).read("segment_reader/primitives.py")
+    assert places[0].read_bytes() == zipfile.ZipFile(path).read("kseg/segment_reader/decode/primitives.py")

@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 import pytest
 
-from client import TopicPartition
-from etl.source.outcome import RangeOutcome
-from etl.telemetry.facts import PassBegan, Reading
-from jobs.progress import Form, progress_for
-from jobs.progress.bars import PARTITIONS_SHOWN, BarProgress
-from jobs.progress.lines import LineProgress
-from jobs.progress.pace import Pace, clock, human
+from kseg.client import TopicPartition
+from kseg.etl.source.range_result import RangeOutcome
+from kseg.etl.telemetry.events import PassBegan, Reading
+from kseg.jobs.progress import Form, progress_for
+from kseg.jobs.progress.bars import PARTITIONS_SHOWN, BarProgress
+from kseg.jobs.progress.lines import LineProgress
+from kseg.jobs.progress.pace import Pace, clock, human
 
 
 class Terminal(io.StringIO):

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from client import TopicPartition
-from etl.config import load_job
-from etl.ledger.values import PlannedRange, RunPlan, TableCommit, TableState
-from etl.report import RangeReport, RunReport
-from etl.source.outcome import RangeOutcome
-from etl.telemetry import facts
-from etl.telemetry.cost import TaskCost
-from etl.telemetry.facts import PartitionView
-from etl.telemetry.traffic import TrafficLine
+from kseg.client import TopicPartition
+from kseg.etl.config.load import load_job
+from kseg.etl.ledger.values import PlannedRange, RunPlan, TableCommit, TableState
+from kseg.etl.run.report import RangeReport, RunReport
+from kseg.etl.source.range_result import RangeOutcome
+from kseg.etl.telemetry import events
+from kseg.etl.telemetry.cost import TaskCost
+from kseg.etl.telemetry.events import PartitionView
+from kseg.etl.telemetry.traffic import TrafficLine
 
 JOB = """\
 version: 1
@@ -90,20 +90,20 @@ class Told:
         )
 
     @property
-    def facts(self) -> list[facts.Fact]:
+    def facts(self) -> list[events.Fact]:
         tasks = 2 * len(self.partitions)
         outcomes = tuple(self.outcome_of(index) for index in range(tasks))
         return [
-            facts.Opened(self.job, "ledger-1"),
-            facts.Looked({tp: PartitionView(0, 100, 100, None, 0) for tp in self.partitions}),
-            facts.Pinned(self.plan, self.attempt or 1, taken_up=self.attempt is not None),
-            facts.SparkStarted("local-1", "local[2]", None),
-            facts.Schema({"key": "binary", "value": "binary"}),
-            facts.PassBegan("land", tasks, dict.fromkeys(self.partitions, 100)),
-            facts.Reading(tasks, 1, 50, 40, 5000, outcomes[:1]),
-            facts.Reading(tasks, tasks, 50 * tasks, 40 * tasks, 5000 * tasks, outcomes[1:], outcomes[:1]),
-            facts.Committed(self.table, self.commit),
-            facts.Looked({tp: PartitionView(committed=100, frontier=100) for tp in self.partitions}),
+            events.Opened(self.job, "ledger-1"),
+            events.Looked({tp: PartitionView(0, 100, 100, None, 0) for tp in self.partitions}),
+            events.Pinned(self.plan, self.attempt or 1, taken_up=self.attempt is not None),
+            events.SparkStarted("local-1", "local[2]", None),
+            events.Schema({"key": "binary", "value": "binary"}),
+            events.PassBegan("land", tasks, dict.fromkeys(self.partitions, 100)),
+            events.Reading(tasks, 1, 50, 40, 5000, outcomes[:1]),
+            events.Reading(tasks, tasks, 50 * tasks, 40 * tasks, 5000 * tasks, outcomes[1:], outcomes[:1]),
+            events.Committed(self.table, self.commit),
+            events.Looked({tp: PartitionView(committed=100, frontier=100) for tp in self.partitions}),
         ]
 
     @property

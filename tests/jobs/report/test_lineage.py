@@ -19,15 +19,15 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from etl.errors import Refused
-from etl.telemetry.facts import Opened
-from jobs.broker import jars
-from jobs.broker.errors import JarsUnavailable, JavaMissing
-from jobs.broker.java import find_java
-from jobs.commands.failures import TerminatedError, failure_of
-from jobs.report.lineage import FACETS, configured, dataset_of_path, dataset_of_topic, run_uuid
-from jobs.report.options import Wishes
-from jobs.report.outlets import Outlets
+from kseg.etl.errors import Refused
+from kseg.etl.telemetry.events import Opened
+from kseg.jobs.broker import jars
+from kseg.jobs.broker.errors import JarsUnavailable, JavaMissing
+from kseg.jobs.broker.java import find_java
+from kseg.jobs.commands.failures import TerminatedError, failure_of
+from kseg.jobs.report.lineage import FACETS, configured, dataset_of_path, dataset_of_topic, run_uuid
+from kseg.jobs.report.options import Wishes
+from kseg.jobs.report.outlets import Outlets
 
 PARENT = "0198a1c0-7c4e-7b5d-9a43-0c6f3a2b1d55"
 PAGE = Path(__file__).parents[3] / "docs" / "reports.md"

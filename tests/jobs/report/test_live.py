@@ -14,16 +14,17 @@ from click.testing import CliRunner
 from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
-from client import TopicPartition
-from etl.config import Job, load_job
-from etl.errors import Refused
-from etl.run import run_ingest
-from jobs.cli import cli
-from jobs.commands.failures import failure_of
-from jobs.report.from_ledger import outcome_of
-from jobs.report.options import Wishes
-from jobs.report.outlets import Outlets
-from jobs.report.page import render
+from kseg.client import TopicPartition
+from kseg.etl.config.job import Job
+from kseg.etl.config.load import load_job
+from kseg.etl.errors import Refused
+from kseg.etl.run.pipeline import run_ingest
+from kseg.jobs.cli import cli
+from kseg.jobs.commands.failures import failure_of
+from kseg.jobs.report.from_ledger import outcome_of
+from kseg.jobs.report.options import Wishes
+from kseg.jobs.report.outlets import Outlets
+from kseg.jobs.report.page import render
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 

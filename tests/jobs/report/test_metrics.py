@@ -21,16 +21,16 @@ import yaml
 from click.testing import CliRunner
 from prometheus_client.parser import text_string_to_metric_families
 
-from client import TopicPartition
-from etl.config import load_job
-from etl.errors import ConfigurationError
-from etl.telemetry.facts import PartitionView
-from etl.telemetry.recorder import Recorder
-from jobs.broker.ports import free_ports
-from jobs.cli import cli
-from jobs.report import metrics
-from jobs.report.metrics import METRICS, push, write_file
-from jobs.report.outcome import Outcome
+from kseg.client import TopicPartition
+from kseg.etl.config.load import load_job
+from kseg.etl.errors import ConfigurationError
+from kseg.etl.telemetry.events import PartitionView
+from kseg.etl.telemetry.recorder import Recorder
+from kseg.jobs.broker.ports import free_ports
+from kseg.jobs.cli import cli
+from kseg.jobs.report import metrics
+from kseg.jobs.report.metrics import METRICS, push, write_file
+from kseg.jobs.report.outcome import Outcome
 
 PAGE = Path(__file__).parents[3] / "docs" / "reports.md"
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from client import TopicPartition
-from etl.errors import Refused
-from etl.telemetry.facts import AccountFailed, Looked, PartitionView
-from etl.telemetry.recorder import Recorder, Telemetry
-from jobs.commands.failures import failure_of
-from jobs.report.outcome import Outcome
-from jobs.report.page import render, write_page
+from kseg.client import TopicPartition
+from kseg.etl.errors import Refused
+from kseg.etl.telemetry.events import AccountFailed, Looked, PartitionView
+from kseg.etl.telemetry.recorder import Recorder, Telemetry
+from kseg.jobs.commands.failures import failure_of
+from kseg.jobs.report.outcome import Outcome
+from kseg.jobs.report.page import render, write_page
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 

@@ -12,10 +12,10 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segment_reader.log import checkpoints
-from segment_reader.log.errors import CorruptCheckpoint, CorruptIndex, CorruptSnapshot, LogFileError
-from segment_reader.log.indexes import AbortedEntry, aborted_transactions, offset_index, time_index
-from segment_reader.log.snapshots import ProducerState, producer_snapshot
+from kseg.segment_reader.log.errors import CorruptCheckpoint, CorruptIndex, CorruptSnapshot, LogFileError
+from kseg.segment_reader.log.files import checkpoints
+from kseg.segment_reader.log.files.indexes import AbortedEntry, aborted_transactions, offset_index, time_index
+from kseg.segment_reader.log.files.producer_snapshots import ProducerState, producer_snapshot
 
 FILE = "00000000000000000100.index"
 

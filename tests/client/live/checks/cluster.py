@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from client.protocol.messages import (
+from kseg.client.protocol.messages import (
     AddRaftVoterRequest,
     ApiVersionsRequest,
     DescribeClusterRequest,

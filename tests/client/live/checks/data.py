@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from client.protocol.messages import (
-    DeleteRecordsRequest,
-    ListOffsetsRequest,
-    OffsetForLeaderEpochRequest,
-)
-from segment_reader.encode import Record
+from kseg.client.protocol.messages import DeleteRecordsRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
+from kseg.segment_reader.encode.batches import Record
 
 NOW = 1_700_000_000_000
 ROWS = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from client.protocol.messages import (
+from kseg.client.protocol.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
     DeleteGroupsRequest,

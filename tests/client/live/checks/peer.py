@@ -8,19 +8,19 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from client import ClientConfig
-from client.broker import BrokerConnection, Endpoint
-from client.protocol.api import API_BY_NAME
-from client.protocol.messages import (
+from kseg.client import ClientConfig
+from kseg.client.cluster.retry import Deadline
+from kseg.client.protocol.api import API_BY_NAME
+from kseg.client.protocol.messages import (
     FetchRequest,
     FindCoordinatorRequest,
     InitProducerIdRequest,
     MetadataRequest,
     ProduceRequest,
 )
-from client.retry import Deadline
-from segment_reader.decode import RangeDecoder
-from segment_reader.encode import Record, encode_batch, encode_message_set
+from kseg.client.wire.broker import BrokerConnection, Endpoint
+from kseg.segment_reader.decode.range_decoder import RangeDecoder
+from kseg.segment_reader.encode.batches import Record, encode_batch, encode_message_set
 
 #: AddPartitionsToTxn from 4 on is for brokers among themselves.
 CLIENTS_END = {"AddPartitionsToTxn": 3}

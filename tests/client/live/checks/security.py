@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from client.protocol.api import API_BY_KEY, decode_response, encode_request
-from client.protocol.messages import (
+from kseg.client.protocol.api import API_BY_KEY, decode_response, encode_request
+from kseg.client.protocol.messages import (
     AlterClientQuotasRequest,
     AlterUserScramCredentialsRequest,
     CreateAclsRequest,

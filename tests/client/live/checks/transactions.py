@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from client.protocol.messages import (
+from kseg.client.protocol.messages import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     DescribeProducersRequest,
@@ -16,7 +16,7 @@ from client.protocol.messages import (
     TxnOffsetCommitRequest,
     WriteTxnMarkersRequest,
 )
-from segment_reader.encode import Record, encode_batch
+from kseg.segment_reader.encode.batches import Record, encode_batch
 
 CONCURRENT_TRANSACTIONS = 51
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from client.protocol import DecodeError, UnsupportedVersionError
-from client.protocol.embedded.consumer_protocol import (
+from kseg.client.protocol import DecodeError, UnsupportedVersionError
+from kseg.client.protocol.embedded.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
     decode_assignment,
@@ -13,7 +13,7 @@ from client.protocol.embedded.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
-from client.protocol.embedded.framing import version_of
+from kseg.client.protocol.embedded.framing import version_of
 
 OWNED = [ConsumerProtocolSubscription.TopicPartition(topic="t", partitions=[0, 2])]
 SUBSCRIPTION = ConsumerProtocolSubscription(topics=["t"], owned_partitions=OWNED, generation_id=5, rack_id="r")

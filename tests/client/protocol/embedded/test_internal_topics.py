@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from client.protocol import DecodeError
-from client.protocol.embedded import control_records, group_records, internal_topics, transaction_records
-from client.protocol.embedded.control_records import (
+from kseg.client.protocol import DecodeError
+from kseg.client.protocol.embedded import control_records, group_records, internal_topics, transaction_records
+from kseg.client.protocol.embedded.control_records import (
     ControlRecord,
     ControlRecordType,
     EndTxnMarker,
@@ -19,8 +19,8 @@ from client.protocol.embedded.control_records import (
     decode_control_record,
     encode_control_record,
 )
-from client.protocol.embedded.group_records import OffsetCommitKey, OffsetCommitValue
-from client.protocol.embedded.internal_topics import (
+from kseg.client.protocol.embedded.group_records import OffsetCommitKey, OffsetCommitValue
+from kseg.client.protocol.embedded.internal_topics import (
     CLUSTER_METADATA,
     CONSUMER_OFFSETS,
     TOPICS,
@@ -29,7 +29,7 @@ from client.protocol.embedded.internal_topics import (
     decode_internal,
     encode_internal,
 )
-from client.protocol.embedded.transaction_records import TransactionLogKey, TransactionLogValue, TransactionStatus
+from kseg.client.protocol.embedded.transaction_records import TransactionLogKey, TransactionLogValue, TransactionStatus
 
 AnyMessage = Callable[[random.Random, Any, int], Any]
 KEY = OffsetCommitKey(group="g", topic="t", partition=3)

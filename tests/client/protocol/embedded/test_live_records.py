@@ -12,13 +12,13 @@ from typing import Any, NamedTuple, Protocol
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from client.protocol.embedded import consumer_protocol
-from client.protocol.embedded.consumer_group_records import (
+from kseg.client.protocol.embedded import consumer_protocol
+from kseg.client.protocol.embedded.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMemberMetadataValue,
 )
-from client.protocol.embedded.control_records import (
+from kseg.client.protocol.embedded.control_records import (
     ControlRecordType,
     EndTxnMarker,
     KRaftVersionRecord,
@@ -26,23 +26,23 @@ from client.protocol.embedded.control_records import (
     VotersRecord,
     decode_control_record,
 )
-from client.protocol.embedded.group_records import (
+from kseg.client.protocol.embedded.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from client.protocol.embedded.internal_topics import (
+from kseg.client.protocol.embedded.internal_topics import (
     CLUSTER_METADATA,
     CONSUMER_OFFSETS,
     TRANSACTION_STATE,
     InternalRecord,
     decode_internal,
 )
-from client.protocol.embedded.metadata_records import FeatureLevelRecord, PartitionRecord, TopicRecord
-from client.protocol.embedded.transaction_records import TransactionLogKey, TransactionLogValue, TransactionStatus
-from segment_reader.batch import frames
-from segment_reader.reference import batch_records, read_body
+from kseg.client.protocol.embedded.metadata_records import FeatureLevelRecord, PartitionRecord, TopicRecord
+from kseg.client.protocol.embedded.transaction_records import TransactionLogKey, TransactionLogValue, TransactionStatus
+from kseg.segment_reader.decode.batch import frames
+from kseg.segment_reader.decode.reference import batch_records, read_body
 
 pytestmark = pytest.mark.broker
 FAMILIES: dict[str, dict[str, str]] = {"classic": {}, "consumer": {"group.protocol": "consumer"}}

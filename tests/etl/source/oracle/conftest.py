@@ -14,15 +14,15 @@ from typing import Any, Final, Literal
 
 import pytest
 
-from etl.source.options import ReadOptions
-from etl.source.outcome import RangeOutcome
-from etl.source.planning import plan_tasks
-from etl.source.reader import DecodeOptions, read_range
-from jobs.broker import jars
-from jobs.broker.java import find_java
-from segment_reader.batch import FrameFault, frames
-from segment_reader.log.dump import Entry, Findings, dump
-from segment_reader.log.storage import LocalStorage
+from kseg.etl.source.range_result import RangeOutcome
+from kseg.etl.source.reader import DecodeOptions, read_range
+from kseg.etl.spark_format.options import ReadOptions
+from kseg.etl.spark_format.planning import plan_tasks
+from kseg.jobs.broker import jars
+from kseg.jobs.broker.java import find_java
+from kseg.segment_reader.decode.batch import FrameFault, frames
+from kseg.segment_reader.log.files.dump import Entry, Findings, dump
+from kseg.segment_reader.log.files.storage import LocalStorage
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 #: offset, key, value, headers, timestamp type (-1: no timestamp), timestamp in ms.

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from jobs.broker import EmbeddedKafka
-from segment_reader.log.check import check_partition
-from segment_reader.log.segments import open_log
-from segment_reader.log.storage import LocalStorage
+from kseg.jobs.broker import EmbeddedKafka
+from kseg.segment_reader.log.damage.check import check_partition
+from kseg.segment_reader.log.files.segments import open_log
+from kseg.segment_reader.log.files.storage import LocalStorage
 
 pytestmark = pytest.mark.broker
 

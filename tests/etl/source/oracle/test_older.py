@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from jobs.broker import JarsUnavailable
-from jobs.broker.releases import OtherKafka
-from segment_reader.batch import frames
-from segment_reader.codecs import _xxh32
-from segment_reader.log.check import check_partition
-from segment_reader.log.segments import open_log
-from segment_reader.log.storage import LocalStorage
+from kseg.jobs.broker import JarsUnavailable
+from kseg.jobs.broker.releases import OtherKafka
+from kseg.segment_reader.codecs.registry import _xxh32
+from kseg.segment_reader.decode.batch import frames
+from kseg.segment_reader.log.damage.check import check_partition
+from kseg.segment_reader.log.files.segments import open_log
+from kseg.segment_reader.log.files.storage import LocalStorage
 
 pytestmark = pytest.mark.broker
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from etl.source.errors import OffsetsLost
-from jobs.broker import EmbeddedKafka
-from segment_reader.log.errors import SegmentGone
+from kseg.etl.source.errors import OffsetsLost
+from kseg.jobs.broker import EmbeddedKafka
+from kseg.segment_reader.log.errors import SegmentGone
 
 pytestmark = pytest.mark.broker
 

@@ -15,12 +15,12 @@ from uuid import UUID
 import pytest
 import zstandard
 
-from segment_reader.decode import RangeDecoder
-from segment_reader.encode import Record, encode_batch
-from segment_reader.log.bounds import last_stable_offset, log_end_offset
-from segment_reader.log.reading import record_sets
-from segment_reader.log.segments import open_log
-from segment_reader.log.storage import Storage
+from kseg.segment_reader.decode.range_decoder import RangeDecoder
+from kseg.segment_reader.encode.batches import Record, encode_batch
+from kseg.segment_reader.log.files.segments import open_log
+from kseg.segment_reader.log.files.storage import Storage
+from kseg.segment_reader.log.scan.bounds import last_stable_offset, log_end_offset
+from kseg.segment_reader.log.scan.record_sets import record_sets
 
 TOPIC_ID = UUID("11111111-2222-3333-4444-555555555555")
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segment_reader.log.checkpoints import LeaderEpoch
-from segment_reader.log.layouts.lineage import chain, followed, newest
+from kseg.segment_reader.log.files.checkpoints import LeaderEpoch
+from kseg.segment_reader.log.layouts.lineage import chain, followed, newest
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segment_reader.log.errors import LayoutError
-from segment_reader.log.layouts.manifest import Manifest, chunk_sizes, parse_manifest
+from kseg.segment_reader.log.errors import LayoutError
+from kseg.segment_reader.log.layouts.manifest import Manifest, chunk_sizes, parse_manifest
 
 
 @pytest.fixture(scope="module")

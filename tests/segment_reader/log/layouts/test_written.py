@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from segment_reader.log.bounds import last_stable_offset, log_end_offset
-from segment_reader.log.check import check_partition
-from segment_reader.log.errors import CorruptIndex, LayoutError, SegmentGone
-from segment_reader.log.segments import PartitionLog, open_log, partition_folders
-from segment_reader.log.storage import Storage, open_file, open_storage
+from kseg.segment_reader.log.damage.check import check_partition
+from kseg.segment_reader.log.errors import CorruptIndex, LayoutError, SegmentGone
+from kseg.segment_reader.log.files.segments import PartitionLog, open_log, partition_folders
+from kseg.segment_reader.log.files.storage import Storage, open_file, open_storage
+from kseg.segment_reader.log.scan.bounds import last_stable_offset, log_end_offset
 
 STORES = ["aiven-plain", "aiven-compressed", "aiven-encrypted", "local-tiered-storage"]
 ISOLATION = ["read_committed", "read_uncommitted"]

@@ -1,0 +1,122 @@
+"""Asking whoever answers: known brokers first, then the servers of the list, each tried once.
+
+Of brokers Metadata (3) is asked. KRaft controllers (`bootstrap.controllers`, KIP-919) have no such API: DescribeCluster
+(60) tells the controllers then, and which of them is active; of topics they tell nothing.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from kseg.client.cluster.metadata import Broker, ClusterMetadata, metadata_request, read_metadata
+from kseg.client.cluster.retry import Deadline
+from kseg.client.config import ClientConfig
+from kseg.client.errors import (
+    BrokerUnavailable,
+    KafkaError,
+    ProtocolFault,
+    RebootstrapRequired,
+    RequestTimedOut,
+    UnsupportedVersion,
+    error_from_code,
+)
+from kseg.client.protocol.messages import DescribeClusterRequest, MetadataRequest
+from kseg.client.wire.broker import BrokerConnection
+from kseg.client.wire.pool import ConnectionPool
+
+#: Errors after which another broker may do what this one did not.
+NEXT_BROKER: Final = (BrokerUnavailable, RequestTimedOut, ProtocolFault)
+
+_CONTROLLERS: Final = 2  # as endpoint type
+_FIRST_WITH_ENDPOINT_TYPE: Final = 1
+
+
+def ask_anybody(
+    pool: ConnectionPool,
+    config: ClientConfig,
+    known: Collection[Broker],
+    topics: Collection[str] | None,
+    deadline: Deadline,
+) -> ClusterMetadata:
+    """What one of the brokers, or of the servers in the list, tells about the cluster and these topics (None: all)."""
+    failures: list[KafkaError] = []
+    for connection in _askable(pool, config, known, deadline, failures):
+        try:
+            answer = _ask(connection, config, topics, deadline)
+        except KafkaError as error:
+            if connection.endpoint.node_id is None:
+                connection.close()
+            if isinstance(error, RebootstrapRequired) or not isinstance(error, NEXT_BROKER):
+                raise
+            failures.append(error)
+            continue
+        if connection.endpoint.node_id is None:
+            pool.adopt(connection, answer)
+        return answer
+    raise nobody_answers(failures)
+
+
+def nobody_answers(failures: list[KafkaError]) -> KafkaError:
+    """One error for several: the only one itself, a fault that trying again cannot mend, or all in one text."""
+    if len(failures) == 1 or (failures and not any(failure.retriable for failure in failures)):
+        return failures[0]
+    return BrokerUnavailable("no broker answers: " + "; ".join(str(failure) for failure in failures))
+
+
+def _askable(
+    pool: ConnectionPool,
+    config: ClientConfig,
+    known: Collection[Broker],
+    deadline: Deadline,
+    failures: list[KafkaError],
+) -> Iterator[BrokerConnection]:
+    for broker in pool.in_order(known):
+        try:
+            yield pool.shared(broker, deadline, "main")
+        except NEXT_BROKER as error:
+            failures.append(error)
+    if known and config.metadata_recovery_strategy == "none":
+        return
+    servers = config.bootstrap_servers or config.bootstrap_controllers
+    for host, port in random.sample(servers, len(servers)):
+        try:
+            yield pool.bootstrap(host, port, deadline)
+        except NEXT_BROKER as error:
+            failures.append(error)
+
+
+def _ask(
+    connection: BrokerConnection, config: ClientConfig, topics: Collection[str] | None, deadline: Deadline
+) -> ClusterMetadata:
+    if config.bootstrap_controllers:
+        answer = _ask_controller(connection, topics, deadline)
+    else:
+        version = connection.version_of(MetadataRequest)
+        response = connection.call(metadata_request(version, topics), version, deadline=deadline)
+        if response.error_code:
+            raise error_from_code(response.error_code, "Metadata", broker=connection.label)
+        answer = read_metadata(response, topics)
+    if not answer.brokers:
+        raise BrokerUnavailable("the broker lists no brokers yet", broker=connection.label)
+    return answer
+
+
+def _ask_controller(
+    connection: BrokerConnection, topics: Collection[str] | None, deadline: Deadline
+) -> ClusterMetadata:
+    if topics is None or topics:
+        raise UnsupportedVersion(
+            "KRaft controllers tell nothing of topics: use bootstrap.servers", broker=connection.label
+        )
+    version = connection.version_of(DescribeClusterRequest)
+    if version < _FIRST_WITH_ENDPOINT_TYPE:
+        raise UnsupportedVersion("the controller is too old to be asked directly", broker=connection.label)
+    response = connection.call(DescribeClusterRequest(endpoint_type=_CONTROLLERS), version, deadline=deadline)
+    if response.error_code:
+        raise error_from_code(
+            response.error_code, "DescribeCluster", detail=response.error_message, broker=connection.label
+        )
+    nodes = {node.broker_id: Broker(node.broker_id, node.host, node.port, node.rack) for node in response.brokers}
+    return ClusterMetadata(response.cluster_id, response.controller_id, nodes, {})

@@ -1,0 +1,100 @@
+"""One request to every broker, for what each of them alone knows: its groups, its transactions, its disks.
+
+The requests of a round are all out before the first answer is waited for. A broker whose error is retriable is asked
+again in the next round, until the deadline; what the others told is kept. An answer is as whole as its parts are: while
+coordinators move, a group may be told by two brokers, or by none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from kseg.client.cluster.retry import Deadline
+from kseg.client.errors import BrokerUnavailable, KafkaError, SomeBrokersFailed
+from kseg.client.protocol.api import API_BY_KEY
+from kseg.client.protocol.schema import Request, Response
+from kseg.client.wire.broker import BrokerConnection
+
+if TYPE_CHECKING:
+    from kseg.client.cluster.cluster import Cluster
+
+R = TypeVar("R", bound=Response)
+
+
+@dataclass(slots=True)
+class Everybody(Generic[R]):
+    """Each broker's answer, or its error, by broker id."""
+
+    answers: dict[int, R] = field(default_factory=dict)
+    errors: dict[int, KafkaError] = field(default_factory=dict)
+
+    def whole(self, what: str) -> dict[int, R]:
+        """All answers. Raises SomeBrokersFailed, which has those that came, if any broker failed."""
+        if not self.errors:
+            return self.answers
+        words = "; ".join(f"broker {node_id}: {error.message}" for node_id, error in sorted(self.errors.items()))
+        raise SomeBrokersFailed(
+            f"{what}: {len(self.errors)} of {len(self.errors) + len(self.answers)} brokers failed: {words}",
+            errors=self.errors,
+            answers=self.answers,
+        )
+
+
+def ask_every_broker(
+    cluster: Cluster,
+    kind: type[Request[R]],
+    build: Callable[[int], Request[R]],
+    check: Callable[[R], None] | None,
+    timeout: float | None,
+) -> Everybody[R]:
+    """See `Cluster.send_to_all`."""
+    found: Everybody[R] = Everybody()
+    final: set[int] = set()
+    wanted: set[int] = set()
+
+    def round_(deadline: Deadline) -> None:
+        asked: list[tuple[int, BrokerConnection]] = []
+        failed: dict[int, KafkaError] = {}
+        # Asked for first: a question for metadata in between would find a connection with an open request.
+        brokers = cluster.ask_metadata_now([], deadline).brokers
+        wanted.update(brokers)
+        for node_id in sorted(wanted - found.answers.keys() - final):
+            try:
+                if node_id not in brokers:
+                    raise BrokerUnavailable("the cluster does not list this broker any more", broker=str(node_id))
+                connection = cluster.connection(brokers[node_id], deadline)
+                until = deadline.within(cluster.config.request_timeout_ms / 1000)
+                version = connection.version_of(kind)
+                connection.send(build(version), version, deadline=until)
+                asked.append((node_id, connection))
+            except KafkaError as error:
+                failed[node_id] = error
+        for node_id, connection in asked:
+            try:
+                until = deadline.within(cluster.config.request_timeout_ms / 1000)
+                response: R = connection.receive(deadline=until)
+                if check is not None:
+                    check(response)
+                found.answers[node_id] = response
+                found.errors.pop(node_id, None)
+            except KafkaError as error:
+                error.broker = error.broker or connection.label
+                failed[node_id] = error
+        found.errors |= failed
+        for node_id, failure in failed.items():
+            cluster.learn(failure)
+            if not failure.retriable:
+                final.add(node_id)
+        again = next((failure for failure in failed.values() if failure.retriable), None)
+        if again is not None:
+            raise again
+
+    try:
+        cluster.retry(round_, timeout=timeout)
+    except KafkaError as error:
+        if not found.errors:
+            raise  # nobody could even be looked for
+        error.add_note(f"in {API_BY_KEY[kind.KEY].name} to every broker")
+    return found

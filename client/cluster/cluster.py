@@ -1,0 +1,336 @@
+"""The cluster as one thing to talk to: finds a broker for a request, keeps metadata, tries again.
+
+    bootstrap list -> any broker that answers -> metadata (brokers, leaders, controller)     client.cluster.bootstrap
+                                              -> FindCoordinator (group, transaction)        client.cluster.coordinators
+    whom to ask, and whether again after a lost answer                                       client.cluster.routing
+    what an error code leads to                                                              client.cluster.error_policy
+    connections                                                                              client.wire.pool
+
+What is learnt from an error before the next try is in `learn`; whether and when there is one, in
+`client.cluster.retry`. A cluster is for one thread. It is not pickled: workers get the `ClientConfig` and make their
+own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, Final, TypeVar
+
+from kseg.client.cluster.bootstrap import NEXT_BROKER, ask_anybody, nobody_answers
+from kseg.client.cluster.broadcast import Everybody, ask_every_broker
+from kseg.client.cluster.coordinators import CoordinatorKey, find_coordinator
+from kseg.client.cluster.error_reactions import Reaction
+from kseg.client.cluster.metadata import Broker, ClusterMetadata, Leader, LeaderHint, MetadataCache, leader_in
+from kseg.client.cluster.retry import Deadline
+from kseg.client.cluster.routing import again
+from kseg.client.config import ClientConfig
+from kseg.client.errors import BrokerUnavailable, KafkaError, LeaderNotAvailable, OutcomeUnknown, UnsupportedVersion
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.api import API_BY_KEY
+from kseg.client.protocol.messages import MetadataRequest
+from kseg.client.protocol.partition import TopicPartition
+from kseg.client.protocol.schema import Request, Response
+from kseg.client.wire.broker import BrokerConnection
+from kseg.client.wire.connection import MAX_FRAME
+from kseg.client.wire.pool import ConnectionPool
+
+R = TypeVar("R", bound=Response)
+T = TypeVar("T")
+
+__all__ = ["Cluster", "CoordinatorKey"]
+
+_FIRST_WITH_CONTROLLER: Final = 1  # of Metadata
+
+
+class Cluster:
+    """A Kafka cluster. Connects when it is first needed; close it, or use it as a context manager.
+
+    With `bootstrap.controllers` it is the quorum of KRaft controllers: "broker" then means controller, and there are
+    neither topics nor coordinators to be asked for.
+
+    `beside`: another one of the same brokers; this one, with connections of its own, knows what that one has learnt of
+    those that do not answer when asked for their versions, and tells it.
+    """
+
+    def __init__(self, config: ClientConfig, *, beside: Cluster | None = None) -> None:
+        self.config = config
+        self._cache = MetadataCache(config.metadata_max_age_ms / 1000)
+        self._pool: ConnectionPool = ConnectionPool(config, None if beside is None else beside._pool.silent)
+        self._coordinators: dict[CoordinatorKey, Broker] = {}
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection. The cluster can be used again afterwards; it then connects anew."""
+        self._pool.close()
+
+    # -- what the rest of the package and its users call
+
+    def metadata(self, topics: Collection[str] | None = None, *, refresh: bool = False) -> ClusterMetadata:
+        """Brokers, and the topics asked for (None: all, internal ones too), never creating one.
+
+        Answered from the cache while it is younger than `metadata.max.age.ms` and nothing contradicted it; `refresh`
+        asks the cluster in any case. A topic that is unknown or not allowed is there with its `error`; a partition
+        without a leader has leader -1.
+        """
+        if refresh:
+            self._cache.invalidate()
+        return self.retry(lambda deadline: self.metadata_now(topics, deadline))
+
+    def ask_metadata(self, topics: Collection[str] | None = None) -> ClusterMetadata:
+        """`metadata` for administrators: always asked, never from the cache, which stays as it is."""
+        return self.retry(lambda deadline: self.ask_metadata_now(topics, deadline))
+
+    def send(
+        self,
+        request: Request[R],
+        *,
+        leader_of: TopicPartition | None = None,
+        coordinator: CoordinatorKey | None = None,
+        broker: int | None = None,
+        controller: bool = False,
+        check: Callable[[R], None] | None = None,
+        find_out: Callable[[Deadline], R | None] | None = None,
+        repeatable: bool | None = None,
+    ) -> R:
+        """Send to whom the request belongs (nobody named: any broker) and give the answer.
+
+        `check` raises the `KafkaError` that the answer's error codes stand for. Errors that are retriable, whether
+        from there or from the connection, are tried again until `default.api.timeout.ms` has passed.
+
+        When the connection was lost after the request was written, `client.cluster.routing` says whether it may be
+        sent again (`repeatable` knows better about this very request). If not, `find_out` tells whether it was done,
+        by a response or None; without it OutcomeUnknown is raised.
+        """
+        return self.send_built(
+            type(request),
+            lambda _: request,
+            leader_of=leader_of,
+            coordinator=coordinator,
+            broker=broker,
+            controller=controller,
+            check=check,
+            find_out=find_out,
+            repeatable=repeatable,
+        )
+
+    def send_built(
+        self,
+        kind: type[Request[R]],
+        build: Callable[[int], Request[R]],
+        *,
+        leader_of: TopicPartition | None = None,
+        coordinator: CoordinatorKey | None = None,
+        broker: int | None = None,
+        controller: bool = False,
+        check: Callable[[R], None] | None = None,
+        find_out: Callable[[Deadline], R | None] | None = None,
+        repeatable: bool | None = None,
+        finalized_features: dict[str, int] | None = None,
+        timeout: float | None = None,
+    ) -> R:
+        """`send` for a request that looks different by version: `build` makes it from the negotiated one."""
+        name = API_BY_KEY[kind.KEY].name
+        may_repeat = again(name).allowed if repeatable is None else repeatable
+        in_doubt = False
+
+        def attempt(deadline: Deadline) -> R:
+            nonlocal in_doubt
+            if in_doubt and find_out is not None:
+                found = find_out(deadline)
+                if found is not None:
+                    return found
+                in_doubt = False
+            connection = self._route(leader_of, coordinator, broker, controller, deadline)
+            version = connection.version_of(kind, finalized_features=finalized_features)
+            try:
+                response = connection.call(build(version), version, deadline=deadline)
+            except KafkaError as error:
+                in_doubt = error.sent and not may_repeat
+                if in_doubt and find_out is None:
+                    raise outcome_unknown(name, error) from error
+                raise
+            if check is not None:
+                check(response)
+            return response
+
+        return self.retry(attempt, coordinator=coordinator, timeout=timeout)
+
+    def send_now(
+        self,
+        kind: type[Request[R]],
+        build: Callable[[int], Request[R]],
+        deadline: Deadline,
+        *,
+        leader_of: TopicPartition | None = None,
+        coordinator: CoordinatorKey | None = None,
+        broker: int | None = None,
+        controller: bool = False,
+        repeatable: bool | None = None,
+    ) -> R:
+        """`send_built` for one try, for use inside `retry`: errors come at once, the answer's own are not looked at.
+
+        Raises OutcomeUnknown for a lost answer to what must not be sent again.
+        """
+        name = API_BY_KEY[kind.KEY].name
+        connection = self._route(leader_of, coordinator, broker, controller, deadline)
+        version = connection.version_of(kind)
+        try:
+            return connection.call(build(version), version, deadline=deadline)
+        except KafkaError as error:
+            if error.sent and not (again(name).allowed if repeatable is None else repeatable):
+                raise outcome_unknown(name, error) from error
+            raise
+
+    def send_to_all(
+        self,
+        request: Request[R] | type[Request[R]],
+        *,
+        build: Callable[[int], Request[R]] | None = None,
+        check: Callable[[R], None] | None = None,
+        timeout: float | None = None,
+    ) -> Everybody[R]:
+        """Send to every broker of the cluster, at once, and give each one's answer or error.
+
+        A request that looks different by version is given as its class, and `build` makes it from the negotiated one.
+        Errors that are retriable are tried again, broker by broker, until `timeout` seconds (`default.api.timeout.ms`
+        if None) have passed; the others' answers do not wait for that to be known. Nothing is raised for a broker.
+        """
+        if isinstance(request, type):
+            if build is None:
+                raise TypeError("a request's class needs `build`")
+            return ask_every_broker(self, request, build, check, timeout)
+        return ask_every_broker(self, type(request), lambda _: request, check, timeout)
+
+    def retry(
+        self,
+        attempt: Callable[[Deadline], T],
+        *,
+        coordinator: CoordinatorKey | None = None,
+        timeout: float | None = None,
+    ) -> T:
+        """Call `attempt` by the retry policy, learning from each error before the next call.
+
+        `timeout`: seconds for all tries together, `default.api.timeout.ms` if None.
+        """
+        seconds = self.config.default_api_timeout_ms / 1000 if timeout is None else timeout
+        backoff = self.config.retry.start(Deadline.after(seconds))
+        while True:
+            try:
+                return attempt(backoff.deadline)
+            except KafkaError as error:
+                self.learn(error, coordinator=coordinator)
+                backoff.pause(error)
+
+    def learn(self, error: KafkaError, *, coordinator: CoordinatorKey | None = None) -> None:
+        """Take from an error what it says about the cluster: what was believed and is wrong is forgotten."""
+        if error.learnt:
+            return
+        lost = isinstance(error, NEXT_BROKER) and error.code is None
+        if error.reaction is Reaction.REBOOTSTRAP:
+            self._cache.forget()
+            self._coordinators.clear()
+            self._pool.forget()
+        elif lost or error.reaction is Reaction.REFRESH or isinstance(error, LeaderNotAvailable):
+            self._cache.invalidate()
+        if coordinator is not None and (lost or error.reaction is Reaction.FIND_COORDINATOR):
+            self._coordinators.pop(coordinator, None)
+
+    def learn_leader(self, hint: LeaderHint) -> bool:
+        """A broker that does not lead a partition tells who does (KIP-951). False: that is no news."""
+        return self._cache.take_leader(hint)
+
+    def metadata_now(self, topics: Collection[str] | None, deadline: Deadline) -> ClusterMetadata:
+        """`metadata` for one try: errors come at once. For use inside `retry`."""
+        known = self._cache.find(topics)
+        return self._cache.merge(self.ask_metadata_now(topics, deadline), topics) if known is None else known
+
+    def ask_metadata_now(self, topics: Collection[str] | None, deadline: Deadline) -> ClusterMetadata:
+        """`ask_metadata` for one try."""
+        return ask_anybody(self._pool, self.config, self._cache.current.brokers.values(), topics, deadline)
+
+    def forget_metadata(self) -> None:
+        """Ask the cluster again before anything about its topics is believed: we have just changed them."""
+        self._cache.invalidate()
+
+    def leader(self, tp: TopicPartition, deadline: Deadline) -> Leader:
+        """Who leads the partition, for one try. Raises UnknownTopic, LeaderNotAvailable, AuthorizationFailed …"""
+        return leader_in(self.metadata_now([tp.topic], deadline), tp)
+
+    def coordinator(self, key: CoordinatorKey, deadline: Deadline) -> BrokerConnection:
+        """The connection to a group's or transactional id's coordinator; one for all that this broker coordinates."""
+        broker = self._coordinators.get(key)
+        if broker is None:
+            broker = self._coordinators[key] = find_coordinator(self.any_connection(deadline), key, deadline)
+        return self.connection(broker, deadline, purpose="coordinator")
+
+    def broker(self, node_id: int, deadline: Deadline) -> Broker:
+        """A broker by its id, for one try. Raises BrokerUnavailable if the cluster does not list it (any more)."""
+        found = self.metadata_now([], deadline).brokers.get(node_id)
+        if found is None:
+            raise BrokerUnavailable("the cluster does not list this broker", broker=str(node_id))
+        return found
+
+    def connection(self, broker: Broker, deadline: Deadline, *, purpose: str = "main") -> BrokerConnection:
+        """The shared connection to a broker for one purpose, opened if there is none."""
+        return self._pool.shared(broker, deadline, purpose)
+
+    def open_connection(self, broker: Broker, deadline: Deadline, *, max_frame: int = MAX_FRAME) -> BrokerConnection:
+        """A connection that the caller alone uses and closes (closing the cluster closes it too)."""
+        return self._pool.own(broker, deadline, max_frame=max_frame)
+
+    def any_connection(self, deadline: Deadline) -> BrokerConnection:
+        """A connection to whichever broker answers, one that is open already if possible."""
+        failures: list[KafkaError] = []
+        for broker in self._pool.in_order(self.metadata_now([], deadline).brokers.values()):
+            try:
+                return self.connection(broker, deadline)
+            except NEXT_BROKER as error:
+                failures.append(error)
+        raise nobody_answers(failures)
+
+    def finalized_features(self) -> dict[str, int]:
+        """The cluster's finalized features and their levels, such as `transaction.version` (KIP-584)."""
+        return self.retry(lambda deadline: dict(self.any_connection(deadline).versions.finalized_features))
+
+    # -- who is asked for what
+
+    def _route(
+        self,
+        leader_of: TopicPartition | None,
+        coordinator: CoordinatorKey | None,
+        broker: int | None,
+        controller: bool,
+        deadline: Deadline,
+    ) -> BrokerConnection:
+        if leader_of is not None:
+            return self.connection(self.leader(leader_of, deadline).broker, deadline)
+        if coordinator is not None:
+            return self.coordinator(coordinator, deadline)
+        if broker is not None:
+            return self.connection(self.broker(broker, deadline), deadline)
+        if controller:
+            return self.connection(self._controller(deadline), deadline)
+        return self.any_connection(deadline)
+
+    def _controller(self, deadline: Deadline) -> Broker:
+        metadata = self.metadata_now([], deadline)
+        broker = metadata.brokers.get(metadata.controller_id)
+        if broker is None:
+            asked = self.any_connection(deadline)
+            if not asked.offers(MetadataRequest, _FIRST_WITH_CONTROLLER):
+                raise UnsupportedVersion("brokers before 0.10 do not tell who the controller is", broker=asked.label)
+            raise BrokerUnavailable("the cluster has no controller now", code=ErrorCode.NOT_CONTROLLER)
+        return broker
+
+
+def outcome_unknown(api: str, lost: KafkaError, **address: Any) -> OutcomeUnknown:
+    """The error for a request that may have been done, and must not be sent again."""
+    return OutcomeUnknown(
+        f"{api} was sent and its answer was lost ({lost.message}): whether it was done is to be found out",
+        **{"broker": lost.broker, **address},
+    )

@@ -1,0 +1,125 @@
+"""One question to the leaders of many partitions: each leader is asked once for all that it leads.
+
+The requests of a round go out to all leaders before the first answer is waited for. Partitions whose answer is an error
+that can be tried again, or whose leader did not answer, are asked again in the next round, at whoever leads them then.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from kseg.client.cluster.cluster import Cluster, outcome_unknown
+from kseg.client.cluster.metadata import Leader, LeaderHint, leader_in
+from kseg.client.cluster.retry import Deadline
+from kseg.client.errors import KafkaError, ProtocolFault, error_from_code
+from kseg.client.protocol.api import API_BY_KEY
+from kseg.client.protocol.partition import TopicPartition
+from kseg.client.protocol.schema import Request, Response
+from kseg.client.wire.broker import BrokerConnection
+
+R = TypeVar("R", bound=Response)
+T = TypeVar("T")
+
+
+class Answered(NamedTuple, Generic[T]):
+    """One partition's part of an answer: its error code (0: none), its value, and who leads it now if that is told."""
+
+    tp: TopicPartition
+    error_code: int
+    value: T
+    leader: LeaderHint | None = None
+
+
+def ask_leaders(
+    cluster: Cluster,
+    partitions: Collection[TopicPartition],
+    kind: type[Request[R]],
+    build: Callable[[int, Mapping[TopicPartition, Leader]], Request[R]],
+    read: Callable[[R, Mapping[TopicPartition, Leader]], Iterable[Answered[T]]],
+    version_of: Callable[[BrokerConnection, Mapping[TopicPartition, Leader]], int] | None = None,
+    *,
+    repeatable: bool = True,
+) -> dict[TopicPartition, T]:
+    """Gives each partition's value.
+
+    `build` makes one leader's request for a version, `read` takes its answer apart; `version_of` chooses the version
+    where that depends on more than the API. `repeatable`: whether a request may be sent again when its answer was lost
+    (`client.cluster.routing`); OutcomeUnknown is raised otherwise.
+
+    Raises the first error that cannot be tried again, or the last one that could when the deadline has passed.
+    """
+    values: dict[TopicPartition, T] = {}
+
+    def round_(deadline: Deadline) -> None:
+        errors: list[KafkaError] = []
+        asked: list[tuple[BrokerConnection, dict[TopicPartition, Leader]]] = []
+        for leaders in _by_broker(cluster, [tp for tp in partitions if tp not in values], deadline, errors):
+            try:
+                connection = cluster.connection(next(iter(leaders.values())).broker, deadline)
+                version = connection.version_of(kind) if version_of is None else version_of(connection, leaders)
+                until = deadline.within(cluster.config.request_timeout_ms / 1000)
+                connection.send(build(version, leaders), version, deadline=until)
+                asked.append((connection, leaders))
+            except KafkaError as error:
+                errors.append(error)
+        for connection, leaders in asked:
+            try:
+                until = deadline.within(cluster.config.request_timeout_ms / 1000)
+                answered = read(connection.receive(deadline=until), leaders)
+            except KafkaError as error:
+                if error.sent and not repeatable:
+                    first = next(iter(leaders))
+                    address = {"topic": first.topic, "partition": first.partition}
+                    error = outcome_unknown(API_BY_KEY[kind.KEY].name, error, **address)
+                errors.append(error)
+            else:
+                _collect(cluster, kind, connection, answered, leaders, values, errors)
+        for failure in errors:
+            cluster.learn(failure)
+        if errors:
+            raise min(errors, key=lambda failure: failure.retriable)
+
+    cluster.retry(round_)
+    return values
+
+
+def _by_broker(
+    cluster: Cluster, partitions: Collection[TopicPartition], deadline: Deadline, errors: list[KafkaError]
+) -> list[dict[TopicPartition, Leader]]:
+    groups: dict[int, dict[TopicPartition, Leader]] = defaultdict(dict)
+    metadata = cluster.metadata_now({tp.topic for tp in partitions}, deadline)
+    for tp in partitions:
+        try:
+            leader = leader_in(metadata, tp)
+        except KafkaError as error:
+            errors.append(error)
+        else:
+            groups[leader.broker.node_id][tp] = leader
+    return list(groups.values())
+
+
+def _collect(
+    cluster: Cluster,
+    kind: type[Request[Any]],
+    connection: BrokerConnection,
+    answered: Iterable[Answered[T]],
+    leaders: Mapping[TopicPartition, Leader],
+    values: dict[TopicPartition, T],
+    errors: list[KafkaError],
+) -> None:
+    what = kind.__name__.removesuffix("Request")
+    missing = set(leaders)
+    for tp, code, value, hint in answered:
+        missing.discard(tp)
+        if code:
+            error = error_from_code(code, what, topic=tp.topic, partition=tp.partition, broker=connection.label)
+            error.learnt = hint is not None and cluster.learn_leader(hint)
+            errors.append(error)
+        elif tp in leaders:
+            values[tp] = value
+    errors += [
+        ProtocolFault(f"{what} answer lacks a partition asked for", topic=tp.topic, partition=tp.partition)
+        for tp in missing
+    ]

@@ -1,0 +1,167 @@
+"""A request of many parts (topics, groups, brokers …) has an outcome for each: a value, or its error with its address.
+
+`Results` is a dict from part to one of the two. Who wants all or nothing calls `or_raise()`.
+
+`settle` is the one loop behind: a part that failed for now is asked again, alone or with the others that did, until
+`default.api.timeout.ms` has passed; a part that has its value or a lasting error is never sent twice.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Hashable, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+from kseg.client.cluster.cluster import Cluster, CoordinatorKey
+from kseg.client.cluster.metadata import leader_in
+from kseg.client.cluster.retry import Deadline
+from kseg.client.errors import KafkaError, OutcomeUnknown, ProtocolFault, error_from_code
+from kseg.client.protocol.partition import TopicPartition
+from kseg.client.protocol.schema import Request, Response
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+R = TypeVar("R", bound=Response)
+
+
+class Results(dict[K, V | KafkaError]):
+    """The outcome of each part, by part."""
+
+    def done(self) -> dict[K, V]:
+        """The parts that succeeded."""
+        return {part: outcome for part, outcome in self.items() if not isinstance(outcome, KafkaError)}
+
+    def failed(self) -> dict[K, KafkaError]:
+        """The parts that failed."""
+        return {part: outcome for part, outcome in self.items() if isinstance(outcome, KafkaError)}
+
+    def or_raise(self) -> dict[K, V]:
+        """All values, or the first lasting error (else the first one); its notes tell the others."""
+        failed = list(self.failed().values())
+        if failed:
+            worst = min(failed, key=lambda error: error.retriable)
+            for other in failed:
+                if other is not worst:
+                    worst.add_note(f"and also: {other}")
+            raise worst
+        return self.done()
+
+
+def settle(
+    cluster: Cluster,
+    parts: Collection[K],
+    ask: Callable[[list[K], Deadline], Mapping[K, Any]],
+    *,
+    coordinator: CoordinatorKey | None = None,
+    final: Collection[int] = (),
+    find_out: Callable[[list[K], Deadline], Mapping[K, Any]] | None = None,
+) -> Results[K, Any]:
+    """Call `ask` with the parts that have no lasting outcome yet; it gives one for each, by one try at the brokers.
+
+    `final`: error codes that are lasting here, although a client may in general try again after them.
+    `find_out`: after a lost answer to what must not be sent twice, the parts that turn out to be done; the others are
+    asked for again. Without it the outcome of them all is OutcomeUnknown.
+    Raises only while no part has any outcome: nobody answered at all, or the answer as a whole was an error.
+    """
+    results: Results[K, Any] = Results()
+    waiting = list(dict.fromkeys(parts))
+    in_doubt = False
+
+    def attempt(deadline: Deadline) -> None:
+        nonlocal in_doubt
+        answered = dict(find_out(list(waiting), deadline)) if in_doubt and find_out is not None else {}
+        rest = [part for part in waiting if part not in answered]
+        if rest:
+            try:
+                answered |= ask(rest, deadline)
+            except OutcomeUnknown as error:
+                in_doubt = True
+                error.retriable = find_out is not None
+                raise
+        for part in list(waiting):
+            told = answered.get(part, ProtocolFault(f"the answer lacks a part asked for: {part}"))
+            if isinstance(told, KafkaError) and told.code in final:
+                told.retriable = False
+            results[part] = told
+            if not (isinstance(told, KafkaError) and told.retriable):
+                waiting.remove(part)
+        if waiting:
+            for part in waiting[1:]:
+                cluster.learn(results[part], coordinator=coordinator)
+            raise results[waiting[0]]
+
+    if waiting:
+        try:
+            cluster.retry(attempt, coordinator=coordinator)
+        except KafkaError as error:
+            if not results:
+                raise
+            for part in waiting:
+                results.setdefault(part, error)
+    return Results({part: results[part] for part in dict.fromkeys(parts)})
+
+
+def outcome(code: int, what: str, value: V, *, detail: str | None = None, **address: Any) -> V | KafkaError:
+    """The value, or the error that the code stands for."""
+    return error_from_code(code, what, detail=detail, **address) if code else value
+
+
+def ask_all_brokers(
+    cluster: Cluster,
+    request: Request[R] | type[Request[R]],
+    read: Callable[[int, R], V],
+    *,
+    check: Callable[[R], None],
+    build: Callable[[int], Request[R]] | None = None,
+) -> Results[int, V]:
+    """`Cluster.send_to_all` as results: what `read` makes of each broker's answer, or its own error, by broker id."""
+    everybody = cluster.send_to_all(request, build=build, check=check)
+    told: dict[int, V | KafkaError] = {node_id: read(node_id, answer) for node_id, answer in everybody.answers.items()}
+    told |= everybody.errors
+    return Results({node_id: told[node_id] for node_id in sorted(told)})
+
+
+def ask_each_leader(
+    cluster: Cluster,
+    partitions: Collection[TopicPartition],
+    kind: type[Request[R]],
+    build: Callable[[int, Collection[TopicPartition]], Request[R]],
+    read: Callable[[R], Mapping[TopicPartition, V | KafkaError]],
+    *,
+    repeatable: bool | None = None,
+) -> Results[TopicPartition, V]:
+    """Ask each partition's leader, once for all that it leads; each partition's value or error.
+
+    `build` makes one leader's request for a version and its partitions, `read` takes an answer apart.
+    """
+
+    def ask(waiting: list[TopicPartition], deadline: Deadline) -> dict[TopicPartition, V | KafkaError]:
+        metadata = cluster.metadata_now({tp.topic for tp in waiting}, deadline)
+        answers: dict[TopicPartition, V | KafkaError] = {}
+        led: dict[int, list[TopicPartition]] = defaultdict(list)
+        for tp in waiting:
+            try:
+                led[leader_in(metadata, tp).broker.node_id].append(tp)
+            except KafkaError as error:
+                answers[tp] = error
+        for node_id, members in led.items():
+            try:
+                made = partial(_build, build, members)
+                answers.update(read(cluster.send_now(kind, made, deadline, broker=node_id, repeatable=repeatable)))
+            except KafkaError as error:
+                answers.update(dict.fromkeys(members, error))
+        return answers
+
+    return settle(cluster, partitions, ask)
+
+
+def _build(
+    build: Callable[[int, Collection[TopicPartition]], Request[R]], members: Collection[TopicPartition], version: int
+) -> Request[R]:
+    return build(version, members)
+
+
+def fixed(request: Request[R]) -> Callable[[int], Request[R]]:
+    """For `send_now` and `send_built`: a request that looks the same in every version."""
+    return lambda _: request

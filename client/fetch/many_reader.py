@@ -1,0 +1,312 @@
+"""Reading many partitions: one connection and one fetch session a broker, all brokers at work at the same time.
+
+    with ManyReader(cluster, isolation_level="read_committed") as reader:
+        reader.add(tp, start)                                   # any number
+        while reader.partitions:
+            for tp, fetched in reader.poll():
+                reader.seek(tp, next_offset(fetched.records))   # or reader.remove(tp)
+
+One request asks a broker for all partitions that it leads, in the order in which they were added; with a session
+(`client.fetch.session`) the next one names only those that have moved on. For one large partition `PartitionReader` is
+better: it has the next request under way while an answer is worked on, which a session does not allow.
+
+A partition whose leader moved, whose replica failed or whose connection broke is asked for again, at whom it belongs to
+then; when `default.api.timeout.ms` has passed without an answer it is given with its last error. One that fails for
+good is given so at once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from copy import copy
+from uuid import UUID
+
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.error_reactions import Reaction
+from kseg.client.cluster.retry import Deadline
+from kseg.client.errors import KafkaError, ProtocolFault, RequestTimedOut, error_from_code
+from kseg.client.fetch.limit import LARGEST_MESSAGE, FetchLimit
+from kseg.client.fetch.messages import NOT_KNOWN, Ask, FetchedRecords, PartitionData, error_of, records_of
+from kseg.client.fetch.positions import Link, Place
+from kseg.client.fetch.replica import FetchSource
+from kseg.client.offsets import IsolationLevel, isolation_code
+from kseg.client.protocol.messages import FetchRequest, FetchResponse
+from kseg.client.protocol.partition import TopicPartition
+from kseg.client.wire.waiting import Waiter
+
+Polled = tuple[TopicPartition, FetchedRecords | KafkaError]
+
+#: So many answers without a record, from a log that goes on beyond the range, mean that compaction left nothing there.
+_EMPTY_ANSWERS = 3
+
+
+class ManyReader:
+    """Fetches many partitions from their leaders, or the replicas that these prefer. Close it after use."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        isolation_level: IsolationLevel,
+        max_bytes: int | None = None,
+        partition_max_bytes: int | None = None,
+        max_wait_ms: int | None = None,
+    ) -> None:
+        """`max_bytes`: how much to ask of a broker at once (`fetch.max.bytes` if None); `partition_max_bytes`: how much
+        of one partition (`max.partition.fetch.bytes`). The first batch of an answer may be larger than both.
+        """
+        config = cluster.config
+        self._cluster = cluster
+        self._isolation = isolation_code(isolation_level)
+        self._max_bytes = config.fetch_max_bytes if max_bytes is None else max_bytes
+        self._partition_max_bytes = (
+            config.max_partition_fetch_bytes if partition_max_bytes is None else partition_max_bytes
+        )
+        self._max_wait_ms = config.fetch_max_wait_ms if max_wait_ms is None else max_wait_ms
+        self._places: dict[TopicPartition, Place] = {}
+        self._links: dict[int, Link] = {}
+        self._failed: list[Polled] = []
+        self._waiter = Waiter()
+        self._closed = False
+
+    def __enter__(self) -> ManyReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Drop every connection; the brokers drop the sessions by themselves."""
+        for link in self._links.values():
+            link.close()
+        self._places.clear()
+        if not self._closed:
+            self._closed = True
+            self._waiter.close()
+
+    @property
+    def partitions(self) -> dict[TopicPartition, int]:
+        """What is read, and from which offset on."""
+        return {tp: place.offset for tp, place in self._places.items()}
+
+    def add(
+        self, tp: TopicPartition, offset: int, *, topic_id: UUID | None = None, leader_epoch: int | None = None
+    ) -> None:
+        """Read this partition too, from `offset` on. `topic_id`, `leader_epoch`: see `PartitionReader`."""
+        source = FetchSource(self._cluster, tp, topic_id=topic_id, leader_epoch=leader_epoch)
+        limit = FetchLimit(self._partition_max_bytes, LARGEST_MESSAGE)
+        self._places[tp] = Place(tp, source, limit, offset)
+
+    def seek(self, tp: TopicPartition, offset: int, *, last_epoch: int = NOT_KNOWN) -> None:
+        """Go on at `offset`; `last_epoch`: see `PartitionReader.request`. An answer under way is not given any more."""
+        place = self._places[tp]
+        place.offset, place.last_epoch = offset, last_epoch
+
+    def remove(self, tp: TopicPartition) -> None:
+        """Read this partition no more."""
+        del self._places[tp]
+
+    def poll(self) -> list[Polled]:
+        """What one broker answered: records, none, or the last error of each partition that it was asked for.
+
+        A partition with an error is removed. Waits until there is something; with nothing to read it is empty.
+        """
+        while self._places or self._failed:
+            self.ask()
+            if self._failed:
+                failed, self._failed = self._failed, []
+                return failed
+            busy = [link for link in self._links.values() if link.asked]
+            for link in busy:
+                results = self._receive(link)
+                if results:
+                    return results
+            if not self._failed:
+                self._wait([link for link in busy if link.asked])
+        return []
+
+    def ask(self) -> None:
+        """Ask every broker that is not being asked, without waiting. `poll` does it by itself; before working on what
+        it gave is the time to call it, since the brokers work meanwhile.
+        """
+        now = time.monotonic()
+        by_node: dict[int, list[Place]] = {}
+        for place in list(self._places.values()):
+            if place.not_before > now:
+                continue
+            try:
+                by_node.setdefault(place.node(Deadline.after(self._request_timeout)), []).append(place)
+            except KafkaError as error:
+                self._fail(place, error)
+        for node_id, places in by_node.items():
+            link = self._links.setdefault(node_id, Link(node_id))
+            if link.asked or link.muted_for:
+                continue
+            try:
+                link.send(self._cluster, places, self._request, Deadline.after(self._request_timeout))
+            except KafkaError as error:
+                self._lose(link, error, places)
+            else:
+                link.until = time.monotonic() + self._request_timeout + self._max_wait_ms / 1000
+
+    def _request(self, link: Link, rack: str) -> FetchRequest:
+        part = link.part
+        return FetchRequest(
+            max_wait_ms=self._max_wait_ms,
+            min_bytes=1,
+            max_bytes=self._max_bytes,
+            isolation_level=self._isolation,
+            session_id=part.session_id,
+            session_epoch=part.session_epoch,
+            topics=part.topics,
+            forgotten_topics_data=part.forgotten,
+            rack_id=rack,
+        )
+
+    # -- taking answers
+
+    def _receive(self, link: Link) -> list[Polled]:
+        assert link.connection is not None
+        try:
+            response: FetchResponse | None = link.connection.poll()
+            if response is None:
+                if time.monotonic() < link.until:
+                    return []
+                raise RequestTimedOut("the broker did not answer in time", broker=link.connection.label)
+            if response.error_code:
+                raise error_from_code(response.error_code, "Fetch", broker=link.connection.label)
+            return self._take(link, response)
+        except KafkaError as error:
+            if error.reaction is Reaction.NEW_SESSION and link.refused(error):
+                return []
+            self._lose(link, error, [self._places[tp] for tp in link.asked if tp in self._places])
+            return []
+
+    def _take(self, link: Link, response: FetchResponse) -> list[Polled]:
+        label = link.label
+        answered = link.answered(response)
+        throttled = response.throttle_time_ms > 0
+        link.throttled_ms += response.throttle_time_ms
+        missing = link.asked.keys() - answered.keys()
+        if link.part.full and missing and not throttled:
+            raise ProtocolFault(f"Fetch answer lacks {len(missing)} partitions asked for", broker=label)
+        asked, link.asked = link.asked, {}
+        link.session.answered(response.session_id)
+        link.refusals = 0
+        results: list[Polled] = []
+        for tp, ask in asked.items():
+            place = self._places.get(tp)
+            if place is None or place.offset != ask.offset:
+                continue  # not read any more, or from elsewhere
+            partition = answered.get(tp)
+            if partition is not None:
+                try:
+                    fetched = self._read(link, place, ask, response, partition)
+                except KafkaError as error:
+                    error.broker = label
+                    self._fail(place, error)
+                    continue
+                if fetched is not None:
+                    results.append((tp, fetched))
+            elif not throttled:
+                results.append((tp, place.nothing_new()))
+        return results
+
+    def _read(
+        self, link: Link, place: Place, ask: Ask, response: FetchResponse, partition: PartitionData
+    ) -> FetchedRecords | None:
+        """One partition's part of an answer; None: it is to be asked for elsewhere, or for more."""
+        at_leader = place.leader is None or place.leader.broker.node_id == link.node_id
+        error = error_of(self._cluster, ask, response, partition, at_leader=at_leader)
+        if error is not None:
+            raise error
+        place.succeeded()
+        if partition.preferred_read_replica >= 0 and at_leader:
+            place.source.prefer(partition.preferred_read_replica)
+            return None
+        fetched = records_of(partition, ask.offset, link.throttled_ms, link.node_id, link.version)
+        if place.limit.raised_for(fetched.records, ask.offset, link.version, link.label):
+            return None
+        link.throttled_ms = 0
+        place.last = fetched
+        return fetched
+
+    def _lose(self, link: Link, error: KafkaError, places: list[Place]) -> None:
+        """The broker's connection is of no use any more."""
+        link.close()
+        for place in places:
+            self._fail(place, copy(error))
+
+    def _fail(self, place: Place, error: KafkaError) -> None:
+        """Learn from an error; the partition is removed, to be given with it, if that was the last try."""
+        if place.source.replica is not None:
+            place.source.back_to_leader()
+            error.learnt = error.retriable
+        self._cluster.learn(error)
+        if not place.failed(error, self._cluster.config):
+            del self._places[place.tp]
+            error.topic, error.partition = place.tp
+            self._failed.append((place.tp, error))
+
+    # -- waiting
+
+    @property
+    def _request_timeout(self) -> float:
+        return self._cluster.config.request_timeout_ms / 1000
+
+    def _wait(self, busy: list[Link]) -> None:
+        """Until something may have come, or there is something to ask."""
+        now = time.monotonic()
+        times = [link.until for link in busy]
+        for place in self._places.values():
+            link = self._links.get(place.known_node)
+            if link is None or not link.asked:
+                times.append(max(place.not_before, now + (0.0 if link is None else link.muted_for)))
+        pause = max(0.0, min(times, default=now) - now)
+        self._waiter.wait(pause, [link.connection for link in busy if link.connection is not None])
+
+
+def fetch_many(
+    cluster: Cluster,
+    ranges: Mapping[TopicPartition, tuple[int, int]],
+    next_offset: Callable[[memoryview, int], int],
+    *,
+    isolation_level: IsolationLevel,
+    max_bytes: int | None = None,
+    partition_max_bytes: int | None = None,
+) -> Iterator[tuple[TopicPartition, FetchedRecords]]:
+    """Read `[start, end)` of many partitions: answers as they come, those of one partition in order.
+
+    `next_offset(records, offset)` tells where to go on after an answer's whole batches, as the one of
+    `segment_reader.decode.batch` does. The broker is asked for what follows before an answer is handed over. Raises
+    the first partition's error.
+    """
+    committed = isolation_level == "read_committed"
+    with ManyReader(
+        cluster, isolation_level=isolation_level, max_bytes=max_bytes, partition_max_bytes=partition_max_bytes
+    ) as reader:
+        empty: dict[TopicPartition, int] = {}
+        for tp, (start, end) in ranges.items():
+            if start < end:
+                reader.add(tp, start)
+        while reader.partitions:
+            answers: list[tuple[TopicPartition, FetchedRecords]] = []
+            results = reader.poll()
+            # A partition may be left out because others have filled the answer: only an empty one tells of all of them.
+            nothing = not any(isinstance(fetched, FetchedRecords) and fetched.records for _, fetched in results)
+            for tp, fetched in results:
+                if isinstance(fetched, KafkaError):
+                    raise fetched
+                start, end = fetched.fetch_offset, ranges[tp][1]
+                following = next_offset(fetched.records, start)
+                visible = fetched.last_stable_offset if committed else fetched.high_watermark
+                empty[tp] = empty.get(tp, 0) + 1 if nothing and visible >= end else 0
+                if following >= end or empty[tp] >= _EMPTY_ANSWERS:
+                    reader.remove(tp)
+                else:
+                    reader.seek(tp, following)
+                if fetched.records:
+                    answers.append((tp, fetched))
+            reader.ask()
+            yield from answers

@@ -1,0 +1,284 @@
+"""Reading one partition: Fetch (1) as a pipelined long poll over a connection of its own.
+
+    reader.request(start)
+    while ...:
+        fetched = reader.response()
+        reader.request(next_offset(fetched.records))    # before decoding: the broker works while we do
+        decode(fetched)
+
+An answer without records is an ordinary one: nothing came within `max_wait_ms`. What an answer means:
+`client.fetch.messages`.
+
+What has nothing to do with the caller is handled inside: no leader, another leader, a fenced or unknown leader epoch,
+a broken connection, a replica that fails or is behind (`client.fetch.replica`): every open request is sent again to
+whom it belongs then, until `default.api.timeout.ms` has passed.
+
+Fetch sessions (KIP-227) are not used: they save work where one request names many partitions, ours name one, and they
+forbid to pipeline (`client.fetch.many_reader` is the reader for many).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.metadata import NO_ID, Leader
+from kseg.client.cluster.retry import Backoff, Deadline
+from kseg.client.errors import KafkaError, ProtocolFault, error_from_code
+from kseg.client.fetch.limit import LARGEST_MESSAGE, FetchLimit
+from kseg.client.fetch.messages import (
+    LAST_MAX_WAIT_MS,
+    NOT_KNOWN,
+    AbortedTransaction,
+    Ask,
+    FetchedRecords,
+    PartitionData,
+    error_of,
+    records_of,
+    topics_of,
+)
+from kseg.client.fetch.replica import FetchSource
+from kseg.client.offsets import IsolationLevel, isolation_code
+from kseg.client.protocol.messages import FetchRequest, FetchResponse
+from kseg.client.protocol.partition import TopicPartition
+from kseg.client.wire.broker import BrokerConnection
+from kseg.client.wire.connection import MAX_FETCH_FRAME
+
+__all__ = ["LAST_MAX_WAIT_MS", "AbortedTransaction", "FetchedRecords", "PartitionReader"]
+
+_SESSIONLESS: Final = (0, -1)
+
+
+@dataclass(slots=True)
+class _Asked:
+    offset: int
+    last: bool
+    last_epoch: int
+    sent: bool = False
+
+
+class PartitionReader:
+    """Fetches from one partition's leader, or the replica that it prefers. Close it, or use it as a context manager."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        tp: TopicPartition,
+        *,
+        isolation_level: IsolationLevel,
+        topic_id: UUID | None = None,
+        max_bytes: int | None = None,
+        max_wait_ms: int | None = None,
+        leader_epoch: int | None = None,
+        largest_message: int = LARGEST_MESSAGE,
+    ) -> None:
+        """Nothing is sent yet.
+
+        `topic_id`: read from no other topic of that name (None: from the one that is there at the first fetch).
+        `max_bytes`: how much to ask for at once (`max.partition.fetch.bytes` and `fetch.max.bytes` if None).
+        `leader_epoch`: metadata with an older one than this is known to be out of date, and not believed.
+        `largest_message`: up to which size to ask brokers before 0.10.1 for a message that does not fit `max_bytes`.
+        """
+        config = cluster.config
+        self.tp = tp
+        self._cluster = cluster
+        self._source = FetchSource(cluster, tp, topic_id=topic_id, leader_epoch=leader_epoch)
+        self._isolation = isolation_code(isolation_level)
+        most = min(config.max_partition_fetch_bytes, config.fetch_max_bytes) if max_bytes is None else max_bytes
+        self._limit = FetchLimit(most, largest_message)
+        self._max_wait_ms = config.fetch_max_wait_ms if max_wait_ms is None else max_wait_ms
+        self._asked: deque[_Asked] = deque()
+        self._connection: BrokerConnection | None = None
+        self._leader: Leader | None = None
+        self._at_replica: int | None = None
+        self._version = NOT_KNOWN
+        self._throttled_ms = 0
+
+    def __enter__(self) -> PartitionReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Drop the connection and everything that was asked."""
+        self._asked.clear()
+        self._disconnect()
+
+    @property
+    def topic_id(self) -> UUID | None:
+        """The topic's id, once it is known."""
+        return self._source.topic_id
+
+    @property
+    def replica(self) -> int | None:
+        """The id of the broker that is fetched from instead of the leader; None: the leader is."""
+        return self._at_replica
+
+    def request(self, offset: int, *, last: bool = False, last_epoch: int = NOT_KNOWN) -> None:
+        """Ask for records from `offset` on, without waiting.
+
+        `last`: no later record is wanted than what is there now, so do not wait for more if there is none.
+        `last_epoch`: the leader epoch of the record before `offset`; brokers from 2.7 on tell with it whether the log
+        was truncated since (LogTruncated). Before the first answer, and while the broker throttles us, the request
+        goes out with the next `response()`.
+        """
+        asked = _Asked(offset, last, last_epoch)
+        self._asked.append(asked)
+        if self._connection is None or self._connection.closed or self._connection.muted_for:
+            return
+        if self._at_replica != self._source.replica:
+            return  # the replica's time is over
+        try:
+            self._send_unsent(Deadline.after(self._request_timeout))
+        except KafkaError as error:
+            if not error.retriable:
+                self.close()
+                raise
+            self._lost(error)  # response() connects again and sends again
+
+    def response(self) -> FetchedRecords:
+        """The answer to the oldest request that has none yet.
+
+        Raises OffsetOutOfRange (with where the log begins and ends), LogTruncated, MessageCutShort (of old brokers),
+        UnknownTopic if the topic is another one by now, AuthorizationFailed, or when the deadline has passed the last
+        retriable error, naming the partition. After an error nothing is asked any more.
+        """
+        if not self._asked:
+            raise RuntimeError("response() without request()")
+        backoff = self._new_backoff()
+        while True:
+            try:
+                fetched = self._try(backoff.deadline)
+                if fetched is None:
+                    # Throttled, sent elsewhere, or to be asked for more: the deadline begins again.
+                    backoff = self._new_backoff()
+                    continue
+                self._asked.popleft()
+                return fetched
+            except KafkaError as error:
+                self._lost(error)
+                try:
+                    backoff.pause(self._addressed(error))
+                except KafkaError:
+                    self.close()
+                    raise
+
+    @property
+    def _request_timeout(self) -> float:
+        return self._cluster.config.request_timeout_ms / 1000
+
+    def _new_backoff(self) -> Backoff:
+        config = self._cluster.config
+        muted = 0.0 if self._connection is None else self._connection.muted_for
+        return config.retry.start(Deadline.after(config.default_api_timeout_ms / 1000 + muted))
+
+    def _try(self, deadline: Deadline) -> FetchedRecords | None:
+        connection = self._connected(deadline)
+        self._send_unsent(deadline)
+        wait = deadline.within(self._request_timeout + self._max_wait_ms / 1000)
+        response: FetchResponse = connection.receive(deadline=wait)
+        if response.error_code:
+            raise error_from_code(response.error_code, "Fetch", broker=connection.label)
+        if not response.responses and response.throttle_time_ms > 0:
+            # A broker over its quota answers at once, without any partition (KIP-219): to be asked again.
+            self._throttled_ms += response.throttle_time_ms
+            self._ask_again(connection)
+            return None
+        partition = self._own_part(response, connection)
+        ask = self._ask(self._asked[0])
+        error = error_of(self._cluster, ask, response, partition, at_leader=self._at_replica is None)
+        if error is not None:
+            error.broker = connection.label
+            raise error
+        if partition.preferred_read_replica >= 0 and self._at_replica is None:
+            self._source.prefer(partition.preferred_read_replica)
+            self._disconnect()
+            return None
+        throttled_ms = self._throttled_ms + response.throttle_time_ms
+        broker = NOT_KNOWN if connection.endpoint.node_id is None else connection.endpoint.node_id
+        fetched = records_of(partition, ask.offset, throttled_ms, broker, self._version)
+        if self._limit.raised_for(fetched.records, ask.offset, self._version, connection.label):
+            self._ask_again(connection)
+            return None
+        self._throttled_ms = 0
+        return fetched
+
+    def _ask_again(self, connection: BrokerConnection) -> None:
+        """The oldest request is to go out once more."""
+        for asked in self._asked:
+            asked.sent = asked is not self._asked[0]
+        if connection.in_flight:
+            self._disconnect()  # later answers would come before the one asked again
+
+    def _connected(self, deadline: Deadline) -> BrokerConnection:
+        if self._connection is not None and self._at_replica != self._source.replica:
+            self._disconnect()  # the replica's time is over
+        if self._connection is not None and not self._connection.closed:
+            return self._connection
+        leader = self._source.leader(deadline)
+        self._at_replica = self._source.replica
+        broker = leader.broker if self._at_replica is None else self._cluster.broker(self._at_replica, deadline)
+        connection = self._cluster.open_connection(broker, deadline, max_frame=MAX_FETCH_FRAME)
+        self._connection, self._leader = connection, leader
+        self._version = connection.version_of(FetchRequest, topic_ids_known=self.topic_id is not None)
+        return connection
+
+    def _lost(self, error: KafkaError) -> None:
+        """Nothing that was asked is answered any more; the next try goes to whom the error tells."""
+        self._disconnect()
+        if self._at_replica is not None:
+            self._source.back_to_leader()
+            self._at_replica = None
+            error.learnt = error.retriable  # it is the replica's, and says nothing about the leader
+        self._cluster.learn(error)
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+        for asked in self._asked:
+            asked.sent = False
+
+    def _send_unsent(self, deadline: Deadline) -> None:
+        assert self._connection is not None
+        for asked in self._asked:
+            if not asked.sent:
+                self._connection.send(self._build(asked), self._version, deadline=deadline)
+                asked.sent = True
+
+    def _ask(self, asked: _Asked) -> Ask:
+        assert self._leader is not None
+        return Ask(self.tp, asked.offset, self._leader.epoch, self._limit.bytes, self.topic_id, asked.last_epoch)
+
+    def _build(self, asked: _Asked) -> FetchRequest:
+        session_id, session_epoch = _SESSIONLESS
+        return FetchRequest(
+            max_wait_ms=min(self._max_wait_ms, LAST_MAX_WAIT_MS) if asked.last else self._max_wait_ms,
+            min_bytes=1,  # what is there is wanted now; only for nothing at all is it worth to wait
+            max_bytes=self._limit.bytes,
+            isolation_level=self._isolation,
+            session_id=session_id,
+            session_epoch=session_epoch,
+            topics=topics_of([self._ask(asked)], self._version),
+            rack_id=self._source.rack,
+        )
+
+    def _own_part(self, response: FetchResponse, connection: BrokerConnection) -> PartitionData:
+        found = [
+            partition
+            for topic in response.responses
+            for partition in topic.partitions
+            if (topic.topic_id == self.topic_id if topic.topic_id != NO_ID else topic.topic == self.tp.topic)
+            and partition.partition_index == self.tp.partition
+        ]
+        if len(found) != 1:
+            raise ProtocolFault("Fetch answer lacks the partition asked for", broker=connection.label)
+        return found[0]
+
+    def _addressed(self, error: KafkaError) -> KafkaError:
+        error.topic, error.partition = self.tp
+        return error

@@ -1,0 +1,157 @@
+"""What a `ManyReader` keeps: each partition's place, and each broker's link."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.metadata import NO_ID, Leader
+from kseg.client.cluster.retry import Deadline
+from kseg.client.config import ClientConfig
+from kseg.client.errors import KafkaError, ProtocolFault
+from kseg.client.fetch.limit import FetchLimit
+from kseg.client.fetch.messages import NOT_KNOWN, Ask, FetchedRecords, PartitionData
+from kseg.client.fetch.replica import FetchSource
+from kseg.client.fetch.session import FetchSession, SessionPart
+from kseg.client.protocol.messages import FetchRequest, FetchResponse
+from kseg.client.protocol.partition import TopicPartition
+from kseg.client.wire.broker import BrokerConnection
+from kseg.client.wire.connection import MAX_FETCH_FRAME
+
+#: A full fetch asks for a new session, so a second refusal in a row is already strange.
+_REFUSALS = 3
+_NOTHING = FetchedRecords(memoryview(b""), [], NOT_KNOWN, NOT_KNOWN, NOT_KNOWN, 0, 0)
+
+
+@dataclass(slots=True)
+class Place:
+    """Where a partition is read, and how it went. `not_before`: no try before this time, on the monotonic clock."""
+
+    tp: TopicPartition
+    source: FetchSource
+    limit: FetchLimit
+    offset: int
+    last_epoch: int = NOT_KNOWN
+    leader: Leader | None = None
+    last: FetchedRecords = _NOTHING
+    failures: int = 0
+    failing_since: float = 0.0
+    not_before: float = 0.0
+
+    def node(self, deadline: Deadline) -> int:
+        """The broker to ask now. Raises as `FetchSource.leader` does."""
+        if self.leader is None:
+            self.leader = self.source.leader(deadline)
+        return self.known_node
+
+    @property
+    def known_node(self) -> int:
+        """The broker that it would be asked of, NOT_KNOWN if that is to be found out."""
+        if self.leader is None:
+            return NOT_KNOWN
+        replica = self.source.replica
+        return self.leader.broker.node_id if replica is None else replica
+
+    def ask(self) -> Ask:
+        """The question, once `node` has told whom."""
+        assert self.leader is not None
+        return Ask(self.tp, self.offset, self.leader.epoch, self.limit.bytes, self.source.topic_id, self.last_epoch)
+
+    def nothing_new(self) -> FetchedRecords:
+        """The answer of a session that has no news of this partition."""
+        return replace(self.last, records=memoryview(b""), aborted=[], fetch_offset=self.offset, throttle_time_ms=0)
+
+    def succeeded(self) -> None:
+        self.failures = 0
+
+    def failed(self, error: KafkaError, config: ClientConfig) -> bool:
+        """Whether there is another try: not after an error that stays, nor when the time is over."""
+        self.leader = None
+        now = time.monotonic()
+        if not self.failures:
+            self.failing_since = now
+        self.failures += 1
+        policy = config.retry
+        pause = 0.0 if error.learnt else min(policy.initial * 2.0 ** min(self.failures - 1, 30), policy.maximum)
+        self.not_before = now + pause
+        return error.retriable and self.not_before - self.failing_since < config.default_api_timeout_ms / 1000
+
+
+@dataclass(slots=True)
+class Link:
+    """One broker: its connection, its session, and what it is being asked.
+
+    `until`: when an answer is too late. `throttled_ms`: told by answers, and not handed on with any records yet.
+    """
+
+    node_id: int
+    session: FetchSession = field(default_factory=FetchSession)
+    connection: BrokerConnection | None = None
+    asked: dict[TopicPartition, Ask] = field(default_factory=dict)
+    part: SessionPart = field(default_factory=lambda: SessionPart(0, 0, [], []))
+    version: int = NOT_KNOWN
+    until: float = 0.0
+    refusals: int = 0
+    throttled_ms: int = 0
+
+    @property
+    def label(self) -> str:
+        return str(self.node_id) if self.connection is None else self.connection.label
+
+    @property
+    def muted_for(self) -> float:
+        return 0.0 if self.connection is None else self.connection.muted_for
+
+    def send(
+        self,
+        cluster: Cluster,
+        places: list[Place],
+        request: Callable[[Link, str], FetchRequest],
+        deadline: Deadline,
+    ) -> None:
+        """Ask for all these partitions, over a connection that is made if there is none."""
+        if self.connection is None or not self.connection.usable:
+            self.close()
+            broker = cluster.broker(self.node_id, deadline)
+            self.connection = cluster.open_connection(broker, deadline, max_frame=MAX_FETCH_FRAME)
+        asks = {place.tp: place.ask() for place in places}
+        ids_known = all(ask.topic_id is not None for ask in asks.values())
+        self.version = self.connection.version_of(FetchRequest, topic_ids_known=ids_known)
+        self.part = self.session.request(asks, self.version)
+        # One partition that stays with its leader keeps the others there too, for this request.
+        racks = {place.source.rack for place in places}
+        rack = racks.pop() if len(racks) == 1 else ""
+        self.connection.send(request(self, rack), self.version, deadline=deadline)
+        self.asked = asks
+
+    def answered(self, response: FetchResponse) -> dict[TopicPartition, PartitionData]:
+        """The answer's partitions by their names. Raises ProtocolFault for one that was not asked for."""
+        names = {ask.topic_id: tp.topic for tp, ask in self.asked.items() if ask.topic_id is not None}
+        found: dict[TopicPartition, PartitionData] = {}
+        for topic in response.responses:
+            name = topic.topic if topic.topic_id == NO_ID else names.get(topic.topic_id, "")
+            for partition in topic.partitions:
+                tp = TopicPartition(name, partition.partition_index)
+                if tp not in self.asked or tp in found:
+                    raise ProtocolFault(f"Fetch answer has {tp}, which was not asked for", broker=self.label)
+                found[tp] = partition
+        return found
+
+    def refused(self, error: KafkaError) -> bool:
+        """The session was refused, not what was asked: the next request is a full one. False: too often in a row."""
+        self.refusals += 1
+        if self.refusals > _REFUSALS:
+            return False
+        self.session.refused(int(error.code or 0))
+        self.asked = {}
+        return True
+
+    def close(self) -> None:
+        """Drop the connection; the next one begins with a full fetch."""
+        if self.connection is not None:
+            self.connection.close()
+        self.connection = None
+        self.asked = {}
+        self.session.lost()

@@ -1,0 +1,92 @@
+"""Where to fetch a partition from: its leader, or the replica nearby that the leader names (KIP-392).
+
+A reader tells its rack (`client.rack`). A leader whose brokers have a replica selector then answers without records and
+with a preferred replica, which serves the same records up to the high watermark that it knows. When that replica fails
+or is behind, it is back to the leader, to whom no rack is told for as long as metadata is believed
+(`metadata.max.age.ms`): he would name the same replica again. After the same time a replica is left, since another one
+may be nearer by now.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+from uuid import UUID
+
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.metadata import Leader
+from kseg.client.cluster.retry import Deadline
+from kseg.client.errors import LeaderNotAvailable, UnknownTopic
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.partition import TopicPartition
+
+NOT_KNOWN: Final = -1
+_SHORTEST_STAY: Final = 0.1  # seconds
+
+
+class FetchSource:
+    """One partition's leader and preferred replica, as far as they are known."""
+
+    def __init__(
+        self, cluster: Cluster, tp: TopicPartition, *, topic_id: UUID | None = None, leader_epoch: int | None = None
+    ) -> None:
+        """`topic_id`, `leader_epoch`: see `PartitionReader`."""
+        self.tp = tp
+        self.topic_id = topic_id
+        self._cluster = cluster
+        self._oldest_epoch = NOT_KNOWN if leader_epoch is None else leader_epoch
+        self._rack = cluster.config.client_rack
+        # Not for no time at all: the leader would be asked for a replica, and left, without end.
+        self._max_age = max(cluster.config.metadata_max_age_ms / 1000, _SHORTEST_STAY)
+        self._replica: int | None = None
+        self._until = 0.0  # the replica's end, or the end of staying with the leader
+
+    @property
+    def replica(self) -> int | None:
+        """The broker to fetch from instead of the leader."""
+        if self._replica is not None and time.monotonic() >= self._until:
+            self._replica = None
+        return self._replica
+
+    @property
+    def rack(self) -> str:
+        """The rack to tell the leader."""
+        staying = self._replica is None and time.monotonic() < self._until
+        return "" if staying else self._rack
+
+    def prefer(self, node_id: int) -> None:
+        """The leader has named a replica."""
+        self._replica = node_id
+        self._until = time.monotonic() + self._max_age
+
+    def back_to_leader(self) -> None:
+        """The replica has failed, or does not have what was asked for."""
+        self._replica = None
+        self._until = time.monotonic() + self._max_age
+
+    def leader(self, deadline: Deadline) -> Leader:
+        """Who leads now, for one try.
+
+        Raises UnknownTopic if the topic is another one by now, LeaderNotAvailable if what the cluster tells is older
+        than what was seen already, and what `Cluster.leader` raises.
+        """
+        leader = self._cluster.leader(self.tp, deadline)
+        if self._is_another_topic(leader):
+            self._cluster.forget_metadata()  # maybe it is the cached one that is another
+            leader = self._cluster.leader(self.tp, deadline)
+            if self._is_another_topic(leader):
+                raise UnknownTopic(
+                    f"the topic was deleted and created again: its id is {leader.topic_id}, not {self.topic_id}",
+                    code=ErrorCode.INCONSISTENT_TOPIC_ID,
+                    retriable=False,
+                )
+        if NOT_KNOWN < leader.epoch < self._oldest_epoch:
+            raise LeaderNotAvailable(
+                f"the cluster's metadata is behind: leader epoch {leader.epoch}, {self._oldest_epoch} was seen before"
+            )
+        self.topic_id = leader.topic_id
+        self._oldest_epoch = max(self._oldest_epoch, leader.epoch)
+        return leader
+
+    def _is_another_topic(self, leader: Leader) -> bool:
+        return None not in (self.topic_id, leader.topic_id) and self.topic_id != leader.topic_id

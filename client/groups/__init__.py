@@ -1,0 +1,1 @@
+"""Consumer groups seen from outside: descriptions, committed offsets."""

@@ -1,0 +1,274 @@
+"""What a group has committed, and committing offsets outside of transactions.
+
+    committed_offsets  OffsetFetch (9)   to the group's coordinator
+    commit_offsets     OffsetCommit (8)  to the group's coordinator; transactional ones:
+    `client.transactions.transaction`
+
+Sources: https://kafka.apache.org/protocol, KIP-320 (leader epochs), KIP-447 (stable offsets), KIP-516 and KIP-848
+(topic ids).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from kseg.client.cluster.cluster import Cluster, CoordinatorKey
+from kseg.client.cluster.error_policy import reaction
+from kseg.client.cluster.metadata import NO_ID
+from kseg.client.cluster.permissions import permission_lacking
+from kseg.client.cluster.retry import Deadline
+from kseg.client.errors import Code, KafkaError, OffsetCommitFailed, ProtocolFault, UnsupportedVersion, error_from_code
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.messages import OffsetCommitRequest, OffsetFetchRequest, OffsetFetchResponse
+from kseg.client.protocol.partition import TopicPartition, by_topic
+from kseg.client.protocol.versions import can_require_stable
+
+NO_OFFSET: Final = -1
+
+#: How much of `__consumer_offsets` one request writes at most: a quarter of what brokers allow by default.
+COMMIT_BYTES: Final = 256 * 1024
+_RECORD_BYTES: Final = 80  # of a record there, beside its texts: at most
+
+_FIRST_WITH_ALL_TOPICS: Final = 2
+_FIRST_WITH_GROUPS: Final = 8
+_FIRST_WITH_TOPIC_IDS: Final = 10
+
+
+class CommittedOffset(NamedTuple):
+    """The next offset to read, the leader epoch of the record before it (-1: not known), the committer's own words."""
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
+class Committer(NamedTuple):
+    """Who commits: a member of the group in a generation (the new protocol: in a member epoch), or nobody of it."""
+
+    generation: int = -1
+    member_id: str = ""
+    instance_id: str | None = None
+
+
+NOBODY: Final = Committer()
+
+
+def committed_offsets(
+    cluster: Cluster,
+    group: str,
+    partitions: Collection[TopicPartition] | None = None,
+    *,
+    require_stable: bool = True,
+) -> dict[TopicPartition, CommittedOffset]:
+    """What a group has committed (None: all it has). Offset -1: nothing committed for a partition asked for.
+
+    `require_stable` waits, by retrying, for a pending transaction's commit of these offsets to be decided: also for one
+    that has been committed a moment ago, since EndTxn answers before the group's coordinator has heard of it. Name the
+    partitions then: asked for all, a broker leaves out those whose first commit is pending, without a word. Brokers
+    before 2.5 (OffsetFetch below 7) cannot wait at all: there only an `InitProducerId` on the transactional id
+    beforehand makes sure that nothing is pending.
+    """
+    key: CoordinatorKey = ("group", group)
+
+    def attempt(deadline: Deadline) -> dict[TopicPartition, CommittedOffset]:
+        ids = _topic_ids(cluster, partitions, deadline)
+        connection = cluster.coordinator(key, deadline)
+        version = connection.version_of(OffsetFetchRequest, topic_ids_known=bool(ids))
+        request = _offset_fetch(version, group, partitions, ids, require_stable)
+        found = _fetched(connection.call(request, version, deadline=deadline), group, ids)
+        return found | {tp: CommittedOffset(NO_OFFSET) for tp in partitions or () if tp not in found}
+
+    return cluster.retry(attempt, coordinator=key)
+
+
+def commit_offsets(
+    cluster: Cluster, group: str, offsets: Mapping[TopicPartition, CommittedOffset], *, committer: Committer = NOBODY
+) -> None:
+    """Commit outside of any transaction, by default of any generation too (generation -1, member id "").
+
+    A coordinator takes the latter only for a group without live members. Raises OffsetCommitFailed with the code of
+    each partition that was refused; the others may have been committed. Many offsets are several requests (`in_parts`).
+    """
+    for part in in_parts(group, offsets):
+        _commit_part(cluster, group, part, committer)
+
+
+def in_parts(
+    group: str, offsets: Mapping[TopicPartition, CommittedOffset]
+) -> Iterator[dict[TopicPartition, CommittedOffset]]:
+    """The offsets in parts, each of which its coordinator can write.
+
+    It writes the offsets of one request as one batch, which may not be larger than the `max.message.bytes` of
+    `__consumer_offsets` (1 MB by default), and refuses more with UNKNOWN_SERVER_ERROR.
+    """
+    part: dict[TopicPartition, CommittedOffset] = {}
+    room = COMMIT_BYTES
+    for tp, offset in offsets.items():
+        size = _RECORD_BYTES + len(group.encode()) + len(tp.topic.encode()) + len((offset.metadata or "").encode())
+        if part and size > room:
+            yield part
+            part, room = {}, COMMIT_BYTES
+        part[tp] = offset
+        room -= size
+    if part:
+        yield part
+
+
+def _commit_part(
+    cluster: Cluster, group: str, offsets: Mapping[TopicPartition, CommittedOffset], committer: Committer
+) -> None:
+    key: CoordinatorKey = ("group", group)
+
+    def attempt(deadline: Deadline) -> None:
+        ids = _topic_ids(cluster, offsets, deadline)
+        connection = cluster.coordinator(key, deadline)
+        version = connection.version_of(OffsetCommitRequest, topic_ids_known=bool(ids))
+        response = connection.call(_offset_commit(version, group, offsets, ids, committer), version, deadline=deadline)
+        names = {topic_id: name for name, topic_id in ids.items()}
+        failed: dict[TopicPartition, Code] = {}
+        for topic in response.topics:
+            name = names.get(topic.topic_id, topic.name)
+            for entry in topic.partitions:
+                if entry.error_code:
+                    failed[TopicPartition(name, entry.partition_index)] = ErrorCode.of(entry.error_code)
+        raise_commit_failed("OffsetCommit", group, failed)
+
+    cluster.retry(attempt, coordinator=key)
+
+
+def raise_commit_failed(
+    what: str, group: str, failed: Mapping[TopicPartition, Code], *, transactional_id: str | None = None
+) -> None:
+    """Raise OffsetCommitFailed if any partition failed; retriable if every failure is."""
+    if not failed:
+        return
+    words = ", ".join(f"{tp}: {code.name}" for tp, code in failed.items())
+    place, decisive = next(
+        ((tp, code) for tp, code in failed.items() if not reaction(what, code).again), next(iter(failed.items()))
+    )
+    lacking = permission_lacking(decisive, what, topic=place.topic, group=group, transactional_id=transactional_id)
+    if lacking is not None:
+        words += f"; lacking: {lacking} ({lacking.remedy})"
+    kind = reaction(what, decisive)
+    raise OffsetCommitFailed(
+        f"{what} refused for {len(failed)} partitions: {words}",
+        partitions=failed,
+        lacking=lacking,
+        code=decisive,
+        retriable=kind.again,
+        reaction=kind,
+        group=group,
+    )
+
+
+def _topic_ids(cluster: Cluster, partitions: Iterable[TopicPartition] | None, deadline: Deadline) -> dict[str, UUID]:
+    """The ids of these partitions' topics, or {} unless all are known: a request names all topics by id or none."""
+    if partitions is None:
+        return {}
+    topics = {tp.topic for tp in partitions}
+    known = cluster.metadata_now(topics, deadline).topics
+    ids = {name: topic.topic_id for name, topic in known.items() if topic.topic_id is not None}
+    return ids if len(ids) == len(topics) else {}
+
+
+def _offset_commit(
+    version: int,
+    group: str,
+    offsets: Mapping[TopicPartition, CommittedOffset],
+    ids: Mapping[str, UUID],
+    committer: Committer,
+) -> OffsetCommitRequest:
+    topics = []
+    for topic, members in by_topic(offsets).items():
+        entry = OffsetCommitRequest.OffsetCommitRequestTopic(
+            partitions=[
+                OffsetCommitRequest.OffsetCommitRequestPartition(
+                    partition_index=tp.partition,
+                    committed_offset=offsets[tp].offset,
+                    committed_leader_epoch=offsets[tp].leader_epoch,
+                    committed_metadata=offsets[tp].metadata,
+                )
+                for tp in members
+            ]
+        )
+        if version >= _FIRST_WITH_TOPIC_IDS:
+            entry.topic_id = ids[topic]
+        else:
+            entry.name = topic
+        topics.append(entry)
+    return OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=committer.generation,
+        member_id=committer.member_id,
+        group_instance_id=committer.instance_id,
+        topics=topics,
+    )
+
+
+def _offset_fetch(
+    version: int,
+    group: str,
+    partitions: Collection[TopicPartition] | None,
+    ids: Mapping[str, UUID],
+    require_stable: bool,
+) -> OffsetFetchRequest:
+    request = OffsetFetchRequest()
+    if can_require_stable(version):
+        request.require_stable = require_stable
+    topics = by_topic(partitions or ())
+    if version >= _FIRST_WITH_GROUPS:
+        asked = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=None)
+        if partitions is not None:
+            asked.topics = []
+            for topic, members in topics.items():
+                entry = OffsetFetchRequest.OffsetFetchRequestTopics(partition_indexes=[tp.partition for tp in members])
+                if version >= _FIRST_WITH_TOPIC_IDS:
+                    entry.topic_id = ids[topic]
+                else:
+                    entry.name = topic
+                asked.topics.append(entry)
+        request.groups = [asked]
+        return request
+    request.group_id = group
+    if partitions is not None:
+        request.topics = [
+            OffsetFetchRequest.OffsetFetchRequestTopic(name=topic, partition_indexes=[tp.partition for tp in members])
+            for topic, members in topics.items()
+        ]
+    elif version >= _FIRST_WITH_ALL_TOPICS:
+        request.topics = None
+    else:
+        raise UnsupportedVersion("the broker cannot tell all of a group's offsets at once: it is too old", group=group)
+    return request
+
+
+def _fetched(
+    response: OffsetFetchResponse, group: str, ids: Mapping[str, UUID]
+) -> dict[TopicPartition, CommittedOffset]:
+    """The partitions of an answer, whichever version's shape it has. Raises its first error, a decisive one first."""
+    names = {topic_id: name for name, topic_id in ids.items()}
+    answered: Any = response
+    if response.groups:
+        answered = next((entry for entry in response.groups if entry.group_id == group), None)
+        if answered is None:
+            raise ProtocolFault("OffsetFetch answer lacks the group asked for", group=group)
+    errors: list[KafkaError] = []
+    if answered.error_code:
+        errors.append(error_from_code(answered.error_code, "OffsetFetch", group=group))
+    found: dict[TopicPartition, CommittedOffset] = {}
+    for topic in answered.topics:
+        name = names.get(getattr(topic, "topic_id", NO_ID), topic.name)
+        for entry in topic.partitions:
+            tp = TopicPartition(name, entry.partition_index)
+            if entry.error_code:
+                errors.append(
+                    error_from_code(
+                        entry.error_code, "OffsetFetch", group=group, topic=tp.topic, partition=tp.partition
+                    )
+                )
+            found[tp] = CommittedOffset(entry.committed_offset, entry.committed_leader_epoch, entry.metadata or "")
+    if errors:
+        raise min(errors, key=lambda error: error.retriable)
+    return found

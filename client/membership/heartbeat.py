@@ -1,0 +1,141 @@
+"""The heart of a classic member: heartbeats in the background, also while the group rebalances and the user is busy.
+
+A user who does not poll for `max.poll.interval.ms` is taken for stuck: the heart leaves the group for it, so that
+others get its partitions, and stops. A static member does not leave: it just stops, and the session timeout decides.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kseg.client.cluster.cluster import Cluster, CoordinatorKey
+from kseg.client.cluster.error_reactions import Reaction
+from kseg.client.cluster.retry import Deadline
+from kseg.client.errors import KafkaError, error_from_code
+from kseg.client.membership.background import Background, now
+from kseg.client.membership.classic_session import Generation, heartbeat_request, leave_request
+from kseg.client.membership.settings import MemberSettings
+from kseg.client.protocol.messages import HeartbeatRequest, LeaveGroupRequest
+
+#: After these there is nothing more to say until the member has joined again.
+_SILENCED: Final = frozenset({Reaction.JOIN_AFRESH, Reaction.FAIL})
+
+
+class ClassicHeart(Background):
+    """Beats for whatever generation it is told."""
+
+    def __init__(self, cluster: Cluster, group: str, settings: MemberSettings) -> None:
+        super().__init__(cluster, f"heartbeat-{group}")
+        self._group = group
+        self._key: CoordinatorKey = ("group", group)
+        self._settings = settings
+        self._interval = settings.heartbeat_interval_ms / 1000
+        self._for: Generation | None = None
+        self._next = 0.0
+        self._polled_at = now()
+        self._failures = 0
+        self._verdict: tuple[Generation, KafkaError] | None = None
+        self._expired = False
+
+    # -- the user's thread
+
+    def beat_for(self, generation: Generation | None) -> None:
+        """Beat for this generation from now on; None: do not beat."""
+        with self.changed:
+            if generation != self._for:
+                self._for, self._next = generation, now() + self._interval
+                self.changed.notify_all()
+
+    def polled(self) -> bool:
+        """The user is there. Whether it had been away for too long, and the heart has left the group."""
+        with self.changed:
+            self._polled_at = now()
+            expired, self._expired = self._expired, False
+            return expired
+
+    def verdict(self, generation: Generation) -> KafkaError | None:
+        """What the last heartbeats for this generation came to, once; None: nothing to do."""
+        with self.changed:
+            about, self._verdict = self._verdict, None
+            return about[1] if about is not None and about[0] == generation else None
+
+    # -- the heart's thread
+
+    def due(self) -> float | None:
+        if self._for is None:
+            return None
+        return min(self._next, self._polled_at + self._settings.max_poll_interval_ms / 1000) - now()
+
+    def work(self, cluster: Cluster) -> None:
+        with self.changed:
+            who = self._for
+            stuck = now() >= self._polled_at + self._settings.max_poll_interval_ms / 1000
+        if who is None:
+            return
+        if stuck:
+            self._leave(cluster, who)
+        else:
+            self._beat(cluster, who)
+
+    def _beat(self, cluster: Cluster, who: Generation) -> None:
+        # Half a session for one try leaves time to find the coordinator elsewhere.
+        deadline = Deadline.after(self._settings.session_timeout_ms / 2000)
+        error: KafkaError | None = None
+        try:
+            connection = cluster.coordinator(self._key, deadline)
+            version = connection.version_of(HeartbeatRequest)
+            request = heartbeat_request(self._group, who, self._settings.instance_id, version)
+            if code := connection.call(request, version, deadline=deadline).error_code:
+                error = error_from_code(code, "Heartbeat", group=self._group)
+        except KafkaError as failure:
+            error = failure
+        if error is not None:
+            cluster.learn(error, coordinator=self._key)
+        with self.changed:
+            if error is not None and error.retriable:
+                self._failures += 1
+                self._next = now() + self._pause()
+                return
+            self._failures = 0
+            self._next = now() + self._interval
+            if who != self._for or error is None:
+                return
+            self._verdict = (who, error)
+            if error.reaction is None or error.reaction in _SILENCED:
+                self._for = None
+            self.changed.notify_all()
+
+    def _leave(self, cluster: Cluster, who: Generation) -> None:
+        with self.changed:
+            self._for, self._expired = None, True
+            self.changed.notify_all()
+        if self._settings.instance_id is None:
+            leave(cluster, self._group, who, None, "the user did not poll within max.poll.interval.ms", seconds=5.0)
+
+    def _pause(self) -> float:
+        policy = self._config.retry
+        return min(policy.initial * 2.0 ** min(self._failures - 1, 30), policy.maximum, self._interval)
+
+
+def leave(
+    cluster: Cluster, group: str, who: Generation, instance_id: str | None, reason: str, *, seconds: float
+) -> bool:
+    """Leave the group, as far as that goes within this time; whether the coordinator has said yes.
+
+    Nobody is helped by an error here: without an answer the session timeout does it.
+    """
+    key: CoordinatorKey = ("group", group)
+
+    def attempt(deadline: Deadline) -> None:
+        connection = cluster.coordinator(key, deadline)
+        version = connection.version_of(LeaveGroupRequest)
+        response = connection.call(leave_request(group, who, instance_id, version, reason), version, deadline=deadline)
+        code = response.error_code or next((m.error_code for m in response.members if m.error_code), 0)
+        if code:
+            raise error_from_code(code, "LeaveGroup", group=group)
+
+    try:
+        cluster.retry(attempt, coordinator=key, timeout=seconds)
+    except KafkaError:
+        return False
+    return True

@@ -1,0 +1,40 @@
+"""Whether a transaction has ended, when the answer to its EndTxn was lost.
+
+Under the second protocol (KIP-890) the repeated request is itself the question: its coordinator knows it by the epoch,
+and answers with the ids for the next transaction. Under the first one DescribeTransactions (65, brokers from 3.0 on)
+tells the state. Nothing but the wanted end is believed: everything else the repeated request tells more exactly.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.error_policy import reaction
+from kseg.client.cluster.retry import Deadline
+from kseg.client.errors import error_from_code
+from kseg.client.protocol.messages import DescribeTransactionsRequest, EndTxnResponse
+
+_COMMITTED: Final = frozenset({"PrepareCommit", "CompleteCommit"})
+
+
+def find_out_end(
+    cluster: Cluster, transactional_id: str, *, committed: bool, second_protocol: bool, deadline: Deadline
+) -> EndTxnResponse | None:
+    """The answer that was lost, or None: the end may be, and is to be, asked for again."""
+    # An abort that is repeated changes nothing; and the last transaction may have been aborted too.
+    if second_protocol or not committed:
+        return None
+    connection = cluster.coordinator(("transaction", transactional_id), deadline)
+    if not connection.offers(DescribeTransactionsRequest):
+        return None
+    request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+    response = connection.call(request, connection.version_of(DescribeTransactionsRequest), deadline=deadline)
+    for state in response.transaction_states:
+        if state.transactional_id != transactional_id:
+            continue
+        if state.error_code and reaction("DescribeTransactions", state.error_code).again:
+            raise error_from_code(state.error_code, "DescribeTransactions", transactional_id=transactional_id)
+        if not state.error_code and state.transaction_state in _COMMITTED:
+            return EndTxnResponse()
+    return None

@@ -1,0 +1,52 @@
+"""Who a producer is to the brokers: producer id and epoch, for itself or in a transaction.
+
+An idempotent producer asks any broker for an id of its own (InitProducerId without a transactional id); a transactional
+one gets the id that belongs to its transactional id from the coordinator (`client.transactions.transaction`). KIP-98.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.errors import error_from_code
+from kseg.client.protocol.messages import InitProducerIdRequest, InitProducerIdResponse
+from kseg.client.protocol.versions import TRANSACTION_VERSION
+
+_SECOND_PROTOCOL: Final = 2
+
+
+def by_second_protocol(finalized_features: Mapping[str, int]) -> bool:
+    """Whether transactions run by KIP-890's protocol: as the finalized `transaction.version` says, no API version."""
+    return finalized_features.get(TRANSACTION_VERSION, 0) >= _SECOND_PROTOCOL
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionIdentity:
+    """What a record batch of a transaction carries, and by which protocol. Picklable: others may write in it.
+
+    Whoever shares it writes to partitions that nobody else writes to: sequence numbers are counted by partition.
+    """
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    finalized_features: dict[str, int] = field(default_factory=dict, hash=False)
+
+    @property
+    def second_protocol(self) -> bool:
+        """Whether the transaction runs by KIP-890's protocol."""
+        return by_second_protocol(self.finalized_features)
+
+
+def init_producer_id(cluster: Cluster) -> tuple[int, int]:
+    """Producer id and epoch for an idempotent producer without transactions; any broker gives them out."""
+
+    def check(response: InitProducerIdResponse) -> None:
+        if response.error_code:
+            raise error_from_code(response.error_code, "InitProducerId")
+
+    response = cluster.send(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1), check=check)
+    return response.producer_id, response.producer_epoch

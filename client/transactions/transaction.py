@@ -1,0 +1,409 @@
+"""A transaction, seen from its producer: fence older producers, commit offsets (and records) in it, end it.
+
+    begin           InitProducerId       epoch + 1: every older producer of this transactional id is fenced from here on
+    add_offsets     AddOffsetsToTxn      first protocol only
+    add_partitions  AddPartitionsToTxn   first protocol only (at most version 3: later ones are for brokers)
+    commit_offsets  TxnOffsetCommit      to the *group's* coordinator, all else to the transaction's
+    commit, abort   EndTxn
+
+There are two protocols (KIP-98, KIP-890). In the second, TxnOffsetCommit 5+ and Produce 12+ add their group or
+partition by themselves, and EndTxn 5+ bumps the epoch with every transaction and tells the ids for the next one.
+Which one holds is the cluster's *finalized* `transaction.version`, read once when a transaction begins, so that an
+upgrade in the middle of one does not mix them.
+
+Which step is possible when: `client.transactions.states`. What an error does to the state:
+
+    nothing              retriable: the operation has been tried until its deadline, and may be called again
+    AbortableError       the coordinator says so (TRANSACTION_ABORTABLE), a topic or group not allowed, offsets refused
+    FatalError           fenced; the transactional id is not allowed; the coordinator's state contradicts ours
+
+A broker takes a transactional commit with an empty member id also for a group that has live members: who commits has
+to look at the group first (`client.groups.descriptions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Final
+
+from kseg.client.cluster.cluster import Cluster, CoordinatorKey
+from kseg.client.cluster.retry import Deadline
+from kseg.client.errors import (
+    AuthorizationFailed,
+    Code,
+    Fenced,
+    KafkaError,
+    ProtocolFault,
+    TransactionError,
+    UnsupportedVersion,
+    error_from_code,
+)
+from kseg.client.groups.offsets import CommittedOffset, in_parts, raise_commit_failed
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.messages import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
+from kseg.client.protocol.partition import TopicPartition, by_topic
+from kseg.client.transactions.outcome import find_out_end
+from kseg.client.transactions.producer_identity import TransactionIdentity, by_second_protocol
+from kseg.client.transactions.states import State, StateMachine, Step
+
+_FIRST_THAT_TELLS_IDS: Final = 3
+NO_PRODUCER_ID: Final = -1
+#: How long an error on its way out may be held up by aborting what it leaves behind.
+_CLEAN_UP_SECONDS: Final = 5.0
+
+#: Codes of a single partition that speak about the transaction, not about the partition.
+_TRANSACTION_IS_OVER: Final = frozenset(
+    {
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.TRANSACTION_ABORTABLE,
+    }
+)
+_FATAL_CODES: Final = frozenset(
+    {ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
+)
+_OPEN: Final = frozenset({State.IN_TRANSACTION, State.COMMITTING, State.ABORTING, State.ABORTABLE_ERROR})
+
+
+class Transaction:
+    """One transactional id, one transaction at a time. Leaving it as a context manager on an error aborts it.
+
+    Every method raises Fenced once a newer producer has begun with the same transactional id, and IllegalStep
+    (a RuntimeError) where `client.transactions.states` has no such step.
+    """
+
+    def __init__(self, cluster: Cluster, transactional_id: str, *, timeout_ms: int | None = None) -> None:
+        """`timeout_ms`: after how long the coordinator aborts by itself (`transaction.timeout.ms` if None)."""
+        self.transactional_id = transactional_id
+        self.producer_id = NO_PRODUCER_ID
+        self.producer_epoch = -1
+        self.finalized_features: dict[str, int] = {}
+        self.failure: KafkaError | None = None
+        self._cluster = cluster
+        self._timeout_ms = cluster.config.transaction_timeout_ms if timeout_ms is None else timeout_ms
+        self._key: CoordinatorKey = ("transaction", transactional_id)
+        self._states = StateMachine()
+        self._groups: set[str] = set()
+        self._partitions: set[TopicPartition] = set()
+        self._at_broker = False
+        self._sequences_open = False
+
+    def __enter__(self) -> Transaction:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # A commit whose outcome is not known is not followed by an abort: `begin` of the next run has it decided.
+        if self.state not in (State.IN_TRANSACTION, State.ABORTABLE_ERROR, State.ABORTING) or isinstance(error, Fenced):
+            return
+        try:
+            self._end(committed=False, timeout=_CLEAN_UP_SECONDS)
+        except Exception:
+            if error is None:
+                raise  # else the error that brought us here says more; the coordinator aborts after the timeout
+
+    @property
+    def state(self) -> State:
+        return self._states.state
+
+    @property
+    def open(self) -> bool:
+        """Whether a transaction has begun and its end is not known."""
+        return self.state in _OPEN
+
+    @property
+    def can_abort(self) -> bool:
+        return self._states.allows(Step.ABORT)
+
+    @property
+    def identity(self) -> TransactionIdentity:
+        """Who writes in the open transaction. Raises IllegalStep where none is open."""
+        self._require(Step.WORK)
+        return TransactionIdentity(
+            self.transactional_id, self.producer_id, self.producer_epoch, dict(self.finalized_features)
+        )
+
+    @property
+    def second_protocol(self) -> bool:
+        """Whether the transaction runs by KIP-890's protocol."""
+        return by_second_protocol(self.finalized_features)
+
+    def begin(self) -> None:
+        """Take the transactional id over (InitProducerId) and open a transaction.
+
+        What an older producer left open is aborted, what it is about to commit is waited for (CONCURRENT_TRANSACTIONS
+        is tried again): afterwards the group's committed offsets are decided.
+        """
+        self._initialize(go_on=False)
+        self._open()
+
+    def begin_next(self) -> None:
+        """Open another transaction after `commit` or `abort`, with the ids that it left. Fences nobody."""
+        self._require(Step.BEGIN)
+
+        def features(deadline: Deadline) -> dict[str, int]:
+            return dict(self._cluster.coordinator(self._key, deadline).versions.finalized_features)
+
+        self.finalized_features = self._cluster.retry(features, coordinator=self._key)
+        self._open()
+
+    def add_offsets(self, group: str) -> None:
+        """Make the group's offsets part of the transaction. `commit_offsets` does it by itself where it is needed."""
+        self._require(Step.WORK)
+        if self.second_protocol or group in self._groups:
+            return
+        request = AddOffsetsToTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            group_id=group,
+        )
+        self._at_broker = True
+        with self._noting_failures():
+            self._cluster.send(
+                request,
+                coordinator=self._key,
+                check=lambda response: self._check(response.error_code, "AddOffsetsToTxn", group=group),
+            )
+        self._groups.add(group)
+
+    def add_partitions(self, partitions: Collection[TopicPartition]) -> None:
+        """Make partitions part of the transaction, before anything is produced to them."""
+        self._require(Step.WORK)
+        self._at_broker = True
+        new = [tp for tp in partitions if tp not in self._partitions]
+        if not new:
+            return
+        if not self.second_protocol:
+            with self._noting_failures():
+                self._cluster.send(self._partitions_request(new), coordinator=self._key, check=self._check_partitions)
+        self._partitions.update(new)
+
+    def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Commit a group's offsets when, and only if, the transaction commits. Raises OffsetCommitFailed, Fenced.
+
+        Many offsets are several requests (`client.groups.offsets.in_parts`), and one transaction all the same.
+        """
+        self._require(Step.WORK)
+        if not offsets:
+            return
+        self.add_offsets(group)
+        self._at_broker = True
+        for part in in_parts(group, offsets):
+            self._commit_part(group, part)
+
+    def _commit_part(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        request = TxnOffsetCommitRequest(
+            transactional_id=self.transactional_id,
+            group_id=group,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            topics=[
+                TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(
+                    name=topic,
+                    partitions=[
+                        TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
+                            partition_index=tp.partition,
+                            committed_offset=offsets[tp].offset,
+                            committed_leader_epoch=offsets[tp].leader_epoch,
+                            committed_metadata=offsets[tp].metadata,
+                        )
+                        for tp in members
+                    ],
+                )
+                for topic, members in by_topic(offsets).items()
+            ],
+        )
+
+        def check(response: TxnOffsetCommitResponse) -> None:
+            failed: dict[TopicPartition, Code] = {}
+            for topic in response.topics:
+                for entry in topic.partitions:
+                    if entry.error_code in _TRANSACTION_IS_OVER:
+                        self._check(entry.error_code, "TxnOffsetCommit", group=group)
+                    if entry.error_code:
+                        failed[TopicPartition(topic.name, entry.partition_index)] = ErrorCode.of(entry.error_code)
+            raise_commit_failed("TxnOffsetCommit", group, failed, transactional_id=self.transactional_id)
+
+        with self._noting_failures():
+            self._cluster.send_built(
+                TxnOffsetCommitRequest,
+                lambda _: request,
+                coordinator=("group", group),
+                check=check,
+                finalized_features=self.finalized_features,
+            )
+
+    def commit(self) -> None:
+        """Commit. After a retriable error the outcome is open: `commit` asks again, `begin` waits for its decision."""
+        self._end(committed=True)
+
+    def abort(self) -> None:
+        """Abort; without effect if nothing is open."""
+        if self.open:
+            self._end(committed=False)
+
+    def fail(self, error: KafkaError, *, sequences_open: bool = False) -> None:
+        """A producer tells that records of this transaction could not be written: from here on it can only be aborted.
+
+        `sequences_open`: the sequence numbers of a partition cannot be gone on with, so the next transaction needs a
+        higher epoch. The second protocol gives it one anyway; in the first one the abort asks for it (KIP-360).
+        """
+        self._sequences_open = self._sequences_open or sequences_open
+        if self.open:
+            self._take_failure(error, fatal=_is_fatal(error) and error.code != ErrorCode.INVALID_PRODUCER_EPOCH)
+
+    def _open(self) -> None:
+        self._states.take(Step.BEGIN)
+        self._groups.clear()
+        self._partitions.clear()
+        self._at_broker = False
+
+    def _initialize(self, *, go_on: bool) -> None:
+        """`go_on`: with the present ids (KIP-360), which fails if somebody took the transactional id over meanwhile."""
+        self._require(Step.INITIALIZE)
+        self._states.take(Step.INITIALIZE)
+
+        def attempt(deadline: Deadline) -> InitProducerIdResponse:
+            connection = self._cluster.coordinator(self._key, deadline)
+            self.finalized_features = dict(connection.versions.finalized_features)
+            version = connection.version_of(InitProducerIdRequest)
+            request = InitProducerIdRequest(
+                transactional_id=self.transactional_id, transaction_timeout_ms=self._timeout_ms
+            )
+            if go_on:
+                if version < _FIRST_THAT_TELLS_IDS:
+                    raise UnsupportedVersion(
+                        "the broker is too old to go on after a failed write: make a new producer (KIP-360)",
+                        transactional_id=self.transactional_id,
+                        broker=connection.label,
+                    )
+                request.producer_id, request.producer_epoch = self.producer_id, self.producer_epoch
+            response = connection.call(request, version, deadline=deadline)
+            self._check(response.error_code, "InitProducerId")
+            return response
+
+        with self._noting_failures():
+            response = self._cluster.retry(attempt, coordinator=self._key)
+        self.producer_id, self.producer_epoch = response.producer_id, response.producer_epoch
+        self._states.take(Step.INITIALIZED)
+        self.failure = None
+        self._sequences_open = False
+
+    def _end(self, *, committed: bool, timeout: float | None = None) -> None:
+        step = Step.COMMIT if committed else Step.ABORT
+        self._require(step)
+        self._states.take(step)
+        if self._at_broker:  # else the coordinator has never heard of it, and would say that there is none
+            with self._noting_failures():
+                self._end_at_broker(committed=committed, timeout=timeout)
+        if self._sequences_open and not self.second_protocol and not committed:
+            self._initialize(go_on=True)
+        else:
+            self._states.take(Step.ENDED)
+        self._sequences_open = False
+        self.failure = None
+
+    def _end_at_broker(self, *, committed: bool, timeout: float | None) -> None:
+        request = EndTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            committed=committed,
+        )
+
+        def check(response: EndTxnResponse) -> None:
+            self._check(response.error_code, "EndTxn")
+
+        def find_out(deadline: Deadline) -> EndTxnResponse | None:
+            second = self.second_protocol
+            return find_out_end(
+                self._cluster, self.transactional_id, committed=committed, second_protocol=second, deadline=deadline
+            )
+
+        try:
+            response = self._cluster.send_built(
+                EndTxnRequest,
+                lambda _: request,
+                coordinator=self._key,
+                check=check,
+                find_out=find_out,
+                finalized_features=self.finalized_features,
+                timeout=timeout,
+            )
+        except TransactionError as error:
+            if committed or error.code != ErrorCode.INVALID_TXN_STATE:
+                raise
+            return  # what was to be part of the transaction never arrived, so there is nothing to abort
+        if response.producer_id != NO_PRODUCER_ID:  # the second protocol's answer: the next transaction's identity
+            self.producer_id, self.producer_epoch = response.producer_id, response.producer_epoch
+
+    def _partitions_request(self, partitions: Collection[TopicPartition]) -> AddPartitionsToTxnRequest:
+        return AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.transactional_id,
+            v3_and_below_producer_id=self.producer_id,
+            v3_and_below_producer_epoch=self.producer_epoch,
+            v3_and_below_topics=[
+                AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(
+                    name=topic, partitions=[tp.partition for tp in members]
+                )
+                for topic, members in by_topic(partitions).items()
+            ],
+        )
+
+    def _check_partitions(self, response: AddPartitionsToTxnResponse) -> None:
+        for topic in response.results_by_topic_v3_and_below:
+            for entry in topic.results_by_partition:
+                code = entry.partition_error_code
+                if code and code != ErrorCode.OPERATION_NOT_ATTEMPTED:  # that one only follows from another's error
+                    self._check(code, "AddPartitionsToTxn", topic=topic.name, partition=entry.partition_index)
+
+    def _check(self, code: int, what: str, **address: Any) -> None:
+        if code:
+            raise error_from_code(code, what, transactional_id=self.transactional_id, **address)
+
+    def _require(self, step: Step) -> None:
+        """Raises what has gone wrong before where that is why the step is not possible, else IllegalStep."""
+        if self._states.allows(step):
+            return
+        if self.failure is not None and self.state in (State.ABORTABLE_ERROR, State.FATAL_ERROR):
+            raise self.failure
+        self._states.take(step)
+
+    @contextmanager
+    def _noting_failures(self) -> Iterator[None]:
+        try:
+            yield
+        except KafkaError as error:
+            if not error.retriable and not isinstance(error, ProtocolFault):  # else the outcome is not known
+                self._take_failure(error, fatal=_is_fatal(error))
+            raise
+
+    def _take_failure(self, error: KafkaError, *, fatal: bool) -> None:
+        step = Step.FAIL if not fatal and self._states.allows(Step.FAIL) else Step.FAIL_FOR_GOOD
+        self.failure = error
+        self._states.take(step)
+
+
+def _is_fatal(error: KafkaError) -> bool:
+    """Whether an error leaves nothing to abort: the id is not ours (any more), or both sides' states differ."""
+    if isinstance(error, TransactionError):
+        return not error.abortable
+    if isinstance(error, AuthorizationFailed):
+        return error.code in _FATAL_CODES
+    return isinstance(error, UnsupportedVersion)

@@ -1,0 +1,388 @@
+"""One connection to one broker: a transport, the sans-IO connection, and the versions that hold for them.
+
+What a broker offers is asked once per connection and believed for that connection alone (`client.wire.negotiation`),
+and no version that it did not offer is ever sent.
+
+Requests are pipelined: `send` returns at once, `receive` gives the answer of the oldest request. After any error in
+between the connection is closed, since an answer that comes late would be taken for another's.
+
+After a throttled answer (KIP-219) the next request is held back for as long as the broker asks, over whichever of our
+connections to it (`client.wire.throttle`). `client.fetch.partition_reader` looks at `muted_for` before it sends, so
+that it can decode meanwhile instead of sleeping.
+
+An error tells by `sent` whether the broker may have carried the request out: it was written as a whole, and the answer
+never came.
+
+Order on the wire: TLS, ApiVersions, SASL, then everything else. Where a session has an end, `send` logs in again before
+it (`client.security.authenticate`); answers to earlier requests that come in between wait for their `receive`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar, cast
+
+from kseg.client.cluster.retry import Deadline
+from kseg.client.config import ClientConfig
+from kseg.client.errors import BrokerUnavailable, KafkaError, RequestTimedOut, UnsupportedVersion
+from kseg.client.protocol import UnsupportedVersionError
+from kseg.client.protocol.api import API_BY_KEY, is_answered
+from kseg.client.protocol.schema import Request, Response
+from kseg.client.protocol.versions import negotiate
+from kseg.client.security.authenticate import LOGIN_INTERVAL, NEVER, log_in, refuse_without_sasl
+from kseg.client.wire.connection import MAX_FRAME, Connection
+from kseg.client.wire.negotiation import SilentBrokers, Versions, assumed_versions, may_be_too_old, negotiate_versions
+from kseg.client.wire.throttle import Throttle
+from kseg.client.wire.trace import Tap
+from kseg.client.wire.transport import Transport
+
+R = TypeVar("R", bound=Response)
+
+#: From this size on a request is named as a possible reason when the broker closes the connection.
+LARGE_REQUEST: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a broker listens; `node_id` is None for a bootstrap server, whose id is not known yet."""
+
+    host: str
+    port: int
+    node_id: int | None = None
+
+    def __str__(self) -> str:
+        address = f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return address if self.node_id is None else f"{self.node_id} ({address})"
+
+
+class BrokerConnection:
+    """A connection on which the versions are negotiated. Made by `open`."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        config: ClientConfig,
+        transport: Transport,
+        connection: Connection,
+        throttle: Throttle | None = None,
+        silent: SilentBrokers | None = None,
+    ) -> None:
+        self.endpoint = endpoint
+        self.label = str(endpoint)
+        self.versions = Versions({}, {})
+        self.closed = False
+        self.throttle = throttle or Throttle()
+        self._silent = SilentBrokers() if silent is None else silent
+        self._config = config
+        self._transport = transport
+        self._connection = connection
+        self._last_used = time.monotonic()
+        self._login_ends = NEVER
+        self._login_began = 0.0
+        self._early: deque[Any] = deque()
+        self._served = False
+        self._tap = Tap()
+
+    @classmethod
+    def open(
+        cls,
+        endpoint: Endpoint,
+        config: ClientConfig,
+        *,
+        deadline: Deadline,
+        max_frame: int = MAX_FRAME,
+        throttle: Throttle | None = None,
+        silent: SilentBrokers | None = None,
+    ) -> BrokerConnection:
+        """Connect, ask for the broker's versions, and log in.
+
+        `throttle`: shared by all connections to this broker; of its own if None. `silent`: brokers known not to answer
+        when asked for their versions; with `broker.version.fallback` they are not asked again, and learnt here.
+
+        Raises BrokerUnavailable, RequestTimedOut, ProtocolFault, AuthenticationFailed; ConfigError for a store's file.
+        """
+        connection = cls._connect(endpoint, config, deadline, throttle, silent)
+        try:
+            if not connection._negotiate(deadline):
+                connection.close()
+                connection = cls._connect(endpoint, config, deadline, throttle, connection._silent)
+                connection._assume_versions()
+                connection._silent.add(endpoint.host, endpoint.port)
+            connection._log_in(deadline)
+        except BaseException as error:
+            if isinstance(error, KafkaError):
+                error.sent = False  # what the caller wants to send was not sent
+            connection.close()
+            raise
+        connection._connection.max_frame = max_frame
+        return connection
+
+    @classmethod
+    def _connect(
+        cls,
+        endpoint: Endpoint,
+        config: ClientConfig,
+        deadline: Deadline,
+        throttle: Throttle | None,
+        silent: SilentBrokers | None,
+    ) -> BrokerConnection:
+        label = str(endpoint)
+        transport = Transport.connect(
+            endpoint.host,
+            endpoint.port,
+            label=label,
+            deadline=deadline,
+            address_timeout=config.connection_setup_timeout_ms / 1000,
+            receive_buffer=config.receive_buffer_bytes,
+            send_buffer=config.send_buffer_bytes,
+            tls=config.security.tls,
+        )
+        # The small cap holds until the peer has shown that it speaks Kafka.
+        return cls(endpoint, config, transport, Connection(config.client_id, broker=label), throttle, silent)
+
+    def _negotiate(self, deadline: Deadline) -> bool:
+        """Learn the broker's versions; False if it seems to be one that cannot be asked (this connection is spent)."""
+        if self._config.broker_version_fallback is None:
+            self.versions = negotiate_versions(self, deadline)
+            return True
+        at = (self.endpoint.host, self.endpoint.port)
+        if self._silent.has(*at):
+            self._assume_versions()
+            return True
+        began = time.monotonic()
+        longest = self._config.api_version_request_timeout_ms / 1000 - self._silent.waited(*at)
+        try:
+            self.versions = negotiate_versions(self, deadline.within(max(0.0, longest)))
+        except KafkaError as error:
+            if not may_be_too_old(error):
+                raise
+            self._silent.wait(*at, time.monotonic() - began)
+            if deadline.passed:
+                raise  # too early to tell; the next connection waits for what is missing
+            return False
+        self._silent.discard(*at)
+        return True
+
+    def _assume_versions(self) -> None:
+        assert self._config.broker_version_fallback is not None
+        self.versions = assumed_versions(self._config.broker_version_fallback)
+
+    def __enter__(self) -> BrokerConnection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.closed = True
+        self._transport.close()
+
+    def rename(self, endpoint: Endpoint, throttle: Throttle) -> None:
+        """The cluster has told which broker listens here; `throttle` is that broker's."""
+        throttle.take_over(self.throttle)
+        self.throttle = throttle
+        self.endpoint = endpoint
+        self.label = self._transport.label = str(endpoint)
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests wait for their answer."""
+        return self._connection.open + len(self._early)
+
+    @property
+    def usable(self) -> bool:
+        """Whether to send over it: open, and not idle for so long that the broker may be about to close it."""
+        idle = self._config.connections_max_idle_ms
+        return not self.closed and (idle < 0 or (time.monotonic() - self._last_used) * 1000 < idle)
+
+    @property
+    def muted_for(self) -> float:
+        """Seconds for which a throttled answer asks us to send nothing to this broker."""
+        return self.throttle.remaining
+
+    def offers(self, request: type[Request[Any]], version: int = 0) -> bool:
+        """Whether the broker has this API at this version or a later one."""
+        found = self.versions.ranges.get(request.KEY)
+        return found is not None and found[1] >= version
+
+    def version_of(
+        self,
+        request: type[Request[Any]],
+        *,
+        topic_ids_known: bool = False,
+        finalized_features: dict[str, int] | None = None,
+        transactional: bool = True,
+    ) -> int:
+        """The version to speak; see `client.protocol.versions` for what it depends on.
+
+        `finalized_features` overrides what the broker told: a transaction keeps those it began with.
+        Raises UnsupportedVersion.
+        """
+        features = self.versions.finalized_features if finalized_features is None else finalized_features
+        try:
+            return negotiate(
+                API_BY_KEY[request.KEY],
+                self.versions.ranges,
+                finalized_features=features,
+                topic_ids_known=topic_ids_known,
+                transactional=transactional,
+            )
+        except UnsupportedVersionError as error:
+            raise UnsupportedVersion(str(error), broker=self.label) from error
+
+    def send(self, request: Request[Any], version: int, *, deadline: Deadline) -> None:
+        """Send without waiting for the answer, but for as long as the broker has muted us.
+
+        A Produce with acks=0 has no answer, and none is to be received. Raises UnsupportedVersion for a version that
+        the broker did not offer.
+        """
+        self._require_open()
+        if time.monotonic() >= self._login_ends:
+            self._log_in_again(deadline)
+        api = API_BY_KEY[request.KEY]
+        if not self.versions.has(api.key, version):
+            raise UnsupportedVersion(f"{api.name} v{version} is not what this broker speaks", broker=self.label)
+        self._wait_until_unmuted(deadline)
+        data = self._connection.request(api, version, request)
+        try:
+            self._transport.send(data, deadline)
+        except BaseException as error:
+            _tell_size(error, f"{api.name} v{version} ({len(data)} bytes)", len(data))
+            self._tap.failed(self.label, error)
+            self.close()
+            raise
+        self._tap.sent(self.label, request, version, self._connection.last_correlation_id, len(data))
+        self._last_used = time.monotonic()
+
+    def receive(self, *, deadline: Deadline) -> Any:
+        """The answer to the oldest open request. Any error closes the connection."""
+        if self._early:
+            return self._early.popleft()
+        return self._receive(deadline)
+
+    def receive_by(self, *, deadline: Deadline) -> Any | None:
+        """`receive` for an answer that may take minutes (JoinGroup): None if it is not there yet; call it again."""
+        return self._early.popleft() if self._early else self._receive(deadline, patient=True)
+
+    def poll(self) -> Any | None:
+        """The answer to the oldest open request if it is here in full, else None: never waits. See `receive`."""
+        return self._early.popleft() if self._early else self._read(self._transport.receive_now)
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether `poll` has something to give of which the socket knows nothing any more."""
+        return bool(self._early) or self._transport.pending
+
+    def fileno(self) -> int:
+        """What to wait for, together with others, until there is something to `poll`."""
+        return self._transport.fileno()
+
+    def _receive(self, deadline: Deadline, *, patient: bool = False) -> Any:
+        return self._read(lambda target: self._transport.receive_into(target, deadline), patient=patient)
+
+    def _read(self, read: Callable[[memoryview], int], *, patient: bool = False) -> Any:
+        """`read` gives how many bytes it read, 0 for "nothing now"."""
+        self._require_open()
+        connection = self._connection
+        try:
+            answer = None
+            while answer is None:
+                count = read(connection.wanted())
+                if count == 0:
+                    return None
+                answer = connection.received(count)
+        except BaseException as error:
+            if patient and isinstance(error, RequestTimedOut):
+                return None  # the connection keeps what has come of the answer
+            if isinstance(error, KafkaError):
+                error.sent = True
+            if connection.oldest is not None:
+                _tell_size(error, str(connection.oldest), connection.oldest.size)
+            self._tap.failed(self.label, error)
+            if self.versions.assumed:
+                self._silent.discard(self.endpoint.host, self.endpoint.port)
+            self.close()
+            if isinstance(error, BrokerUnavailable) and self._may_want_sasl:
+                refuse_without_sasl(self._ask_for_sasl, self._config.security.protocol, self.label, error)
+            raise
+        self._last_used = time.monotonic()
+        self._served = self._served or answer.request.api.name != "ApiVersions"
+        self._tap.received(self.label, answer)
+        self.throttle.note(answer.request.api.name, answer.request.version, answer.response)
+        return answer.response
+
+    def call(self, request: Request[R], version: int, *, deadline: Deadline) -> R:
+        """Send one request and wait for its answer, for `request.timeout.ms` at most.
+
+        A Produce with acks 0 has no answer: None then, once it is written.
+        """
+        self._require_open()
+        if self.in_flight:
+            raise RuntimeError("call() between send() and receive() would take another request's answer")
+        self._wait_until_unmuted(deadline)
+        until = deadline.within(self._config.request_timeout_ms / 1000)
+        self.send(request, version, deadline=until)
+        return cast(R, self.receive(deadline=until) if is_answered(request) else None)
+
+    def _log_in(self, deadline: Deadline) -> None:
+        sasl = self._config.security.sasl
+        if sasl is not None:
+            self._login_ends = NEVER  # what a login sends must not begin another one
+            self._login_began = time.monotonic()
+            self._login_ends = log_in(sasl, self, self._transport, host=self.endpoint.host, deadline=deadline)
+
+    @property
+    def _may_want_sasl(self) -> bool:
+        """Whether nothing but the versions was answered here, and nobody has logged in. Asked for bootstrap servers."""
+        unknown = self.endpoint.node_id is None and self._config.security.sasl is None
+        return unknown and bool(self.versions.ranges) and not self._served
+
+    def _ask_for_sasl(self, request: Request[Any], deadline: Deadline) -> Any:
+        with self._connect(self.endpoint, self._config, deadline, None, self._silent) as other:
+            other.versions, other._served = self.versions, True
+            return other.call(request, 0, deadline=deadline)
+
+    def _log_in_again(self, deadline: Deadline) -> None:
+        """KIP-368: the broker takes a new login after what was sent before, so the open answers come first.
+
+        It takes one a second; where a session is shorter, the next request waits.
+        """
+        answers = list(self._early)
+        self._early.clear()
+        try:
+            while self._connection.open:
+                answers.append(self._receive(deadline))
+            time.sleep(min(max(0.0, self._login_began + LOGIN_INTERVAL - time.monotonic()), deadline.remaining()))
+            self._log_in(deadline)
+        except BaseException as error:
+            self.close()
+            if isinstance(error, KafkaError):
+                error.sent = False  # not the request that is about to be sent
+            raise
+        self._early.extend(answers)
+
+    def _wait_until_unmuted(self, deadline: Deadline) -> None:
+        pause = self.muted_for
+        if pause > deadline.remaining():
+            raise RequestTimedOut(f"the broker throttles us for {pause:.1f} s more", broker=self.label)
+        if pause:
+            time.sleep(pause)
+
+    def _require_open(self) -> None:
+        if self.closed:
+            raise BrokerUnavailable("the connection is closed", broker=self.label)
+
+
+def _tell_size(error: BaseException, request: str, size: int) -> None:
+    """Say what was under way when the connection broke; a large request may itself have been the reason."""
+    if not isinstance(error, BrokerUnavailable):
+        return
+    error.message += f", while {request} was under way"
+    if size >= LARGE_REQUEST:
+        error.message += (
+            "; a broker closes the connection without a word when a request is above its socket.request.max.bytes: "
+            "send less at once, or raise it there"
+        )

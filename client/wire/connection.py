@@ -1,0 +1,174 @@
+"""One connection's side of the protocol, without a socket: bytes go in and out through the caller's hands.
+
+    out:  int32 size | int16 api key | int16 version | int32 correlation id | client id | … | request
+    in:   int32 size | int32 correlation id | … | response                        (all numbers big-endian)
+
+A broker answers the requests of one connection in the order in which they were sent, so a response belongs to the
+oldest request that is still open; its correlation id has to say the same, or the two sides have lost each other and
+nothing more that comes over this connection can be believed.
+https://kafka.apache.org/protocol#protocol_network
+
+Whoever has the socket asks `wanted()` where the next bytes belong, reads them right there, and tells `received(n)`.
+A frame gets one buffer of its size and is never copied again: the record sets of a Fetch answer are views of it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kseg.client.errors import ProtocolFault, RequestTooLarge, UnsupportedVersion
+from kseg.client.protocol import DecodeError, ProtocolError
+from kseg.client.protocol.api import Api, decode_response, encode_request, is_answered
+
+SIZE: Final = struct.Struct(">i")
+CORRELATION_ID: Final = struct.Struct(">i")
+
+#: Large enough for the metadata of any cluster, and it refuses what a TLS listener (0x15030300) or an HTTP server
+#: ("HTTP") answers to a plaintext Kafka request, before anything is allocated.
+MAX_FRAME: Final = 128 * 1024 * 1024
+#: Fetch answers have the protocol's own limit alone: one batch may be larger than every limit that was asked for.
+MAX_FETCH_FRAME: Final = 2**31 - 1
+#: What a broker takes unless its `socket.request.max.bytes` says otherwise. Above it, it closes the connection.
+MAX_REQUEST: Final = 100 * 1024 * 1024
+
+# A TLS record's first bytes: what a TLS listener answers to a request in plain text (RFC 8446, 5.1).
+_TLS_ALERT: Final = 0x15
+_TLS_HANDSHAKE: Final = 0x16
+_TLS_MAJOR: Final = 0x03
+
+_MAX_CORRELATION_ID: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A request that waits for its answer."""
+
+    correlation_id: int
+    api: Api[Any]
+    version: int
+    size: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.api.name} v{self.version} ({self.size} bytes)"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A response, the request that it belongs to, and the bytes of its frame (with the four of its size)."""
+
+    request: Open
+    response: Any
+    size: int
+
+
+class Connection:
+    """Frames and correlation ids of one connection. After a ProtocolFault it is of no use any more."""
+
+    def __init__(self, client_id: str, *, max_frame: int = MAX_FRAME, broker: str | None = None) -> None:
+        self.max_frame = max_frame
+        self.last_correlation_id = -1
+        self._client_id = client_id
+        self._broker = broker
+        self._open: deque[Open] = deque()
+        self._next_correlation_id = 0
+        self._size_buffer = bytearray(SIZE.size)
+        self._frame: bytearray | None = None
+        self._target = memoryview(self._size_buffer)
+        self._filled = 0
+
+    @property
+    def oldest(self) -> Open | None:
+        """The request whose answer comes next."""
+        return self._open[0] if self._open else None
+
+    @property
+    def open(self) -> int:
+        """How many requests wait for an answer."""
+        return len(self._open)
+
+    def request(self, api: Api[Any], version: int, request: Any) -> bytes:
+        """The bytes to send for a request, which counts as sent from here on. Without an answer it is not remembered.
+
+        Raises UnsupportedVersion if a field of the request does not exist in this version, and RequestTooLarge. Nothing
+        is remembered then.
+        """
+        correlation_id = self._next_correlation_id
+        try:
+            body = encode_request(version, correlation_id, self._client_id, request)
+        except ProtocolError as error:
+            raise UnsupportedVersion(
+                f"cannot be sent as {api.name} v{version}: {error}", broker=self._broker
+            ) from error
+        if len(body) > MAX_REQUEST:
+            raise RequestTooLarge(
+                f"{api.name} v{version} of {len(body)} bytes: brokers take {MAX_REQUEST} unless their "
+                "socket.request.max.bytes says otherwise; send less at once",
+                broker=self._broker,
+            )
+        self._next_correlation_id = 0 if correlation_id == _MAX_CORRELATION_ID else correlation_id + 1
+        self.last_correlation_id = correlation_id
+        if is_answered(request):
+            self._open.append(Open(correlation_id, api, version, len(body)))
+        return SIZE.pack(len(body)) + body
+
+    def wanted(self) -> memoryview:
+        """Where the next bytes from the peer belong. Never empty, valid until the next call of `received`."""
+        return self._target[self._filled :]
+
+    @property
+    def within_frame(self) -> bool:
+        """Whether a frame has begun and is not complete."""
+        return self._frame is not None or self._filled > 0
+
+    def received(self, count: int) -> Answer | None:
+        """`count` bytes were written to the front of `wanted()`. Gives an answer once a frame is complete.
+
+        Raises ProtocolFault: a size that is none, an answer nobody asked for, one that does not decode.
+        """
+        self._filled += count
+        if self._filled < len(self._target):
+            return None
+        self._filled = 0
+        if self._frame is None:
+            self._frame = bytearray(self._frame_size())
+            self._target = memoryview(self._frame)
+            return None
+        frame, self._frame = self._frame, None
+        self._target = memoryview(self._size_buffer)
+        return self._answer(frame)
+
+    def _frame_size(self) -> int:
+        (size,) = SIZE.unpack(self._size_buffer)
+        if CORRELATION_ID.size <= size <= self.max_frame:
+            return int(size)
+        if self._size_buffer[0] in (_TLS_ALERT, _TLS_HANDSHAKE) and self._size_buffer[1] == _TLS_MAJOR:
+            raise self._fault(
+                "the listener speaks TLS: set security.protocol to SSL or SASL_SSL, or use a PLAINTEXT one"
+            )
+        raise self._fault(
+            f"frame of {size} bytes (first bytes {bytes(self._size_buffer)!r}), allowed are {CORRELATION_ID.size}.."
+            f"{self.max_frame}: is this a PLAINTEXT listener of a Kafka broker?"
+        )
+
+    def _answer(self, frame: bytearray) -> Answer:
+        (correlation_id,) = CORRELATION_ID.unpack_from(frame)
+        if not self._open:
+            raise self._fault(f"answer {correlation_id}, but nothing was asked")
+        oldest = self._open[0]
+        if correlation_id != oldest.correlation_id:
+            raise self._fault(
+                f"answer {correlation_id} where {oldest.correlation_id} ({oldest.api.name} v{oldest.version}) is the "
+                "oldest open request"
+            )
+        self._open.popleft()
+        try:
+            _, response = decode_response(oldest.api, oldest.version, memoryview(frame))
+        except DecodeError as error:
+            raise self._fault(f"answer to {oldest.api.name} v{oldest.version} does not decode: {error}") from error
+        return Answer(oldest, response, SIZE.size + len(frame))
+
+    def _fault(self, message: str) -> ProtocolFault:
+        return ProtocolFault(message, broker=self._broker)

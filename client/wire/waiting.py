@@ -1,0 +1,58 @@
+"""Wait until one of several connections has something to read or room to write, or until another thread calls.
+
+A TLS connection may hold decrypted bytes that its socket knows nothing of: `poll` every connection before waiting.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+from collections.abc import Iterable
+
+from kseg.client.wire.broker import BrokerConnection
+
+
+class Waiter:
+    """For one thread that waits; `wake` is for any other."""
+
+    def __init__(self) -> None:
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._read, False)
+        os.set_blocking(self._write, False)
+
+    def wait(
+        self, timeout: float | None, readable: Iterable[BrokerConnection], writable: Iterable[BrokerConnection] = ()
+    ) -> None:
+        """At most `timeout` seconds (None: until something happens)."""
+        poll = select.poll()
+        poll.register(self._read, select.POLLIN)
+        events: dict[int, int] = {}
+        for connection in readable:
+            events[connection.fileno()] = select.POLLIN
+        for connection in writable:
+            events[connection.fileno()] = events.get(connection.fileno(), 0) | select.POLLOUT
+        for number, wanted in events.items():
+            if number >= 0:
+                poll.register(number, wanted)
+        # Rounded up, or the last millisecond before a deadline would be spent turning round.
+        poll.poll(None if timeout is None else max(0, int(timeout * 1000 + 0.999)))
+        with contextlib.suppress(BlockingIOError):
+            while len(os.read(self._read, 4096)) == 4096:
+                pass
+
+    def wake(self) -> None:
+        """End the wait that is on, or the next one."""
+        with contextlib.suppress(BlockingIOError, OSError):  # full: it will wake up anyway; closed: nobody waits
+            os.write(self._write, b"\0")
+
+    def close(self) -> None:
+        os.close(self._read)
+        os.close(self._write)
+
+
+def has_room(connection: BrokerConnection) -> bool:
+    """Whether the system takes bytes for this connection now. A peer that reads nothing lets its buffer fill up."""
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLOUT)
+    return bool(poll.poll(0))

@@ -1,0 +1,283 @@
+"""The job file's sections as values: frozen, strict, with the file's own names. `job.py` puts them together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Discriminator, Field, Tag
+
+from kseg.etl.config.paths import TOPIC_PLACEHOLDER, location
+from kseg.etl.config.remote import ConnectUrl
+from kseg.etl.config.values import (
+    Columns,
+    Duration,
+    Function,
+    Instant,
+    Locations,
+    Offset,
+    PartitionKey,
+    Partitions,
+    PathTemplate,
+    PlainPath,
+    RouteName,
+    Section,
+    Sql,
+    TableTemplate,
+    Text,
+    Topic,
+    TopicPattern,
+    Topics,
+    at_least,
+    fault,
+    not_empty_map,
+    one_key_a_partition,
+)
+from kseg.etl.errors import ConfigurationError
+from kseg.segment_reader.log.files.storage import PLAIN
+from kseg.segment_reader.log.layouts import layout_names
+
+if TYPE_CHECKING:
+    pass
+
+STEP_KINDS = ("arrow", "sql", "python")
+CATCH_ALL = "*"
+
+
+class AtTime(Section):
+    """Offsets by time: of each partition, the first record at or after it."""
+
+    timestamp: Instant
+
+
+TopicOffsets = Annotated[
+    dict[
+        Topic,
+        Annotated[dict[PartitionKey, Offset], BeforeValidator(one_key_a_partition), BeforeValidator(not_empty_map)],
+    ],
+    BeforeValidator(not_empty_map),
+]
+
+
+def _offsets_form(value: Any) -> str | None:
+    if isinstance(value, AtTime):
+        return "<time>"
+    if not isinstance(value, Mapping):
+        return "<name>"
+    by_time = "timestamp" in value and not isinstance(value["timestamp"], Mapping)
+    return "<time>" if by_time else "<offsets>"
+
+
+def _offsets_shape(value: Any) -> Any:
+    if not isinstance(value, str | Mapping | AtTime):
+        raise fault("is no offsets", "earliest, latest, committed, {topic: {partition: offset}} or {timestamp: …}")
+    return value
+
+
+OffsetSpec = Annotated[
+    Annotated[Literal["earliest", "latest", "committed"], Tag("<name>")]
+    | Annotated[AtTime, Tag("<time>")]
+    | Annotated[TopicOffsets, Tag("<offsets>")],
+    Discriminator(_offsets_form),
+    BeforeValidator(_offsets_shape),
+]
+"""A name, an `AtTime`, or `{topic: {partition: offset}}`."""
+
+EndSpec = Annotated[
+    Annotated[Literal["earliest", "latest", "committed", "log_end", "high_watermark", "last_stable"], Tag("<name>")]
+    | Annotated[AtTime, Tag("<time>")]
+    | Annotated[TopicOffsets, Tag("<offsets>")],
+    Discriminator(_offsets_form),
+    BeforeValidator(_offsets_shape),
+]
+"""The same for an end, which has names of its own."""
+
+
+def _layout(name: str) -> str:
+    if name not in layout_names():
+        raise fault(f"{name!r} is no layout", f"one of {', '.join(layout_names())}")
+    return name
+
+
+class Segments(Section):
+    """Log files in place of brokers: folders of `log.dirs` or copies of them.
+
+    layout: in which form logs lie there; `options`: what the store and the layout have to be told, with references.
+    """
+
+    paths: Locations
+    layout: Annotated[str, AfterValidator(_layout)] = PLAIN
+    options: dict[str, str] | None = None
+
+    @classmethod
+    def named(cls, words: Sequence[str], option: str = "--segments") -> Segments:
+        """Of a command line, where relative paths start where the command runs. Raises ConfigurationError."""
+        try:
+            return cls(paths=tuple(dict.fromkeys(location(word, Path.cwd()) for word in words)))
+        except ValueError as error:
+            raise ConfigurationError.of(option, str(error), "a folder of log.dirs: a path, or a URL") from None
+
+
+def _segments_shape(value: Any) -> Any:
+    if isinstance(value, str):
+        return {"paths": [value]}
+    if isinstance(value, list | tuple):
+        return {"paths": value}
+    if not isinstance(value, Mapping | Segments):
+        raise fault("is no place", "a path or URL, a list of them, or {paths: […], layout: …}")
+    return value
+
+
+class Source(Section):
+    """Which records: exactly one of topics, pattern and assign is set."""
+
+    topics: Topics | None = None
+    pattern: TopicPattern | None = None
+    assign: Annotated[dict[Topic, Partitions], BeforeValidator(not_empty_map)] | None = None
+    segments: Annotated[Segments, BeforeValidator(_segments_shape)] | None = None
+    isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
+    starting_offsets: OffsetSpec = "earliest"
+    ending_offsets: EndSpec = "latest"
+    max_records_per_task: Annotated[int, Field(ge=1, le=2**63 - 1)] = 1_000_000
+    on_data_loss: Literal["fail", "record"] = "fail"
+    on_gap: Literal["fail", "record"] = "fail"
+    on_corruption: Literal["fail", "quarantine"] = "fail"
+    untimed: Literal["refuse", "include"] = "refuse"
+    provenance: bool = False
+
+    @property
+    def named_topics(self) -> tuple[str, ...] | None:
+        """The topics that the file names; None where a pattern finds them."""
+        return tuple(self.assign) if self.assign is not None else self.topics
+
+
+class ArrowStep(Section):
+    """pa.RecordBatch -> pa.RecordBatch, in the worker."""
+
+    arrow: Function
+
+
+class SqlStep(Section):
+    """SQL over `__rows__`."""
+
+    sql: Sql
+
+
+class PythonStep(Section):
+    """DataFrame -> DataFrame."""
+
+    python: Function
+
+
+def _step_kind(value: Any) -> str | None:
+    if isinstance(value, BaseModel):
+        value = dict(value)
+    return next((f"<{kind}>" for kind in STEP_KINDS if kind in value), None)
+
+
+def _step_shape(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value
+    kinds = [kind for kind in STEP_KINDS if kind in value] if isinstance(value, Mapping) else []
+    if len(kinds) != 1:
+        told = "is no step" if not kinds else f"is {' and '.join(kinds)} at once"
+        raise fault(told, 'a step is one of arrow: "module:function", sql: "…" and python: "module:function"')
+    return value
+
+
+Step = Annotated[
+    Annotated[ArrowStep, Tag("<arrow>")] | Annotated[SqlStep, Tag("<sql>")] | Annotated[PythonStep, Tag("<python>")],
+    Discriminator(_step_kind),
+    BeforeValidator(_step_shape),
+]
+
+
+class Target(NamedTuple):
+    """One table: by its absolute path (or URL), or by its name in a catalog."""
+
+    path: str | None
+    table: str | None
+
+    def __str__(self) -> str:
+        return self.path or self.table or ""
+
+    def of(self, topic: str) -> Target:
+        """The table that a topic's rows land in, `{topic}` filled in."""
+        return Target(*(text and text.replace(TOPIC_PLACEHOLDER, topic) for text in self))
+
+
+class Route(Section):
+    """Where one topic's rows land: exactly one of path and table is set."""
+
+    path: PathTemplate | None = None
+    table: TableTemplate | None = None
+
+    @property
+    def target(self) -> Target:
+        return Target(self.path, self.table)
+
+
+class QuarantineTable(Section):
+    """Where the bytes of what cannot be read land."""
+
+    path: PlainPath
+
+
+class Sink(Section):
+    """Where rows land: exactly one of path, table and routes is set."""
+
+    path: PathTemplate | None = None
+    table: TableTemplate | None = None
+    routes: Annotated[dict[RouteName, Route], BeforeValidator(not_empty_map)] | None = None
+    partition_by: Columns = ()
+    cluster_by: Columns = ()
+    merge_schema: bool = False
+    single_driver: bool = False
+    addresses: bool = True
+    quarantine: QuarantineTable | None = None
+
+    @property
+    def targets(self) -> dict[str, Target]:
+        """Targets by route, `*` for all other topics; `{topic}` not filled in."""
+        if self.routes is not None:
+            return {topic: route.target for topic, route in self.routes.items()}
+        return {CATCH_ALL: Target(self.path, self.table)}
+
+    def target(self, topic: str) -> Target:
+        """The table that a topic's rows land in. Raises ConfigurationError where no route takes the topic."""
+        targets = self.targets
+        target = targets.get(topic) or targets.get(CATCH_ALL)
+        if target is None:
+            raise ConfigurationError.of("sink.routes", f"no route takes topic {topic}", 'add it, or "*" for all others')
+        if target.table and TOPIC_PLACEHOLDER in target.table and not fits_table_name(topic):
+            raise ConfigurationError.of(
+                "sink", f"topic {topic} does not fit into the table name {target.table}", "give it a route of its own"
+            )
+        return target.of(topic)
+
+
+def fits_table_name(topic: str) -> bool:
+    """Whether a topic's name can stand in a table's name as it is: a dot would make another schema of it."""
+    return topic.replace("_", "a").isalnum()
+
+
+class Run(Section):
+    """lease: how long a run's claim lives unless renewed; deadline: how long retriable failures are met again."""
+
+    lease: Annotated[Duration, at_least(timedelta(seconds=5))] = timedelta(minutes=2)
+    deadline: Annotated[Duration, at_least(timedelta(seconds=1))] = timedelta(hours=1)
+
+
+class Spark(Section):
+    """The session. `conf` keeps its references: take `Job.spark_conf()` for a session.
+
+    remote: a Connect server, in place of a Spark of our own.
+    executor_secrets: whether tasks carry the values of secrets, or executors look up what the job file refers to.
+    """
+
+    master: Text = "local[*]"
+    remote: ConnectUrl | None = None
+    conf: dict[str, str] = Field(default_factory=dict)
+    executor_secrets: Literal["carried", "resolved"] = "carried"

@@ -1,0 +1,281 @@
+"""`__cluster_metadata` from files: the image that its records lead to, at any offset that the files reach.
+
+    newest whole .checkpoint at or below the offset ──► its records ──► the log's records behind it, up to the offset
+
+A snapshot holds what all records below its offset lead to (KIP-630); one whose footer is missing, or that is damaged,
+is passed over for the one before. Records between BeginTransaction and EndTransaction count together or not at all
+(KIP-868). Control records tell the quorum: its leader, its voters, the version of its protocol (KIP-853).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kseg.client.protocol.embedded import control_records as control
+from kseg.client.protocol.embedded import metadata_records as records
+from kseg.client.protocol.embedded.framing import TypedMessage
+from kseg.client.protocol.embedded.internal_topics import CLUSTER_METADATA, decode_internal
+from kseg.client.protocol.errors import DecodeError
+from kseg.client.protocol.internal_json import told_internal
+from kseg.etl.errors import ConfigurationError
+from kseg.etl.internal_topics.errors import MetadataUnreadable
+from kseg.etl.internal_topics.locations import LogDirs, Replica
+from kseg.etl.internal_topics.metadata_image import ContradictionError, MetadataImage
+from kseg.segment_reader.decode.table import BASE, MARKER, POSITION
+from kseg.segment_reader.log.errors import CorruptCheckpoint, LogDamaged, LogFileError, SegmentGone
+from kseg.segment_reader.log.files.checkpoints import META_PROPERTIES, meta_properties
+from kseg.segment_reader.log.files.contents import Batch, LogRecord, batches
+from kseg.segment_reader.log.files.contents import records as records_of
+from kseg.segment_reader.log.files.names import SnapshotFile, snapshot_file
+from kseg.segment_reader.log.files.storage import Storage
+from kseg.segment_reader.log.scan.headers import pieces
+
+
+class _Found(NamedTuple):
+    """A record of the log or a snapshot, with its address."""
+
+    file: str
+    batch: Batch
+    record: LogRecord
+
+
+@dataclass
+class Metadata:
+    """The cluster's metadata at one offset: all records below `end_offset` count.
+
+    epoch, timestamp: of the last batch that counts (ms since 1970; -1 where there is none). leader: the quorum's, -1
+    where no record tells. snapshot: the file that was begun with. notes: what was passed over, for people.
+    """
+
+    image: MetadataImage = field(default_factory=MetadataImage)
+    end_offset: int = 0
+    epoch: int = -1
+    timestamp: int = -1
+    cluster_id: str | None = None
+    leader: int = -1
+    voters: list[control.VotersRecord.Voter] = field(default_factory=list)
+    kraft_version: int = 0
+    snapshot: str | None = None
+    folder: str = ""
+    notes: list[str] = field(default_factory=list)
+
+
+def read_metadata(log_dirs: LogDirs, at: int | None = None) -> Metadata:
+    """The metadata as of an offset: every record below it counts. None: all that the files have.
+
+    Of several directories the one whose log reaches furthest is read.
+
+    Raises:
+        ConfigurationError: no directory has the log, or it does not reach the offset.
+        MetadataUnreadable: see there.
+        LogFileError: the files are damaged.
+    """
+    replica = log_dirs.replica(CLUSTER_METADATA, 0)
+    if replica is None:
+        raise ConfigurationError.of(
+            "path",
+            f"{' and '.join(log_dirs.locations)} has no folder {CLUSTER_METADATA}-0",
+            "name the folder of metadata.log.dir, or of log.dirs, of a controller or a broker without ZooKeeper",
+        )
+    snapshots = _snapshots(replica)
+    reach = max([replica.end, *(name.end_offset for name, _ in snapshots)])
+    if at is not None and not 0 <= at <= reach:
+        raise ConfigurationError.of("at", f"offset {at} is not reached: the log ends at offset {reach}")
+    end = reach if at is None else at
+    notes: list[str] = []
+    found = _from_snapshot(replica, [one for one in snapshots if one[0].end_offset <= end], notes)
+    found.folder = replica.log.folder
+    found.cluster_id = _cluster_id(replica)
+    if found.end_offset < end:
+        _replay(replica, found, end)
+    if found.leader < 0:  # a snapshot does not say
+        found.leader = _leader(replica, end)
+    found.notes[:0] = notes
+    return found
+
+
+def partition_count(log_dirs: LogDirs, topic: str) -> int | None:
+    """How many partitions a topic has, as the metadata log tells; None where there is no such log or topic."""
+    if not log_dirs.partitions(CLUSTER_METADATA):
+        return None
+    found = read_metadata(log_dirs).image.topic_named(topic)
+    return None if found is None else len(found[1].partitions)
+
+
+def _snapshots(replica: Replica) -> list[tuple[SnapshotFile, str]]:
+    """The snapshots in the log's folder, the newest first."""
+    folder = replica.log.folder
+    names = ((snapshot_file(entry.name), entry.name) for entry in replica.storage.list(folder) if not entry.is_folder)
+    found = [(name, f"{folder}/{text}") for name, text in names if name is not None]
+    return sorted(found, key=lambda one: (one[0].end_offset, one[0].epoch), reverse=True)
+
+
+def _from_snapshot(replica: Replica, snapshots: list[tuple[SnapshotFile, str]], notes: list[str]) -> Metadata:
+    """What the newest whole snapshot holds, or the log's beginning."""
+    for name, path in snapshots:
+        metadata = Metadata(snapshot=path, end_offset=name.end_offset, epoch=name.epoch)
+        try:
+            whole = _load(replica.storage, path, metadata)
+        except (LogFileError, MetadataUnreadable) as fault:
+            notes.append(f"a snapshot was passed over: {fault}")
+            continue
+        if whole:
+            return metadata
+        notes.append(f"a snapshot was passed over: {path} has no footer")
+    return Metadata()
+
+
+def _load(storage: Storage, path: str, metadata: Metadata) -> bool:
+    """Reads a snapshot; whether its footer is there."""
+    whole = False
+    for found in _file_records(storage, path):
+        whole = found.record.control == "SNAPSHOT_FOOTER"
+        if found.record.control is not None:
+            _control(found, metadata)
+        elif (message := _message(found, metadata)) is not None:
+            _apply(found, message, metadata.image)
+    return whole
+
+
+def _replay(replica: Replica, metadata: Metadata, end: int) -> None:
+    """The log's records behind where the image stands, up to `end`."""
+    log = replica.log
+    start = metadata.end_offset
+    if not log.segments or log.segments[0].base_offset > start:
+        begins = log.segments[0].base_offset if log.segments else "no offset"
+        raise MetadataUnreadable(
+            f"the log begins at {begins}, and no snapshot holds what was before",
+            remedy="an older offset, or the directories of another controller, may have it",
+            file=log.folder,
+            offset=start,
+        )
+    waiting: list[tuple[_Found, TypedMessage]] | None = None
+    began = -1
+    for found in _log_records(replica, start, end):
+        metadata.epoch, metadata.timestamp = found.batch.frame.leader_epoch, found.batch.frame.max_timestamp
+        if found.record.control is not None:
+            _control(found, metadata)
+            continue
+        message = _message(found, metadata)
+        if isinstance(message, records.BeginTransactionRecord):
+            waiting, began = [], found.record.offset
+        elif isinstance(message, records.AbortTransactionRecord):
+            waiting = None
+        elif isinstance(message, records.EndTransactionRecord):
+            for one, held in waiting or ():
+                _apply(one, held, metadata.image)
+            waiting = None
+        elif message is not None and waiting is not None:
+            waiting.append((found, message))
+        elif message is not None:
+            _apply(found, message, metadata.image)
+    if waiting is not None:
+        metadata.notes.append(f"a transaction is open from offset {began} on: its records do not count")
+    metadata.end_offset = end
+
+
+def _log_records(replica: Replica, start: int, end: int) -> Iterator[_Found]:
+    log = replica.log
+    for segment in log.segments[log.segment_at(start) :]:
+        if segment.base_offset >= end:
+            return
+        for found in _file_records(replica.storage, segment.path, start, end):
+            if start <= found.record.offset < end:
+                yield found
+
+
+def _file_records(storage: Storage, path: str, start: int = 0, end: int | None = None) -> Iterator[_Found]:
+    """The records of a file's batches that reach into [start, end). Raises LogDamaged."""
+    with closing(storage.open(path)) as file:
+        for batch in batches(file):
+            if batch.frame.next_offset <= start:
+                continue
+            if end is not None and batch.frame.base_offset >= end:
+                return
+            if not batch.valid:
+                raise LogDamaged(path, batch.position, "the checksum does not match the bytes")
+            for record in records_of(batch, path):
+                yield _Found(path, batch, record)
+            if end is not None and batch.frame.next_offset >= end:
+                return  # what may be cut off behind it is nobody's yet
+
+
+def _message(found: _Found, metadata: Metadata) -> TypedMessage | None:
+    """A record's message; None for one that is newer than this release, which is noted."""
+    try:
+        value = decode_internal(CLUSTER_METADATA, None, found.record.value).value
+        if isinstance(value, TypedMessage):
+            return value
+        told = told_internal(CLUSTER_METADATA, None, found.record.value).unknown or "it has no value"
+    except DecodeError as fault:
+        raise _unreadable(found, str(fault)) from fault
+    metadata.notes.append(f"offset {found.record.offset} was passed over: {told}")
+    return None
+
+
+def _apply(found: _Found, message: TypedMessage, image: MetadataImage) -> None:
+    try:
+        image.apply(message)
+    except ContradictionError as fault:
+        raise _unreadable(found, f"{type(message).__name__}: {fault}") from fault
+
+
+def _control(found: _Found, metadata: Metadata) -> None:
+    try:
+        kind, message = control.decode_control_record(found.record.key or b"", found.record.value or b"")
+    except DecodeError as fault:
+        raise _unreadable(found, str(fault)) from fault
+    if isinstance(message, control.LeaderChangeMessage):
+        metadata.leader = message.leader_id
+    elif isinstance(message, control.VotersRecord):
+        metadata.voters = message.voters
+    elif isinstance(message, control.KRaftVersionRecord):
+        metadata.kraft_version = message.k_raft_version
+    elif isinstance(message, control.SnapshotHeaderRecord):
+        metadata.timestamp = message.last_contained_log_timestamp
+    elif isinstance(message, bytes):
+        metadata.notes.append(f"offset {found.record.offset} was passed over: control record {kind} is not known")
+
+
+def _unreadable(found: _Found, reason: str) -> MetadataUnreadable:
+    return MetadataUnreadable(
+        f"a record cannot be replayed: {reason}",
+        remedy="kseg dump --deep shows the record; kseg metadata --at an offset below it shows what was before",
+        topic=CLUSTER_METADATA,
+        partition=0,
+        offset=found.record.offset,
+        file=found.file,
+        position=found.batch.position,
+    )
+
+
+def _leader(replica: Replica, end: int) -> int:
+    """Whom the last LeaderChange below an offset names; -1 where the log has none any more. Raises LogDamaged."""
+    for segment in reversed(replica.log.segments):
+        if segment.base_offset >= end:
+            continue
+        places: list[int] = []
+        with closing(replica.storage.open(segment.path)) as file:
+            for piece in pieces(file):
+                table = piece.table
+                changes = (table[:, MARKER] == control.ControlRecordType.LEADER_CHANGE) & (table[:, BASE] < end)
+                places += table[changes, POSITION].tolist()
+            if places:
+                metadata = Metadata()
+                batch = next(batches(file, places[-1]))
+                for record in records_of(batch, segment.path):
+                    _control(_Found(segment.path, batch, record), metadata)
+                return metadata.leader
+    return -1
+
+
+def _cluster_id(replica: Replica) -> str | None:
+    """As `meta.properties` beside the log's folder has it."""
+    path = f"{replica.log.folder.rsplit('/', 1)[0]}/{META_PROPERTIES}"
+    try:
+        return meta_properties(replica.storage.read_all(path), path).get("cluster.id")
+    except (SegmentGone, CorruptCheckpoint):
+        return None

@@ -1,0 +1,110 @@
+"""The records of one group or transactional id in its coordinator's partition, in the log's order.
+
+Records come as changes, with transactions' markers between them: what a producer wrote in a transaction counts only
+behind its COMMIT marker (KIP-98, KIP-447). Only records whose key names the wanted id are looked into: every key of
+these topics begins with a type (int16) and the id (int16 length, UTF-8), the others are passed over in Arrow.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kseg.etl.internal_topics.locations import Replica
+from kseg.segment_reader.decode.batch import ABORT_MARKER, COMMIT_MARKER, CONTROL_BIT, TRANSACTIONAL_BIT, frames
+from kseg.segment_reader.decode.range_decoder import RangeDecoder
+from kseg.segment_reader.decode.reference import control_type
+from kseg.segment_reader.decode.table import ATTRIBUTES, BASE, MAGIC, MARKER, PACKED_MARKER, PRODUCER
+from kseg.segment_reader.errors import RecordFormatError
+from kseg.segment_reader.log.scan.headers import pieces_of
+from kseg.segment_reader.log.scan.record_sets import RecordSet, record_sets
+
+_MAX_CONTROL_BYTES: Final = 1 << 20
+_TYPE_BYTES: Final = 2
+
+
+class Change(NamedTuple):
+    """A record. `value` None deletes; `producer_id` is None outside of transactions; `timestamp` in ms."""
+
+    offset: int
+    key: bytes
+    value: bytes | None
+    timestamp: int
+    producer_id: int | None
+
+
+class Marker(NamedTuple):
+    """The end of a producer's transaction in this partition."""
+
+    offset: int
+    producer_id: int
+    committed: bool
+
+
+def changes(replica: Replica, name: str) -> Iterator[Change | Marker]:
+    """A group's or transactional id's records, and all markers, up to the log's end when the replica was found.
+
+    Raises:
+        LogFileError, RecordFormatError: the files are damaged; the address has file and position.
+    """
+    log = replica.log
+    start = log.segments[0].base_offset if log.segments else 0
+    if start >= replica.end:
+        return
+    decoder = RangeDecoder(
+        log.topic,
+        log.partition,
+        start,
+        replica.end,
+        isolation_level="read_uncommitted",
+        headers=False,
+        provenance=True,
+    )
+    markers: deque[Marker] = deque()
+    wanted = _prefix(name)
+    for found in record_sets(replica.storage, log, start, replica.end, read_committed=False):
+        markers += _markers(found)
+        try:
+            for batch in decoder.feed(found.records):
+                yield from _merged(batch, wanted, markers)
+        except RecordFormatError as error:
+            address = replace(error.address, file=found.file, position=found.position + error.address.position)
+            raise type(error)(address, error.reason, offset=error.offset) from error
+    decoder.skip_to(replica.end)
+    for batch in decoder.finish():
+        yield from _merged(batch, wanted, markers)
+    yield from markers
+
+
+def _prefix(name: str) -> bytes:
+    text = name.encode("utf-8", "replace")  # as Java encodes a lone surrogate
+    return len(text).to_bytes(2, "big") + text
+
+
+def _merged(batch: pa.RecordBatch, wanted: bytes, markers: deque[Marker]) -> Iterator[Change | Marker]:
+    head = pc.binary_slice(batch.column("key"), _TYPE_BYTES, _TYPE_BYTES + len(wanted))
+    for row in batch.filter(pc.equal(head, pa.scalar(wanted, pa.binary()))).to_pylist():
+        while markers and markers[0].offset < row["offset"]:
+            yield markers.popleft()
+        timestamp = -1 if row["timestamp"] is None else round(row["timestamp"].timestamp() * 1000)
+        producer = row["producerId"] if row["transactional"] else None
+        yield Change(row["offset"], row["key"], row["value"], timestamp, producer)
+
+
+def _markers(found: RecordSet) -> Iterator[Marker]:
+    both = CONTROL_BIT | TRANSACTIONAL_BIT
+    for piece in pieces_of(found.file, found.records, found.position):
+        table = piece.table
+        for row in np.flatnonzero((table[:, MAGIC] == 2) & (table[:, ATTRIBUTES] & both == both)).tolist():
+            kind: int | None = int(table[row, MARKER])
+            if kind == PACKED_MARKER:
+                data = piece.frame(row)
+                kind = None if data is None else control_type(data, next(frames(data)), _MAX_CONTROL_BYTES)
+            if kind in (ABORT_MARKER, COMMIT_MARKER):
+                yield Marker(int(table[row, BASE]), int(table[row, PRODUCER]), kind == COMMIT_MARKER)

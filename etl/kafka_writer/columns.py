@@ -1,0 +1,76 @@
+"""Which columns rows for Kafka have: those of Spark's own Kafka sink, and a timestamp.
+
+key        string or binary             none: null
+value      string or binary             required
+topic      string                       required unless a topic is given, which then goes before the column
+partition  int                          none or null: by the key as Java does, without a key by load
+headers    array<struct<key string, value binary>>
+timestamp  timestamp                    none or null: the time of writing
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kseg.etl.errors import ConfigurationError, Fault
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+_TYPES: Mapping[str, tuple[str, ...]] = {
+    "key": ("string", "binary"),
+    "value": ("string", "binary"),
+    "topic": ("string",),
+    "partition": ("int",),
+    "headers": ("array<struct<key:string,value:binary>>",),
+    "timestamp": ("timestamp",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RowColumns:
+    """Where each column stands, by its number; None: there is none. Picklable."""
+
+    value: int
+    key: int | None
+    topic: int | None
+    partition: int | None
+    headers: int | None
+    timestamp: int | None
+
+
+def row_columns(schema: StructType, topic: str | None) -> RowColumns:
+    """The columns of a DataFrame. `topic`: the one that is given for all rows.
+
+    Raises:
+        ConfigurationError: columns that are missing, are there twice, or have another type; all of them at once.
+    """
+    faults: list[Fault] = []
+    found: dict[str, int] = {}
+    for number, column in enumerate(schema.fields):
+        name = column.name.lower()
+        if name not in _TYPES:
+            faults.append(Fault(column.name, "is no column of a Kafka record", f"select only {', '.join(_TYPES)}"))
+        elif name in found:
+            faults.append(Fault(column.name, "is there twice"))
+        else:
+            found[name] = number
+            kind = column.dataType.simpleString()
+            if kind not in _TYPES[name]:
+                faults.append(Fault(column.name, f"is of type {kind}", f"cast it to {' or '.join(_TYPES[name])}"))
+    if "value" not in found:
+        faults.append(Fault("value", "is missing", "every record needs the column; it may be null"))
+    if topic is None and "topic" not in found:
+        faults.append(Fault("topic", "is missing", "give the option topic, or a column of that name"))
+    if faults:
+        raise ConfigurationError(faults)
+    return RowColumns(
+        value=found["value"],
+        key=found.get("key"),
+        topic=None if topic is not None else found["topic"],
+        partition=found.get("partition"),
+        headers=found.get("headers"),
+        timestamp=found.get("timestamp"),
+    )

@@ -1,0 +1,136 @@
+"""What delta-rs raises where a store says no, as errors of ours: is it the configuration, or may it pass?
+
+delta-rs hands the errors of its stores (Rust's object_store) on as OSError, DeltaError or Arrow's errors, by the layer
+they came through, and keeps nothing of them but their words. So the words decide, here and nowhere else. They are
+object_store's own, and the codes in the stores' error documents. What is not listed may pass: 5xx, throttling,
+timeouts, a connection refused, and a token that has expired, which the next process may have anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kseg.etl.errors import ConfigurationError, Fault, KsegError, RetriableFailure
+
+
+class _Cause(NamedTuple):
+    words: re.Pattern[str]
+    permanent: bool
+    remedy: str
+
+
+_CAUSES = (
+    _Cause(
+        re.compile(r"URL scheme is not allowed"),
+        True,
+        "give an https endpoint; if plain http is really meant, set AWS_ALLOW_HTTP=true (the option `allow_http`)",
+    ),
+    _Cause(
+        re.compile(r"received corrupt message of type InvalidContentType"),
+        True,
+        "what answers at the endpoint speaks no TLS: check its port; if plain http is really meant, give the endpoint "
+        "with http:// and set AWS_ALLOW_HTTP=true (the option `allow_http`)",
+    ),
+    _Cause(
+        re.compile(r"invalid peer certificate"),
+        True,
+        "name a file with the authorities to trust (PEM) in SSL_CERT_FILE, for the driver and for the executors "
+        "(spark.executorEnv.SSL_CERT_FILE); dial a name that stands in the certificate; have one that expired renewed",
+    ),
+    # Before the answers of stores: these are the machine's own service, which gives credentials where none are set.
+    _Cause(
+        re.compile(r"http://(169\.254\.\d+\.\d+|metadata[.\w]*)/"),
+        False,
+        "no credentials are set and this machine gives none now: set them (AWS_ACCESS_KEY_ID and "
+        "AWS_SECRET_ACCESS_KEY, or what the store takes), if it was not meant to",
+    ),
+    _Cause(
+        re.compile(
+            r"Generic Config error|Missing (AccessKeyId|SecretAccessKey)|(Account|Container name) must be specified"
+        ),
+        True,
+        "check what the store is told: its environment variables and options",
+    ),
+    _Cause(
+        re.compile(r"Unknown scheme: |Unable to recognise URL"),
+        True,
+        "give a local path, or the URL of a store that delta-rs knows, as in s3://bucket/folder",
+    ),
+    _Cause(
+        re.compile(r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist"),
+        True,
+        "check the name of the bucket, and endpoint, region and account; it has to be there before the first run",
+    ),
+    _Cause(
+        re.compile(r"incorrectly configured region|AuthorizationHeaderMalformed|PermanentRedirect"),
+        True,
+        "set AWS_REGION to the bucket's region, or AWS_ENDPOINT_URL to the store's address",
+    ),
+    _Cause(
+        re.compile(r"status code\W+(401 Unauthorized|403 Forbidden)(?!.*(RateLimit|SlowDown|Throttl))", re.IGNORECASE),
+        True,
+        "give credentials that may read, list, write and delete below this path; the clock has to be right, too",
+    ),
+)
+
+_ENDPOINT_KEYS = ("aws_endpoint_url", "endpoint_url", "aws_endpoint", "endpoint")
+_WEB = re.compile(r"https?://[^/]")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def check_endpoint(place: str, options: Mapping[str, str], *, setting: str, **address: str) -> None:
+    """Refuse an S3 endpoint that is no URL, by option or environment: delta-rs panics over some of those.
+
+    place: path or URI of a ledger or table. setting: what of the job file names it ("sink").
+
+    Raises:
+        ConfigurationError: it has no `https://` or `http://`.
+    """
+    if not place.startswith(("s3:", "s3a:", "s3n:")):
+        return
+    given = {key.lower(): value for key, value in (*os.environ.items(), *options.items()) if value}
+    for key in _ENDPOINT_KEYS:
+        if key in given and not _WEB.match(given[key]):
+            remedy = "write it with https:// (or http://) before the host"
+            raise ConfigurationError([Fault(setting, f"{key.upper()}={given[key]} is no URL", remedy)], **address)
+
+
+def store_error(
+    doing: str,
+    error: Exception,
+    *,
+    setting: str,
+    otherwise: type[KsegError] = RetriableFailure,
+    **address: str,
+) -> KsegError:
+    """The error to raise `from` what delta-rs raised.
+
+    doing: what failed, as a message begins ("cannot read the table").
+    setting: what of the job file names the store ("sink").
+    otherwise: RetriableFailure or KsegError, for what does not tell that it came from a store. An OSError always does.
+
+    Returns:
+        A ConfigurationError where nothing but another configuration can help; a RetriableFailure where the same command
+        may succeed later.
+    """
+    text = store_words(error)
+    message = f"{doing}: {text}"
+    cause = next((cause for cause in _CAUSES if cause.words.search(text)), None)
+    if cause is None:
+        kind = RetriableFailure if isinstance(error, OSError) else otherwise
+        return kind(message, **address)
+    if cause.permanent:
+        return ConfigurationError([Fault(setting, message, cause.remedy)], **address)
+    return RetriableFailure(message, remedy=cause.remedy, **address)
+
+
+def store_words(error: Exception) -> str:
+    """What delta-rs says, in one line: it draws a coloured tree of the causes."""
+    lines = (line.strip().removeprefix("↳").strip() for line in _COLOUR.sub("", str(error)).splitlines())
+    return ": ".join(line for line in lines if line)
+
+
+__all__ = ["check_endpoint", "store_error", "store_words"]

@@ -1,0 +1,1 @@
+"""What else a person may want of a job: backfill, recover, repair, verify, audit, maintain, status."""

@@ -1,0 +1,175 @@
+"""Do asset events, ledger, tables and the group's offsets agree? Every difference, with what to do. Nothing is written.
+
+What a run would refuse is found here before a run, and what no run looks at as well: events that never came, or that
+tell something else, and versions of tables in which a landing does not stand. Rows are `kseg verify`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from kseg.etl.config.job import Job
+from kseg.etl.errors import AddressValue, KsegError, Refused
+from kseg.etl.ledger.events import INCREMENTAL
+from kseg.etl.ledger.state import JobState
+from kseg.etl.operations.audit_events import Difference, compare_events
+from kseg.etl.planning.group_reconciliation import ledger_of
+from kseg.etl.planning.source_identity import check_source
+from kseg.etl.run.context import JobContext
+from kseg.etl.tables.delta.log import read_commit
+from kseg.etl.tables.targets import is_name
+
+COMMITS_CHECKED = 200
+"""Newest landings of each table whose commits are looked up in its log."""
+
+
+@dataclass(slots=True)
+class AuditReport:
+    """What `kseg audit` tells. checked: how many of what was looked at."""
+
+    job: str
+    differences: list[Difference] = field(default_factory=list)
+    checked: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return not self.differences
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON-able dictionary with stable keys."""
+        return {
+            "job": self.job,
+            "ok": self.ok,
+            "differences": [one.to_json() for one in self.differences],
+            "checked": self.checked,
+            "notes": self.notes,
+        }
+
+
+def audit(job: Job, events: Sequence[Mapping[str, Any]] | None = None) -> AuditReport:
+    """Compare. events: as `parse_events` gives them; None: ledger, tables and group alone.
+
+    Raises:
+        Refused: there is no ledger, or it is damaged.
+        KafkaError, RetriableFailure: brokers or stores cannot be asked.
+    """
+    with JobContext.open(job, ledger="required") as context:
+        state = context.read_state()
+        report = AuditReport(job.name)
+        if events is not None:
+            report.differences += compare_events(events, state, datetime.now(UTC))
+            mine = sum(event.get("job") == job.name for event in events)
+            report.checked["events"] = mine
+            if mine < len(events):
+                report.notes.append(f"{len(events) - mine} events are of other jobs")
+        report.differences += _source(context, state)
+        report.differences += _tables(context, state, report)
+        report.differences += _group(context, state, report)
+        report.checked["runs"] = len(state.runs)
+        for run in state.unfinished_runs():
+            report.notes.append(f"run {run.run_id} ({run.mode}), planned at {run.planned_at}, is {run.phase}")
+        return report
+
+
+def _source(context: JobContext, state: JobState) -> Iterator[Difference]:
+    """The topics are those that the ledger knows."""
+    try:
+        check_source(context.snapshot(), state)
+    except Refused as refused:
+        yield _of(refused)
+
+
+def _of(refused: Refused) -> Difference:
+    return Difference(refused.code, refused.message, refused.remedy or "look at the run's refusal", refused.address)
+
+
+def _tables(context: JobContext, state: JobState, report: AuditReport) -> Iterator[Difference]:
+    report.checked["tables"] = report.checked["commits"] = 0
+    for table, known in sorted(state.tables.items()):
+        if is_name(table):
+            report.notes.append(f"{table}: only Spark can look at a table in a catalog")
+            continue
+        report.checked["tables"] += 1
+        try:
+            now = context.targets.check(table, known)
+        except Refused as refused:
+            yield _of(refused)
+            continue
+        landed = context.targets.transaction_version(table, state.next_app_transaction(INCREMENTAL)[0])
+        expected = state.next_app_transaction(INCREMENTAL)[1] - 1
+        if landed > expected:
+            yield Difference(
+                "ledger-older-than-table",
+                f"the table has landed run {landed} of this job, and the ledger knows of {expected}",
+                "use the ledger that this table was landed with: this one was restored from a copy",
+                {"table": table},
+            )
+        if now is not None and now.version < known.version:
+            continue
+        yield from _commits(context, state, table, report)
+
+
+def _commits(context: JobContext, state: JobState, table: str, report: AuditReport) -> Iterator[Difference]:
+    """Each landing stands in the version that the ledger names, as far as the table's log goes back."""
+    store = context.targets.delta(table).location.open()
+    runs = [run for run in state.runs.values() if table in run.landed and not run.abandoned]
+    for run in runs[-COMMITS_CHECKED:]:
+        version = run.landed[table].version
+        commit = read_commit(store, version) if version >= 0 else None
+        if commit is None:
+            continue  # cleaned, and its outcome is in a checkpoint
+        report.checked["commits"] += 1
+        if commit.transactions.get(run.plan.app_id) != run.plan.app_version:
+            yield Difference(
+                "table-version-differs",
+                f"version {version} of the table is not the landing of run {run.run_id}",
+                "the table's log was changed: restore the table, or give the job a new ledger and land all again",
+                {"table": table, "version": version, "run": run.run_id},
+            )
+
+
+def _group(context: JobContext, state: JobState, report: AuditReport) -> Iterator[Difference]:
+    """The group stands where the job has left it: at the frontier, or behind it where only backfills moved that."""
+    if not context.commits_offsets:
+        return
+    snapshot = context.snapshot()
+    try:
+        view = context.group_view(snapshot.partitions)
+    except KsegError as error:
+        yield Difference("group-unknown", error.message, error.remedy or "look at the group", error.address)
+        return
+    report.checked["partitions"] = len(snapshot.partitions)
+    assert view is not None
+    left = state.group_offsets(view.group)
+    behind = 0
+    for tp, found in sorted(view.offsets.items()):
+        frontier, ours = state.frontier(tp), left.get(tp)
+        address: dict[str, AddressValue] = {"group": view.group, "topic": tp.topic, "partition": tp.partition}
+        if frontier is None or found.offset == frontier:
+            continue
+        if found.offset < 0:
+            if ours is not None:
+                report.notes.append(f"group {view.group} has no offset for {tp}: it expired; the next run commits it")
+            continue
+        if ours is not None and found.offset == ours.offset:
+            behind += found.offset < frontier
+            continue
+        of_ledger = ledger_of(found.metadata) == state.ledger_id
+        if found.offset > frontier and of_ledger:
+            told, remedy = "this very ledger committed it: it was rolled back", "restore the ledger's newest version"
+        elif found.offset > frontier:
+            told, remedy = "records between them have not landed", "set it back, or `--accept-group-offsets`"
+        else:
+            told, remedy = "they have landed already", "set it forward, or `--accept-group-offsets`"
+        yield Difference(
+            "group-ahead" if found.offset > frontier else "group-behind",
+            f"the group stands at {found.offset}, the ledger's frontier is {frontier}: {told}",
+            remedy,
+            {**address, "offset": found.offset},
+        )
+    if behind:
+        report.notes.append(f"the group is behind the frontier in {behind} partitions: the next ingest commits it")

@@ -1,0 +1,197 @@
+"""What asset events tell of a job's landings, held against its ledger. Pure: events and the ledger's state go in.
+
+An event's `extra` is `{"kseg": {"version": 1, "job", "run", "mode", "interval", "ranges", "counts", "tables", "group",
+"report"}}`, out of the run's own report. A run that landed in several tables has an event for each of them, all alike.
+
+    kind                    what
+    ----------------------  -----------------------------------------------------------------------------------------
+    event-unknown-run       it tells of a run that the ledger does not know
+    event-of-abandoned-run  it tells of rows that were removed since
+    event-contradicts       it tells other ranges, counts, versions than the ledger, or than another event of the run
+    event-duplicate         more events of a run than tables that it landed in
+    event-missing           the ledger has a landing of which no event tells, and events of earlier runs are there
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from kseg.etl.errors import AddressValue, ConfigurationError
+from kseg.etl.ledger.ranges import OffsetSet, TopicPartition
+from kseg.etl.ledger.state import JobState, RunState
+from kseg.etl.run.report_from_ledger import report_of
+
+EXTRA_KEY = "kseg"
+EXTRA_VERSION = 1
+
+GRACE = timedelta(minutes=10)
+"""How long after a run's end its event may be on its way."""
+
+_COUNTS = ("records", "control", "aborted", "absent", "quarantined", "offsets", "rows_in", "rows_out", "late")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that does not agree. address: topic, partition, table, run …, by name."""
+
+    kind: str
+    message: str
+    remedy: str
+    address: Mapping[str, AddressValue] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON-able dictionary with stable keys."""
+        return {
+            "kind": self.kind,
+            "message": self.message,
+            "remedy": self.remedy,
+            "address": dict(self.address),
+        }
+
+
+def parse_events(text: str) -> list[Mapping[str, Any]]:
+    """A JSON list of extras, each with or without the key `kseg` around it; extras of others are left out.
+
+    Raises:
+        ConfigurationError: it is no such list, or of a version that this release does not know.
+    """
+    remedy = "write a JSON list of the events' extras"
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise ConfigurationError.of("--events", f"is no JSON: {error}", remedy) from None
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise ConfigurationError.of("--events", "is no list of mappings", remedy)
+    events = [one.get(EXTRA_KEY, one if "run" in one else None) for one in found]
+    ours: list[Mapping[str, Any]] = [one for one in events if isinstance(one, dict)]
+    for one in ours:
+        if one.get("version") != EXTRA_VERSION:
+            told = f"has an event of version {one.get('version')!r}"
+            raise ConfigurationError.of("--events", told, f"this release knows version {EXTRA_VERSION}")
+    return ours
+
+
+def compare_events(events: Sequence[Mapping[str, Any]], state: JobState, now: datetime) -> list[Difference]:
+    """Every difference between the events of this job and its ledger. Events of other jobs are passed over."""
+    by_run: dict[str, list[Mapping[str, Any]]] = {}
+    for event in events:
+        if event.get("job") == state.job and event.get("run"):
+            by_run.setdefault(str(event["run"]), []).append(event)
+    found: list[Difference] = []
+    for run_id, told in by_run.items():
+        run = state.runs.get(run_id)
+        if run is None:
+            if not _archived(state):
+                found.append(_unknown(run_id))
+        elif run.abandoned:
+            found.append(_abandoned(run_id))
+        else:
+            found += _contradictions(run, told)
+    return found + list(_missing(by_run.keys(), state, now))
+
+
+def _archived(state: JobState) -> bool:
+    """Ended incremental runs of long ago are sums: which ones they were nobody knows any more."""
+    return state.archive.runs > 0
+
+
+def _unknown(run_id: str) -> Difference:
+    return Difference(
+        "event-unknown-run",
+        f"an event tells of run {run_id}, which the ledger does not know",
+        "the ledger is an older one, or the event comes from a job of the same name with another ledger",
+        {"run": run_id},
+    )
+
+
+def _abandoned(run_id: str) -> Difference:
+    return Difference(
+        "event-of-abandoned-run",
+        f"an event tells of run {run_id}, whose rows were removed since",
+        "let what read its rows run again; a later run has landed, or will land, its offsets",
+        {"run": run_id},
+    )
+
+
+def _contradictions(run: RunState, told: Sequence[Mapping[str, Any]]) -> Iterable[Difference]:
+    remedy = "believe the ledger; then look at who wrote the event, and let what read the wrong one run again"
+    address: dict[str, AddressValue] = {"run": run.run_id}
+    if any(one != told[0] for one in told[1:]):
+        yield Difference("event-contradicts", f"events of run {run.run_id} tell different things", remedy, address)
+    if len(told) > max(1, len(run.landed)):
+        yield Difference(
+            "event-duplicate",
+            f"{len(told)} events tell of run {run.run_id}, which landed in {len(run.landed)} table(s)",
+            "what is scheduled on the event ran once more than it had to; nothing has landed twice",
+            address,
+        )
+    for event in told:
+        for what in _differing(run, event):
+            yield Difference("event-contradicts", f"the event of run {run.run_id}: {what}", remedy, address)
+
+
+def _differing(run: RunState, event: Mapping[str, Any]) -> Iterable[str]:
+    if event.get("mode") not in (None, run.mode):
+        yield f"its mode is {event['mode']}, in the ledger {run.mode}"
+    asked = json.loads(run.plan.asked) if run.plan.asked else {}
+    if event.get("interval") and asked.get("interval") and not _same_times(event["interval"], asked["interval"]):
+        yield f"its interval is {event['interval']}, in the ledger {asked['interval']}"
+    if not run.archived and not event.get("ranges_left_out"):
+        here, there = _offsets(event.get("ranges") or ()), {tp: o for tp, o in run.plan.offsets().items() if o}
+        for tp in sorted(here.keys() | there.keys()):
+            if here.get(tp) != there.get(tp):
+                yield f"{tp.topic}-{tp.partition} has {here.get(tp)}, in the ledger {there.get(tp)}"
+    if not run.archived and run.accounted is not None:
+        known = report_of("", run, status="done").counts
+        counts = event.get("counts") or {}
+        for name in _COUNTS:
+            if name in counts and name in known and counts[name] != known[name]:
+                yield f"{name} is {counts[name]}, in the ledger {known[name]}"
+    for table in event.get("tables") or ():
+        commit = run.landed.get(str(table.get("path")))
+        if commit is None:
+            yield f"it names table {table.get('path')}, in which the run has not landed"
+        elif commit.version >= 0 and (table.get("version"), table.get("rows")) != (commit.version, commit.rows):
+            yield (
+                f"{table['path']} has version {table.get('version')} with {table.get('rows')} rows, in the ledger "
+                f"{commit.version} with {commit.rows}"
+            )
+
+
+def _same_times(one: Sequence[str], other: Sequence[str]) -> bool:
+    from kseg.etl.config.times import parse_instant
+
+    try:
+        return [parse_instant(text) for text in one] == [parse_instant(text) for text in other]
+    except ValueError:
+        return False
+
+
+def _offsets(ranges: Iterable[Mapping[str, Any]]) -> dict[TopicPartition, OffsetSet]:
+    intervals: dict[TopicPartition, list[tuple[int, int]]] = {}
+    for one in ranges:
+        tp = TopicPartition(str(one["topic"]), int(one["partition"]))
+        intervals.setdefault(tp, []).append((int(one["start"]), int(one["end"])))
+    return {tp: offsets for tp, of_one in intervals.items() if (offsets := OffsetSet.of(of_one))}
+
+
+def _missing(told: Iterable[str], state: JobState, now: datetime) -> Iterable[Difference]:
+    """Landings since the first one that an event tells of: whoever hands over events may have the newest alone."""
+    known = set(told)
+    since = False
+    for run in state.runs.values():
+        since = since or run.run_id in known
+        if not since or run.run_id in known or not run.finished or not run.landed:
+            continue
+        if run.ended_at is not None and now - run.ended_at < GRACE:
+            continue
+        yield Difference(
+            "event-missing",
+            f"run {run.run_id} ({run.mode}) has landed, and no event tells of it",
+            "what is scheduled on the table did not run for it: let it run; a run by hand makes no event",
+            {"run": run.run_id},
+        )

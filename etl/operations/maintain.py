@@ -1,0 +1,228 @@
+"""Upkeep of a job's tables and of its ledger: OPTIMIZE, VACUUM, retention of old events. No row changes.
+
+    what        by                                                     beside running jobs
+    ----------  -----------------------------------------------------  -----------------------------------------------
+    optimize    delta-rs where it may write to the table, else Spark   commits that meet: the later one looks again
+    vacuum      the same                                               leaves files that an unfinished run may commit
+    ledger      delta-rs                                               as at the end of every run
+
+Only one maintenance of a job runs at a time (a lease of its own). Where Spark writes in a store that does not keep two
+drivers apart (`sink.single_driver`), no run of the job may be active: maintenance takes the lease of ingests as well.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from kseg.etl.config.job import Job
+from kseg.etl.config.times import format_duration
+from kseg.etl.errors import AnotherRunActive, ConfigurationError
+from kseg.etl.ledger.events import INCREMENTAL
+from kseg.etl.ledger.maintenance import KEEP, compact, retain, summarise
+from kseg.etl.ledger.state import JobState
+from kseg.etl.run.context import JobContext
+from kseg.etl.tables.delta.upkeep import DeltaUpkeep, FileCount, SparkUpkeep, Upkeep
+from kseg.etl.telemetry.progress import Progress
+
+CHAIN = "maintenance"
+"""Whose lease two maintenances exclude each other by. No run is called so: run ids are 32 hexadecimal digits."""
+
+SAFE_RETENTION = timedelta(days=7)
+"""Delta's own: readers of older versions and writers of other jobs have so much time."""
+
+MARGIN = timedelta(hours=1)
+"""How much older than an unfinished run's plan a file has to be: clocks of stores and hosts differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceRequest:
+    """What is to be done. vacuum: the retention; None: no vacuum. keep: how long the ledger keeps events for queries.
+
+    allow_short: the user's word that a retention below seven days harms nobody.
+    """
+
+    optimize: bool = True
+    z_order: tuple[str, ...] = ()
+    vacuum: timedelta | None = SAFE_RETENTION
+    ledger: bool = True
+    keep: timedelta = KEEP
+    dry_run: bool = False
+    allow_short: bool = False
+
+
+@dataclass(slots=True)
+class TableMaintenance:
+    """One table. by: `delta-rs` or `spark`. live: files of the newest version; stored: all that lie in its folder.
+
+    optimized, vacuumed: files that were rewritten, and deleted; None where that was not asked for, or cannot be told
+    before it is done. retention: how old a deleted file had to be.
+    """
+
+    path: str
+    by: str
+    version_before: int
+    version_after: int
+    live_before: FileCount
+    live_after: FileCount
+    stored_before: FileCount | None
+    stored_after: FileCount | None
+    optimized: int | None = None
+    vacuumed: FileCount | None = None
+    retention: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerMaintenance:
+    """summarised, retained, compacted: whether there was something to do. Files are those of the ledger's table."""
+
+    path: str
+    files_before: FileCount
+    files_after: FileCount
+    summarised: bool
+    retained: bool
+    compacted: bool
+
+
+@dataclass(slots=True)
+class MaintenanceReport:
+    """What `kseg maintain` tells."""
+
+    job: str
+    dry_run: bool
+    tables: list[TableMaintenance] = field(default_factory=list)
+    ledger: LedgerMaintenance | None = None
+    notes: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON-able dictionary with stable keys."""
+        return asdict(self)
+
+
+def maintain_job(job: Job, request: MaintenanceRequest, progress: Progress | None = None) -> MaintenanceReport:
+    """Do what is asked for, table by table, for all tables that the ledger knows.
+
+    Raises:
+        ConfigurationError: a retention that could harm readers; columns to order by that a table does not have.
+        AnotherRunActive: another maintenance, or a run that must not be met.
+        Refused: there is no ledger, or a table is not what the ledger left.
+        RetriableFailure: the store is away, or other writers always came in between.
+    """
+    if request.vacuum is not None and request.vacuum < SAFE_RETENTION and not request.allow_short:
+        raise ConfigurationError.of(
+            "--vacuum",
+            f"{format_duration(request.vacuum)} is shorter than seven days",
+            "readers of older versions and other jobs that write to the table lose files then: "
+            "--allow-short-retention if there are none",
+        )
+    with JobContext.open(job, progress, ledger="required") as context, ExitStack() as held:
+        leases = _Leases(context, held)
+        if not request.dry_run:
+            leases.take(CHAIN)
+        state = context.read_state()
+        report = MaintenanceReport(job.name, request.dry_run)
+        for table in sorted(state.tables):
+            context.progress.phase(f"maintain {table}")
+            context.targets.check(table, state.tables[table])
+            report.tables.append(_maintain_table(context, leases, table, request, report.notes))
+        if request.ledger:
+            context.progress.phase("maintain ledger")
+            report.ledger = _maintain_ledger(context, request)
+        report.seconds = context.stopwatch.seconds()
+        return report
+
+
+def _maintain_table(
+    context: JobContext, leases: _Leases, table: str, request: MaintenanceRequest, notes: list[str]
+) -> TableMaintenance:
+    upkeep = _upkeep(context, table)
+    if isinstance(upkeep, SparkUpkeep) and not request.dry_run:
+        upkeep.check_store()
+        if context.job.sink.single_driver:
+            leases.exclude_runs()
+    before, live, stored = upkeep.version(), upkeep.live(), upkeep.stored()
+    done = TableMaintenance(table, upkeep.by, before, before, live, live, stored, stored)
+    told = {"job": context.job.name, "ledger": context.ledger.id}
+    if request.optimize:
+        done.optimized = upkeep.optimize(request.z_order, dry_run=request.dry_run, told=told)
+    if request.vacuum is not None:
+        # After OPTIMIZE, whose removed files are too young, and read again: runs may have been planned meanwhile.
+        retention = safe_retention(context.read_state(), request.vacuum, datetime.now(UTC))
+        if retention > request.vacuum:
+            notes.append(
+                f"{table}: files younger than {format_duration(retention)} stay: an unfinished run may commit them yet"
+            )
+        done.vacuumed = upkeep.vacuum(retention, dry_run=request.dry_run)
+        done.retention = format_duration(retention)
+    if not request.dry_run:
+        done.version_after, done.live_after, done.stored_after = upkeep.version(), upkeep.live(), upkeep.stored()
+    return done
+
+
+def safe_retention(state: JobState, asked: timedelta, now: datetime) -> timedelta:
+    """The retention at which no file goes that an unfinished run of this job may still commit.
+
+    Its tasks write after it was planned, and no commit names their files until it lands; it may be taken up, or woken
+    up, however late.
+    """
+    planned = [run.planned_at for run in state.unfinished_runs()]
+    needed = now - min(planned) + MARGIN if planned else timedelta(0)
+    hours = -(-max(asked, needed) // timedelta(hours=1))
+    return timedelta(hours=hours)
+
+
+def _upkeep(context: JobContext, table: str) -> Upkeep:
+    """Who looks after a table: delta-rs where it may rewrite its files."""
+    access = context.targets.access(table)
+    assert access is not None  # it was checked
+    if not context.targets.by_spark(table) and not DeltaUpkeep.hindrances(access):
+        return DeltaUpkeep(access)
+    return SparkUpkeep(access, context.targets.spark(table))
+
+
+@dataclass(slots=True)
+class _Leases:
+    """Those that the maintenance holds until its end."""
+
+    context: JobContext
+    stack: ExitStack
+    chains: set[str] = field(default_factory=set)
+
+    def take(self, chain: str) -> None:
+        """Raises AnotherRunActive."""
+        if chain not in self.chains:
+            self.stack.enter_context(self.context.lease(chain, take_over=False))
+            self.chains.add(chain)
+
+    def exclude_runs(self) -> None:
+        """Where a commit of Spark's could overwrite another driver's, no run is active. Raises AnotherRunActive."""
+        self.take(INCREMENTAL)
+        now = datetime.now(UTC)
+        for lease in self.context.read_state().leases.values():
+            if lease.chain not in self.chains and lease.live(now):
+                raise AnotherRunActive(
+                    "a run of the job is active, and the table's store does not keep two drivers apart",
+                    owner=lease.owner,
+                    until=lease.until,
+                    remedy="wait for the run",
+                    job=self.context.job.name,
+                    chain=lease.chain,
+                )
+
+
+def _maintain_ledger(context: JobContext, request: MaintenanceRequest) -> LedgerMaintenance:
+    ledger, job = context.ledger, context.job.name
+    before = _ledger_files(context)
+    if request.dry_run:
+        return LedgerMaintenance(ledger.path, before, before, False, False, False)
+    summarised = summarise(ledger, job, after=0)
+    retained = retain(ledger, job, keep=request.keep)
+    compacted = compact(ledger, job, small_files=1)
+    return LedgerMaintenance(ledger.path, before, _ledger_files(context), summarised, retained, compacted)
+
+
+def _ledger_files(context: JobContext) -> FileCount:
+    return FileCount.of(context.ledger.table())

@@ -1,0 +1,183 @@
+"""Recover: all that can be read from log directories into a table, all that cannot into a quarantine table beside it.
+
+It is an incremental run of a job that is made here, up to the very ends of the logs; with its ledger beside
+the table, running it again changes nothing, and a directory that has grown is gone on with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.config.job import Job
+from kseg.etl.config.load import job_from_document
+from kseg.etl.config.paths import TOPIC_PLACEHOLDER
+from kseg.etl.run.pipeline import run_ingest
+from kseg.etl.run.report import RunReport
+from kseg.etl.source.files.log_directories import LogCatalog
+from kseg.etl.source.origin import LogFiles
+from kseg.etl.tables.delta.table import TableAccess
+from kseg.etl.telemetry.progress import NULL_PROGRESS, Progress
+from kseg.segment_reader.log.files.storage import PLAIN
+
+NAME = "recover"
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedRange:
+    """One damage as the quarantine table has it: offsets [first_offset, last_offset) are missing for it."""
+
+    topic: str
+    partition: int
+    first_offset: int
+    last_offset: int
+    reason: str
+    file: str | None
+    position: int | None
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unconfirmed:
+    """Offsets at a log's end, above the high watermark that the broker wrote down last: nobody knows whether they were
+    replicated. high_watermark is None where it wrote none down."""
+
+    topic: str
+    partition: int
+    high_watermark: int | None
+    log_end: int
+
+
+@dataclass(slots=True)
+class RecoverReport:
+    """What `kseg recover` tells. rows: landed by this run. damaged: all that the quarantine table holds."""
+
+    run: RunReport
+    quarantine: str
+    ledger: str
+    topics: int = 0
+    partitions: int = 0
+    damaged: list[DamagedRange] = field(default_factory=list)
+    torn: list[str] = field(default_factory=list)
+    unconfirmed: list[Unconfirmed] = field(default_factory=list)
+
+    @property
+    def rows(self) -> int:
+        return sum(table.rows or 0 for table in self.run.tables) if self.run.status == "done" else 0
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON-able dictionary with stable keys."""
+        run = self.run.to_json()
+        return {
+            "status": run["status"],
+            "rows": self.rows,
+            "topics": self.topics,
+            "partitions": self.partitions,
+            "quarantined_offsets": sum(d.last_offset - d.first_offset for d in self.damaged),
+            "quarantine": self.quarantine,
+            "ledger": self.ledger,
+            "run": run["run"],
+            "counts": run["counts"],
+            "tables": run["tables"],
+            "ranges": run["ranges"],
+            "damaged": [asdict(damage) for damage in self.damaged],
+            "unconfirmed": [asdict(one) for one in self.unconfirmed],
+            "torn": self.torn,
+            "notes": run["notes"],
+            "seconds": run["seconds"],
+        }
+
+
+def recovery_job(
+    log_dirs: Sequence[str],
+    table: str,
+    *,
+    quarantine: str | None = None,
+    ledger: str | None = None,
+    topics: Sequence[str] = (),
+    pattern: str | None = None,
+    isolation_level: str = "read_committed",
+    master: str | None = None,
+    layout: str = PLAIN,
+    options: Mapping[str, str] | None = None,
+) -> Job:
+    """The job that a recovery is. Its quarantine and ledger lie beside the table (or the folder of `{topic}` tables).
+
+    layout, options: in which form logs lie there, and what the store and the layout have to be told (`LogFiles`).
+
+    Raises:
+        ConfigurationError: places that do not fit together, or topics that cannot be.
+    """
+    beside = (
+        table.split(TOPIC_PLACEHOLDER, 1)[0].rpartition("/")[0] if TOPIC_PLACEHOLDER in table else table.rstrip("/")
+    )
+    return job_from_document(
+        {
+            "version": 1,
+            "name": NAME,
+            "source": {
+                "segments": {
+                    "paths": list(log_dirs),
+                    "layout": layout,
+                    **({"options": dict(options)} if options else {}),
+                },
+                **({"topics": list(topics)} if topics else {"pattern": pattern or ".*"}),
+                "isolation_level": isolation_level,
+                "ending_offsets": "log_end",
+                # Whatever is missing is told; there is no broker left that could be asked for it.
+                "on_data_loss": "record",
+                "on_gap": "record",
+                "on_corruption": "quarantine",
+            },
+            "sink": {"path": table, "quarantine": {"path": quarantine or f"{beside}_quarantine"}},
+            "ledger": ledger or f"{beside}_ledger",
+            **({"spark": {"master": master}} if master else {}),
+        }
+    )
+
+
+def recover(job: Job, *, take_over: bool = False, progress: Progress | None = None) -> RecoverReport:
+    """Land what can be read and keep what cannot.
+
+    Raises:
+        what `etl.run.pipeline.run_ingest` raises; never for damage.
+    """
+    progress = progress or NULL_PROGRESS
+    quarantine = job.quarantine
+    assert quarantine is not None
+    report = RecoverReport(run_ingest(job, take_over=take_over, progress=progress), quarantine, job.ledger)
+    progress.phase("sum up")
+    report.damaged = sorted(quarantined(quarantine), key=lambda d: (d.topic, d.partition, d.first_offset))
+    assert isinstance(job.origin, LogFiles)
+    catalog = LogCatalog(job.origin)
+    found = catalog.topics(topics=job.source.topics, pattern=job.source.pattern)
+    report.partitions, report.topics = len(found), len({tp.topic for tp in found})
+    for tp in found:
+        torn = catalog.torn(tp)
+        report.torn += [str(torn)] if torn is not None else []
+        report.unconfirmed += _unconfirmed(catalog, tp)
+    return report
+
+
+def _unconfirmed(catalog: LogCatalog, tp: TopicPartition) -> Iterator[Unconfirmed]:
+    bounds = catalog.bounds(tp)
+    confirmed = None if bounds.confirmed is None or bounds.confirmed < 0 else bounds.confirmed
+    if bounds.high_watermark > max(confirmed or 0, bounds.start):
+        yield Unconfirmed(tp.topic, tp.partition, confirmed, bounds.high_watermark)
+
+
+def quarantined(path: str) -> list[DamagedRange]:
+    """What a quarantine table holds, a range each, without the bytes; damage that two runs met counts once."""
+    table: DeltaTable | None = TableAccess(path).load()
+    if table is None:
+        return []
+    names = ["topic", "partition", "first_offset", "last_offset", "reason", "file", "position", "length"]
+    # Not by `to_pyarrow_table`: Arrow's threads would read through a file system in Python, and one of them that still
+    # lets go of a file when the interpreter ends aborts the process, whose exit code then says that it was killed.
+    rows = pa.table(table.scan(names, "piece_position = 0"))
+    return sorted({DamagedRange(*(row[name] for name in names)) for row in rows.to_pylist()}, key=str)

@@ -1,0 +1,93 @@
+"""A person's two ways out of an unfinished run: finish it as it was pinned, or take its rows away.
+
+Both work under the run's own lease, so that a run that still lives is not repaired behind its back.
+"""
+
+from __future__ import annotations
+
+import json
+
+from kseg.etl.config.job import Job
+from kseg.etl.errors import Refused
+from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.state import RunState
+from kseg.etl.run.abandon import abandon_run
+from kseg.etl.run.context import JobContext
+from kseg.etl.run.pipeline import execute
+from kseg.etl.run.report import RunReport
+from kseg.etl.run.report_from_ledger import report_of
+from kseg.etl.telemetry.progress import Progress
+
+
+def finish(
+    job: Job, run_id: str, *, dry_run: bool = False, take_over: bool = False, progress: Progress | None = None
+) -> RunReport:
+    """Finish an unfinished run with its pinned configuration, whatever the job file says now.
+
+    Connections, ledger and lease are the job file's; source, transform and sink are the run's. A backfill from files
+    reads the files that it was planned from.
+
+    Raises:
+        Refused: there is no such run, or it has ended.
+    """
+    with JobContext.open(job, progress, ledger="required") as outer:
+        run = _unfinished(outer, run_id)
+        pinned = _as_planned(job, run)
+        of_files = pinned.source.segments is not None and run.mode != ev.INCREMENTAL
+        if dry_run:
+            return report_of(job.name, run, status="dry-run")
+    with (
+        JobContext.open(pinned, progress, ledger="required", copy=of_files) as context,
+        context.lease(run.chain, take_over=take_over) as lease,
+    ):
+        run = _unfinished(context, run_id)
+        if run.abandoning:
+            raise Refused("run-abandoning", "its rows are being removed", remedy="finish that: --abandon", run=run_id)
+        if run.account_failed is not None:
+            lease.transition(lambda _: [ev.AccountCleared(run_id=run_id, reason="kseg repair --finish")])
+        state = context.read_state()
+        return execute(context, lease, state, state.runs[run_id])
+
+
+def _as_planned(job: Job, run: RunState) -> Job:
+    document = {**json.loads(run.plan.pinned_config), "ledger": job.ledger, "kafka": job.kafka}
+    if run.mode == ev.INCREMENTAL and job.source.segments is not None:
+        segments = job.source.segments.model_dump(mode="json", exclude_none=True)
+        document["source"] = {**document["source"], "segments": segments}
+    return Job.from_pinned(document, env=job.environment())
+
+
+def abandon(
+    job: Job, run_id: str, *, dry_run: bool = False, take_over: bool = False, progress: Progress | None = None
+) -> RunReport:
+    """Remove an unfinished run's rows from all of its tables; its offsets are open again.
+
+    Raises:
+        Refused: there is no such run, or it has ended, or the group's offsets were committed over it.
+    """
+    with JobContext.open(job, progress, ledger="required") as context:
+        run = _unfinished(context, run_id)
+        if run.offsets_committed is not None:
+            raise Refused(
+                "offsets-committed",
+                "the group's offsets are committed over this run: it can only finish",
+                remedy=f"kseg repair --finish {run_id}",
+                run=run_id,
+            )
+        if dry_run:
+            return report_of(job.name, run, status="dry-run")
+        with context.lease(run.chain, take_over=take_over) as lease:
+            return abandon_run(context, lease, _unfinished(context, run_id), "kseg repair --abandon")
+
+
+def _unfinished(context: JobContext, run_id: str) -> RunState:
+    state = context.ledger.read(context.job.name)
+    run = state.runs.get(run_id)
+    if run is None:
+        known = ", ".join(run.run_id for run in state.unfinished_runs()) or "none"
+        raise Refused(
+            "no-such-run", f"the ledger knows no run {run_id}", remedy=f"unfinished runs: {known}", run=run_id
+        )
+    if run.ended:
+        raise Refused("run-ended", f"the run is {run.phase}: there is nothing to repair", run=run_id)
+    return run

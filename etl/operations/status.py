@@ -1,0 +1,216 @@
+"""Where a job stands, without a JVM: last runs, lag by partition, ledger against group offsets against tables."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from kseg.etl.config.job import Job
+from kseg.etl.errors import KsegError, Refused
+from kseg.etl.ledger.state import JobState, RunState
+from kseg.etl.ledger.store import Ledger
+from kseg.etl.planning.group_reconciliation import ledger_of
+from kseg.etl.run.context import JobContext
+from kseg.etl.run.report import RunReport
+from kseg.etl.run.report_from_ledger import ended
+from kseg.etl.tables.targets import is_name
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """One run: how far it came, and what it landed. rows are None before its account, and so is quarantined: offsets
+    that could not be read. owner: who has ended it, or went on with it last, as a lease
+    names its holder."""
+
+    run_id: str
+    mode: str
+    phase: str
+    planned_at: str
+    ended_at: str | None
+    offsets: int
+    rows_in: int | None
+    rows_out: int | None
+    refused: str | None
+    owner: str
+    quarantined: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLine:
+    """One partition, in offsets.
+
+    frontier: where the next run starts, None before the first run. lag: from there to what may be read now.
+    group_offset: -1 where the group has none; None where the job has no group.
+    agrees: whether group and ledger agree; a group offset behind the frontier with the ledger's own metadata does.
+    """
+
+    topic: str
+    partition: int
+    log_start: int
+    frontier: int | None
+    last_stable_offset: int
+    high_watermark: int
+    lag: int | None
+    group_offset: int | None
+    agrees: bool
+    landed: int
+    given_up: int
+    beyond_frontier: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableLine:
+    """A target table: its version now, and the version that the ledger last saw. problem: why a run would refuse it."""
+
+    path: str
+    version: int | None
+    ledger_version: int | None
+    rows: int | None
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseLine:
+    """A live lease."""
+
+    chain: str
+    owner: str
+    until: str
+
+
+@dataclass(slots=True)
+class StatusReport:
+    """Everything that `kseg status` shows."""
+
+    job: str
+    ledger: str
+    ledger_id: str
+    runs: list[RunLine] = field(default_factory=list)
+    partitions: list[PartitionLine] = field(default_factory=list)
+    tables: list[TableLine] = field(default_factory=list)
+    leases: list[LeaseLine] = field(default_factory=list)
+    group: str | None = None
+
+    @property
+    def lag(self) -> int:
+        """Offsets not yet read, over all partitions."""
+        return sum(p.lag or 0 for p in self.partitions)
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON-able dictionary with stable keys."""
+        return {**asdict(self), "lag": self.lag}
+
+
+def status(job: Job, runs: int = 10) -> StatusReport:
+    """Ask ledger, brokers and tables; nothing is written. runs: how many of the last are told.
+
+    Raises:
+        Refused: there is no ledger yet, or it is damaged.
+        KafkaError: the cluster cannot be asked.
+    """
+    with JobContext.open(job, ledger="required") as context:
+        state = context.ledger.read(job.name)
+        report = StatusReport(job.name, job.ledger, context.ledger.id, group=job.group)
+        report.runs = [_run_line(run) for run in reversed(list(state.runs.values())[-runs:])]
+        report.leases = _leases(state)
+        report.partitions = _partitions(context, state)
+        topics = {p.topic for p in report.partitions}
+        tables = {str(job.sink.target(topic)) for topic in topics}
+        if job.quarantine is not None:
+            tables.add(job.quarantine)
+        report.tables = [_table(context, state, table) for table in sorted(tables)]
+        return report
+
+
+def run_report(job: Job, run_id: str) -> RunReport:
+    """One run that has ended, as the ledger tells it. Asks no broker.
+
+    Raises:
+        Refused: there is no ledger or no such run, or it has not ended.
+    """
+    run = Ledger.open(job.ledger, create=False).read(job.name).runs.get(run_id)
+    if run is None:
+        raise Refused("no-such-run", f"the ledger knows no run {run_id}", remedy="`kseg status` lists the last ones")
+    if run.ended_at is None:
+        raise Refused("run-unfinished", f"run {run_id} has not ended", remedy="run the job: it takes the run up")
+    return ended(job.name, run)
+
+
+def _run_line(run: RunState) -> RunLine:
+    return RunLine(
+        run_id=run.run_id,
+        mode=run.mode,
+        phase=run.phase,
+        planned_at=run.planned_at.isoformat(),
+        ended_at=run.ended_at.isoformat() if run.ended_at else None,
+        offsets=sum(offsets.length for offsets in run.plan.offsets().values()),
+        rows_in=run.accounted.rows_in if run.accounted else None,
+        rows_out=run.accounted.rows_out if run.accounted else None,
+        quarantined=run.accounted.counts.dead_lettered if run.accounted else None,
+        refused=run.refused.message if run.refused else None,
+        owner=run.owner,
+    )
+
+
+def _leases(state: JobState) -> list[LeaseLine]:
+    now = datetime.now(UTC)
+    return [
+        LeaseLine(lease.chain, lease.owner, lease.until.isoformat())
+        for lease in state.leases.values()
+        if lease.live(now)
+    ]
+
+
+def _partitions(context: JobContext, state: JobState) -> list[PartitionLine]:
+    snapshot = context.snapshot()
+    view = context.group_view(snapshot.partitions)
+    lines = []
+    for tp, bounds in snapshot.bounds.items():
+        frontier = state.frontier(tp)
+        found = view.offsets.get(tp) if view else None
+        group_offset = (found.offset if found else -1) if view else None
+        ours = found is not None and ledger_of(found.metadata) == state.ledger_id
+        agrees = (
+            view is None
+            or not view.watched
+            or group_offset in (-1, frontier)
+            or frontier is None
+            or (ours and found is not None and found.offset <= frontier)
+        )
+        end = snapshot.ends[tp]
+        lines.append(
+            PartitionLine(
+                topic=tp.topic,
+                partition=tp.partition,
+                log_start=bounds.start,
+                frontier=frontier,
+                last_stable_offset=bounds.last_stable,
+                high_watermark=bounds.high_watermark,
+                lag=state.open_in(tp, frontier, max(frontier, end)).length if frontier is not None else None,
+                group_offset=group_offset,
+                agrees=agrees,
+                landed=state.landed(tp).length,
+                given_up=state.given_up(tp).length,
+                beyond_frontier=sum(e - s for s, e in state.landed(tp) if frontier is not None and s > frontier),
+            )
+        )
+    return lines
+
+
+def _table(context: JobContext, state: JobState, table: str) -> TableLine:
+    known = state.tables.get(table)
+    now, problem = None, None
+    if is_name(table):
+        return TableLine(table, None, known.version if known else None, None, "in a catalog: only Spark can look at it")
+    try:
+        now = context.targets.check(table, known)
+    except KsegError as error:
+        now, problem = context.targets.delta(table).state(), str(error)
+    return TableLine(
+        path=table,
+        version=now.version if now else None,
+        ledger_version=known.version if known else None,
+        rows=now.rows if now else None,
+        problem=problem,
+    )

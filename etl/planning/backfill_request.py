@@ -1,0 +1,309 @@
+"""What a backfill asks for: offsets, times or a data interval, and how rows already landed are met.
+
+    --from orders:0:100 --from orders:1:0 --to orders:0:200 --to orders:1:50     offsets, end exclusive
+    --from 2026-01-01T00:00:00Z --to 2026-01-02T00:00:00Z                         records' times
+    --interval 2026-01-01T00:00:00Z/2026-01-02T00:00:00Z                          pinned boundaries
+    --segments /mnt/broker-1/data                                                 all that these files hold
+
+With `segments` records are read from files, and offsets or times may be left out or narrow it down.
+
+A request is a value: its `identity()` (mode, what was asked, label) is what a run id is made of, so that asking the
+same thing again finds the run that was made before. Whether offsets are committed afterwards is no part of it, and
+neither is where the records are read from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, NamedTuple, get_args
+
+from kseg.etl.config.sections import Segments
+from kseg.etl.config.times import INSTANT_REMEDY, NaiveInstantError, format_instant, looks_like_instant, parse_instant
+from kseg.etl.errors import ConfigurationError, Fault
+
+BackfillMode = Literal["missing", "replace", "append"]
+
+_ADDRESS = re.compile(r"(?P<topic>[A-Za-z0-9._-]{1,249}):(?P<partition>\d{1,10}):(?P<offset>\d{1,19})")
+_FORMS = "write topic:partition:offset (as often as needed) or one time, as in 2026-01-01T00:00:00Z"
+_MAX_LABEL = 100
+_INT32, _INT64 = 2**31, 2**63
+
+
+class PartitionOffset(NamedTuple):
+    """One `topic:partition:offset` of a command line."""
+
+    topic: str
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}:{self.partition}:{self.offset}"
+
+
+Bound = tuple[PartitionOffset, ...] | datetime
+"""One side of a backfill: offsets sorted by topic and partition, or a time in UTC."""
+
+
+class Interval(NamedTuple):
+    """A data interval [start, end), both aware and in UTC."""
+
+    start: datetime
+    end: datetime
+
+
+def parse_interval(text: str) -> Interval:
+    """`START/END` of a command line. Raises ConfigurationError."""
+    interval = BackfillRequest.parse(interval=text).interval
+    assert interval is not None
+    return interval
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillRequest:
+    """One backfill as asked for; exactly one of (from_, to) and interval is set.
+
+    from_, to: offsets of the partitions to read (end exclusive; partitions that neither side names are not read), or a
+        time. Where both are offsets they name the same partitions.
+    mode: `missing` lands what the ledger says has not landed; `replace` removes the rows of these addresses and adds
+        the new ones in one commit; `append` lands again, under a label.
+    commit_offsets: advance the group's offsets too.
+    segments: folders of log files to read in place of the brokers: absolute paths, or URLs.
+    """
+
+    from_: Bound | None = None
+    to: Bound | None = None
+    interval: Interval | None = None
+    mode: BackfillMode = "missing"
+    label: str | None = None
+    commit_offsets: bool = False
+    segments: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        faults = list(_check(self))
+        if faults:
+            raise ConfigurationError(faults)
+
+    @classmethod
+    def parse(
+        cls,
+        from_: Sequence[str] = (),
+        to: Sequence[str] = (),
+        interval: str | None = None,
+        mode: str = "missing",
+        label: str | None = None,
+        commit_offsets: bool = False,
+        segments: Sequence[str] = (),
+    ) -> BackfillRequest:
+        """From a command line's words. Raises ConfigurationError with every fault found."""
+        faults: list[Fault] = []
+        parsed_from = _bound("--from", from_, faults)
+        parsed_to = _bound("--to", to, faults)
+        parsed_interval = _interval(interval, faults) if interval is not None else None
+        places = _places(segments, faults)
+        if mode not in get_args(BackfillMode):
+            faults.append(Fault("--mode", f"{mode!r} is no mode", f"one of {', '.join(get_args(BackfillMode))}"))
+            mode = "missing"
+        # A side that could not be read is reported once; standing in for it keeps the other checks going.
+        given = bool(from_), bool(to), interval is not None, bool(segments)
+        faults += _check_presence(*given, mode)
+        if not faults:
+            return cls(parsed_from, parsed_to, parsed_interval, mode, label, commit_offsets, places)  # type: ignore[arg-type]
+        faults += _check_label(mode, label)
+        raise ConfigurationError(faults)
+
+    @property
+    def unbounded(self) -> bool:
+        """All that the files hold is asked for: offsets follow from them."""
+        return self.from_ is None and self.to is None and self.interval is None
+
+    @property
+    def partitions(self) -> frozenset[tuple[str, int]] | None:
+        """The partitions that are asked for; None: all of the job's source."""
+        for bound in (self.from_, self.to):
+            if isinstance(bound, tuple):
+                return frozenset((o.topic, o.partition) for o in bound)
+        return None
+
+    def identity(self) -> dict[str, Any]:
+        """What makes two requests the same: mode, what was asked, label; whatever the spelling and the order."""
+        return {
+            "mode": self.mode,
+            "from": _bound_json(self.from_),
+            "to": _bound_json(self.to),
+            "interval": [format_instant(t) for t in self.interval] if self.interval else None,
+            "label": self.label,
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self.identity(), "commit_offsets": self.commit_offsets, "segments": list(self.segments)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> BackfillRequest:
+        """The inverse of `to_json`."""
+        return cls.parse(
+            from_=_bound_words(data.get("from")),
+            to=_bound_words(data.get("to")),
+            interval="/".join(data["interval"]) if data.get("interval") else None,
+            mode=data.get("mode", "missing"),
+            label=data.get("label"),
+            commit_offsets=data.get("commit_offsets", False),
+            segments=data.get("segments", ()),
+        )
+
+    def run_id(self, job_name: str) -> str:
+        """Hash of job, mode, what was asked and label: 32 hex digits."""
+        text = json.dumps([job_name, self.identity()], sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _bound_json(bound: Bound | None) -> Any:
+    if isinstance(bound, datetime):
+        return format_instant(bound)
+    return [str(offset) for offset in bound] if bound is not None else None
+
+
+def _bound_words(value: Any) -> Sequence[str]:
+    if value is None:
+        return ()
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _bound(option: str, words: Sequence[str], faults: list[Fault]) -> Bound | None:
+    times: list[datetime] = []
+    offsets: dict[tuple[str, int], PartitionOffset] = {}
+    before = len(faults)
+    for word in words:
+        match = _ADDRESS.fullmatch(word.strip())
+        if _is_time(word, also_an_address=match is not None):
+            try:
+                times.append(parse_instant(word))
+            except ValueError as error:
+                faults.append(Fault(option, f"{word!r} {error}", INSTANT_REMEDY))
+        elif match:
+            _take_offset(option, match, offsets, faults)
+        else:
+            faults.append(Fault(option, f"{word!r} is neither an offset nor a time", _FORMS))
+    if len(faults) > before:
+        return None
+    if len(times) > 1:
+        faults.append(Fault(option, "more than one time", "give one time, or offsets"))
+    elif times and offsets:
+        faults.append(Fault(option, "a time and offsets together", "give one time, or offsets"))
+    return times[0] if times else tuple(sorted(offsets.values())) or None
+
+
+def _is_time(word: str, *, also_an_address: bool) -> bool:
+    """`2026-01-01T10:00:00` reads as topic `2026-01-01T10` too. What can be a time is one: without a zone it is
+    a fault, where a guess would read the wrong records."""
+    if not looks_like_instant(word):
+        return False
+    try:
+        parse_instant(word)
+    except NaiveInstantError:
+        return True
+    except ValueError:
+        return not also_an_address
+    return True
+
+
+def _take_offset(
+    option: str, match: re.Match[str], offsets: dict[tuple[str, int], PartitionOffset], faults: list[Fault]
+) -> None:
+    address = PartitionOffset(match["topic"], int(match["partition"]), int(match["offset"]))
+    if address.partition >= _INT32 or address.offset >= _INT64:
+        faults.append(Fault(option, f"{match[0]!r} is beyond Kafka's numbers", "partitions are int32, offsets int64"))
+    elif (address.topic, address.partition) in offsets:
+        faults.append(Fault(option, f"{address.topic}:{address.partition} is named twice", "name each partition once"))
+    else:
+        offsets[address.topic, address.partition] = address
+
+
+def _interval(text: str, faults: list[Fault]) -> Interval | None:
+    parts = text.split("/")
+    if len(parts) != 2:
+        remedy = "write START/END, as in 2026-01-01T00:00:00Z/2026-01-02T00:00:00Z"
+        faults.append(Fault("--interval", f"{text!r} is not START/END", remedy))
+        return None
+    ends: list[datetime] = []
+    for name, part in zip(("start", "end"), parts, strict=True):
+        try:
+            ends.append(parse_instant(part))
+        except ValueError as error:
+            faults.append(Fault("--interval", f"the {name} {part!r} {error}", INSTANT_REMEDY))
+    return Interval(*ends) if len(ends) == 2 else None
+
+
+def _places(segments: Sequence[str], faults: list[Fault]) -> tuple[str, ...]:
+    try:
+        return Segments.named(segments).paths if segments else ()
+    except ConfigurationError as error:
+        faults += error.faults
+        return ()
+
+
+def _check_presence(has_from: bool, has_to: bool, has_interval: bool, has_segments: bool, mode: str) -> list[Fault]:
+    if has_interval and (has_from or has_to):
+        return [Fault("--interval", "stands together with --from or --to", "give one or the other")]
+    if has_interval and has_segments:
+        remedy = "give --from and --to: boundaries are pinned for good, and files may end before them"
+        return [Fault("--interval", "stands together with --segments", remedy)]
+    if not (has_interval or has_from or has_to):
+        if not has_segments:
+            return [Fault("", "nothing is asked for", "give --from and --to, --interval START/END or --segments DIR")]
+        if mode != "missing":
+            return [Fault("--mode", f"{mode} needs --from and --to", "all that files hold is landed once: missing")]
+        return []
+    if not has_interval and not (has_from and has_to):
+        missing = "--to" if has_from else "--from"
+        return [Fault(missing, "is missing", "a backfill has a beginning and an end; the end is exclusive")]
+    return []
+
+
+def _check_label(mode: str, label: str | None) -> list[Fault]:
+    if mode == "append" and label is None:
+        return [Fault("--label", "is missing", "append lands rows again: a label says which time this is")]
+    if label is not None and (not label.strip() or len(label) > _MAX_LABEL or not label.isprintable()):
+        return [Fault("--label", "is empty, too long or not printable", f"1 to {_MAX_LABEL} printable characters")]
+    return []
+
+
+def _check(request: BackfillRequest) -> list[Fault]:
+    from_, to, interval = request.from_, request.to, request.interval
+    given = from_ is not None, to is not None, interval is not None, bool(request.segments)
+    faults = _check_presence(*given, request.mode)
+    faults += _check_label(request.mode, request.label)
+    times = {"--from": from_, "--to": to, "--interval": interval.start if interval else None}
+    if interval is not None and interval.end.tzinfo is None:
+        times["--interval"] = interval.end
+    naive = [option for option, time in times.items() if isinstance(time, datetime) and time.tzinfo is None]
+    if naive:
+        return faults + [Fault(option, "has no time zone", INSTANT_REMEDY) for option in naive]
+    if interval is not None and interval.start >= interval.end:
+        faults.append(
+            Fault("--interval", "does not end after it starts", "the start comes first, the end is exclusive")
+        )
+    if isinstance(from_, datetime) and isinstance(to, datetime) and from_ >= to:
+        faults.append(Fault("--to", "is not after --from", "the end is exclusive"))
+    if isinstance(from_, tuple) and isinstance(to, tuple):
+        faults += _check_offsets(from_, to)
+    return faults
+
+
+def _check_offsets(from_: tuple[PartitionOffset, ...], to: tuple[PartitionOffset, ...]) -> list[Fault]:
+    starts = {(o.topic, o.partition): o.offset for o in from_}
+    ends = {(o.topic, o.partition): o.offset for o in to}
+    faults = []
+    for topic, partition in sorted(starts.keys() ^ ends.keys()):
+        option = "--to" if (topic, partition) in starts else "--from"
+        faults.append(Fault(option, f"does not name {topic}:{partition}", "name each partition on both sides"))
+    for (topic, partition), start in sorted(starts.items()):
+        end = ends.get((topic, partition))
+        if end is not None and end <= start:
+            message = f"{topic}:{partition} ends at {end} and starts at {start}"
+            faults.append(Fault("--to", message, "the end is exclusive, so it lies after the start"))
+    return faults

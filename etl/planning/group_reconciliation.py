@@ -1,0 +1,166 @@
+"""The consumer group's offsets held against the ledger: expiry, somebody's hand, or a ledger that is too old.
+
+    found in the group                         means                                        answer
+    -----------------------------------------  -------------------------------------------  ------------------------
+    -1                                         expired, or never committed                  go on
+    the frontier, or what we last committed    as left                                      go on
+    other, `kseg:<this ledger>:…`, below       a run landed and died before its commit      go on
+    other, `kseg:<this ledger>:…`, above       by a run that the ledger knows: rows of it,  go on
+                                               or of a backfill, were abandoned since
+                                               else the ledger is older than the group      refused
+    no base yet, `kseg:<another ledger>:…`     the ledger was lost                          refused until accepted
+    anything else                              somebody's hand                              refused until accepted
+
+The frontier is where the ledger says the next run starts. Metadata is the string that a commit carries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kseg.client.groups.offsets import CommittedOffset
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.errors import Refused
+from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
+from kseg.etl.ledger.state import JobState
+
+ACCEPT = "--accept-group-offsets"
+
+
+def commit_metadata(ledger_id: str, run_id: str) -> str:
+    """What our commits carry, to be told from anybody else's."""
+    return f"kseg:{ledger_id}:{run_id}"
+
+
+def ledger_of(metadata: str | None) -> str | None:
+    """The ledger that a commit came from; None where it is not the framework's own."""
+    parts = (metadata or "").split(":")
+    return parts[1] if len(parts) == 3 and parts[0] == "kseg" else None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """The group's offsets as the broker told them.
+
+    watched: this job commits them, so a change by anybody else is drift; otherwise they only say where to begin.
+    accept: a person accepts them as they stand.
+    """
+
+    group: str
+    offsets: Mapping[TopicPartition, CommittedOffset]
+    watched: bool = True
+    accept: bool = False
+
+    def has(self, tp: TopicPartition) -> bool:
+        found = self.offsets.get(tp)
+        return found is not None and found.offset >= 0
+
+
+def reconcile(view: GroupView, state: JobState, *, moves_offsets: bool) -> list[ev.Event]:
+    """The events that accepted offsets make; none where group and ledger agree.
+
+    moves_offsets: the run will commit the group's offsets. One that will not need not mind where somebody has put them;
+    that the ledger is lost or too old concerns it all the same.
+
+    Raises:
+        Refused: `ledger-older` or `group-offsets-differ`, naming every partition that differs.
+    """
+    differing: dict[TopicPartition, CommittedOffset] = {}
+    for tp, found in sorted(view.offsets.items()) if view.watched else ():
+        if found.offset < 0:
+            continue
+        frontier = state.frontier(tp)
+        ours = ledger_of(found.metadata) == state.ledger_id
+        if ours and (frontier is None or found.offset > frontier) and not _known(view.group, tp, found, state):
+            raise _ledger_is_older(view.group, tp, found.offset, frontier)
+        if ours or found.offset == frontier:
+            continue
+        if frontier is None:
+            if ledger_of(found.metadata) is not None:
+                differing[tp] = found
+            continue
+        known = state.group_offsets(view.group).get(tp)
+        accepted = known is not None and (known.offset, known.metadata) == (found.offset, found.metadata or "")
+        if moves_offsets and not accepted:
+            differing[tp] = found
+    if not differing:
+        return []
+    if not view.accept:
+        raise _differs(view.group, differing, state)
+    return _accepted(view.group, differing, state)
+
+
+def _known(group: str, tp: TopicPartition, found: CommittedOffset, state: JobState) -> bool:
+    """Whether the ledger knows of a commit that it is behind of, because the frontier went back since."""
+    known = state.group_offsets(group).get(tp)
+    if known is not None and (known.offset, known.metadata) == (found.offset, found.metadata):
+        return True
+    return (found.metadata or "").rpartition(":")[2] in state.runs
+
+
+def _accepted(group: str, differing: Mapping[TopicPartition, CommittedOffset], state: JobState) -> list[ev.Event]:
+    given_up: list[OffsetRange] = []
+    reclaimed: list[OffsetRange] = []
+    bases: dict[TopicPartition, int] = {}
+    for tp, found in differing.items():
+        frontier = state.frontier(tp)
+        if frontier is None:
+            continue  # its base is pinned at the group's offset, as for any first run
+        if found.offset > frontier:
+            given_up += state.covered(tp).missing_in(frontier, found.offset).ranges(tp)
+            continue
+        reclaimed += state.given_up(tp).intersect(OffsetSet.single(found.offset, frontier)).ranges(tp)
+        if found.offset < state.bases[tp]:
+            bases[tp] = found.offset
+    offsets = {
+        tp: ev.GroupOffset(found.offset, found.metadata or "", found.leader_epoch) for tp, found in differing.items()
+    }
+    events: list[ev.Event] = [ev.GroupOffsetsAccepted(group=group, offsets=offsets)]
+    if bases:
+        events.append(ev.BasePinned(bases=bases, reason="accepted"))
+    if given_up:
+        events.append(ev.OffsetsGivenUp(ranges=tuple(given_up), reason="group-offsets-accepted"))
+    if reclaimed:
+        events.append(ev.OffsetsReclaimed(ranges=tuple(reclaimed), reason="the group's offset was set back"))
+    return events
+
+
+def _ledger_is_older(group: str, tp: TopicPartition, offset: int, frontier: int | None) -> Refused:
+    knows = f"ends at {frontier}" if frontier is not None else "knows nothing of this partition"
+    return Refused(
+        "ledger-older",
+        f"group {group} was committed up to {offset} by this very ledger, which {knows}",
+        remedy="the ledger was rolled back: restore its newest version before the job runs again",
+        topic=tp.topic,
+        partition=tp.partition,
+        offset=offset,
+    )
+
+
+def _differs(group: str, differing: Mapping[TopicPartition, CommittedOffset], state: JobState) -> Refused:
+    lost = any(ledger_of(found.metadata) is not None and state.frontier(tp) is None for tp, found in differing.items())
+    told = ", ".join(
+        f"{tp.topic}-{tp.partition}: group {found.offset}, ledger {'-' if f is None else f}"
+        for tp, found in list(differing.items())[:20]
+        for f in (state.frontier(tp),)
+    )
+    first = next(iter(differing))
+    if lost:
+        return Refused(
+            "ledger-lost",
+            f"offsets of group {group} were committed from another ledger ({told})",
+            remedy="point `ledger:` at that ledger; or start a new one from the group's offsets with "
+            f"{ACCEPT}: rows that landed after its last commit would then land again",
+            topic=first.topic,
+            partition=first.partition,
+        )
+    return Refused(
+        "group-offsets-differ",
+        f"offsets of group {group} were changed by somebody else ({told})",
+        remedy=f"set them back; or go on from them with {ACCEPT}: a range jumped over is recorded as given up, and one "
+        "that has landed is not landed again",
+        topic=first.topic,
+        partition=first.partition,
+    )

@@ -1,0 +1,234 @@
+"""A data interval's boundaries: what is seen of them, whether they are closed, and the offsets that they mean."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.config.interval import IntervalRules
+from kseg.etl.config.job import Job
+from kseg.etl.config.times import epoch_millis, format_instant, format_millis
+from kseg.etl.errors import RetriableFailure
+from kseg.etl.ledger.ranges import OffsetRange
+from kseg.etl.ledger.state import JobState
+from kseg.etl.planning.backfill_request import Interval
+from kseg.etl.planning.watermark import A_LOOK_MS, Sight, Verdict, judge
+from kseg.etl.run.context import JobContext
+from kseg.etl.source.logs import Logs
+from kseg.etl.source.resolve import LogBounds
+
+_SHOWN = 10
+
+
+class IntervalOpen(RetriableFailure):
+    """A boundary that cannot be pinned yet. retry_after: seconds, after which asking again may tell otherwise.
+
+    open: what each partition waits for.
+    """
+
+    def __init__(self, time_ms: int, verdicts: Mapping[TopicPartition, Verdict], now_ms: int) -> None:
+        self.retry_after = retry_after(verdicts.values(), time_ms, now_ms)
+        self.open = {f"{tp.topic}:{tp.partition}": v.reason for tp, v in sorted(verdicts.items()) if not v.closed}
+        told = "; ".join(f"{partition}: {reason}" for partition, reason in list(self.open.items())[:_SHOWN])
+        more = f"; and {len(self.open) - _SHOWN} more partitions" if len(self.open) > _SHOWN else ""
+        super().__init__(
+            f"the boundary {format_millis(time_ms)} is not closed yet. {told}{more}",
+            remedy="run it again later; `interval:` in the job file says how long is waited (docs/intervals.md)",
+            boundary=format_millis(time_ms),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {**super().to_json(), "retry_after": self.retry_after, "open": self.open}
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalStatus:
+    """Whether an interval may run. starts, ends: both boundaries, by partition. now_ms: when it was asked."""
+
+    job: str
+    interval: Interval
+    starts: Mapping[TopicPartition, Verdict]
+    ends: Mapping[TopicPartition, Verdict]
+    now_ms: int
+
+    @property
+    def closed(self) -> bool:
+        return all(verdict.closed for of_side in (self.starts, self.ends) for verdict in of_side.values())
+
+    @property
+    def retry_after(self) -> int:
+        """Seconds; 0 where it is closed."""
+        if self.closed:
+            return 0
+        verdicts = [*self.starts.values(), *self.ends.values()]
+        return retry_after(verdicts, epoch_millis(self.interval.end), self.now_ms)
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON-able dictionary with stable keys; `boundary`, `rule` and `reason` are of the interval's end."""
+        return {
+            "job": self.job,
+            "interval": [format_instant(instant) for instant in self.interval],
+            "closed": self.closed,
+            "retry_after": self.retry_after,
+            "partitions": [
+                {
+                    "topic": tp.topic,
+                    "partition": tp.partition,
+                    "start": self.starts[tp].offset,
+                    "boundary": end.offset,
+                    "closed": end.closed and self.starts[tp].closed,
+                    "rule": end.rule,
+                    "reason": end.reason if self.starts[tp].closed else self.starts[tp].reason,
+                }
+                for tp, end in sorted(self.ends.items())
+            ],
+        }
+
+
+def retry_after(verdicts: Collection[Verdict], time_ms: int, now_ms: int) -> int:
+    """Whole seconds until it is worth asking again about a boundary, at least 1.
+
+    One that lies in the future is worth no question before; one of the past may be closed by any record.
+    """
+    waits = [v.retry_at - now_ms for v in verdicts if v.retry_at is not None]
+    millis = time_ms - now_ms if now_ms < time_ms else min([*waits, A_LOOK_MS])
+    return max(1, -(-millis // 1000))
+
+
+def interval_status(job: Job, interval: Interval) -> IntervalStatus:
+    """Ask ledger and brokers whether an interval is closed; nothing is written.
+
+    Raises:
+        ConfigurationError: a topic of the job does not exist.
+        Refused: the ledger is damaged.
+        KafkaError: the brokers cannot be asked.
+    """
+    with JobContext.open(job, ledger="optional") as context:
+        state = context.read_state()
+        snapshot = context.snapshot()
+        now_ms = _now_ms()
+        starts, ends = (
+            boundary_verdicts(context.logs, job, state, snapshot.bounds, epoch_millis(instant), now_ms, ends=ends)
+            for instant, ends in zip(interval, (False, True), strict=True)
+        )
+        return IntervalStatus(job.name, interval, starts, ends, now_ms)
+
+
+def boundary_offsets(
+    logs: Logs,
+    job: Job,
+    state: JobState,
+    bounds: Mapping[TopicPartition, LogBounds],
+    time_ms: int,
+    *,
+    ends: bool,
+) -> dict[TopicPartition, int]:
+    """The offset that a boundary means in each partition. Raises IntervalOpen where it is open in one of them."""
+    now_ms = _now_ms()
+    verdicts = boundary_verdicts(logs, job, state, bounds, time_ms, now_ms, ends=ends)
+    if not all(verdict.closed for verdict in verdicts.values()):
+        raise IntervalOpen(time_ms, verdicts, now_ms)
+    return {tp: verdict.offset for tp, verdict in verdicts.items() if verdict.offset is not None}
+
+
+def boundary_verdicts(
+    logs: Logs,
+    job: Job,
+    state: JobState,
+    bounds: Mapping[TopicPartition, LogBounds],
+    time_ms: int,
+    now_ms: int,
+    *,
+    ends: bool,
+) -> dict[TopicPartition, Verdict]:
+    """Look at every partition, and judge. bounds: of all partitions that are asked about. ends: see `AtTime`."""
+    rules = job.interval or IntervalRules()
+    known = from_ledger(state, time_ms, bounds)
+    unknown = [tp for tp, sight in known.items() if sight.pinned is None and sight.newcomer is None]
+    if unknown and now_ms >= time_ms:
+        known |= _look(logs, {tp: known[tp] for tp in unknown}, time_ms, rules, now_ms, ends=ends)
+    return judge(time_ms, known, rules, now_ms)
+
+
+def from_ledger(
+    state: JobState, time_ms: int, bounds: Mapping[TopicPartition, LogBounds]
+) -> dict[TopicPartition, Sight]:
+    """What is known of a boundary before the logs are asked about it."""
+    around = state.neighbours(time_ms)
+    pinned = {tp: offset for (tp, at), offset in state.boundaries.items() if at == time_ms}
+    sights = {}
+    for tp, of_one in bounds.items():
+        floor, ceiling = around.get(tp, (0, None))
+        # All partitions that there are get a boundary at once: one without it was not there then.
+        newcomer = state.bases.get(tp, of_one.start) if pinned and tp not in pinned else None
+        sights[tp] = Sight(of_one.last_stable, of_one.high_watermark, pinned.get(tp), floor, ceiling, newcomer)
+    return sights
+
+
+def _look(
+    logs: Logs,
+    sights: Mapping[TopicPartition, Sight],
+    time_ms: int,
+    rules: IntervalRules,
+    now_ms: int,
+    *,
+    ends: bool,
+) -> dict[TopicPartition, Sight]:
+    """The sights with what the logs tell of records at or after the boundary."""
+    limit = now_ms + rules.max_ahead_ms
+    partitions = list(sights)
+    first = logs.first_at(time_ms, partitions, ends=ends)
+    passing = logs.first_at(time_ms + rules.lateness_ms, partitions, ends=ends) if rules.lateness_ms else first
+    seen = {}
+    for tp, sight in sights.items():
+        ahead = next((f for f in (first[tp], passing[tp]) if f is not None and f.timestamp > limit), None)
+        offset = found.offset if (found := first[tp]) is not None and found is not ahead else None
+        passed = passing[tp] is not None
+        if ahead is not None:
+            begin = max(sight.floor, ahead.offset)
+            offset, passed = _search(logs, tp, begin, sight.last_stable, time_ms, rules.lateness_ms, limit, offset)
+        told = (ahead.offset, ahead.timestamp) if ahead is not None else None
+        seen[tp] = replace(sight, first=offset, passed=passed, ahead=told)
+    return seen
+
+
+def _search(
+    logs: Logs,
+    tp: TopicPartition,
+    start: int,
+    end: int,
+    time_ms: int,
+    lateness_ms: int,
+    limit: int,
+    first: int | None,
+) -> tuple[int | None, bool]:
+    """The first record at or after a time, and whether one is there that passes it, leaving out those far ahead.
+
+    A log is asked by time for the first record alone, and that is one which lies ahead: what stands behind it is read,
+    up to the first that counts. first: where it is known already.
+    """
+    import pyarrow.compute as pc
+
+    from kseg.etl.source.reader import (  # its compiled code takes longer to load than all else here
+        DecodeOptions,
+        read_range,
+    )
+
+    planned = [OffsetRange(tp.topic, tp.partition, start, end)] if start < end else []
+    for task in logs.tasks(planned, topics={tp.topic: None}):
+        for batch in read_range(task, logs.origin, DecodeOptions(on_data_loss="record")):
+            times = pc.divide(batch.column("timestamp").cast("int64"), 1000)
+            counts = pc.and_(pc.greater_equal(times, time_ms), pc.less_equal(times, limit))
+            hits = pc.indices_nonzero(counts)
+            if first is None and len(hits):
+                first = batch.column("offset")[hits[0].as_py()].as_py()
+            if pc.any(pc.and_(counts, pc.greater_equal(times, time_ms + lateness_ms))).as_py():
+                return first, True
+    return first, False
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,236 @@
+"""Plans: which offsets a run reads. Pure: what was seen and what the ledger holds go in, events come out.
+
+For each partition of an incremental run:
+
+    base ───── landed or given up ─────► frontier ─ ─ open ─ ─ ─ end
+                                            │                     └ pinned now, never above what may be read
+                                            └ the run starts here; what landed beyond it, or is planned by another
+                                              run, is cut out
+
+The base is pinned by the job's first run of any kind: the group's committed offset if it has one, else the configured
+start; a partition first seen later starts at its earliest offset, or its first records would never be read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.config.job import Job
+from kseg.etl.errors import Refused
+from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.fold import Entry, fold
+from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
+from kseg.etl.ledger.state import JobState
+from kseg.etl.planning.group_reconciliation import GroupView, reconcile
+from kseg.etl.planning.snapshot import SourceSnapshot
+from kseg.etl.planning.source_identity import check_source
+
+Stamp = Callable[[ev.Event], ev.Event]
+"""Fills in under which lease an event is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """All that a plan is made from, beside the ledger's state.
+
+    tables: target tables as they are now; None where one does not exist.
+    group: None where the job commits no offsets.
+    """
+
+    job: Job
+    snapshot: SourceSnapshot
+    tables: Mapping[str, ev.TableState | None]
+    group: GroupView | None
+
+    def table_of(self, topic: str) -> str:
+        return str(self.job.sink.target(topic))
+
+
+@dataclass(slots=True)
+class Draft:
+    """A plan in the making: events so far, and the state as they leave it, so that each rule sees those before it."""
+
+    seen: Seen
+    state: JobState
+    stamp: Stamp
+    events: list[ev.Event] = field(default_factory=list)
+
+    @classmethod
+    def unwritten(cls, seen: Seen, state: JobState) -> Draft:
+        """A draft that is never written: under a lease of its own making, whoever holds the real one."""
+        before = state.lease()
+        lease = ev.Leased(owner="unwritten", attempt=1 if before is None else before.attempt + 1, duration=60.0)
+        draft = cls(seen, state, lambda event: replace(event, owner=lease.owner, attempt=lease.attempt))
+        draft.add(lease)
+        draft.events.clear()
+        return draft
+
+    def add(self, *events: ev.Event) -> None:
+        stamped = [self.stamp(event) for event in events]
+        self.state = fold(self.state, [Entry(event, datetime.now(UTC), self.state.sequence) for event in stamped])
+        self.events += stamped
+
+    def check_and_pin(self, *, moves_offsets: bool) -> None:
+        """What every kind of run does first: identity, the group's offsets, and bases of new partitions.
+
+        moves_offsets: the run ends with a commit of the group's offsets.
+
+        Raises:
+            Refused: source, group or ledger do not agree.
+        """
+        check_source(self.seen.snapshot, self.state)
+        if self.seen.group is not None:
+            self.add(*reconcile(self.seen.group, self.state, moves_offsets=moves_offsets))
+        self.add(*self._bases())
+
+    def _bases(self) -> list[ev.Event]:
+        snapshot, group = self.seen.snapshot, self.seen.group
+        pinned: dict[ev.BaseReason, dict[TopicPartition, int]] = {}
+        taken: dict[TopicPartition, ev.GroupOffset] = {}
+        began = bool(self.state.bases)
+        for tp in snapshot.partitions:
+            if tp in self.state.bases:
+                continue
+            if group is not None and group.has(tp):
+                found = group.offsets[tp]
+                pinned.setdefault("group", {})[tp] = found.offset
+                taken[tp] = ev.GroupOffset(found.offset, found.metadata or "", found.leader_epoch)
+            elif began:
+                pinned.setdefault("earliest", {})[tp] = snapshot.bounds[tp].start
+            else:
+                pinned.setdefault("configured", {})[tp] = snapshot.starts[tp]
+        events: list[ev.Event] = [ev.BasePinned(bases=bases, reason=reason) for reason, bases in pinned.items()]
+        if group is not None and group.watched and taken:
+            # Until the first commit the group stays where others left it, and that is nobody's hand.
+            events.append(ev.GroupOffsetsAccepted(group=group.group, offsets=taken))
+        return events
+
+    def drop_lost(self, wanted: Mapping[TopicPartition, OffsetSet]) -> dict[TopicPartition, OffsetSet]:
+        """What of these offsets the log still holds; what retention took is recorded, or refused.
+
+        Raises:
+            Refused: `data-lost`, unless `on_data_loss: record`.
+        """
+        lost: list[OffsetRange] = []
+        left: dict[TopicPartition, OffsetSet] = {}
+        for tp, offsets in wanted.items():
+            start = self.seen.snapshot.bounds[tp].start
+            lost += offsets.intersect(OffsetSet.single(0, start)).ranges(tp)
+            left[tp] = offsets.subtract(OffsetSet.single(0, start))
+        if lost:
+            if self.seen.job.source.on_data_loss == "fail":
+                raise _lost(lost)
+            self.add(ev.OffsetsGivenUp(ranges=tuple(lost), reason="retention"))
+        return left
+
+    def plan(
+        self,
+        run_id: str,
+        mode: ev.Mode,
+        wanted: Mapping[TopicPartition, OffsetSet],
+        *,
+        commit_offsets: bool,
+        asked: str = "",
+        late_before_ms: int | None = None,
+    ) -> ev.RunPlan:
+        """Pin the run: the plan becomes the last event."""
+        job, snapshot = self.seen.job, self.seen.snapshot
+        chain = ev.INCREMENTAL if mode == "incremental" else run_id
+        app_id, app_version = self.state.next_app_transaction(chain)
+        ranges = tuple(
+            ev.PlannedRange(tp.topic, tp.partition, start, end, snapshot.leader_epoch(tp), self.seen.table_of(tp.topic))
+            for tp, offsets in sorted(wanted.items())
+            for start, end in offsets
+        )
+        tables = {self.seen.table_of(topic) for topic in {r.topic for r in ranges}}
+        if job.quarantine is not None:
+            tables.add(job.quarantine)
+        plan = ev.RunPlan(
+            run_id=run_id,
+            mode=mode,
+            chain=chain,
+            app_id=app_id,
+            app_version=app_version,
+            config_hash=job.config_hash,
+            pinned_config=json.dumps(job.pinned(), sort_keys=True),
+            cluster_id=snapshot.cluster_id,
+            topics={topic: snapshot.identity(topic).after(self.state.topics.get(topic)) for topic in snapshot.topics},
+            ranges=ranges,
+            tables={table: self.seen.tables.get(table) for table in sorted(tables)},
+            held_back=self._held_back(),
+            unconfirmed=self._unconfirmed(ranges),
+            asked=asked,
+            group=job.group,
+            commit_offsets=commit_offsets and job.group is not None and job.group_commit != "none",
+            quarantine=job.quarantine,
+            marks_late=job.interval is not None,
+            late_before_ms=late_before_ms if job.interval is not None else None,
+        )
+        self.add(ev.Planned(chain=chain, run_id=run_id, plan=plan))
+        return plan
+
+    def _held_back(self) -> dict[TopicPartition, ev.HeldBack]:
+        if self.seen.job.source.isolation_level != "read_committed":
+            return {}
+        return {
+            tp: ev.HeldBack(bounds.last_stable, bounds.high_watermark)
+            for tp, bounds in self.seen.snapshot.bounds.items()
+            if bounds.high_watermark > bounds.last_stable
+        }
+
+    def _unconfirmed(self, ranges: Iterable[ev.PlannedRange]) -> dict[TopicPartition, int]:
+        beyond: dict[TopicPartition, int] = {}
+        for planned in ranges:
+            confirmed = self.seen.snapshot.bounds[planned.tp].confirmed
+            if confirmed is not None and planned.end > confirmed:
+                beyond[planned.tp] = confirmed
+        return beyond
+
+
+def incremental_ranges(draft: Draft) -> dict[TopicPartition, OffsetSet]:
+    """What the next incremental run reads: from each frontier to each end, less what others landed or reserve."""
+    wanted: dict[TopicPartition, OffsetSet] = {}
+    for tp in draft.seen.snapshot.partitions:
+        frontier = draft.state.frontier(tp)
+        if frontier is None:
+            continue
+        end = draft.seen.snapshot.ends[tp]
+        wanted[tp] = draft.state.open_in(tp, frontier, max(frontier, end)).subtract(draft.state.given_up(tp))
+    return _non_empty(draft.drop_lost(wanted))
+
+
+def _non_empty(offsets: Mapping[TopicPartition, OffsetSet]) -> dict[TopicPartition, OffsetSet]:
+    return {tp: of_one for tp, of_one in offsets.items() if of_one}
+
+
+def plan_incremental(draft: Draft, run_id: str) -> ev.RunPlan | None:
+    """The incremental chain's next run; None where there is nothing to read.
+
+    Raises:
+        Refused: source, group or ledger do not agree, or records were lost.
+    """
+    draft.check_and_pin(moves_offsets=True)
+    wanted = incremental_ranges(draft)
+    if not wanted:
+        return None
+    return draft.plan(run_id, "incremental", wanted, commit_offsets=True)
+
+
+def _lost(lost: Sequence[OffsetRange]) -> Refused:
+    return Refused(
+        "data-lost",
+        f"the log no longer holds {_tell(lost)}: retention removed them before they were read",
+        remedy="to go on from the log's start with the loss on record, set source.on_data_loss: record",
+        topic=lost[0].topic,
+        partition=lost[0].partition,
+        offset=lost[0].start,
+    )
+
+
+def _tell(ranges: Iterable[OffsetRange], most: int = 10) -> str:
+    listed = [str(r) for r in ranges]
+    return ", ".join(listed[:most]) + (f" and {len(listed) - most} more" if len(listed) > most else "")

@@ -1,0 +1,1 @@
+"""One run of a job: plan, land, account, commit, finish. Begin reading in `pipeline`."""

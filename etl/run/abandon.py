@@ -1,0 +1,59 @@
+"""Taking a run back: its rows leave all tables, and nobody who still works on it can land them any more."""
+
+from __future__ import annotations
+
+from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.lease import Lease
+from kseg.etl.ledger.state import RunState
+from kseg.etl.run.context import JobContext
+from kseg.etl.run.report import RunReport, TableReport
+from kseg.etl.run.report_from_ledger import report_of
+from kseg.etl.tables.delta.cleanup import sweep
+from kseg.etl.tables.delta.commit import RunCommit
+from kseg.etl.tables.delta.log import commits_back
+from kseg.etl.tables.delta.table import TableAccess
+
+
+def abandon_run(context: JobContext, lease: Lease, run: RunState, reason: str) -> RunReport:
+    """Remove the run's rows, each table in one commit with the run's own app transaction.
+
+    That commit is written for tables without rows of it as well: a suspended attempt that wakes up afterwards finds
+    its app transaction taken, and cannot land.
+    """
+    if not run.abandoning:
+        lease.transition(lambda _: [ev.Abandoning(run_id=run.run_id, reason=reason)])
+    tables: dict[str, ev.TableState] = {}
+    landed_in: list[str] = []
+    removed: list[TableReport] = []
+    for table in {**run.plan.tables, **run.landed}:
+        lease.check()
+        access = context.targets.access(table)
+        planned = run.plan.tables.get(table)
+        if planned is None and (access is None or access.state() is None):
+            continue  # nobody came as far as making it; who makes it later has to confirm a lease that is gone
+        after = context.targets.remove_run(table, RunCommit(run.run_id, run.plan.app_id, run.plan.app_version))
+        tables[table] = after.after
+        removed.append(TableReport(table, after.version, after.removed))
+        if access is not None:
+            sweep(access, run.run_id)
+            if table in run.landed or _had_landed(access, run.plan, planned):
+                landed_in.append(table)
+    ended = ev.Abandoned(run_id=run.run_id, tables=tables, landed_in=tuple(landed_in), reason=reason)
+    lease.transition(lambda _: [ended])
+    report = report_of(context.job.name, run, status="abandoned")
+    report.tables = removed
+    report.notes.append(f"run {run.run_id} was abandoned, and its rows were removed: {reason}")
+    return report
+
+
+def _had_landed(access: TableAccess, plan: ev.RunPlan, planned: ev.TableState | None) -> bool:
+    """Whether the table's log has a commit of the run's rows. Asked when its app transaction is taken: none can follow,
+    and an abandonment that is taken up finds the same."""
+    now = access.state()
+    if now is None:
+        return False
+    since = planned.version + 1 if planned is not None else 0
+    return any(
+        commit.transactions.get(plan.app_id) == plan.app_version and commit.told.get("mode") == plan.mode
+        for commit in commits_back(access.location.open(), now.version, since)
+    )

@@ -1,0 +1,144 @@
+"""The consumer group's offsets, moved to the ledger's frontier after the rows are durable.
+
+    InitProducerId      fences every older run's commit on this transactional id, *then*
+    read the ledger     so that what is committed is never older than what a fenced sibling saw
+    TxnOffsetCommit     all assigned partitions, also unchanged ones: a group without members expires one by one
+    describe the group  a member that joined meanwhile is not noticed by the broker: it takes a commit with an empty
+                        member id even then
+    EndTxn
+
+A run that is fenced by a sibling reads the ledger again and finds its frontier committed, or tries again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.errors import Fenced, UnsupportedVersion
+from kseg.client.groups.descriptions import describe_group
+from kseg.client.groups.offsets import CommittedOffset, commit_offsets, committed_offsets
+from kseg.client.protocol.partition import TopicPartition
+from kseg.client.transactions.transaction import Transaction
+from kseg.etl.config.job import Job
+from kseg.etl.errors import ConfigurationError, Refused, RetriableFailure
+from kseg.etl.ledger.events import GroupOffset
+from kseg.etl.ledger.state import JobState
+from kseg.etl.ledger.store import Ledger
+from kseg.etl.planning.group_reconciliation import commit_metadata
+
+TRANSACTION_TIMEOUT_MS = 60_000
+PAUSE_AFTER_FENCE = 0.2
+
+
+def transactional_id(job: Job, ledger_id: str) -> str:
+    """The job's own, or the default made from ledger and job."""
+    return job.transactional_id or f"kseg-{ledger_id}-{job.name}"
+
+
+def fence(cluster: Cluster, job: Job, ledger_id: str) -> None:
+    """Abort what a run of this job left open when it died inside its transaction; without effect where there is none.
+
+    Offsets in an open transaction cannot be read by anybody until it is decided, which else the coordinator alone would
+    do, a minute later. A sibling that is about to commit begins again.
+
+    Raises:
+        ConfigurationError: the brokers are too old for transactions (before 0.11).
+        KafkaError: the coordinator refused or is away.
+    """
+    try:
+        Transaction(cluster, transactional_id(job, ledger_id), timeout_ms=TRANSACTION_TIMEOUT_MS).begin()
+    except UnsupportedVersion as error:
+        raise ConfigurationError.of(
+            "group_commit",
+            f"transactional is not possible: {error}",
+            "set group_commit: plain, which commits the group's offsets after the rows without a transaction, or none",
+        ) from error
+
+
+def refuse_live_group(cluster: Cluster, group: str) -> None:
+    """Raises Refused (`group-has-members`) where consumers are in the group: their commits and ours would race."""
+    described = describe_group(cluster, group)
+    if described.has_members:
+        members = ", ".join(f"{member.client_id} on {member.client_host}" for member in described.members[:5])
+        raise Refused(
+            "group-has-members",
+            f"group {group} has live members ({members or described.state})",
+            remedy="stop those consumers, or give the job a group of its own (`group:`)",
+            group=group,
+        )
+
+
+def frontier_offsets(
+    state: JobState, run_id: str, assigned: Collection[TopicPartition]
+) -> dict[TopicPartition, CommittedOffset]:
+    """What to commit: the frontier of every assigned partition that has a base."""
+    metadata = commit_metadata(state.ledger_id, run_id)
+    offsets: dict[TopicPartition, CommittedOffset] = {}
+    for tp in sorted(assigned):
+        frontier = state.frontier(tp)
+        if frontier is None:
+            continue
+        topic = state.topics.get(tp.topic)
+        seen = topic.partitions.get(tp.partition) if topic else None
+        offsets[tp] = CommittedOffset(frontier, seen.leader_epoch if seen else -1, metadata)
+    return offsets
+
+
+def commit_frontier(
+    cluster: Cluster, ledger: Ledger, job: Job, run_id: str, assigned: Collection[TopicPartition]
+) -> dict[TopicPartition, CommittedOffset]:
+    """Commit each assigned partition's frontier for the job's group, as `group_commit` says; gives what was committed.
+
+    Raises:
+        Refused: `group-has-members`.
+        RetriableFailure: siblings kept fencing this run until the deadline.
+        KafkaError: the coordinator refused or is away.
+    """
+    assert job.group is not None
+    if job.group_commit == "plain":
+        refuse_live_group(cluster, job.group)
+        offsets = frontier_offsets(ledger.read(job.name), run_id, assigned)
+        commit_offsets(cluster, job.group, offsets)
+        return offsets
+    deadline = time.monotonic() + job.run.deadline.total_seconds()
+    while True:
+        try:
+            return _in_transaction(cluster, ledger, job, run_id, assigned)
+        except Fenced as fenced:
+            done = frontier_offsets(ledger.read(job.name), run_id, assigned)
+            if _stands(committed_offsets(cluster, job.group, list(done)), done):
+                return done
+            if time.monotonic() > deadline:
+                raise RetriableFailure(
+                    "other runs of this job kept fencing the commit of the group's offsets",
+                    remedy="run the job again when the others are done",
+                    group=job.group,
+                ) from fenced
+            time.sleep(PAUSE_AFTER_FENCE)
+
+
+def _in_transaction(
+    cluster: Cluster, ledger: Ledger, job: Job, run_id: str, assigned: Collection[TopicPartition]
+) -> dict[TopicPartition, CommittedOffset]:
+    assert job.group is not None
+    # Leaving the block on an error aborts: left open, the transaction would hide these offsets from readers of stable
+    # offsets until it times out.
+    with Transaction(cluster, transactional_id(job, ledger.id), timeout_ms=TRANSACTION_TIMEOUT_MS) as transaction:
+        transaction.begin()
+        offsets = frontier_offsets(ledger.read(job.name), run_id, assigned)
+        if offsets:
+            transaction.commit_offsets(job.group, offsets)
+            refuse_live_group(cluster, job.group)
+        transaction.commit()
+    return offsets
+
+
+def _stands(found: Mapping[TopicPartition, CommittedOffset], wanted: Mapping[TopicPartition, CommittedOffset]) -> bool:
+    return all(tp in found and found[tp].offset >= offset.offset for tp, offset in wanted.items())
+
+
+def as_events(offsets: Mapping[TopicPartition, CommittedOffset]) -> dict[TopicPartition, GroupOffset]:
+    """The offsets as the ledger keeps them."""
+    return {tp: GroupOffset(o.offset, o.metadata or "", o.leader_epoch) for tp, o in offsets.items()}

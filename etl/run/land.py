@@ -1,0 +1,339 @@
+"""Land and account: a run's rows into its tables, each in one commit, with the account checked on both sides of it.
+
+    read and write files ──► first equation ──► lease ──► commit, table by table ──► second equation ──► accounted
+
+A table that an earlier attempt committed is found by its app transaction and not written again; its ranges are read for
+their counts alone. Files of attempts that did not land are swept once a commit with their app transaction is durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NoReturn
+
+from kseg.etl.errors import Refused
+from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.lease import Lease
+from kseg.etl.ledger.ranges import OffsetRange, OffsetSet, TopicPartition
+from kseg.etl.ledger.state import RunState
+from kseg.etl.run.account import (
+    Reading,
+    account_for,
+    differing_accounts,
+    failed,
+    offsets_fault,
+    rows_fault,
+    throttled_by_broker,
+)
+from kseg.etl.run.context import JobContext
+from kseg.etl.run.spark_jobs import Passes, Written
+from kseg.etl.tables.delta.cleanup import sweep
+from kseg.etl.tables.delta.commit import Landed, RunCommit
+from kseg.etl.tables.delta.removal import OfAddresses, Removal
+from kseg.etl.tables.delta.table import ReadyTable
+from kseg.etl.tables.parallel import each
+from kseg.etl.tables.parquet.quarantine import Quarantine, kept_files, quarantine_schema
+from kseg.etl.tables.parquet.schema import SinkSchema
+from kseg.etl.tables.parquet.task_output import FileFact
+from kseg.etl.tables.parquet.writer import LandingPlan, TableWrite
+from kseg.etl.tables.spark.writer import project
+from kseg.etl.telemetry.events import AccountFailed, Committed
+
+
+def land_and_account(context: JobContext, lease: Lease, run: RunState, *, again: bool) -> RunState:
+    """From `planned` to `accounted`, wherever an earlier attempt stopped; gives the run as the ledger then has it.
+
+    again: there may have been one, whose files nobody has landed.
+
+    Raises:
+        Refused: an equation does not hold, or a table is not what the plan saw.
+        LeaseLost: the lease was lost; nothing was committed since.
+        KafkaError, RetriableFailure: brokers or stores are away.
+    """
+    return _Landing(context, lease, run.plan, dict(run.landed), again).carry_out()
+
+
+WRITTEN_DOWN: Final = 16
+"""Into so many ledger commits the landed tables of one run go at most: each takes as long as several tables' own."""
+
+
+@dataclass(frozen=True, slots=True)
+class _KeptIn:
+    """The quarantine table, ready, and what tasks need to write for it."""
+
+    table: str
+    ready: ReadyTable
+    tasks: Quarantine
+
+
+@dataclass(slots=True)
+class _Landing:
+    context: JobContext
+    lease: Lease
+    plan: ev.RunPlan
+    commits: dict[str, ev.TableCommit]
+    again: bool
+    unwritten: list[str] = field(default_factory=list)
+    damaged: tuple[OffsetRange, ...] = ()
+
+    def _spare(self, reading: Reading) -> None:
+        """Know what a replacement has nothing for, before it takes anything away. Raises Refused."""
+        self.damaged = reading.damaged
+        if self.plan.mode == "backfill-replace" and not reading.damage_told:
+            raise Refused(
+                "too-much-damage",
+                f"run {self.plan.run_id} would replace rows, and meets more damage than its tasks can tell",
+                remedy="replace fewer offsets at once, or lower source.max_records_per_task",
+                run=self.plan.run_id,
+            )
+
+    def spared(self, tp: TopicPartition) -> OffsetSet:
+        """Offsets of damage: a replacement has nothing for them."""
+        return OffsetSet.of(found.interval for found in self.damaged if found.tp == tp)
+
+    @property
+    def quarantine(self) -> str | None:
+        """The table for what cannot be read. A run planned without one may be given it: a person's word to go on."""
+        return self.plan.quarantine or self.context.job.quarantine
+
+    def carry_out(self) -> RunState:
+        context = self.context
+        context.progress.phase("land")
+        context.progress.total(sum(r.length for r in self.plan.ranges), "offsets")
+        for table, commit in self.commits.items():
+            context.progress.fact(Committed(table, commit, quarantine=table == self.quarantine))
+        if self.again:
+            self._find_earlier_commits()
+        todo = [table for table in self.plan.tables if table not in self.commits and table != self.quarantine]
+        removing = self.plan.mode == "backfill-replace"
+        needs_spark = each(todo, lambda table: context.targets.by_spark(table, removing=removing))
+        by_spark = [table for table, needed in needs_spark.items() if needed]
+        if by_spark:
+            context.spark(delta=True)  # first of all: a Spark that runs cannot be given Delta's jars
+        else:
+            context.workers()
+        with context.stopwatch.phase("land"):
+            kept_in = self._prepare_quarantine()
+            passes = Passes(context, self.plan, kept_in.tasks if kept_in is not None else None)
+            # Spark's writer commits what it has just read, so its tables' account is checked on a pass of its own.
+            counted = passes.count([*(table for table in self.commits if table != self.quarantine), *by_spark])
+            sink = passes.sink_schema() if todo else None
+            ready = self._prepare(sink, [table for table in todo if table not in by_spark])
+            written = passes.write(sink, ready) if sink else Written()
+            outcomes = [*counted.outcomes, *written.outcomes]
+            context.throttled = throttled_by_broker(outcomes)
+            reading = account_for(self.plan, outcomes, context.logs)
+            self._check_offsets(reading)
+            self._spare(reading)
+            if kept_in is not None and (kept := kept_files(outcomes)):
+                # First of all: no row lands while what stood beside it is nowhere.
+                self._commit(kept_in.table, kept, kept_in.ready, None)
+            for table, files in written.files.items():
+                self._commit(table, files, ready[table], sink)
+            self._write_down()
+            for table in by_spark:
+                self._land_by_spark(table, passes, sink, reading)
+        return self._account(
+            reading, {table: sum(file.rows for file in files) for table, files in written.files.items()}
+        )
+
+    # --- before the first commit
+
+    def _find_earlier_commits(self) -> None:
+        """Commits of attempts that did not live to write them down. An app transaction outlives the rows that it came
+        with: what an attempt has landed must not have been undone since."""
+        targets = self.context.targets
+        tables = [*self.plan.tables]
+        if self.quarantine is not None and self.quarantine not in tables:
+            tables.append(self.quarantine)
+
+        def look(table: str) -> ev.TableCommit | None:
+            if table in self.commits:
+                targets.check(table, self.commits[table].after)
+                return None
+            if targets.by_spark(table):
+                return None  # Spark's own write looks for them itself
+            if targets.transaction_version(table, self.plan.app_id) < self.plan.app_version:
+                return None
+            # Found by its app transaction, or refused as a later one: this call commits nothing.
+            found = targets.delta(table).commit((), self._run_commit(table)).commit
+            targets.check(table, found.after)
+            return found
+
+        for table, found in each(tables, look).items():
+            if found is not None:
+                self._landed(table, found)
+        self._write_down()
+
+    def _prepare(self, sink: SinkSchema | None, tables: Sequence[str]) -> dict[str, ReadyTable]:
+        if sink is None:
+            return {}
+        job, targets = self.context.job, self.context.targets
+
+        def prepare(table: str) -> ReadyTable:
+            targets.check(table, self.plan.tables[table])
+            return targets.delta(table).ensure(
+                sink,
+                partition_by=job.sink.partition_by,
+                merge_schema=job.sink.merge_schema,
+                run_id=self.plan.run_id,
+            )
+
+        ready = each(tables, prepare)
+        if any(self.plan.tables[table] is None for table in ready):
+            self._confirm_lease()
+        return ready
+
+    def _prepare_quarantine(self) -> _KeptIn | None:
+        """The table for what cannot be read, made where there is none; None where it is not wanted, or has landed."""
+        table = self.quarantine
+        if table is None or table in self.commits:
+            return None
+        planned = self.plan.tables.get(table)
+        self.context.targets.check(table, planned)
+        target = self.context.targets.delta(table)
+        sink = quarantine_schema()
+        ready = target.ensure(sink, partition_by=(), merge_schema=True, run_id=self.plan.run_id)
+        if planned is None:
+            self._confirm_lease()
+        write = TableWrite(target.location, ready.columns, ready.stats)
+        return _KeptIn(table, ready, Quarantine(LandingPlan(self.plan.run_id, sink, (write,))))
+
+    def _confirm_lease(self) -> None:
+        """Between making a table and committing rows to it. Whoever abandons this run takes its app transaction in the
+        tables that are there, so that no attempt of it lands any more; in one that is made only afterwards nothing
+        would stop this attempt. Its lease is gone by then, and the ledger says so here."""
+        self.lease.transition(lambda _: [ev.Renewed()])
+
+    def _check_offsets(self, reading: Reading) -> None:
+        fault = offsets_fault(reading, self.context.job.source.on_gap)
+        if fault is None:
+            return
+        self._fail("offsets", fault, reading)
+
+    # --- commits
+
+    def _commit(self, table: str, files: list[FileFact], ready: ReadyTable, sink: SinkSchema | None) -> None:
+        self.lease.check()
+        self.context.observe(f"land:{table}:before")
+        outcome = self.context.targets.delta(table).commit(
+            files,
+            self._run_commit(table),
+            expected=self.plan.tables.get(table) or ready.state,
+            columns=ready.columns,
+            remove=self._removal(table, sink, ready),
+        )
+        self.context.observe(f"land:{table}:committed")
+        self._landed(table, outcome.commit)
+        self.context.observe(f"land:{table}:after")
+
+    def _land_by_spark(self, table: str, passes: Passes, sink: SinkSchema | None, reading: Reading) -> None:
+        """One table by Spark's writer, which reads the ranges again: they must hold what the account was made of."""
+        assert sink is not None
+        job, context = self.context.job, self.context
+        target = context.targets.spark(table)
+        frame, outcomes = passes.frame(context.spark(delta=True), [table])
+        context.targets.check(table, self.plan.tables[table])
+        made = target.ensure(frame, sink, partition_by=job.sink.partition_by, cluster_by=job.sink.cluster_by)
+        if self.plan.tables[table] is None:
+            self._confirm_lease()
+        self.lease.check()
+        context.observe(f"land:{table}:before")
+        with passes.watching(outcomes), outcomes.typed_errors():
+            outcome = target.land(
+                project(frame, sink, self.plan.run_id),
+                self._run_commit(table),
+                expected=self.plan.tables[table] or made,
+                merge_schema=job.sink.merge_schema,
+                remove=self._removal(table, sink),
+            )
+        context.observe(f"land:{table}:committed")
+        self._landed(table, outcome.commit)
+        self._write_down()
+        context.observe(f"land:{table}:after")
+        if isinstance(outcome, Landed):
+            again = account_for(self.plan, outcomes.resolve(), context.logs)
+            fault = differing_accounts(reading, again, {r for r in self.plan.ranges if r.table == table})
+            if fault is not None:
+                self._fail("rows", fault, reading)
+        passes.forget_outcomes([table])
+
+    def _removal(self, table: str, sink: SinkSchema | None, ready: ReadyTable | None = None) -> Removal | None:
+        if self.plan.mode != "backfill-replace" or table == self.quarantine:
+            return None  # what a run before could not read stays told
+        assert sink is not None and sink.address is not None  # noqa: PT018
+        topics = {r.topic for r in self.plan.ranges if r.table == table}
+        # Rows that are there stay where nothing can be read to take their place.
+        offsets = {
+            tp: of_one.subtract(self.spared(tp)) for tp, of_one in self.plan.offsets().items() if tp.topic in topics
+        }
+        address = sink.address
+        if ready is not None:
+            address = type(address)(*(ready.columns.in_table(name) for name in address))
+        return OfAddresses(address, offsets)
+
+    def _landed(self, table: str, commit: ev.TableCommit) -> None:
+        """Know a durable commit: of a few tables each is written down at once, of many several together. One that
+        nobody lived to write down is found by its app transaction."""
+        self.commits[table] = commit
+        self.context.progress.fact(Committed(table, commit, quarantine=table == self.quarantine))
+        self.unwritten.append(table)
+        if len(self.unwritten) >= len(self.plan.tables) / WRITTEN_DOWN:
+            self._write_down()
+
+    def _write_down(self) -> None:
+        """Write durable commits down, then sweep the files of attempts that did not make them."""
+        landed = [
+            ev.Landed(run_id=self.plan.run_id, table=table, commit=self.commits[table]) for table in self.unwritten
+        ]
+        if landed:
+            self.lease.transition(lambda _: landed)
+        self.unwritten.clear()
+        for event in landed:
+            if not event.commit.found and not self.again:
+                continue  # a look at all files of a table is dear
+            access = self.context.targets.access(event.table)
+            if access is not None:
+                sweep(access, self.plan.run_id, [event.commit.version] if event.commit.version >= 0 else None)
+
+    def _run_commit(self, table: str) -> RunCommit:
+        ranges = [[r.topic, r.partition, r.start, r.end] for r in self.plan.ranges if r.table == table]
+        facts = {"job": self.context.job.name, "ledger": self.context.ledger.id, "mode": self.plan.mode}
+        return RunCommit(self.plan.run_id, self.plan.app_id, self.plan.app_version, {**facts, "ranges": ranges})
+
+    # --- after the last commit
+
+    def _account(self, reading: Reading, written: Mapping[str, int]) -> RunState:
+        self.context.progress.phase("account")
+        with self.context.stopwatch.phase("account"):
+            self.context.observe("account:before")
+            rows_out = sum(commit.rows for table, commit in self.commits.items() if table != self.quarantine)
+            fault = rows_fault({t: rows for t, rows in written.items() if not self.commits[t].found}, self.commits)
+            if fault is not None:
+                self._fail("rows", fault, reading, rows_out)
+            accounted = ev.Accounted(
+                run_id=self.plan.run_id,
+                ranges=reading.accounts,
+                rows_in=reading.rows_in,
+                rows_out=rows_out,
+                gaps=(*reading.gaps, *reading.lost),
+            )
+            state = self.lease.transition(lambda _: [accounted])
+            self.context.observe("account:after")
+        return state.runs[self.plan.run_id]
+
+    def _fail(self, equation: ev.Equation, fault: str, reading: Reading, rows_out: int | None = None) -> NoReturn:
+        """Write the failed account down, where it stays until somebody clears it, and refuse."""
+        self.context.progress.fact(AccountFailed(equation, fault))
+        event = ev.AccountFailed(
+            run_id=self.plan.run_id,
+            equation=equation,
+            reason=fault,
+            ranges=reading.accounts,
+            rows_in=reading.rows_in,
+            rows_out=rows_out,
+            gaps=reading.gaps,
+        )
+        self.lease.transition(lambda _: [event])
+        raise failed(self.plan, fault, equation)

@@ -1,0 +1,312 @@
+"""One run of a job, step by step: lease, plan, land, account, commit, finish. What each step rests on: ARCHITECTURE.md.
+
+Every step reads what it needs from the ledger, so that a run that died anywhere is taken up by calling the same steps
+again: those that are written down already are passed over.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeVar
+
+from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
+
+from kseg.client.errors import KafkaError
+from kseg.etl.config.job import Job
+from kseg.etl.errors import AnotherRunActive, KsegError, Refused
+from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.errors import LeaseLost
+from kseg.etl.ledger.lease import Lease
+from kseg.etl.ledger.maintenance import maintain
+from kseg.etl.ledger.state import JobState, RunState
+from kseg.etl.planning.group_reconciliation import reconcile
+from kseg.etl.planning.plan import Draft, Seen, plan_incremental
+from kseg.etl.planning.preflight import survey
+from kseg.etl.planning.source_identity import check_source
+from kseg.etl.run.abandon import abandon_run
+from kseg.etl.run.context import JobContext, Observer
+from kseg.etl.run.dry_run import plan_only
+from kseg.etl.run.group_commit import as_events, commit_frontier, fence
+from kseg.etl.run.land import land_and_account
+from kseg.etl.run.open_transaction_lag import held_back
+from kseg.etl.run.report import RunReport
+from kseg.etl.run.report_from_ledger import group_report, report_of
+from kseg.etl.telemetry.events import Looked, PartitionView, Pinned
+from kseg.etl.telemetry.progress import Progress
+from kseg.segment_reader.log.errors import LogFileError
+
+T = TypeVar("T")
+
+Planner = Callable[[Draft], ev.RunPlan | None]
+"""Adds a run's events to a draft; None where there is nothing to do."""
+
+
+def run_ingest(
+    job: Job,
+    *,
+    take_over: bool = False,
+    accept_group_offsets: bool = False,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+    observe: Observer | None = None,
+) -> RunReport:
+    """The job's next incremental run, or the one that an earlier attempt left unfinished.
+
+    take_over: take a lease that is still live. accept_group_offsets: go on from group offsets that somebody changed.
+    dry_run: plan, and write nothing.
+
+    Raises:
+        AnotherRunActive: another run holds the lease, or took it over meanwhile.
+        Refused: state does not agree or data is lost.
+        RetriableFailure, KafkaError: the ledger's store or a broker is away.
+    """
+    if dry_run:
+        return plan_only(job, accept_group_offsets=accept_group_offsets, progress=progress)
+    with JobContext.open(job, progress, observe) as context:
+        context.refuse_live_group()
+        run_id = uuid.uuid4().hex
+        return pursue(
+            context,
+            ev.INCREMENTAL,
+            lambda draft: plan_incremental(draft, run_id),
+            take_over=take_over,
+            accept_group_offsets=accept_group_offsets,
+        )
+
+
+def pursue(
+    context: JobContext,
+    chain: str,
+    planner: Planner,
+    *,
+    take_over: bool,
+    accept_group_offsets: bool = False,
+) -> RunReport:
+    """Under the chain's lease: take up its unfinished run or plan a new one, and carry it out."""
+    with context.lease(chain, take_over=take_over) as lease:
+        try:
+            context.progress.phase("plan")
+            with context.stopwatch.phase("plan"):
+                if context.commits_offsets and context.job.group_commit == "transactional":
+                    fence(context.cluster, context.job, context.ledger.id)
+                state, new = context.read_state(), True
+                left = state.unfinished(chain)
+                if left is not None:
+                    new = not _take_up(context, lease, state, left)
+                    state = context.read_state()
+                if new:
+                    state = _plan(context, lease, state, planner, accept_group_offsets)
+            run = state.unfinished(chain)
+            if run is not None:
+                return execute(context, lease, state, run, new=new, accept_group_offsets=accept_group_offsets)
+            return _nothing_to_do(context, lease)
+        except Refused as refused:
+            try:
+                note = ev.RunRefused(run_id=_run_id(context, chain), code=refused.code, message=str(refused))
+                lease.transition(lambda _: [note])
+            except LeaseLost as lost:
+                # What was found may be the other's work: its rows in a table make this run's ledger look old.
+                raise lost from refused
+            except KsegError:
+                pass  # the refusal itself is what has to be told
+            raise
+
+
+def _run_id(context: JobContext, chain: str) -> str:
+    run = context.read_state().unfinished(chain)
+    return run.run_id if run is not None else ""
+
+
+def _take_up(context: JobContext, lease: Lease, state: JobState, run: RunState) -> bool:
+    """Whether the chain's unfinished run may go on; one that has landed nothing and is out of date is abandoned.
+
+    Raises:
+        Refused: its rows stand in tables and it cannot go on as it is; a person has to decide.
+    """
+    if run.abandoning:
+        abandon_run(context, lease, run, "an abandonment that was interrupted")
+        return False
+    if run.accounted is None and run.config_hash != context.job.config_hash:
+        if run.landed or _stands_in_a_table(context, run):
+            raise Refused(
+                "configuration-changed",
+                f"run {run.run_id} has landed in some of its tables, with a configuration that is not this one",
+                remedy=f"`kseg repair --finish {run.run_id}` goes on as it was pinned, `--abandon` removes its rows",
+                run=run.run_id,
+            )
+        abandon_run(context, lease, run, "the configuration changed before anything had landed")
+        context.progress.message(f"run {run.run_id} had landed nothing: planning anew with the changed configuration")
+        return False
+    if run.account_failed is not None:
+        _clear_or_refuse(context, lease, run)
+    if run.accounted is None:
+        check_source(context.snapshot(), state)
+    context.progress.message(f"taking up run {run.run_id} ({run.phase})")
+    return True
+
+
+def _stands_in_a_table(context: JobContext, run: RunState) -> bool:
+    """Whether an attempt landed without living to write it down."""
+    app_id, version = run.plan.app_id, run.plan.app_version
+    return any(context.targets.transaction_version(table, app_id) >= version for table in run.plan.tables)
+
+
+def _clear_or_refuse(context: JobContext, lease: Lease, run: RunState) -> None:
+    failed = run.account_failed
+    assert failed is not None
+    gaps_only = failed.equation == "offsets" and all(account.balanced for account in failed.ranges)
+    if gaps_only and context.job.source.on_gap == "record":
+        lease.transition(lambda _: [ev.AccountCleared(run_id=run.run_id, reason="on_gap: record")])
+        return
+    raise Refused(
+        "account-failed",
+        f"the account of run {run.run_id} does not hold: {failed.reason}",
+        remedy=("set source.on_gap: record, or " if gaps_only else "")
+        + f"`kseg repair --finish {run.run_id}` reads and accounts again, `--abandon` removes its rows",
+        run=run.run_id,
+    )
+
+
+def _plan(context: JobContext, lease: Lease, state: JobState, planner: Planner, accept_group_offsets: bool) -> JobState:
+    """The state with a new run in it, planned; without one where there is nothing to do."""
+    done = state.runs.get(lease.chain)
+    if done is not None and done.finished:
+        return state  # this very backfill or interval was met before
+    context.observe("plan:before")
+
+    def look(state: JobState) -> Seen:
+        return survey(context, state, lease.chain, accept_group_offsets=accept_group_offsets)
+
+    seen, seen_at = look(state), state.sequence
+
+    def decide(state: JobState) -> Sequence[ev.Event]:
+        nonlocal seen, seen_at
+        if state.sequence != seen_at:
+            # Runs of other chains go on meanwhile. What they land may lie beyond what the brokers told before, and
+            # would look like records that were lost since.
+            seen, seen_at = look(state), state.sequence
+        draft = context.draft(seen, state, lease)
+        planner(draft)
+        return draft.events
+
+    after = lease.transition(decide)
+    context.observe("plan:after")
+    return after
+
+
+def execute(
+    context: JobContext,
+    lease: Lease,
+    state: JobState,
+    run: RunState,
+    *,
+    new: bool = False,
+    accept_group_offsets: bool = False,
+) -> RunReport:
+    """Carry a planned run out from wherever it stands in this state, to its end. new: planned by this very attempt."""
+    planned, run_id = run, run.run_id
+    context.tell_frontiers(state)
+    context.progress.fact(Pinned(run.plan, lease.attempt, taken_up=not new))
+    if run.accounted is None:
+
+        def land(first: bool) -> RunState:
+            now = planned if first else context.read_state().runs[run_id]
+            return land_and_account(context, lease, now, again=not (new and first))
+
+        run = _persist(context, land)
+    if run.plan.commit_offsets and run.offsets_committed is None:
+        _persist(context, lambda _: _commit(context, lease, run, accept_group_offsets))
+    context.observe("finish:before")
+    state = lease.transition(lambda _: [ev.Finished(run_id=run_id, seconds=context.stopwatch.seconds())])
+    context.observe("finish:after")
+    context.tell_frontiers(state)
+    run = state.runs[run_id]
+    report = report_of(context.job.name, run, status="done")
+    report.held_back = held_back(context.logs, run.plan.held_back)
+    report.throttled = context.throttled
+    report.seconds = context.stopwatch.seconds()
+    maintain(context.ledger, context.job.name)
+    return report
+
+
+def _persist(context: JobContext, step: Callable[[bool], T]) -> T:
+    """What a step gives, which is done again after failures that may pass, until the run's deadline.
+
+    step: is told whether this is its first try.
+
+    What an attempt has done already the next one finds in ledger and tables, as a new process would.
+    """
+
+    def tell(state: RetryCallState) -> None:
+        failure = state.outcome.exception() if state.outcome is not None else None
+        pause = state.next_action.sleep if state.next_action is not None else 0
+        context.progress.message(f"trying again in {pause:.0f} s: {failure}")
+
+    left = context.job.run.deadline.total_seconds() - context.stopwatch.seconds()["total"]
+    tries = Retrying(
+        retry=retry_if_exception(_may_pass),
+        wait=wait_random_exponential(multiplier=1, min=1, max=60),
+        stop=stop_after_delay(max(left, 0)),
+        before_sleep=tell,
+        reraise=True,
+    )
+    for attempt in tries:
+        with attempt, context.server():
+            return step(attempt.retry_state.attempt_number == 1)
+    raise AssertionError("the last try gives or raises")
+
+
+def _may_pass(failure: BaseException) -> bool:
+    if isinstance(failure, AnotherRunActive) or not isinstance(failure, KsegError | KafkaError | LogFileError):
+        return False
+    return failure.retriable
+
+
+def _commit(context: JobContext, lease: Lease, run: RunState, accept_group_offsets: bool) -> None:
+    context.progress.phase("commit")
+    with context.stopwatch.phase("commit"):
+        partitions = context.partitions()
+        # Since the plan somebody may have moved them by hand: a run that was taken up may be days old.
+        view = context.group_view(partitions, accept=accept_group_offsets)
+        if view is not None:
+            lease.transition(lambda state: reconcile(view, state, moves_offsets=True))
+        lease.check()
+        context.observe("commit:before")
+        offsets = commit_frontier(context.cluster, context.ledger, context.job, run.run_id, partitions)
+        context.progress.fact(Looked({tp: PartitionView(committed=o.offset) for tp, o in offsets.items()}))
+        context.observe("commit:after")
+        event = ev.OffsetsCommitted(
+            run_id=run.run_id, group=context.group, how=_how(context), offsets=as_events(offsets)
+        )
+        lease.transition(lambda _: [event])
+
+
+def _nothing_to_do(context: JobContext, lease: Lease) -> RunReport:
+    """Nothing to read. The group's offsets are committed all the same where the chain commits any: they may lag behind
+    the frontier that a backfill has moved, and a group without members expires when nobody commits."""
+    state = context.read_state()
+    done = state.runs.get(lease.chain)
+    if done is not None:
+        report = report_of(context.job.name, done, status="nothing-to-do")
+        report.notes.append(f"run {done.run_id} was finished before, at {done.ended_at}")
+    else:
+        report = RunReport(
+            context.job.name, None, "incremental" if lease.chain == ev.INCREMENTAL else "", "nothing-to-do"
+        )
+    context.tell_frontiers(state)
+    partitions = context.partitions()
+    if lease.chain == ev.INCREMENTAL and context.commits_offsets and any(tp in state.bases for tp in partitions):
+        last = next(reversed(state.runs), "-")
+        offsets = commit_frontier(context.cluster, context.ledger, context.job, last, partitions)
+        known = {tp: o.offset for tp, o in state.group_offsets(context.group).items()}
+        event = ev.OffsetsCommitted(group=context.group, how=_how(context), offsets=as_events(offsets))
+        if {tp: o.offset for tp, o in offsets.items()} != known:
+            lease.transition(lambda _: [event])
+        report.group = group_report(event)
+    report.seconds = context.stopwatch.seconds()
+    return report
+
+
+def _how(context: JobContext) -> Literal["transactional", "plain"]:
+    return "plain" if context.job.group_commit == "plain" else "transactional"

@@ -1,0 +1,271 @@
+"""Passes over a run's ranges in Spark: to count what is in them, or to write it as data files that no commit names yet.
+
+    transform                      how rows travel
+    -----------------------------  --------------------------------------------------------------------------------
+    none, or Arrow steps           fused: fetch, decode, steps and Parquet in one Spark task; no row crosses to the JVM
+    SQL or Python steps            a DataFrame from mapInArrow, the steps, and a last mapInArrow that writes Parquet
+
+What a pass read comes back with its tasks' results or through an accumulator that knows attempts, so that a task that
+ran twice counts once (`etl.spark.dataframe`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.config.job import Job
+from kseg.etl.errors import ConfigurationError
+from kseg.etl.ledger import events as ev
+from kseg.etl.run.context import JobContext
+from kseg.etl.source.deferred_secrets import TaskOrigin
+from kseg.etl.source.logs import Logs
+from kseg.etl.source.packing import LARGE, NO_ROUTES, Routes
+from kseg.etl.source.range_result import RangeOutcome
+from kseg.etl.source.reader import DecodeOptions
+from kseg.etl.source.tasks import RangeTask
+from kseg.etl.spark.connect_dataframe import RemoteWorkers, fused_remote
+from kseg.etl.spark.dataframe import OpenKeep, TaskResult, Write, fused, output_schema, rows
+from kseg.etl.spark.range_result_files import OutcomeFiles
+from kseg.etl.spark.range_results import Gathered, Unasked, watched
+from kseg.etl.spark.task_entry import Writer, drop
+from kseg.etl.tables.delta.table import ReadyTable
+from kseg.etl.tables.parquet.quarantine import Quarantine
+from kseg.etl.tables.parquet.schema import SinkSchema, sink_schema
+from kseg.etl.tables.parquet.task_output import FACTS_DDL, Fact, FileFact, files_of, read_facts
+from kseg.etl.tables.parquet.writer import LandingPlan, TableWrite, landing_function
+from kseg.etl.telemetry.events import PassBegan, Reading, Schema
+from kseg.etl.transform.dataframe import apply_steps
+from kseg.segment_reader.decode.range_decoder import Limits
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kseg.etl.spark.range_results import Outcomes
+
+TO_JVM = Limits(max_rows=8_000)
+"""Batches that cross to the JVM: 4,000 to 10,000 rows are the fastest there."""
+
+
+@dataclass(slots=True)
+class Written:
+    """What one pass read and wrote. files: by table, none for a pass that only counts."""
+
+    outcomes: tuple[RangeOutcome, ...] = ()
+    files: dict[str, list[FileFact]] = field(default_factory=dict)
+    rows_out: int = 0
+
+
+def decode_options(job: Job, plan: ev.RunPlan | None = None) -> DecodeOptions:
+    """How this job's ranges are read, for a run where one is named."""
+    return DecodeOptions(
+        isolation_level=job.source.isolation_level,
+        headers=True,
+        provenance=job.source.provenance,
+        # Without a transform nothing can touch a row's own address.
+        addresses=bool(job.transform),
+        # As pinned: a run that was taken up lands the columns that its first attempt landed.
+        marks_late=plan is not None and plan.marks_late,
+        late_before=plan.late_before_ms if plan is not None else None,
+        on_data_loss=job.source.on_data_loss,
+        on_corruption=job.source.on_corruption,
+    )
+
+
+def tasks_for(
+    job: Job, logs: Logs, plan: ev.RunPlan, tables: Collection[str], parallelism: int
+) -> tuple[RangeTask, ...]:
+    """The plan's ranges that land in these tables, cut into tasks."""
+    # Not below `LARGE` for the sake of idle cores: each task writes a file of its own.
+    ranges = [r for r in plan.ranges if r.table in tables]
+    return logs.tasks(
+        ranges,
+        max_records=job.source.max_records_per_task,
+        min_tasks=max(1, min(parallelism, sum(r.length for r in ranges) // LARGE)),
+        topics={name: topic.topic_id for name, topic in plan.topics.items()},
+    )
+
+
+def _outcomes(results: Iterable[TaskResult]) -> tuple[RangeOutcome, ...]:
+    return tuple(outcome for result in results for outcome in result.outcomes)
+
+
+class Passes:
+    """Passes of one run, in one Spark session that is opened when the first pass needs it."""
+
+    def __init__(self, context: JobContext, plan: ev.RunPlan, quarantine: Quarantine | None = None) -> None:
+        """quarantine: where tasks keep what they cannot read; None where they only count it."""
+        self.context, self.job, self.plan = context, context.job, plan
+        self._keep = quarantine.opened if quarantine is not None else None
+        self.options = decode_options(self.job, plan)
+        self.steps = tuple(step.arrow for step in self.job.arrow_steps)
+        self._offsets_told = 0
+        self._phase = "land"
+
+    def count(self, tables: Collection[str]) -> Written:
+        """Read the ranges of these tables for what is in them; nothing is written and no transform is run."""
+        if not tables:
+            return Written()
+        return Written(outcomes=_outcomes(self._fused("count", tables, (), drop)))
+
+    def sink_schema(self) -> SinkSchema:
+        """What is landed, learnt from the transform without reading anything.
+
+        Raises:
+            ConfigurationError: a step does not work, or its rows cannot be landed.
+        """
+        if not self.job.frame_steps:
+            schema = output_schema(self.options, self.steps)
+        else:
+            from pyspark.sql.pandas.types import to_arrow_schema
+
+            frame, _ = self.frame(self.context.spark(), ())
+            schema = to_arrow_schema(frame.schema, timezone="UTC")
+        sink = sink_schema(schema, addresses=self.job.sink.addresses, late=self.plan.marks_late)
+        self.context.progress.fact(Schema({field.name: str(field.type) for field in schema}))
+        return sink
+
+    def frame(
+        self, spark: SparkSession, tables: Collection[str], keep: OpenKeep | None = None
+    ) -> tuple[DataFrame, Outcomes]:
+        """The rows of these tables after the whole transform, as a DataFrame that has not been computed."""
+        options = replace(self.options, limits=TO_JVM)
+        workers = self.context.workers() if tables else None
+        tasks = self._tasks(workers, tables) if workers is not None else ()
+        gathered = self._gathered(tables) if self.context.remote else None
+        source, outcomes = rows(
+            spark,
+            tasks,
+            self._origin,
+            options,
+            self.steps,
+            keep,
+            gathered,
+            routes=self._routes(tables) or NO_ROUTES,
+            cores=workers.defaultParallelism if workers is not None else 1,
+        )
+        return apply_steps(source, self.job.frame_steps), outcomes
+
+    def _gathered(self, tables: Collection[str]) -> Gathered:
+        """Over Connect: where tasks tell their outcomes. Raises ConfigurationError where there is no such place yet."""
+        if not tables:
+            return Unasked()
+        table = next(iter(tables))
+        access = self.context.targets.access(table)
+        if access is None:
+            raise ConfigurationError.of(
+                "sink",
+                f"over Spark Connect, {table} has to be there before rows land in it",
+                "create it in its catalog",
+            )
+        return OutcomeFiles(access.location, self.plan.run_id)
+
+    def write(self, sink: SinkSchema, tables: Mapping[str, ReadyTable]) -> Written:
+        """Read, transform and write the rows of these tables to data files."""
+        if not tables:
+            return Written()
+        plan = self._landing_plan(sink, tables)
+        if self.job.frame_steps:
+            return self._write_frame(self.context.spark(), plan, tables)
+        results = self._fused("land", tables, self.steps, Writer(plan), plan.routes or NO_ROUTES)
+        facts = [fact for result in results for batch in result.facts for fact in read_facts(batch.to_pylist())]
+        return self._written(_outcomes(results), facts, tables)
+
+    def _fused(
+        self,
+        name: str,
+        tables: Collection[str],
+        steps: Sequence[str],
+        write: Write,
+        routes: Routes = NO_ROUTES,
+    ) -> tuple[TaskResult, ...]:
+        workers = self.context.workers()
+        run = fused_remote if isinstance(workers, RemoteWorkers) else fused
+        return run(
+            workers,  # type: ignore[arg-type]
+            self._began(name, self._tasks(workers, tables)),
+            self._origin,
+            self.options,
+            steps,
+            write,
+            keep=self._keep,
+            routes=routes,
+            on_progress=self._progress,
+        )
+
+    def _write_frame(self, spark: SparkSession, plan: LandingPlan, tables: Mapping[str, ReadyTable]) -> Written:
+        frame, outcomes = self.frame(spark, tables, self._keep)
+        landed = frame.mapInArrow(landing_function(plan), FACTS_DDL)
+        with self.watching(outcomes), outcomes.typed_errors():
+            facts = list(read_facts(landed.collect()))
+        told = outcomes.resolve()
+        self.forget_outcomes(tables)
+        return self._written(told, facts, tables)
+
+    def forget_outcomes(self, tables: Collection[str]) -> None:
+        """Once they are resolved: outcomes that were told through files are no longer needed."""
+        if self.context.remote and isinstance(files := self._gathered(tables), OutcomeFiles):
+            files.clear()
+
+    def _written(
+        self, outcomes: tuple[RangeOutcome, ...], facts: list[Fact], tables: Mapping[str, ReadyTable]
+    ) -> Written:
+        by_place = {str(self.context.targets.delta(table).location): table for table in tables}
+        files: dict[str, list[FileFact]] = {table: [] for table in tables}
+        for file in files_of(facts):
+            files[by_place[file.table]].append(file)
+        return Written(outcomes, files, sum(file.rows for of_table in files.values() for file in of_table))
+
+    def _landing_plan(self, sink: SinkSchema, tables: Mapping[str, ReadyTable]) -> LandingPlan:
+        return LandingPlan(
+            run_id=self.plan.run_id,
+            sink=sink,
+            tables=tuple(
+                TableWrite(self.context.targets.delta(table).location, ready.columns, ready.stats)
+                for table, ready in tables.items()
+            ),
+            routes=self._routes(tables),
+        )
+
+    def _routes(self, tables: Collection[str]) -> Routes | None:
+        """Topic to the number of its table; None where there is one."""
+        if len(tables) < 2:
+            return None
+        numbers = {table: number for number, table in enumerate(tables)}
+        topics = {r.topic: r.table for r in self.plan.ranges if r.table in numbers}
+        return {topic: numbers[table] for topic, table in topics.items() if table}
+
+    @property
+    def _origin(self) -> TaskOrigin:
+        return self.context.task_origin
+
+    def _tasks(self, workers: SparkContext | RemoteWorkers, tables: Collection[str]) -> tuple[RangeTask, ...]:
+        return tasks_for(self.job, self.context.logs, self.plan, tables, workers.defaultParallelism)
+
+    def watching(self, outcomes: Outcomes) -> AbstractContextManager[None]:
+        """Around an action on a DataFrame of ours: tells how far its tasks are."""
+        self._began("land", outcomes.tasks)
+        # Over Connect each look is a listing of the folder that outcomes are told through.
+        return watched(outcomes, self._progress, every=5 if self.context.remote else 0.5)
+
+    def _began(self, name: str, tasks: tuple[RangeTask, ...]) -> tuple[RangeTask, ...]:
+        totals: dict[TopicPartition, int] = {}
+        for task in tasks:
+            totals[task.partition_address] = totals.get(task.partition_address, 0) + task.length
+        progress = self.context.progress
+        if self._offsets_told or name != self._phase:
+            progress.phase(name)
+            self._phase, self._offsets_told = name, 0
+        progress.total(sum(totals.values()), "offsets")
+        progress.fact(PassBegan(name, len(tasks), totals))
+        return tasks
+
+    def _progress(self, now: Reading) -> None:
+        # Called from one thread at a time, with running totals of this pass.
+        self.context.progress.fact(now)
+        self.context.progress.advance(now.offsets - self._offsets_told)
+        self._offsets_told = now.offsets

@@ -1,0 +1,111 @@
+"""Logs at their brokers: each question of `etl.source.logs` as a request."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Literal
+from uuid import UUID
+
+from kseg.client.admin import describe_topic_configs
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.metadata import TopicMetadata
+from kseg.client.config import ClientConfig
+from kseg.client.errors import KafkaError
+from kseg.client.fetch.partition_reader import PartitionReader
+from kseg.client.offsets import end_of_epoch, list_offsets
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.source.resolve import (
+    IsolationLevel,
+    LogBounds,
+    OffsetSpec,
+    TimedOffset,
+    log_bounds,
+    resolve_offsets,
+    resolve_topics,
+)
+from kseg.etl.source.tasks import RangeTask, SupportsRange, split
+from kseg.segment_reader.decode.batch import FrameFault, frames
+
+ENOUGH_FOR_A_HEADER = 4096
+
+
+class BrokerLogs:
+    """See `etl.source.logs.Logs`."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    @property
+    def origin(self) -> ClientConfig:
+        return self._cluster.config
+
+    def topics(
+        self,
+        *,
+        topics: Collection[str] | None = None,
+        pattern: str | None = None,
+        assign: Mapping[str, Collection[int]] | None = None,
+    ) -> dict[TopicPartition, TopicMetadata]:
+        return resolve_topics(self._cluster, topics=topics, pattern=pattern, assign=assign)
+
+    def cluster_id(self, topics: Collection[str]) -> str | None:
+        return self._cluster.metadata(sorted(topics)).cluster_id
+
+    def bounds(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, LogBounds]:
+        return log_bounds(self._cluster, partitions)
+
+    def offsets(
+        self,
+        spec: OffsetSpec,
+        partitions: Collection[TopicPartition],
+        *,
+        isolation_level: IsolationLevel,
+        group: str | None = None,
+        unnamed: Literal["earliest", "latest", "refuse"] = "refuse",
+    ) -> dict[TopicPartition, int]:
+        return resolve_offsets(
+            self._cluster, spec, partitions, isolation_level=isolation_level, group=group, unnamed=unnamed
+        )
+
+    def first_at(
+        self, millis: int, partitions: Collection[TopicPartition], *, ends: bool = False
+    ) -> dict[TopicPartition, TimedOffset | None]:
+        # Under read_committed a broker looks no further than the last stable offset.
+        asked = dict.fromkeys(sorted(partitions), millis)
+        found = list_offsets(self._cluster, asked, isolation_level="read_committed") if asked else {}
+        return {tp: TimedOffset(one.offset, one.timestamp) if one.offset >= 0 else None for tp, one in found.items()}
+
+    def ends_of_epochs(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        if not epochs:
+            return {}
+        return {tp: end.end_offset for tp, end in end_of_epoch(self._cluster, epochs).items()}
+
+    def compacted(self, topics: Collection[str]) -> frozenset[str]:
+        """Those whose `cleanup.policy` has `compact`; one that may not be asked about counts as not compacted."""
+        try:
+            configs = describe_topic_configs(self._cluster, sorted(topics))
+        except KafkaError:
+            return frozenset()
+        return frozenset(t for t in topics if "compact" in str(getattr(configs[t].get("cleanup.policy"), "value", "")))
+
+    def batch_time(self, tp: TopicPartition, offset: int) -> int | None:
+        try:
+            with PartitionReader(
+                self._cluster, tp, isolation_level="read_uncommitted", max_bytes=ENOUGH_FOR_A_HEADER, max_wait_ms=0
+            ) as reader:
+                reader.request(offset, last=True)
+                first = next(frames(reader.response().records), None)
+        except (KafkaError, FrameFault):
+            return None  # it is a word for people: nothing depends on it
+        return first.max_timestamp if first is not None and first.max_timestamp >= 0 else None
+
+    def tasks(
+        self,
+        ranges: Iterable[SupportsRange],
+        *,
+        max_records: int | None = None,
+        min_tasks: int = 1,
+        topics: Mapping[str, UUID | None],
+        leaders: Mapping[TopicPartition, int] | None = None,
+    ) -> tuple[RangeTask, ...]:
+        return split(ranges, max_records=max_records, min_tasks=min_tasks, topic_ids=topics, leaders=leaders)

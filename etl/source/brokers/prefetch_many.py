@@ -1,0 +1,118 @@
+"""The answers of many small ranges, which one Spark task reads one after the other, fetched together.
+
+    range 1 ─┐                        answers that came ─► range 1, range 2, …  (`fetching.answers_from`)
+    range 2 ─┼─ one request a broker ─┤
+    …  200  ─┘   (client.fetch.many_reader)  └ half of them worked on: the next ranges are asked for
+
+A range of its own would cost a connection, its metadata and a request; here connections are one a broker, and a request
+asks for as many ranges as fit one answer. No more is in memory than one and a half answers of `fetch.max.bytes`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Sequence
+from types import TracebackType
+from typing import Final, Self
+
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.config import ClientConfig
+from kseg.client.errors import KafkaError
+from kseg.client.fetch.many_reader import ManyReader
+from kseg.client.fetch.partition_reader import FetchedRecords
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.source.brokers.prefetch import answers_from
+from kseg.etl.source.record_chunk import Answer, FetchOptions, FetchStats
+from kseg.etl.source.resolve import IsolationLevel
+from kseg.etl.source.tasks import RangeTask
+
+MOST_AT_ONCE: Final = 200
+"""Ranges asked for at a time."""
+
+
+class RangesTogether:
+    """Fetches for all of these tasks, whose answers are then asked for task by task, in the same order."""
+
+    def __init__(self, tasks: Sequence[RangeTask], config: ClientConfig, isolation_level: IsolationLevel) -> None:
+        self._ahead = deque(task for task in tasks if task.length)
+        self._config = config
+        self._cluster = Cluster(config)
+        self._most = max(1, min(MOST_AT_ONCE, len(self._ahead)))
+        # All that are asked for at a time fit one answer.
+        each = max(1, min(config.max_partition_fetch_bytes, config.fetch_max_bytes // self._most))
+        self._many = ManyReader(self._cluster, isolation_level=isolation_level, partition_max_bytes=each)
+        self._came: dict[TopicPartition, FetchedRecords | KafkaError] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._many.close()
+        self._cluster.close()
+
+    def answers(self, task: RangeTask, options: FetchOptions, stats: FetchStats) -> Generator[Answer, None, None]:
+        """The answers that one range needs; see `fetching.answers`, which gives the same and raises the same."""
+        if task.length:
+            self._ask_ahead()
+            reader = _OneOfMany(self, task)
+            yield from answers_from(reader, task, options, stats, patience=self._config.default_api_timeout_ms / 1000)
+
+    def request(self, task: RangeTask, offset: int) -> None:
+        """Have `offset` of the task's partition fetched, unless it has been asked for ahead."""
+        tp = task.partition_address
+        if tp not in self._came and self._many.partitions.get(tp) != offset:
+            self._add(task, offset)
+
+    def response(self, tp: TopicPartition) -> FetchedRecords:
+        """The answer to the last request for a partition, waited for. Raises KafkaError."""
+        while tp not in self._came:
+            self._poll()
+        came = self._came.pop(tp)
+        if isinstance(came, KafkaError):
+            raise came
+        return came
+
+    def _ask_ahead(self) -> None:
+        under_way = len(self._many.partitions) + len(self._came)
+        if under_way > self._most // 2:
+            return
+        if not under_way:
+            # All topics in one request, before each partition asks for its own.
+            self._cluster.metadata(sorted({task.topic for task in self._ahead}))
+        while self._ahead and under_way < self._most:
+            tp = self._ahead[0].partition_address
+            if tp in self._came or tp in self._many.partitions:
+                break  # another range of the same partition, to be read after the one under way
+            task = self._ahead.popleft()
+            self._add(task, task.start)
+            under_way += 1
+        self._many.ask()
+
+    def _add(self, task: RangeTask, offset: int) -> None:
+        self._many.add(task.partition_address, offset, topic_id=task.topic_id, leader_epoch=task.leader_epoch)
+
+    def _poll(self) -> None:
+        results = self._many.poll()
+        # A partition may be left out because others have filled the answer: only an empty one tells of all of them.
+        nothing = not any(isinstance(fetched, FetchedRecords) and fetched.records for _, fetched in results)
+        for tp, fetched in results:
+            if isinstance(fetched, FetchedRecords):
+                if not fetched.records and not nothing:
+                    continue
+                self._many.remove(tp)
+            self._came[tp] = fetched
+
+
+class _OneOfMany:
+    """One range's part, as `answers_from` wants it."""
+
+    def __init__(self, together: RangesTogether, task: RangeTask) -> None:
+        self._together, self._task = together, task
+
+    def request(self, offset: int) -> None:
+        self._together.request(self._task, offset)
+
+    def response(self) -> FetchedRecords:
+        return self._together.response(self._task.partition_address)

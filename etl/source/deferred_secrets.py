@@ -1,0 +1,68 @@
+"""Where a task reads from, with the secrets left out: each executor looks them up in its own environment and files.
+
+What a task is handed travels: pickled, over Spark's network and, if it is large, through files on its disks. A job
+that says `spark.executor_secrets: resolved` hands over its properties as they are written, `${NAME}` and all.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kseg.client.config import ClientConfig
+from kseg.client.errors import ConfigError
+from kseg.etl.config.references import ReferenceFault, resolve
+from kseg.etl.errors import ConfigurationError, Fault
+from kseg.etl.source.origin import LogFiles, Origin
+
+
+@dataclass(frozen=True, slots=True)
+class ByReference:
+    """An origin that is opened where it is used. Picklable.
+
+    properties: client properties, or with `files` those of its store, references unresolved and file paths absolute.
+    """
+
+    properties: tuple[tuple[str, str], ...]
+    client_id: str = ""
+    files: LogFiles | None = None
+
+    def open(self) -> Origin:
+        """The origin itself.
+
+        Raises:
+            ConfigurationError: something is missing here; it tells on which host.
+        """
+        section = "kafka" if self.files is None else "source.segments.options"
+        values: dict[str, str] = {}
+        faults: list[Fault] = []
+        for key, text in self.properties:
+            try:
+                values[key] = resolve(text, env=os.environ, folder=Path("/"))
+            except ReferenceFault as fault:
+                faults.append(Fault(f"{section}.{key}", f"on executor {_host()}: {fault}", fault.remedy))
+        if faults:
+            raise ConfigurationError(faults)
+        if self.files is not None:
+            return replace(self.files, options=tuple(sorted(values.items())))
+        try:
+            return ClientConfig.from_properties(values, client_id=self.client_id)
+        except ConfigError as error:
+            told = [Fault(f"{section}.{f.key}", f"on executor {_host()}: {f.message}", f.remedy) for f in error.faults]
+            raise ConfigurationError(told) from None
+
+
+TaskOrigin = Origin | ByReference
+"""What tasks are handed."""
+
+
+def opened(origin: TaskOrigin) -> Origin:
+    """In a task: the origin to read from. Raises ConfigurationError, see `ByReference.open`."""
+    return origin.open() if isinstance(origin, ByReference) else origin
+
+
+def _host() -> str:
+    import socket
+
+    return socket.gethostname()

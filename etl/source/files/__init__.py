@@ -1,0 +1,1 @@
+"""Records from log directories: the logs in them, tasks by byte range, chunks of records."""

@@ -1,0 +1,89 @@
+"""A task's range from files, as answers: the counterpart of `fetching`.
+
+The files may be in use. Segments that are merged, or removed, while they are read lead to a new listing of the folder,
+and on from where reading was: what was handed on before stays true, since records never change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import Final
+
+from kseg.etl.source.errors import OffsetsLost
+from kseg.etl.source.origin import LogFiles
+from kseg.etl.source.range_result import LostRange
+from kseg.etl.source.record_chunk import Answer, FetchOptions, FetchStats
+from kseg.etl.source.tasks import RangeTask
+from kseg.segment_reader.log.damage.damage import Damage
+from kseg.segment_reader.log.damage.salvage import Salvager
+from kseg.segment_reader.log.errors import LogDamaged, LogEndsEarly, SegmentGone
+from kseg.segment_reader.log.files.segments import PartitionLog, changed_log, open_log
+from kseg.segment_reader.log.files.storage import Storage
+from kseg.segment_reader.log.scan.record_sets import record_sets
+
+#: Times that files of a log may change under a task before it has read on.
+_TRIES: Final = 10
+
+
+def answers(
+    task: RangeTask, files: LogFiles, options: FetchOptions, stats: FetchStats
+) -> Generator[Answer, None, None]:
+    """All record sets that the task needs, from the files in `task.folder`. Each is valid until the next.
+
+    Raises:
+        OffsetsLost: offsets are gone, unless they are to be recorded.
+        LogFileError: the files cannot be read.
+    """
+    if task.start >= task.end:
+        return
+    storage, folder = files.open_folder(task.folder)
+    start = task.start
+    error: SegmentGone | LogDamaged | None = None
+    log = open_log(storage, folder, task.topic, task.partition)
+    tries = _TRIES
+    while start < task.end:
+        first = log.segments[0].base_offset if log.segments else task.end
+        if first > start:
+            lost = LostRange(start, min(first, task.end), "retention")
+            if options.on_data_loss == "fail":
+                raise OffsetsLost(task.topic, task.partition, lost.first, lost.last, lost.reason) from error
+            stats.lost.append(lost)
+            start = lost.last
+            yield Answer.empty(start)
+        before = start
+        try:
+            for answer in _of_log(storage, log, task, start, options):
+                stats.fetches += bool(answer.records)
+                stats.bytes += len(answer.records)
+                start = max(start, answer.next_offset)
+                yield answer
+            return
+        except LogEndsEarly as early:
+            if options.on_data_loss == "fail":
+                raise OffsetsLost(task.topic, task.partition, early.offset, task.end, "truncation") from early
+            stats.lost.append(LostRange(max(start, early.offset), task.end, "truncation"))
+            yield Answer.empty(task.end)
+            return
+        except (SegmentGone, LogDamaged) as changed:
+            tries = _TRIES if start > before else tries - 1
+            if not tries:
+                raise
+            log, error = changed_log(storage, log, changed), changed
+
+
+def _of_log(
+    storage: Storage, log: PartitionLog, task: RangeTask, start: int, options: FetchOptions
+) -> Iterator[Answer]:
+    """From an offset of the task on, as the log was listed. Raises LogFileError."""
+    committed = options.isolation_level == "read_committed"
+    if options.on_corruption == "fail":
+        for found in record_sets(
+            storage, log, start, task.end, read_committed=committed, begins=task.begins, stops=task.stops
+        ):
+            yield Answer(found.records, found.aborted, found.next_offset, found.file, found.position)
+        return
+    for item in Salvager(storage, log).sets(start, task.end, read_committed=committed):
+        if isinstance(item, Damage):
+            yield Answer(memoryview(b""), [], item.last, item.file, item.position, item)
+        else:
+            yield Answer(item.records, item.aborted, item.next_offset, item.file, item.position)

@@ -1,0 +1,348 @@
+"""Log directories as a source: which partitions they hold, their offsets, and their records, with no broker.
+
+The counterpart of `resolve` for files. A partition may lie in several of the directories (copies from several brokers,
+a replica on its way to another disk): the one of the latest leader epoch is read, and of those the longest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import closing
+from typing import Literal
+from uuid import UUID
+
+from kseg.client.cluster.metadata import NO_LEADER, PartitionMetadata, TopicMetadata
+from kseg.client.errors import UnknownTopic, error_from_code
+from kseg.client.groups.offsets import CommittedOffset
+from kseg.client.offsets import EARLIEST
+from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.errors import ConfigurationError
+from kseg.etl.internal_topics.group_state import committed_in_files
+from kseg.etl.internal_topics.locations import LogDirs
+from kseg.etl.source.errors import TimeNotFoundError
+from kseg.etl.source.files.replicas import Replica
+from kseg.etl.source.files.tasks import FilesOf, split_files
+from kseg.etl.source.origin import LogFiles
+from kseg.etl.source.resolve import AtTime, EndName, IsolationLevel, LogBounds, OffsetSpec, TimedOffset, named_offsets
+from kseg.etl.source.tasks import RangeTask, SupportsRange
+from kseg.segment_reader.decode.batch import frames
+from kseg.segment_reader.log.damage.damage import Torn
+from kseg.segment_reader.log.damage.salvage import Salvager
+from kseg.segment_reader.log.errors import CorruptCheckpoint, SegmentGone
+from kseg.segment_reader.log.files.checkpoints import (
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_START,
+    META_PROPERTIES,
+    meta_properties,
+    partition_offsets,
+)
+from kseg.segment_reader.log.files.segments import open_logs
+from kseg.segment_reader.log.files.storage import Storage, child
+from kseg.segment_reader.log.scan.record_sets import record_sets
+from kseg.segment_reader.log.scan.timestamps import NoTimestamps, offset_for_time
+
+_ENOUGH_FOR_A_HEADER = 4096
+_INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata")
+
+
+class LogCatalog:
+    """What the log directories hold at one moment.
+
+    Raises:
+        ConfigurationError: a directory is not there; from its methods: directories do not belong together.
+        LogFileError: a log cannot be walked.
+    """
+
+    def __init__(self, files: LogFiles) -> None:
+        self._files = files
+        self._places: dict[TopicPartition, Replica] = {}
+        self._ids: dict[str, dict[UUID, str]] = {}
+        self._checkpoints: dict[str, dict[str, Mapping[tuple[str, int], int]]] = {}
+        for log_dir in files.log_dirs:
+            self._add(log_dir)
+
+    @property
+    def cluster_id(self) -> str | None:
+        """As `meta.properties` has it; None where no directory has one. Raises ConfigurationError where they differ."""
+        found: dict[str, str] = {}
+        for log_dir in self._files.log_dirs:
+            storage, path = self._files.open(log_dir)
+            try:
+                properties = meta_properties(storage.read_all(f"{path}/{META_PROPERTIES}"), path)
+            except (SegmentGone, CorruptCheckpoint):
+                continue
+            if "cluster.id" in properties:
+                found.setdefault(properties["cluster.id"], log_dir)
+        if len(found) > 1:
+            told = ", ".join(f"{log_dir} is of cluster {cluster_id}" for cluster_id, log_dir in found.items())
+            raise ConfigurationError.of("log.dirs", told, "read the directories of one cluster at a time")
+        return next(iter(found), None)
+
+    def topics(
+        self,
+        *,
+        topics: Collection[str] | None = None,
+        pattern: str | None = None,
+        assign: Mapping[str, Collection[int]] | None = None,
+    ) -> dict[TopicPartition, TopicMetadata]:
+        """The partitions asked for (none of the three: all but internal topics), as `resolve.resolve_topics` has them.
+
+        Raises:
+            UnknownTopic: a named topic or partition is not there.
+        """
+        found = self._metadata()
+        if assign is not None:
+            wanted = [TopicPartition(topic, number) for topic, numbers in assign.items() for number in numbers]
+            for tp in wanted:
+                if tp not in self._places:
+                    raise UnknownTopic("no log directory holds it", topic=tp.topic, partition=tp.partition)
+            return {tp: found[tp.topic] for tp in sorted(wanted)}
+        if topics is None:
+            expression = re.compile(pattern or "")
+            topics = [name for name in found if name not in _INTERNAL and expression.search(name)]
+        for name in topics:
+            if name not in found:
+                raise UnknownTopic("no log directory holds it", topic=name)
+        return {tp: found[tp.topic] for tp in sorted(self._places) if tp.topic in topics}
+
+    def bounds(self, tp: TopicPartition) -> LogBounds:
+        """Log start (from the checkpoint, else the first segment), last stable offset, and log end offset.
+
+        The high watermark is not in the files, only a checkpoint of it that may be old (`confirmed`): the log's end
+        stands for it.
+        """
+        place = self._place(tp)
+        first = place.log.segments[0].base_offset if place.log.segments else 0
+        start = max(first, self._checkpointed(LOG_START, tp) or 0)
+        confirmed = self._confirmed(tp)
+        return LogBounds(
+            start,
+            max(start, place.stable_end),
+            max(start, place.end),
+            confirmed=-1 if confirmed is None else min(max(start, confirmed), max(start, place.end)),
+        )
+
+    def torn(self, tp: TopicPartition) -> Torn | None:
+        """The batch that an unclean stop left cut off at a log's end; looked for past damage alone."""
+        place = self._place(tp)
+        return place.salvager.torn if place.salvager is not None and place.end >= 0 else None
+
+    def _place(self, tp: TopicPartition) -> Replica:
+        place = self._places.get(tp)
+        if place is None:
+            raise UnknownTopic("no log directory holds it", topic=tp.topic, partition=tp.partition)
+        return place
+
+    @property
+    def partitions(self) -> Collection[TopicPartition]:
+        """All that the directories hold."""
+        return self._places.keys()
+
+    @property
+    def cleaned_topics(self) -> frozenset[str]:
+        """Those that a log cleaner has been at: its checkpoint names no others."""
+        return frozenset(topic for of_dir in self._checkpoints.values() for topic, _ in of_dir.get(CLEANER_OFFSETS, {}))
+
+    def end_of_epoch(self, tp: TopicPartition, epoch: int) -> int:
+        """What OffsetForLeaderEpoch tells: the first offset of a later epoch, for the newest the log's end.
+
+        -1 where the files do not know the epoch.
+        """
+        place = self._place(tp)
+        epochs = place.log.leader_epochs
+        if not epochs or epoch > epochs[-1].epoch:
+            return -1
+        return next((later.start_offset for later in epochs if later.epoch > epoch), place.end)
+
+    def batch_time(self, tp: TopicPartition, offset: int) -> int | None:
+        """The largest timestamp (ms) of the batch that holds an offset; None where there is none."""
+        place = self._place(tp)
+        found = record_sets(
+            place.storage, place.log, offset, offset + 1, read_committed=False, window_bytes=_ENOUGH_FOR_A_HEADER
+        )
+        with closing(found):
+            first = next(frames(next(found).records), None)
+        return first.max_timestamp if first is not None and first.max_timestamp >= 0 else None
+
+    def folder(self, tp: TopicPartition) -> str:
+        """Where its files are: a path or URI."""
+        place = self._place(tp)
+        return child(place.log_dir, place.log.folder.rsplit("/", 1)[-1])
+
+    def tasks(
+        self,
+        ranges: Iterable[SupportsRange],
+        *,
+        max_records: int | None = None,
+        min_tasks: int = 1,
+        topic_ids: Mapping[str, UUID | None] | None = None,
+    ) -> tuple[RangeTask, ...]:
+        """The ranges cut into tasks by bytes: see `file_tasks.split_files`."""
+        ranges = list(ranges)
+        places = {tp: self._place(tp) for tp in (TopicPartition(r.topic, r.partition) for r in ranges)}
+        files = {tp: FilesOf(place.storage, place.log, self.folder(tp)) for tp, place in places.items()}
+        return split_files(ranges, files, max_records=max_records, min_tasks=min_tasks, topic_ids=topic_ids)
+
+    def offsets(
+        self,
+        spec: OffsetSpec,
+        partitions: Collection[TopicPartition],
+        *,
+        isolation_level: IsolationLevel,
+        group: str | None = None,
+        unnamed: Literal["earliest", "latest", "refuse"] = "refuse",
+    ) -> dict[TopicPartition, int]:
+        """A concrete offset for every partition; as `resolve.resolve_offsets`.
+
+        `committed` is what counts in the group's partition of `__consumer_offsets` in these directories: commits of
+        transactions that are open do not, expiry is not applied.
+
+        Raises:
+            ConfigurationError: `committed` without a group, or where the folder that holds the group is missing; a map
+                that does not fit.
+            TimeNotFoundError: `AtTime(otherwise="error")` and no record is that young.
+            KafkaError: UNSUPPORTED_FOR_MESSAGE_FORMAT (43): there is no time to go by.
+            UndecodableRecord: one of the group's records is damaged, or newer than this release knows.
+        """
+        wanted = sorted(partitions)
+        if spec == "committed":
+            return self._committed(group, wanted)
+        if isinstance(spec, AtTime):
+            return {tp: self._at_time(tp, spec, isolation_level) for tp in wanted}
+        if spec == "earliest" or spec == "latest":
+            return {tp: self._edge(tp, spec == "earliest", isolation_level) for tp in wanted}
+        if isinstance(spec, str):
+            return {tp: self._end(tp, spec, isolation_level) for tp in wanted}
+        marks = named_offsets(spec.offsets, wanted, unnamed)
+        return {
+            tp: self._edge(tp, mark == EARLIEST, isolation_level) if mark < 0 else mark for tp, mark in marks.items()
+        }
+
+    def _committed(self, group: str | None, wanted: list[TopicPartition]) -> dict[TopicPartition, int]:
+        if not group:
+            raise ConfigurationError("committed offsets are those of a group, and no group is named")
+        found = committed_in_files(LogDirs(self._files.log_dirs, self._files.open), group)
+        earliest = CommittedOffset(-1)
+        marks = {tp: found.get(tp, earliest).offset for tp in wanted}
+        return {tp: mark if mark >= 0 else self.bounds(tp).start for tp, mark in marks.items()}
+
+    def _end(self, tp: TopicPartition, name: EndName, isolation_level: IsolationLevel) -> int:
+        bounds, place = self.bounds(tp), self._place(tp)
+        if name == "log_end":
+            return bounds.high_watermark
+        if name == "last_stable":
+            return bounds.last_stable
+        if bounds.confirmed is None or bounds.confirmed < 0:
+            raise ConfigurationError.of(
+                "source.ending_offsets",
+                f"no {HIGH_WATERMARKS} tells the high watermark of {tp}",
+                "end at log_end or last_stable, or put that file beside the partitions' folders",
+            )
+        if isolation_level == "read_uncommitted":
+            return bounds.confirmed
+        # A marker above the high watermark has decided nothing yet.
+        return max(bounds.start, place.last_stable(bounds.confirmed))
+
+    def _edge(self, tp: TopicPartition, earliest: bool, isolation_level: IsolationLevel) -> int:
+        bounds = self.bounds(tp)
+        if earliest:
+            return bounds.start
+        return bounds.last_stable if isolation_level == "read_committed" else bounds.high_watermark
+
+    def first_at(self, tp: TopicPartition, spec: AtTime) -> TimedOffset | None:
+        """The first record at or after a time, with its timestamp, where it lies below the last stable offset.
+
+        Raises KafkaError: UNSUPPORTED_FOR_MESSAGE_FORMAT (43).
+        """
+        found = self._timed(tp, spec)
+        return found if found is not None and found.offset < self.bounds(tp).last_stable else None
+
+    def _timed(self, tp: TopicPartition, spec: AtTime) -> TimedOffset | None:
+        place = self._place(tp)
+        untimed: Literal["refuse", "begin", "pass"] = "pass" if spec.ends else "begin"
+        if self._files.untimed == "refuse":
+            untimed = "refuse"
+        try:
+            found = place.ask(lambda log: offset_for_time(place.storage, log, spec.of(tp), untimed=untimed))
+        except NoTimestamps as error:
+            raise error_from_code(
+                ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+                "a range by time",
+                detail=f"{error}; name offsets instead of a time, or set untimed to include and take them all",
+                topic=tp.topic,
+                partition=tp.partition,
+            ) from error
+        return TimedOffset(*found) if found is not None else None
+
+    def _at_time(self, tp: TopicPartition, spec: AtTime, isolation_level: IsolationLevel) -> int:
+        found = self._timed(tp, spec)
+        if found is None and spec.otherwise == "error":
+            raise TimeNotFoundError(
+                f"no record at or after {spec.of(tp)} (milliseconds since 1970)",
+                remedy='start earlier, or set startingOffsetsByTimestampStrategy to "latest"',
+                topic=tp.topic,
+                partition=tp.partition,
+            )
+        return self._edge(tp, False, isolation_level) if found is None else found.offset
+
+    def _metadata(self) -> dict[str, TopicMetadata]:
+        self._check_topic_ids()
+        topics: dict[str, TopicMetadata] = {}
+        for tp, place in sorted(self._places.items()):
+            topic = topics.setdefault(
+                tp.topic, TopicMetadata(tp.topic, place.log.topic_id, tp.topic in _INTERNAL, partitions={})
+            )
+            topic.partitions[tp.partition] = PartitionMetadata(tp.partition, NO_LEADER, place.last_epoch, (), ())
+        return topics
+
+    def _add(self, log_dir: str) -> None:
+        storage, path = self._files.open(log_dir)
+        try:
+            logs = open_logs(storage, path)
+        except SegmentGone as error:
+            if error.file != path:
+                raise
+            raise ConfigurationError.of(
+                "log.dirs", f"{log_dir}: {error.reason}", "name a folder of log.dirs"
+            ) from error
+        for found, log in logs:
+            salvager = Salvager(storage, log) if self._files.past_damage else None
+            place = Replica(storage, log, log_dir, salvager, found.replica == "stray")
+            tp = TopicPartition(found.topic, found.partition)
+            if log.topic_id is not None:
+                self._ids.setdefault(tp.topic, {}).setdefault(log.topic_id, log.folder)
+            known = self._places.get(tp)
+            if known is None or place.is_better_than(known):
+                self._places[tp] = place
+        self._checkpoints[log_dir] = {
+            name: _checkpoint(storage, f"{path}/{name}") for name in (LOG_START, HIGH_WATERMARKS, CLEANER_OFFSETS)
+        }
+
+    def _check_topic_ids(self) -> None:
+        for topic, folders in self._ids.items():
+            if len(folders) > 1:
+                told = ", ".join(f"{folder} has id {topic_id}" for topic_id, folder in folders.items())
+                raise ConfigurationError.of(
+                    "log.dirs",
+                    f"there are several topics called {topic}: {told}",
+                    "one was deleted and made again: name only directories of one of them",
+                )
+
+    def _confirmed(self, tp: TopicPartition) -> int | None:
+        """The highest of the high watermarks that brokers wrote down: each of them was one."""
+        marks = [of_dir[HIGH_WATERMARKS].get((tp.topic, tp.partition)) for of_dir in self._checkpoints.values()]
+        return max((mark for mark in marks if mark is not None), default=None)
+
+    def _checkpointed(self, name: str, tp: TopicPartition) -> int | None:
+        """What a checkpoint beside the partition's folder says of it."""
+        return self._checkpoints[self._place(tp).log_dir][name].get((tp.topic, tp.partition))
+
+
+def _checkpoint(storage: Storage, file: str) -> Mapping[tuple[str, int], int]:
+    try:
+        return partition_offsets(storage.read_all(file), file)
+    except (SegmentGone, CorruptCheckpoint):
+        return {}

@@ -1,5 +1,0 @@
-"""Where Spark finds `spark.read.format("kseg")` by itself: it looks into top-level modules named `pyspark_*`."""
-
-from etl.source.datasource import KsegDataSource as DefaultSource
-
-__all__ = ["DefaultSource"]

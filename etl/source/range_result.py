@@ -1,0 +1,107 @@
+"""What one task read: counts, gaps and losses, and where the time went. It travels to the driver as JSON.
+
+A complete range obeys `data + control + aborted + unreadable + absent == end - start`; absent offsets are those of gaps
+that were seen in the log (compaction) and of lost ranges that nobody can read any more (`on_data_loss: record`),
+unreadable ones those of damage (`on_corruption: quarantine`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kseg.etl.source.errors import LossReason
+from kseg.etl.telemetry.cost import TaskCost
+from kseg.segment_reader.log.damage.damage import Damage
+
+# A compacted topic may have a gap for every other record; the counts tell all of them, the list shows the first.
+MAX_GAPS = 1000
+MAX_DAMAGES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class LostRange:
+    """Offsets `[first, last)` that could not be read any more, and why."""
+
+    first: int
+    last: int
+    reason: LossReason
+
+
+@dataclass(frozen=True, slots=True)
+class RangeOutcome:
+    """One range, read to its end.
+
+    data, control, aborted, absent, unreadable: offsets by kind.
+    damages: what stood in the range's way and is this range's to tell (of ranges that meet one tells it); the first
+        `MAX_DAMAGES` of `damage_count`. kept: files that their bytes were written to, as their writer told them.
+    batches, bytes: record batches seen, and bytes of the answers that were fetched (also those beyond the range).
+    gaps: absent offsets as `(first, last exclusive)`, without the lost ones; the first `MAX_GAPS` of them.
+    gap_count: how many gaps there are.
+    high_watermark, last_stable_offset, log_start: as the last answer told; -1 where none was needed.
+    fetches, waiting, decoding: answers, seconds waited for them, seconds spent decoding.
+    throttled: for each broker that told us to wait because of a quota, its id and the seconds.
+    rows_out: rows after the Arrow steps; None where there was no such step.
+    late: of `data`, records whose time lies before what the range was due for; 0 where none are marked.
+    cost: what the attempt cost, and where; None where nobody measured it.
+    """
+
+    index: int
+    topic: str
+    partition: int
+    start: int
+    end: int
+    data: int = 0
+    control: int = 0
+    aborted: int = 0
+    absent: int = 0
+    batches: int = 0
+    bytes: int = 0
+    gaps: tuple[tuple[int, int], ...] = ()
+    gap_count: int = 0
+    lost: tuple[LostRange, ...] = ()
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start: int = -1
+    fetches: int = 0
+    waiting: float = 0.0
+    decoding: float = 0.0
+    throttled: tuple[tuple[int, float], ...] = ()
+    rows_out: int | None = None
+    unreadable: int = 0
+    damages: tuple[Damage, ...] = ()
+    damage_count: int = 0
+    kept: tuple[str, ...] = ()
+    late: int = 0
+    cost: TaskCost | None = None
+
+    @property
+    def accounted(self) -> bool:
+        """Whether every offset of the range is accounted for."""
+        return self.data + self.control + self.aborted + self.unreadable + self.absent == self.end - self.start
+
+    @property
+    def what_was_read(self) -> tuple[Any, ...]:
+        """All that two attempts of one task must agree on."""
+        return (
+            *(self.index, self.topic, self.partition, self.start, self.end),
+            *(self.data, self.control, self.aborted, self.absent, self.rows_out, self.late),
+            *(self.gaps, self.gap_count, self.lost),
+            *(self.unreadable, self.damages, self.damage_count),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON-able dictionary with stable keys."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> RangeOutcome:
+        """The inverse of `to_json`."""
+        gaps = tuple((int(first), int(last)) for first, last in data["gaps"])
+        lost = tuple(LostRange(**entry) for entry in data["lost"])
+        throttled = tuple((int(broker), float(seconds)) for broker, seconds in data["throttled"])
+        damages = tuple(Damage(**entry) for entry in data["damages"])
+        kept = tuple(data["kept"])
+        cost = TaskCost.from_json(data["cost"]) if data["cost"] is not None else None
+        told = {"gaps": gaps, "lost": lost, "throttled": throttled, "damages": damages, "kept": kept, "cost": cost}
+        return cls(**{**data, **told})

@@ -1,0 +1,365 @@
+"""Tasks -> rows in Spark, in one of two ways.
+
+    rows    range(n).mapInArrow(read -> Arrow steps)              a DataFrame, for SQL and Python steps
+    fused   an RDD of n numbers: read -> Arrow steps -> write     no row crosses to the JVM; file facts come back
+
+A Spark task reads one `RangeTask`, or several small ones (`etl.source.packing`), whose rows go into the same files.
+Outcomes travel with an accumulator (`rows`), or as the task's result (`fused`), of which Spark takes that of the
+winning attempt alone. `fused` needs nothing of Spark SQL, whose start alone (catalog, analyser, generated code) takes
+longer than a small run: measured cold, 5 of the JVM's 16 seconds of processor time.
+
+Workers import this package by name: it is installed there, or sent with --py-files (`kseg package`). The decoder's
+compiled code is cached on disk: a worker's first task loads it in 0.1 s, where compiling takes 16 s of a processor.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import groupby, zip_longest
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from kseg.etl.errors import ConfigurationError
+from kseg.etl.source.brokers.prefetch_many import RangesTogether
+from kseg.etl.source.deferred_secrets import TaskOrigin, opened
+from kseg.etl.source.errors import OutcomesIncomplete
+from kseg.etl.source.origin import Origin
+from kseg.etl.source.packing import NO_ROUTES, Routes, packed
+from kseg.etl.source.range_result import RangeOutcome
+from kseg.etl.source.reader import DecodeOptions, Keep, RangeReader, read_range, reading_together
+from kseg.etl.source.tasks import RangeTask
+from kseg.etl.spark.error_transport import Carrier
+from kseg.etl.spark.range_results import Gathered, Outcomes, new_accumulator, watched
+from kseg.etl.telemetry.cost import Meter, TaskCost
+from kseg.etl.telemetry.events import Reading
+from kseg.etl.transform.arrow import ArrowSteps, Function
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+Steps = ArrowSteps | Sequence[str | Function]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAttempt:
+    """Who is writing: the tasks whose rows are written together, and Spark's attempt at them.
+
+    attempt_id: unique in the Spark application; attempt_number: 0 for the first attempt at these tasks in their stage.
+    schema: of the rows, also where there are none.
+    """
+
+    tasks: tuple[RangeTask, ...]
+    attempt_id: int
+    attempt_number: int
+    schema: pa.Schema
+
+    @property
+    def number(self) -> int:
+        """A number that no other tasks of the read have."""
+        return self.tasks[0].index
+
+
+Write = Callable[[Iterator[pa.RecordBatch], TaskAttempt], Iterator[pa.RecordBatch]]
+"""Consumes all rows of its tasks and gives batches of facts about what it wrote. Picklable; called in the worker."""
+
+
+OpenKeep = Callable[[RangeTask, int], Keep]
+"""Where one attempt (Spark's id of it) at a task puts the bytes of damage. Picklable; called in the worker."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """What the winning attempt at some tasks read, an outcome a task, and wrote."""
+
+    tasks: tuple[RangeTask, ...]
+    attempt_id: int
+    outcomes: tuple[RangeOutcome, ...]
+    facts: tuple[pa.RecordBatch, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What every worker of a read needs. Picklable."""
+
+    packs: tuple[tuple[RangeTask, ...], ...]
+    routes: Routes
+    origin: TaskOrigin
+    options: DecodeOptions
+    steps: ArrowSteps
+    schema: pa.Schema
+    keep: OpenKeep | None = None
+    carrier: Carrier = field(default_factory=Carrier)
+
+    @classmethod
+    def of(
+        cls,
+        tasks: Sequence[RangeTask],
+        origin: TaskOrigin,
+        options: DecodeOptions,
+        steps: Steps,
+        keep: OpenKeep | None = None,
+        *,
+        routes: Routes,
+        mixed: bool,
+        cores: int,
+    ) -> Plan:
+        """mixed: a pack may have rows of several tables."""
+        for index, task in enumerate(tasks):
+            if task.index != index:
+                raise ValueError(f"task {task} is number {index} and says that it is {task.index}")
+        arrow_steps = ArrowSteps.of(steps)
+        packs = packed(tasks, cores=cores, routes={} if mixed else routes)
+        in_turn = tuple(tuple(sorted(pack, key=lambda task: routes.get(task.topic, 0))) for pack in packs)
+        return cls(in_turn, routes, origin, options, arrow_steps, output_schema(options, arrow_steps), keep)
+
+    def readings(self, packs: Iterable[int]) -> Iterator[tuple[TaskAttempt, list[_Reading]]]:
+        """In a worker: what Spark wants done there, table by table, each to be read to its end before the next."""
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        if context is None:
+            raise RuntimeError("this runs in a Spark task only")
+        for number in packs:
+            pack = self.packs[number]
+            origin = opened(self.origin)
+            with reading_together(pack, origin, self.options) as together:
+                for _, alike in groupby(pack, key=lambda task: self.routes.get(task.topic)):
+                    tasks = tuple(alike)
+                    attempt = TaskAttempt(tasks, context.taskAttemptId(), context.attemptNumber(), self.schema)
+                    yield attempt, [_Reading(self, origin, task, attempt, together) for task in tasks]
+
+
+class _Reading:
+    """Rows of one task after the Arrow steps; afterwards its outcome."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        origin: Origin,
+        task: RangeTask,
+        attempt: TaskAttempt,
+        together: RangesTogether | None,
+    ) -> None:
+        self._plan = plan
+        self._attempt = attempt
+        self._meter = Meter(attempt.attempt_number)
+        self._cost: TaskCost | None = None
+        self._keep = plan.keep(task, attempt.attempt_id) if plan.keep is not None else None
+        self._reader: RangeReader = read_range(task, origin, plan.options, self._keep, together)
+        self._rows_out = 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        self._meter = Meter(self._attempt.attempt_number)
+        try:
+            yield from self._rows()
+        except BaseException:
+            if self._keep is not None:
+                self._keep.abort()
+            raise
+
+    def _rows(self) -> Iterator[pa.RecordBatch]:
+        plan, task = self._plan, self._reader.task
+        if not plan.steps:
+            yield from self._reader
+            return
+        for batch in self._reader:
+            address = {"topic": task.topic, "partition": task.partition, "offset": batch.column("offset")[0].as_py()}
+            out = plan.steps.apply(batch, plan.schema, address)
+            self._rows_out += out.num_rows
+            if out.num_rows:
+                yield out
+
+    def gives_way(self) -> None:
+        """The next one of its pack begins: what comes from now on is not this one's cost."""
+        self._cost = self._meter.cost()
+
+    @property
+    def outcome(self) -> RangeOutcome:
+        """What was read and what it cost, writing included where that was done in this task. Asked for once."""
+        outcome = replace(self._reader.outcome, cost=self._cost or self._meter.cost())
+        return replace(outcome, rows_out=self._rows_out) if self._plan.steps else outcome
+
+
+def output_schema(options: DecodeOptions, arrow_steps: Steps = ()) -> pa.Schema:
+    """The schema of the rows after the Arrow steps.
+
+    Raises:
+        ConfigurationError: a step cannot be loaded or does not work on a batch without rows.
+    """
+    return ArrowSteps.of(arrow_steps).schema(options.schema)
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """As Spark's types. Raises ConfigurationError for a type that Spark does not have."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    try:
+        return from_arrow_schema(schema)
+    except PySparkException as error:
+        raise ConfigurationError.of(
+            "transform", f"an Arrow step gives a type that Spark does not have: {error}"
+        ) from error
+
+
+def rows(
+    spark: SparkSession,
+    tasks: Sequence[RangeTask],
+    origin: TaskOrigin,
+    options: DecodeOptions,
+    arrow_steps: Steps = (),
+    keep: OpenKeep | None = None,
+    gathered: Gathered | None = None,
+    *,
+    routes: Routes = NO_ROUTES,
+    cores: int | None = None,
+) -> tuple[DataFrame, Outcomes]:
+    """The records of all tasks as a DataFrame; nothing is read before an action asks for it.
+
+    options.limits.max_rows: 4,000 to 10,000 suit the crossing to the JVM best. keep: see `read_range`.
+    gathered: where outcomes are gathered; None: an accumulator, which only a session with a SparkContext has.
+    routes: a partition of the DataFrame has rows of one table alone.
+    cores: how many tasks run at once; None: as many as Spark says, or where it cannot be asked, any number.
+
+    Raises:
+        ConfigurationError: the Arrow steps.
+    """
+    if cores is None:
+        cores = spark.sparkContext.defaultParallelism if gathered is None else max(1, len(tasks))
+    plan = Plan.of(tasks, origin, options, arrow_steps, keep, routes=routes, mixed=False, cores=cores)
+    accumulator = gathered if gathered is not None else new_accumulator(spark.sparkContext)
+    outcomes = Outcomes(tasks, accumulator, plan.carrier)
+    schema = spark_schema(plan.schema)
+    if not tasks:
+        return spark.createDataFrame([], schema), outcomes
+
+    def read(indexes: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return _read(plan, accumulator, indexes)
+
+    one_slice_a_pack = spark.range(0, len(plan.packs), 1, len(plan.packs))
+    return one_slice_a_pack.mapInArrow(read, schema), outcomes
+
+
+def _read(plan: Plan, accumulator: Gathered, indexes: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    with plan.carrier.packing():
+        for attempt, readings in plan.readings(pack for batch in indexes for pack in batch.column(0).to_pylist()):
+            for reading in readings:
+                yield from reading
+                outcome = reading.outcome
+                accumulator.add({(outcome.index, attempt.attempt_id): outcome})
+    _spare_the_collector()
+
+
+def fused(
+    context: SparkContext,
+    tasks: Sequence[RangeTask],
+    origin: TaskOrigin,
+    options: DecodeOptions,
+    arrow_steps: Steps,
+    write: Write,
+    *,
+    keep: OpenKeep | None = None,
+    routes: Routes = NO_ROUTES,
+    on_progress: Callable[[Reading], None] | None = None,
+) -> tuple[TaskResult, ...]:
+    """Read, transform and write tasks in Spark tasks, small ones together; the results of the winning attempts.
+
+    write: must read its rows to the end; an attempt that fails or loses leaves its files behind.
+    keep: see `read_range`. routes: one call of `write` gets rows of one table alone.
+    on_progress: called from a thread while the tasks run.
+
+    Raises:
+        ConfigurationError: the Arrow steps.
+        KsegError, KafkaError, RecordFormatError: what the tasks raised (see `RangeReader`).
+        OutcomesIncomplete: Spark gave no result for a task.
+    """
+    plan = Plan.of(
+        tasks, origin, options, arrow_steps, keep, routes=routes, mixed=True, cores=context.defaultParallelism
+    )
+    if not tasks:
+        return ()
+    accumulator = new_accumulator(context)
+
+    def tell(attempt: TaskAttempt, outcome: RangeOutcome) -> None:
+        accumulator.add({(outcome.index, attempt.attempt_id): outcome})
+
+    def land(packs: Iterable[int]) -> Iterator[Landed]:
+        return land_packs(plan, write, packs, tell)
+
+    landed = context.range(len(plan.packs), numSlices=len(plan.packs)).mapPartitions(land)
+    outcomes = Outcomes(tasks, accumulator, plan.carrier)
+    with watched(outcomes, on_progress), outcomes.typed_errors():
+        found = landed.collect()
+    return results_of(tasks, found)
+
+
+Landed = tuple[list[int], int, list[str], bytes | None]
+"""The tasks' indexes, attempt id, outcomes as JSON, facts as an Arrow stream: nothing in it depends on our classes'
+layout."""
+
+
+def results_of(tasks: Sequence[RangeTask], landed: Iterable[Landed]) -> tuple[TaskResult, ...]:
+    """What the winning attempts at these tasks gave. Raises OutcomesIncomplete."""
+    results = tuple(_result(tasks, *told) for told in landed)
+    missing = {task.index for task in tasks}.difference(task.index for result in results for task in result.tasks)
+    if missing:
+        first = tasks[min(missing)]
+        raise OutcomesIncomplete(f"Spark gave no result for {len(missing)} tasks, the first of which is {first}")
+    return results
+
+
+def _result(
+    tasks: Sequence[RangeTask], done: list[int], attempt: int, outcomes: list[str], facts: bytes | None
+) -> TaskResult:
+    batches = () if facts is None else tuple(pa.ipc.open_stream(facts))
+    read = tuple(RangeOutcome.from_json(json.loads(told)) for told in outcomes)
+    return TaskResult(tuple(tasks[index] for index in done), attempt, read, batches)
+
+
+def _one_after_another(readings: Sequence[_Reading]) -> Iterator[pa.RecordBatch]:
+    for reading, following in zip_longest(readings, readings[1:]):
+        yield from reading
+        if following is not None:
+            reading.gives_way()
+
+
+def land_packs(
+    plan: Plan, write: Write, packs: Iterable[int], tell: Callable[[TaskAttempt, RangeOutcome], None]
+) -> Iterator[Landed]:
+    """In a worker: the packs that Spark wants done there, each read and written to its end."""
+    with plan.carrier.packing():
+        for attempt, readings in plan.readings(packs):
+            facts = list(write(_one_after_another(readings), attempt))
+            outcomes = [reading.outcome for reading in readings]
+            for outcome in outcomes:
+                tell(attempt, outcome)
+            told = [json.dumps(outcome.to_json()) for outcome in outcomes]
+            yield [task.index for task in attempt.tasks], attempt.attempt_id, told, _stream(facts)
+    _spare_the_collector()
+
+
+@cache
+def _spare_the_collector() -> None:
+    """At the end of a worker's first task: what is loaded by then stays, and the collector need not look at it again.
+
+    Spark's daemon collects garbage after every task, and walking the 150,000 objects of the compiler's library takes
+    50 ms, a third of what a small task costs.
+    """
+    gc.freeze()
+
+
+def _stream(batches: list[pa.RecordBatch]) -> bytes | None:
+    if not batches:
+        return None
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema) as stream:
+        for batch in batches:
+            stream.write_batch(batch)
+    return bytes(sink.getvalue())

@@ -1,0 +1,154 @@
+"""The outcomes of a read's tasks, gathered in the driver.
+
+A DataFrame's rows say nothing of control records, gaps and lag, so each task adds its `RangeOutcome` to an
+accumulator. Spark may run a task more than once (a retry, a lost shuffle file, a second action on the DataFrame), and a
+plain sum would count it twice. So the accumulator is a map from (task, attempt) to outcome. Attempts of one task must
+agree: where they do, it does not matter which of them fed the output; where they do not, nobody can tell.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pyspark.accumulators import AccumulatorParam
+
+from kseg.etl.source.errors import OutcomesDisagree, OutcomesIncomplete
+from kseg.etl.source.range_result import RangeOutcome
+from kseg.etl.source.tasks import RangeTask
+from kseg.etl.spark.error_transport import Carrier
+from kseg.etl.telemetry.events import Reading
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.accumulators import Accumulator
+
+Attempts = dict[tuple[int, int], RangeOutcome]
+"""By task index and Spark's task attempt id, which no other attempt in the session has."""
+
+
+class MergedAttempts(AccumulatorParam[Attempts]):
+    """Adds maps up by key. Picklable: workers add to a map of their own."""
+
+    def zero(self, value: Attempts) -> Attempts:
+        return {}
+
+    def addInPlace(self, value1: Attempts, value2: Attempts) -> Attempts:  # noqa: N802
+        value1.update(value2)
+        return value1
+
+
+def new_accumulator(context: SparkContext) -> Accumulator[Attempts]:
+    """An accumulator for the tasks of one read."""
+    return context.accumulator({}, MergedAttempts())
+
+
+class Gathered(Protocol):
+    """Where tasks add what they read and the driver finds it: Spark's accumulator, or what stands in for one."""
+
+    @property
+    def value(self) -> Attempts:
+        """In the driver: what has been told so far."""
+
+    def add(self, term: Attempts) -> None:
+        """In a worker."""
+
+
+class Unasked:
+    """For a read whose outcomes nobody asks for."""
+
+    @property
+    def value(self) -> Attempts:
+        return {}
+
+    def add(self, term: Attempts) -> None:
+        pass
+
+
+class Outcomes:
+    """What the tasks of one read have told so far."""
+
+    def __init__(self, tasks: Sequence[RangeTask], accumulator: Gathered, carrier: Carrier) -> None:
+        self.tasks = tuple(tasks)
+        self._accumulator = accumulator
+        self._carrier = carrier
+        self._looked_at = 0
+        self._done: set[int] = set()
+        self._offsets = self._rows = self._bytes = 0
+
+    def typed_errors(self) -> AbstractContextManager[None]:
+        """Around a Spark action on the rows: a worker's error is raised as what it is, Spark's exception its cause."""
+        return self._carrier.opening()
+
+    def progress(self) -> Reading:
+        """As of the tasks that have ended; each is in `ended` or `repeated` once. For one thread at a time."""
+        # Copied in one step of the interpreter, since results go on coming in while this is called from a thread.
+        told = self._accumulator.value.copy()
+        ended, repeated = [], []
+        # New keys stand behind those that are known.
+        for (index, _), outcome in islice(told.items(), self._looked_at, None):
+            if index in self._done:
+                repeated.append(outcome)
+                continue
+            self._done.add(index)
+            ended.append(outcome)
+            self._offsets += outcome.end - outcome.start
+            self._rows += outcome.data
+            self._bytes += outcome.bytes
+        self._looked_at = len(told)
+        return Reading(
+            tasks=len(self.tasks),
+            tasks_done=len(self._done),
+            offsets=self._offsets,
+            rows=self._rows,
+            bytes=self._bytes,
+            ended=tuple(ended),
+            repeated=tuple(repeated),
+        )
+
+    def resolve(self) -> tuple[RangeOutcome, ...]:
+        """One outcome for each task, in the order of the tasks. Call it after the action that read the rows.
+
+        Raises:
+            OutcomesIncomplete: a task has not told (its rows were not read to the end, or the action failed).
+            OutcomesDisagree: attempts of one task read different things.
+        """
+        found: dict[int, RangeOutcome] = {}
+        for (index, _), outcome in sorted(self._accumulator.value.items()):
+            known = found.setdefault(index, outcome)
+            if known.what_was_read != outcome.what_was_read:
+                told = f"two attempts of the task for {self.tasks[index]} read different things"
+                raise OutcomesDisagree(told, **_address(self.tasks[index]))
+        for task in self.tasks:
+            if task.index not in found:
+                raise OutcomesIncomplete(f"the task for {task} has not told what it read", **_address(task))
+        return tuple(found[task.index] for task in self.tasks)
+
+
+def _address(task: RangeTask) -> dict[str, Any]:
+    return {"topic": task.topic, "partition": task.partition, "offset": task.start}
+
+
+@contextmanager
+def watched(outcomes: Outcomes, listener: Callable[[Reading], None] | None, every: float = 0.5) -> Iterator[None]:
+    """Tell the listener from a thread, `every` so many seconds and once at the end, while an action runs."""
+    if listener is None:
+        yield
+        return
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(every):
+            listener(outcomes.progress())
+
+    thread = threading.Thread(target=watch, name="kseg-progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        listener(outcomes.progress())

@@ -1,0 +1,143 @@
+"""The Spark session of a run: the job file's words first, defaults that suit a batch job where it is silent."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from kseg.etl.config.job import Job
+from kseg.etl.errors import ConfigurationError
+from kseg.etl.spark import jvm
+from kseg.etl.spark.cache import DELTA, jar_folder
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+# snapshotPartitions: a table of this size does not need 50 tasks to read its own log; measured, it halves the first
+# append with an app transaction. The web UI costs start-up time and a port; `spark.conf` turns it on. The daemon's
+# module suits workers that share our installation: it halves the time until the first of them works.
+LOCAL_DEFAULTS = {
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.python.daemon.module": "kseg.etl.spark.worker_daemon",
+}
+
+ALWAYS = {
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+DELTA_EXTENSIONS = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+
+JAR_KEYS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
+
+
+def open_session(job: Job, *, delta: bool = False) -> SparkSession:
+    """The session for this job.
+
+    Under spark-submit the master and everything that was submitted stand; the job file fills in what is missing.
+    delta: Spark itself has to read or write Delta tables. Its jars are those that the configuration names, else those
+    in the cache (`make setup`); direct landing does without, and starts faster so.
+    """
+    from pyspark.sql import SparkSession
+
+    given = job.spark_conf()
+    started = _started()
+    conf = dict(ALWAYS)
+    if delta:
+        conf |= DELTA_EXTENSIONS
+        if not started and not any(key in given for key in JAR_KEYS):
+            conf["spark.jars"] = ",".join(map(str, sorted(jar_folder(DELTA).glob("*.jar"))))
+    builder = SparkSession.builder
+    if not started:
+        if "spark.pyspark.python" in given:  # spark-submit would hand it on; a driver of our own asks the environment
+            os.environ["PYSPARK_PYTHON"] = given["spark.pyspark.python"]
+        builder = builder.appName(f"kseg {job.name}").master(job.spark.master)
+        conf = _defaults(job.spark.master, jvm.options()) | conf
+    for key, value in (conf | dict(given)).items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel(given.get("spark.log.level", "ERROR"))
+    if delta:
+        _refuse_without_delta(session)
+    return session
+
+
+def open_context(job: Job) -> SparkContext:
+    """For runs that need nothing of Spark SQL: a fifth of what a session costs to start.
+
+    Where Spark runs already, or is submitted, it is that of the session.
+    """
+    if _started() or not job.spark.master.startswith("local"):
+        return open_session(job).sparkContext
+    given = dict(job.spark_conf())
+    return local_context(f"kseg {job.name}", job.spark.master, ALWAYS | given, jvm.light_options())
+
+
+def local_context(name: str, master: str, conf: Mapping[str, str], java_options: Sequence[str]) -> SparkContext:
+    """A local Spark without a session. conf: over the defaults."""
+    from pyspark import SparkConf, SparkContext
+
+    settings = SparkConf().setAppName(name).setMaster(master)
+    settings.setAll([*(_defaults(master, java_options) | dict(conf)).items()])
+    context = SparkContext.getOrCreate(settings)
+    context.setLogLevel(conf.get("spark.log.level", "ERROR"))
+    return context
+
+
+def _started() -> bool:
+    from pyspark import SparkContext
+
+    return "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._active_spark_context is not None
+
+
+def _defaults(master: str, java_options: Sequence[str]) -> dict[str, str]:
+    """For a Spark that we start ourselves."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if not master.startswith("local"):
+        return {}
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    quiet = f"-Dlog4j2.configurationFile={resources.files('kseg.etl.spark').joinpath('log4j2.properties')}"
+    return LOCAL_DEFAULTS | {"spark.driver.extraJavaOptions": " ".join([quiet, *java_options])}
+
+
+@contextmanager
+def reaching(place: str) -> Iterator[None]:
+    """Around Spark's first look at a table: tasks write to stores that Spark's Hadoop may have no file system for.
+
+    Raises ConfigurationError in place of Java's and of the Connect server's words for that.
+    """
+    try:
+        yield
+    except Exception as error:
+        if "No FileSystem for scheme" not in str(error):
+            raise
+        raise ConfigurationError.of(
+            "spark.conf",
+            f"Spark has to read {place} itself, and has no file system for {place.partition('://')[0]}://",
+            "name its jars and what it is told: docs/clusters.md, Remote stores",
+        ) from error
+
+
+def _refuse_without_delta(session: SparkSession) -> None:
+    jvm: Any = session._jvm
+    try:
+        loader = jvm.Thread.currentThread().getContextClassLoader()
+        jvm.java.lang.Class.forName("io.delta.tables.DeltaTable", False, loader)
+    except Exception as error:
+        raise ConfigurationError.of(
+            "spark.conf",
+            "Spark has to read or write Delta tables itself, and has no Delta jars",
+            "run `kseg doctor`, or name them: spark.jars.packages: io.delta:delta-spark_4.2_2.13:4.4.0",
+        ) from error

@@ -1,0 +1,31 @@
+"""What a task does with the rows that it has read, where none of them leaves it: write them, or drop them.
+
+A module of its own, since workers load what is named here: the configuration and delta-rs would cost each new worker a
+quarter of a second, and no task needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from kseg.etl.spark.dataframe import TaskAttempt
+from kseg.etl.tables.parquet.writer import LandingPlan, land
+
+
+class Writer:
+    """Lands a task's rows; picklable."""
+
+    def __init__(self, plan: LandingPlan) -> None:
+        self.plan = plan
+
+    def __call__(self, batches: Iterator[pa.RecordBatch], attempt: TaskAttempt) -> Iterator[pa.RecordBatch]:
+        return land(batches, self.plan, task=attempt.number, attempt=attempt.attempt_id)
+
+
+def drop(batches: Iterator[pa.RecordBatch], attempt: TaskAttempt) -> Iterator[pa.RecordBatch]:
+    """Reads a task's rows to their end, and has nothing to tell of them but their outcome."""
+    for _ in batches:
+        pass
+    return iter(())

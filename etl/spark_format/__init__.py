@@ -1,0 +1,1 @@
+"""`format("kseg")` for `spark.read` and `spark.readStream`: options, planning, micro-batches."""

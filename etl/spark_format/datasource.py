@@ -1,0 +1,164 @@
+"""`spark.read.format("kseg")`: Kafka's records with the columns of Spark's own Kafka source.
+
+    spark.read.format("kseg").option("kafka.bootstrap.servers", …).option("subscribe", "orders").load()
+    spark.read.format("kseg").option("subscribe", "orders").load("/var/lib/kafka/data")           with no broker
+    spark.readStream.format("kseg")…                                                         see
+    `etl.spark_format.stream`
+
+Spark calls this in Python processes of its own: once to learn the columns, once to plan (offsets are resolved there and
+then), and in a worker for each partition. Where Spark does not find the source by itself (see `pyspark_kseg`), register
+it: `spark.dataSource.register(KsegDataSource)`. A job does not use it: `etl.spark.dataframe` also tells what was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kseg.etl.kafka_writer.datasource import KsegWriter
+    from kseg.etl.source.tasks import RangeTask
+    from kseg.etl.spark_format.options import ReadOptions
+    from kseg.etl.spark_format.stream import KsegStreamReader
+
+_COLUMNS = [
+    StructField("key", BinaryType()),
+    StructField("value", BinaryType()),
+    StructField("topic", StringType()),
+    StructField("partition", IntegerType()),
+    StructField("offset", LongType()),
+    StructField("timestamp", TimestampType()),
+    StructField("timestampType", IntegerType()),
+]
+_HEADERS = StructField(
+    "headers", ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+)
+_PROVENANCE = [
+    StructField("leaderEpoch", IntegerType()),
+    StructField("producerId", LongType()),
+    StructField("producerEpoch", ShortType()),
+    StructField("sequence", IntegerType()),
+    StructField("transactional", BooleanType()),
+    StructField("batchBaseOffset", LongType()),
+    StructField("file", StringType()),
+    StructField("position", LongType()),
+]
+
+
+class KsegDataSource(DataSource):
+    """The source. Options: `etl.spark_format.options`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "kseg"
+
+    def schema(self) -> StructType:
+        """The columns; `load()` asks for them, so wrong options are told there and then, as far as they are wrong for
+        a batch and for a stream: which of them it is, Spark does not tell here.
+
+        Raises:
+            ConfigurationError: the options, every fault at once.
+        """
+        from kseg.etl.spark_format.stream_options import check_either
+
+        options = check_either(self.options)
+        headers = [_HEADERS] if options.include_headers else []
+        return StructType([*_COLUMNS, *headers, *(_PROVENANCE if options.include_provenance else [])])
+
+    def reader(self, schema: StructType) -> KsegReader:
+        """Raises ConfigurationError for bad options, or a schema that is not the source's own."""
+        from kseg.etl.spark_format.options import ReadOptions
+
+        self._refuse_other(schema)
+        return KsegReader(ReadOptions.parse(self.options))
+
+    def streamReader(self, schema: StructType) -> KsegStreamReader:  # noqa: N802
+        """Raises ConfigurationError for bad options, or a schema that is not the source's own."""
+        from kseg.etl.spark_format.stream import KsegStreamReader
+        from kseg.etl.spark_format.stream_options import StreamOptions
+
+        self._refuse_other(schema)
+        return KsegStreamReader(StreamOptions.parse(self.options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> KsegWriter:
+        """`df.write.format("kseg")`; see `etl.kafka_writer.datasource`. Raises ConfigurationError."""
+        from kseg.etl.kafka_writer.datasource import KsegWriter
+        from kseg.etl.kafka_writer.options import WriteOptions
+
+        return KsegWriter.of(WriteOptions.parse(self.options), schema, overwrite=overwrite)
+
+    def _refuse_other(self, schema: StructType) -> None:
+        from kseg.etl.errors import ConfigurationError
+
+        if schema != self.schema():
+            raise ConfigurationError.of(
+                "schema", "the source has a fixed schema", "leave schema(…) out, select columns"
+            )
+
+
+@dataclass
+class KsegPartition(InputPartition):
+    """One Spark partition: a range of one Kafka partition, or several small ones of files."""
+
+    tasks: tuple[RangeTask, ...]
+
+
+class KsegReader(DataSourceReader):
+    """Plans in the driver's helper process, reads in the workers."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        """The ranges as of now, one Spark partition each; small ones of files share one.
+
+        Raises:
+            ConfigurationError: offsets that do not fit the partitions.
+            OffsetsLost: offsets outside of the log, with failOnDataLoss.
+            KafkaError: the cluster cannot be asked.
+        """
+        from kseg.etl.source.files.tasks import pack
+        from kseg.etl.spark_format.planning import plan_tasks
+
+        packs = pack(plan_tasks(self._options), at_least=self._options.min_partitions or 1)
+        return [KsegPartition(tasks) for tasks in packs]
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        """The ranges' rows. Spark calls it with an empty partition where there is none."""
+        return read_partition(partition, self._options)
+
+
+def read_partition(partition: Any, read: ReadOptions) -> Iterator[pa.RecordBatch]:
+    """In a worker: the rows of one Spark partition; none where it is not one of ours."""
+    from kseg.etl.source.reader import DecodeOptions, read_range
+
+    if not isinstance(partition, KsegPartition):
+        return
+    options = DecodeOptions(
+        isolation_level=read.isolation_level,
+        headers=read.include_headers,
+        provenance=read.include_provenance,
+        # What Spark's source gives for a record without a timestamp: one millisecond before 1970.
+        null_timestamps=False,
+        check_crcs=read.check_crcs,
+        on_data_loss="fail" if read.fail_on_data_loss else "record",
+    )
+    for task in partition.tasks:
+        yield from read_range(task, read.origin, options)

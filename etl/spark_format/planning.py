@@ -1,0 +1,81 @@
+"""What a `spark.read.format("kseg")` reads: options -> partitions -> offsets -> tasks, all as of one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.errors import ConfigurationError
+from kseg.etl.source.errors import OffsetsLost
+from kseg.etl.source.logs import open_logs
+from kseg.etl.source.resolve import AtOffsets, LogBounds, ending
+from kseg.etl.source.tasks import RangeTask
+from kseg.etl.spark_format.options import ReadOptions
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRange:
+    """Offsets `[start, end)` of one partition."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    leader_epoch: int = -1
+
+
+def plan_tasks(options: ReadOptions) -> tuple[RangeTask, ...]:
+    """The tasks of one read, as of now.
+
+    Raises:
+        ConfigurationError: offsets that do not fit the partitions, or end before they start.
+        OffsetsLost: named offsets lie outside of the log, with failOnDataLoss.
+        KafkaError: the cluster cannot be asked.
+        LogFileError: the files cannot be walked.
+    """
+    level = options.isolation_level
+    with open_logs(options.origin) as logs:
+        topics = logs.topics(topics=options.topics, pattern=options.pattern, assign=options.assign)
+        starts = logs.offsets(options.start, topics, isolation_level=level, group=options.group)
+        ends = logs.offsets(ending(options.end), topics, isolation_level=level)
+        bounds = logs.bounds(topics)
+        metadata = {tp: topic.partitions[tp.partition] for tp, topic in topics.items()}
+        return logs.tasks(
+            [
+                PartitionRange(tp.topic, tp.partition, start, end, metadata[tp].leader_epoch)
+                for tp, (start, end) in _ranges(options, starts, ends, bounds)
+            ],
+            max_records=options.max_records_per_partition,
+            min_tasks=options.min_partitions or 1,
+            topics={topic.name: topic.topic_id for topic in topics.values()},
+            leaders={tp: partition.leader_id for tp, partition in metadata.items()},
+        )
+
+
+def _ranges(
+    options: ReadOptions,
+    starts: dict[TopicPartition, int],
+    ends: dict[TopicPartition, int],
+    bounds: dict[TopicPartition, LogBounds],
+) -> Iterator[tuple[TopicPartition, tuple[int, int]]]:
+    for tp, start in starts.items():
+        end, log = ends[tp], bounds[tp]
+        visible = log.last_stable if options.isolation_level == "read_committed" else log.high_watermark
+        if options.fail_on_data_loss:
+            _check_inside(options, tp, start, end, log.start, visible)
+        else:
+            start, end = max(start, log.start), min(end, visible)
+        if options.start == "committed" or not options.fail_on_data_loss:
+            start = min(start, end)  # nothing is left to read
+        if start > end:
+            raise ConfigurationError.of("", f"{tp} starts at offset {start}, which is after its end {end}")
+        yield tp, (start, end)
+
+
+def _check_inside(options: ReadOptions, tp: TopicPartition, start: int, end: int, first: int, visible: int) -> None:
+    """Offsets that a user or a group named may lie outside of the log; the others have just been asked for."""
+    if start < first and start < end and (isinstance(options.start, AtOffsets) or options.start == "committed"):
+        raise OffsetsLost(tp.topic, tp.partition, start, min(first, end))
+    if end > visible and start < end and isinstance(options.end, AtOffsets):
+        raise OffsetsLost(tp.topic, tp.partition, max(start, visible), end, "truncation")

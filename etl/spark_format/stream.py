@@ -1,0 +1,273 @@
+"""`spark.readStream.format("kseg")`: micro-batches with Spark's own checkpoints.
+
+    offsets/0   {} ──► pinned starts          reads nothing: it writes down where the query begins
+    offsets/1   starts ──► ends               reads what lies between, in tasks as a batch read's
+    …
+
+Spark writes the ends of a micro-batch into its checkpoint before anything is read, and after a crash asks for the very
+same offsets again. Not so the start of the first one, nor that of a partition that appears later: these would be looked
+up anew, and "latest" would by then mean another offset. So they are written down by a micro-batch that reads nothing of
+them, and read from by the next one: whatever a restart repeats lies between two offsets that stand in the checkpoint.
+Under read_committed the ends are last stable offsets, so no transaction is decided after it was read.
+
+What may not be gone on with is refused: another cluster, a topic that was made anew, a log that lost records
+(`failOnDataLoss`). Source: `pyspark.sql.datasource.DataSourceStreamReader`, `pyspark.sql.streaming.datasource`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from kseg.client.cluster.metadata import TopicMetadata
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.errors import Refused
+from kseg.etl.source.errors import OffsetsLost
+from kseg.etl.source.logs import Logs, open_logs
+from kseg.etl.source.resolve import LogBounds
+from kseg.etl.spark_format.datasource import KsegPartition, read_partition
+from kseg.etl.spark_format.planning import PartitionRange
+from kseg.etl.spark_format.stream_admission import take_at_most
+from kseg.etl.spark_format.stream_identity import check_cluster, lost_records
+from kseg.etl.spark_format.stream_offsets import StreamOffsets
+from kseg.etl.spark_format.stream_options import StreamOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The partitions that are read, as of one moment."""
+
+    topics: dict[TopicPartition, TopicMetadata]
+    bounds: dict[TopicPartition, LogBounds]
+    cluster: str | None
+
+    def at(self, offsets: Mapping[TopicPartition, int]) -> StreamOffsets:
+        """These offsets with what tells later whether topics and logs are still the same."""
+        partitions = {tp: self.topics[tp].partitions[tp.partition] for tp in offsets if tp in self.topics}
+        ids = {tp.topic: self.topics[tp].topic_id for tp in partitions}
+        return StreamOffsets(
+            dict(offsets),
+            pinned=True,
+            cluster=self.cluster,
+            ids={topic: known for topic, known in ids.items() if known is not None},
+            epochs={tp: found.leader_epoch for tp, found in partitions.items() if found.leader_epoch >= 0},
+        )
+
+
+class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Lives in a process beside the driver for as long as the query; a copy without connections goes to the workers."""
+
+    def __init__(self, options: StreamOptions) -> None:
+        self._options = options
+        self._target: StreamOffsets | None = None
+        self._last_batch = time.monotonic()
+        self._stack: ExitStack | None = None
+        self._logs: Logs | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_stack": None, "_logs": None}
+
+    # --- what Spark asks ---------------------------------------------------------------------------------------------
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Nothing: the first micro-batch writes down where the query begins."""
+        return {}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        if self._options.max_offsets is not None:
+            return ReadMaxRows(self._options.max_offsets)
+        if self._options.min_offsets is not None:
+            return ReadMinRows(self._options.min_offsets)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Everything that is there now is read, by this query, and nothing that comes later."""
+        seen = self._look()
+        self._target = seen.at(self._ends(seen))
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Where the next micro-batch ends; `start` itself where there is nothing to read.
+
+        Raises:
+            Refused: `another-cluster`, `topic-recreated`, `log-truncated`, `topic-missing`, with failOnDataLoss.
+            UnknownTopic: a topic that is named is not there.
+            KafkaError: the cluster cannot be asked.
+        """
+        began = StreamOffsets.of(start)
+        seen = self._look()
+        check_cluster(began, seen.cluster)
+        if began.is_before_all:
+            return seen.at(self._starts(seen)).document()
+        pins = self._lost(began, seen)
+        starts = {tp: offset for tp, offset in began.offsets.items() if tp in seen.topics and tp not in pins}
+        ends = self._bounded(seen)
+        pins |= {tp: seen.bounds[tp].start for tp in ends if tp not in began.offsets}
+        ends = {tp: max(ends.get(tp, start), start) for tp, start in starts.items()}
+        end = seen.at(self._admitted(starts, ends, limit) | pins)
+        if end.offsets == began.offsets and all(end.same_topic(began, topic) for topic in end.ids):
+            return start
+        self._last_batch = time.monotonic()
+        return end.document()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """For the query's progress: where the logs end now."""
+        seen = self._look()
+        return seen.at(self._ends(seen)).document()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The tasks of one micro-batch; after a restart those of one that Spark had planned before.
+
+        Raises:
+            Refused: as `latestOffset`; `checkpoint-unfinished` for a micro-batch that Spark's own Kafka source has
+                begun.
+            OffsetsLost: the log starts above the start of a range now, with failOnDataLoss.
+        """
+        began, ends = StreamOffsets.of(start), StreamOffsets.of(end)
+        ranges = self._between(began, ends)
+        if not ranges:
+            return []
+        seen = self._look()
+        check_cluster(ends, seen.cluster)
+        lost = self._lost(ends, seen)
+        kept = [found for one in ranges if (found := self._still_there(one, seen, lost)) is not None]
+        read = self._options.read
+        tasks = self._open().tasks(
+            kept,
+            max_records=read.max_records_per_partition,
+            min_tasks=read.min_partitions or 1,
+            topics=ends.ids or {tp.topic: topic.topic_id for tp, topic in seen.topics.items()},
+            leaders={tp: topic.partitions[tp.partition].leader_id for tp, topic in seen.topics.items()},
+        )
+        return [KsegPartition((task,)) for task in tasks]
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        """In a worker: one task's rows."""
+        return read_partition(partition, self._options.read)
+
+    def stop(self) -> None:
+        if self._stack is not None:
+            self._stack.close()
+        self._stack = self._logs = None
+
+    # --- what is there -----------------------------------------------------------------------------------------------
+
+    def _open(self) -> Logs:
+        if self._logs is None:
+            self._stack = ExitStack()
+            self._logs = self._stack.enter_context(open_logs(self._options.read.origin))
+        return self._logs
+
+    def _look(self) -> _Seen:
+        read, logs = self._options.read, self._open()
+        topics = logs.topics(topics=read.topics, pattern=read.pattern, assign=read.assign)
+        return _Seen(topics, logs.bounds(topics), logs.cluster_id({tp.topic for tp in topics}) if topics else None)
+
+    def _ends(self, seen: _Seen) -> dict[TopicPartition, int]:
+        committed = self._options.read.isolation_level == "read_committed"
+        return {tp: log.last_stable if committed else log.high_watermark for tp, log in seen.bounds.items()}
+
+    def _starts(self, seen: _Seen) -> dict[TopicPartition, int]:
+        """Where a new query begins. Raises OffsetsLost for offsets outside of the log, with failOnDataLoss."""
+        read = self._options.read
+        starts = self._open().offsets(read.start, seen.topics, isolation_level=read.isolation_level, group=read.group)
+        for tp, start in starts.items():
+            first, last = seen.bounds[tp].start, seen.bounds[tp].high_watermark
+            if start < first and read.fail_on_data_loss:
+                raise OffsetsLost(tp.topic, tp.partition, start, first)
+            if start > last and read.fail_on_data_loss:
+                raise OffsetsLost(tp.topic, tp.partition, last, start, "truncation")
+            starts[tp] = min(max(start, first), max(first, last))
+        return starts
+
+    def _bounded(self, seen: _Seen) -> dict[TopicPartition, int]:
+        """Where logs end, or where they ended when Trigger.AvailableNow looked."""
+        ends = self._ends(seen)
+        if self._target is None:
+            return ends
+        target = self._target
+        return {
+            # A topic made anew since then has other records at these offsets: those of it that are there now.
+            tp: min(end, target.offsets[tp]) if target.same_topic(seen.at({tp: end}), tp.topic) else end
+            for tp, end in ends.items()
+            if tp in target.offsets
+        }
+
+    # --- from one offset to the next ---------------------------------------------------------------------------------
+
+    def _lost(self, began: StreamOffsets, seen: _Seen) -> dict[TopicPartition, int]:
+        """Where to go on in partitions that lost what was read of them, if that is not to fail. Raises Refused."""
+        fail = self._options.read.fail_on_data_loss
+        gone = sorted(began.offsets.keys() - seen.topics.keys())
+        if gone and fail:
+            raise Refused(
+                "topic-missing",
+                f"the query has read {gone[0]}, which is not there any more, or is not asked for any more",
+                remedy="to go on without it, set failOnDataLoss to false",
+                topic=gone[0].topic,
+                partition=gone[0].partition,
+            )
+        left = replace(began, offsets={tp: offset for tp, offset in began.offsets.items() if tp in seen.topics})
+        pins = {}
+        for loss in lost_records(left, seen.at(left.offsets), seen.bounds, self._open()):
+            if fail:
+                raise loss.refusal
+            pins[loss.tp] = seen.bounds[loss.tp].start if loss.at is None else loss.at
+        return pins
+
+    def _admitted(
+        self, starts: Mapping[TopicPartition, int], ends: dict[TopicPartition, int], limit: ReadLimit
+    ) -> dict[TopicPartition, int]:
+        if isinstance(limit, ReadAllAvailable):
+            return ends
+        options = self._options
+        waiting = sum(end - starts[tp] for tp, end in ends.items())
+        waited = time.monotonic() - self._last_batch
+        patient = self._target is None and waited < options.max_delay.total_seconds()
+        if options.min_offsets is not None and waiting < options.min_offsets and patient:
+            return {tp: starts[tp] for tp in ends}
+        return ends if options.max_offsets is None else take_at_most(options.max_offsets, starts, ends)
+
+    def _between(self, began: StreamOffsets, ends: StreamOffsets) -> list[PartitionRange]:
+        if not ends.pinned and (new := sorted(ends.offsets.keys() - began.offsets.keys())):
+            raise Refused(
+                "checkpoint-unfinished",
+                f"Spark's own Kafka source has begun a micro-batch that is the first with {new[0]}; where it starts "
+                "there, its checkpoint does not tell this source",
+                remedy="let the query with format('kafka') finish it (Trigger.AvailableNow), then go on with this one",
+                topic=new[0].topic,
+                partition=new[0].partition,
+            )
+        return [
+            PartitionRange(tp.topic, tp.partition, began.offsets[tp], end)
+            for tp, end in sorted(ends.offsets.items())
+            if tp in began.offsets and began.same_topic(ends, tp.topic) and began.offsets[tp] < end
+        ]
+
+    def _still_there(
+        self, wanted: PartitionRange, seen: _Seen, lost: Mapping[TopicPartition, int]
+    ) -> PartitionRange | None:
+        """What can be read of a range. Raises OffsetsLost, with failOnDataLoss."""
+        tp = TopicPartition(wanted.topic, wanted.partition)
+        log = seen.bounds.get(tp)
+        if log is None:
+            return None  # gone, and that is not to fail: `_lost` has seen to it
+        if wanted.start < log.start and self._options.read.fail_on_data_loss:
+            raise OffsetsLost(tp.topic, tp.partition, wanted.start, min(log.start, wanted.end))
+        start, end = max(wanted.start, log.start), min(wanted.end, lost.get(tp, wanted.end))
+        epoch = seen.topics[tp].partitions[tp.partition].leader_epoch
+        return replace(wanted, start=start, end=end, leader_epoch=epoch) if start < end else None

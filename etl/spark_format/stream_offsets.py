@@ -1,0 +1,98 @@
+"""The offsets that a streaming query writes into its checkpoint, and what stands beside them.
+
+    {"orders": {"0": 23, "1": 7},
+     "@kseg": {"cluster": "…", "topics": {"orders": {"id": "…", "epochs": {"0": 4, "1": 4}}}}}
+
+Topics and offsets stand as Spark's own Kafka source writes them, so that a checkpoint of its can be taken over. What
+that form has no place for stands under a name that no topic can have: the cluster, the topics' ids (KIP-516) and the
+leader epochs (KIP-320), by which a topic that was made anew, and a log that lost its end, are told from ones that grew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.errors import Refused
+
+_OWN = "@kseg"
+
+
+@dataclass(frozen=True)
+class StreamOffsets:
+    """Where a micro-batch begins or ends in each partition.
+
+    pinned: whether this source wrote them; False for `{}` and for those of Spark's own Kafka source.
+    ids, epochs: as the offsets were looked up; a topic or partition without one is left out.
+    """
+
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    pinned: bool = False
+    cluster: str | None = None
+    ids: Mapping[str, UUID] = field(default_factory=dict)
+    epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+    @property
+    def is_before_all(self) -> bool:
+        """Of a query that has not begun: nobody has decided yet where it starts."""
+        return not self.pinned and not self.offsets
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> StreamOffsets:
+        """From a checkpoint.
+
+        Raises:
+            Refused: `checkpoint-unreadable`.
+        """
+        try:
+            own = document.get(_OWN)
+            topics = own["topics"] if own is not None else {}
+            return cls(
+                offsets={
+                    TopicPartition(topic, int(partition)): int(offset)
+                    for topic, partitions in document.items()
+                    if topic != _OWN
+                    for partition, offset in partitions.items()
+                },
+                pinned=own is not None,
+                cluster=own["cluster"] if own is not None else None,
+                ids={topic: UUID(known["id"]) for topic, known in topics.items() if known["id"] is not None},
+                epochs={
+                    TopicPartition(topic, int(partition)): int(epoch)
+                    for topic, known in topics.items()
+                    for partition, epoch in known["epochs"].items()
+                },
+            )
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise Refused(
+                "checkpoint-unreadable",
+                f"the query's checkpoint holds offsets in a form that this source does not know: {document!r:.300}",
+                remedy="a checkpoint of format('kseg') or of Spark's own format('kafka') can be gone on with, no other",
+            ) from error
+
+    def document(self) -> dict[str, Any]:
+        """For a checkpoint; the same offsets always give the same text."""
+        found: dict[str, Any] = {}
+        for tp in sorted(self.offsets):
+            found.setdefault(tp.topic, {})[str(tp.partition)] = self.offsets[tp]
+        known = {
+            topic: {
+                "id": str(self.ids[topic]) if topic in self.ids else None,
+                "epochs": {
+                    partition: self.epochs[TopicPartition(topic, int(partition))]
+                    for partition in partitions
+                    if TopicPartition(topic, int(partition)) in self.epochs
+                },
+            }
+            for topic, partitions in found.items()
+        }
+        found[_OWN] = {"cluster": self.cluster, "topics": known}
+        return found
+
+    def same_topic(self, other: StreamOffsets, topic: str) -> bool:
+        """Whether nothing says that the name has come to mean another topic."""
+        mine, theirs = self.ids.get(topic), other.ids.get(topic)
+        return mine is None or theirs is None or mine == theirs

@@ -1,0 +1,1 @@
+"""Delta tables through delta-rs: look, ensure, commit, remove, maintain."""

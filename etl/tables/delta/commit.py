@@ -1,0 +1,267 @@
+"""One run's one commit to one Delta table, by delta-rs: all its files, its app transaction and its facts, or nothing.
+
+    load the table -> is it the table that was planned for? -> has this run landed? -> commit the very next version
+
+delta-rs neither skips duplicates nor minds a lower app version: the check is ours, and it holds because the commit is a
+compare-and-swap on the snapshot that was checked (`etl.tables.delta.table`).
+
+An app transaction (Delta protocol, "Transaction Identifiers") is all that recovery rests on. What else stands in a
+commit (`kseg` in its commitInfo, `userMetadata`) is for people, and for finding things faster.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from deltalake import DeltaTable, Transaction
+from deltalake.exceptions import DeltaError
+from deltalake.transaction import AddAction, RemoveAction
+
+from kseg.etl.errors import Refused
+from kseg.etl.ledger.events import TableCommit, TableState
+from kseg.etl.tables.delta.features import refuse_retention, removal_reasons, spark_reasons
+from kseg.etl.tables.delta.log import find_transaction, incidents_since
+from kseg.etl.tables.delta.removal import OfRun, Removal
+from kseg.etl.tables.delta.rewrite import Rewrite, Rewriter
+from kseg.etl.tables.delta.table import TableAccess, commit_properties, table_properties, table_schema, table_state
+from kseg.etl.tables.errors import NeedsSparkWriter, ledger_older_than_table
+from kseg.etl.tables.parquet.align import TableColumns, can_write
+from kseg.etl.tables.parquet.data_file import WriterOptions
+from kseg.etl.tables.parquet.task_output import FileFact
+
+UNKNOWN_VERSION = -1
+"""`TableCommit.version` where the log has been cleaned and does not tell any more which version landed the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunCommit:
+    """Who commits. facts: of the run (ranges, counts …), JSON values, kept in the commit for people."""
+
+    run_id: str
+    app_id: str
+    app_version: int
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """This call made the commit."""
+
+    commit: TableCommit
+
+
+@dataclass(frozen=True, slots=True)
+class AlreadyLanded:
+    """Another attempt of the run had made the commit; nothing was done, and this attempt's files are nobody's."""
+
+    commit: TableCommit
+
+
+class DeltaTarget(TableAccess):
+    """A Delta table that this framework commits to without Spark."""
+
+    def commit(
+        self,
+        files: Sequence[FileFact],
+        run: RunCommit,
+        *,
+        expected: TableState | None = None,
+        columns: TableColumns | None = None,
+        remove: Removal | None = None,
+        options: WriterOptions | None = None,
+    ) -> Landed | AlreadyLanded:
+        """Commit a run's files to this table; with none, its app transaction alone.
+
+        expected: the table as the plan recorded it; it must be the same table, without incidents since.
+        columns: as the files were written; the table must still have them.
+        remove: rows to remove in the same commit (replace). options: how files hit in part are written anew.
+
+        Raises:
+            Refused: the table has a later run of this app (`ledger-older-than-table`), is not the one that was planned
+                for, forgets app transactions, or has features that need Spark's writer.
+            TableBusy: the deadline has passed.
+        """
+        call = _Call(self, run, expected, None if remove is None else self._rewriter(remove, run, options))
+
+        def attempt() -> Landed | AlreadyLanded:
+            table = call.table()
+            done = table.transaction_version(run.app_id)
+            if done is not None and done > run.app_version:
+                raise ledger_older_than_table(self.name, run.app_id, done, run.app_version)
+            if done == run.app_version:
+                return self._found(table, call)
+            self._check_writable(table, columns)
+            return Landed(call.write(table, files, transaction=True))
+
+        outcome: Landed | AlreadyLanded | None = None
+        try:
+            outcome = self._until_deadline(attempt)
+        finally:
+            call.clean_up(others_landed=isinstance(outcome, AlreadyLanded))
+        return outcome
+
+    def remove_run(self, run: RunCommit) -> TableCommit:
+        """Remove the rows that a run landed, and take its app transaction, so that no attempt of it can land later.
+
+        Does the same as often as it is called. Where later runs of the chain have landed, the app transaction stands
+        above this one already and is left alone.
+
+        Raises:
+            Refused: there is no table, it is append-only, or only Spark's writer can remove rows from it.
+            TableBusy: the deadline has passed.
+        """
+        call = _Call(self, run, None, self._rewriter(OfRun(run.run_id), run, None))
+
+        def attempt() -> TableCommit:
+            table = call.table()
+            done = table.transaction_version(run.app_id)
+            if done is not None and done >= run.app_version and not call.rewrite(table).gone:
+                now = table_state(table)
+                return TableCommit(version=now.version, rows=0, after=now, found=True)
+            # A lower version would take the place of a later run's.
+            return call.write(table, (), transaction=done is None or done <= run.app_version)
+
+        try:
+            return self._until_deadline(attempt)
+        finally:
+            call.clean_up(others_landed=False)
+
+    def rows_of_run(self, run_id: str) -> int:
+        """How many rows of the newest snapshot a run has landed, by `_kseg_run`."""
+        table = self.load()
+        return 0 if table is None else Rewriter(self.location, OfRun(run_id), run_id).count(table)
+
+    def _rewriter(self, removal: Removal, run: RunCommit, options: WriterOptions | None) -> Rewriter:
+        return Rewriter(self.location, removal, run.run_id, options or WriterOptions())
+
+    def _check_writable(self, table: DeltaTable, columns: TableColumns | None) -> None:
+        if reasons := spark_reasons(table):
+            raise NeedsSparkWriter(self.name, reasons)
+        if columns is None:
+            return
+        there = {f.name: f for f in table_schema(table)}
+        changed = [f.name for f in columns.schema if f.name not in there or not can_write(f.type, there[f.name].type)]
+        changed += [name for name, f in there.items() if not f.nullable and name not in columns.required]
+        if changed or tuple(table.metadata().partition_columns) != columns.partition_by:
+            raise Refused(
+                "table-changed",
+                f"the table changed while rows were written for it: {', '.join(changed) or 'its partitioning'}",
+                remedy="start the run again",
+                table=self.name,
+            )
+
+    def _found(self, table: DeltaTable, call: _Call) -> Landed | AlreadyLanded:
+        """The commit that stands: another attempt's, or this one's where its answer got lost on the way."""
+        run = call.run
+        oldest = 0 if call.expected is None else call.expected.version + 1
+        there = find_transaction(self.location.open(), run.app_id, run.app_version, table.version(), oldest)
+        if there is None:
+            now = table_state(table)
+            return AlreadyLanded(TableCommit(UNKNOWN_VERSION, self.rows_of_run(run.run_id), after=now, found=True))
+        told = there.told
+        mine = told.get("attempt") == call.attempt_id
+        commit = TableCommit(
+            version=there.version,
+            rows=int(told["rows"]) if "rows" in told else (there.rows or 0),
+            after=self.state_at(there.version) or TableState(str(table.metadata().id), there.version),
+            removed=int(told.get("removed", 0)),
+            files=len(there.added),
+            bytes=there.size,
+            found=not mine,
+        )
+        return Landed(commit) if mine else AlreadyLanded(commit)
+
+
+class _Call:
+    """One call of commit or remove_run, over as many attempts as it takes."""
+
+    def __init__(
+        self, target: DeltaTarget, run: RunCommit, expected: TableState | None, rewriter: Rewriter | None
+    ) -> None:
+        self.run = run
+        self.expected = expected
+        self.attempt_id = uuid.uuid4().hex
+        self._target = target
+        self._seen = expected
+        self._rewriter = rewriter
+        self._tried: Rewrite | None = None
+
+    def table(self) -> DeltaTable:
+        """The newest snapshot, if it may be written to.
+
+        Raises:
+            Refused: there is none, it is not the table that was planned for, or it forgets app transactions.
+        """
+        name = self._target.name
+        table = self._target.load()
+        if table is None:
+            raise Refused("table-missing", "there is no table to commit to", table=name)
+        refuse_retention(name, table_properties(table))
+        if self._seen is not None:
+            now = table_state(table)
+            for incident in incidents_since(self._target.location.open(), self._seen, now):
+                raise Refused(incident.code, incident.message, table=name, version=incident.version)
+            self._seen = now
+        return table
+
+    def rewrite(self, table: DeltaTable) -> Rewrite:
+        if self._rewriter is None:
+            return Rewrite()
+        if reasons := removal_reasons(table, self._target.name):
+            raise NeedsSparkWriter(self._target.name, reasons)
+        return self._rewriter.plan(table)
+
+    def write(self, table: DeltaTable, files: Sequence[FileFact], *, transaction: bool) -> TableCommit:
+        """Make the table's next version.
+
+        Raises:
+            LostRace: somebody else made it.
+        """
+        rewrite = self.rewrite(table)
+        before = table_state(table)
+        rows = sum(fact.rows for fact in files)
+        told = {"run": self.run.run_id, "attempt": self.attempt_id, "rows": rows, "removed": rewrite.rows_removed}
+        people = json.dumps({"kseg": self.run.run_id, "rows": rows, "removed": rewrite.rows_removed})
+        transactions = [Transaction(self.run.app_id, self.run.app_version)] if transaction else []
+        now = time.time_ns() // 1_000_000
+        actions: list[AddAction | RemoveAction] = [_add(fact) for fact in (*files, *rewrite.added)]
+        actions += [
+            RemoveAction(old.path, True, now, size=old.size, partition_values=dict(old.partition_values))
+            for old in rewrite.gone
+        ]
+        self._tried = rewrite
+        try:
+            table.create_write_transaction(
+                actions,
+                "append",
+                table.schema(),
+                table.metadata().partition_columns,
+                commit_properties=commit_properties({**self.run.facts, **told}, people, transactions),
+            )
+        except (DeltaError, OSError) as error:
+            raise self._target._race_or(error, before.version) from error
+        left = None if before.rows is None else before.rows + rows - rewrite.rows_removed
+        return TableCommit(
+            version=before.version + 1,
+            rows=rows,
+            after=TableState(before.id, before.version + 1, left),
+            removed=rewrite.rows_removed,
+            files=len(files) + len(rewrite.added),
+            bytes=sum(fact.size for fact in (*files, *rewrite.added)),
+        )
+
+    def clean_up(self, *, others_landed: bool) -> None:
+        """Delete rewritten files that no commit can hold. Those of the last commit tried stay: it may have been made
+        although it failed for us, unless another attempt's stands in its place."""
+        if self._rewriter is not None:
+            self._rewriter.discard(None if others_landed else self._tried)
+
+
+def _add(fact: FileFact) -> AddAction:
+    # delta-rs encodes the path as the log wants it; readers decode it again.
+    return AddAction(fact.path, fact.size, dict(fact.partition_values), fact.modified_ms, True, fact.stats)

@@ -1,0 +1,120 @@
+"""Which tables delta-rs may write to, and which need Spark's own Delta writer.
+
+delta-rs commits files that it has not looked at: it refuses a table whose features it does not know, and trusts the
+caller with the rest. It would commit rows that break a CHECK constraint, leave generated columns empty, and under
+column mapping land columns that every reader sees as null. So the rule is the other way round: a feature is fine only
+if it stands here as fine.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from deltalake import DeltaTable
+
+from kseg.etl.errors import Refused
+
+RETENTION_PROPERTY = "delta.setTransactionRetentionDuration"
+
+# Writer features (Delta protocol, "Valid Feature Names in Table Features") that ask nothing of an append of ours, or
+# that are harmless as long as no column or property below makes use of them.
+FINE_FEATURES = frozenset(
+    {
+        "appendOnly",
+        "changeDataFeed",
+        "checkConstraints",
+        "columnMapping",
+        "deletionVectors",
+        "generatedColumns",
+        "invariants",
+        "timestampNtz",
+        "v2Checkpoint",
+        "variantType",
+    }
+)
+
+# Keys in a column's metadata that make a writer do something to the values.
+COLUMN_RULES = {
+    "delta.generationExpression": "generated column",
+    "delta.identity.start": "identity column",
+    "delta.invariants": "column invariant",
+    "CURRENT_DEFAULT": "column default",
+    "__CHAR_VARCHAR_TYPE_STRING": "CHAR or VARCHAR column",
+}
+
+
+def spark_reasons(table: DeltaTable) -> tuple[str, ...]:
+    """Why only Spark's writer may append to this table; empty where delta-rs may."""
+    properties = table.metadata().configuration
+    reasons = [f"table feature {name}" for name in sorted(set(_features(table)) - FINE_FEATURES)]
+    if properties.get("delta.columnMapping.mode", "none") != "none":
+        reasons.append("column mapping")
+    reasons += [f"CHECK constraint {k.removeprefix('delta.constraints.')}" for k in properties if "constraints." in k]
+    reasons += [f"{what} {name}" for name, what in _column_rules(json.loads(table.schema().to_json()))]
+    return tuple(reasons)
+
+
+def removal_reasons(table: DeltaTable, name: str) -> tuple[str, ...]:
+    """Why only Spark's writer may remove some of a file's rows from this table; empty where rewriting files will do.
+
+    Raises:
+        Refused: nobody may, the table is append-only.
+    """
+    properties = table.metadata().configuration
+    if properties.get("delta.appendOnly", "false").lower() == "true":
+        raise Refused(
+            "table-append-only",
+            "rows have to be removed, and the table is append-only",
+            remedy="unset delta.appendOnly for this, or leave the rows",
+            table=name,
+        )
+    reasons = list(spark_reasons(table))
+    if properties.get("delta.enableChangeDataFeed", "false").lower() == "true":
+        reasons.append("change data feed")  # it needs the removed rows in files of their own
+    if "deletionVectors" in _features(table) and any(batch.num_rows for batch in table.deletion_vectors()):
+        reasons.append("deletion vectors in use")  # removing such a file means naming its vector, which delta-rs cannot
+    return tuple(reasons)
+
+
+def refuse_retention(table: str, properties: Mapping[str, str | None]) -> None:
+    """Refuse a table that forgets app transactions: a run that is tried again late would land twice.
+
+    Raises:
+        Refused: the property is set.
+    """
+    if properties.get(RETENTION_PROPERTY):
+        raise Refused(
+            "transaction-retention-set",
+            f"{RETENTION_PROPERTY} is {properties[RETENTION_PROPERTY]}: the table forgets which runs have landed",
+            remedy=f"ALTER TABLE … UNSET TBLPROPERTIES ('{RETENTION_PROPERTY}')",
+            table=table,
+        )
+
+
+def _features(table: DeltaTable) -> list[str]:
+    # Legacy protocols (writer 2 to 6) only imply features of the list above; columns and properties tell their use.
+    protocol = table.protocol()
+    return [*(protocol.writer_features or []), *(protocol.reader_features or [])]
+
+
+def _column_rules(struct: Mapping[str, Any], parent: str = "") -> Iterator[tuple[str, str]]:
+    for column in struct["fields"]:
+        name = f"{parent}{column['name']}"
+        for key, what in COLUMN_RULES.items():
+            if key in (column.get("metadata") or {}):
+                yield name, what
+        # A null in a NOT NULL column is looked for while rows are written, inside of structs it is not.
+        if parent and not column["nullable"]:
+            yield name, "NOT NULL field"
+        yield from _nested(column["type"], f"{name}.")
+
+
+def _nested(kind: Any, parent: str) -> Iterator[tuple[str, str]]:
+    if not isinstance(kind, dict):
+        return
+    if kind["type"] == "struct":
+        yield from _column_rules(kind, parent)
+    for key in ("elementType", "keyType", "valueType"):
+        yield from _nested(kind.get(key), parent)

@@ -1,0 +1,224 @@
+"""A Delta log, commit by commit: who landed what, and what happened to a table behind our back.
+
+    _delta_log/00000000000000000042.json     one action a line: commitInfo, add, remove, metaData, protocol, txn …
+
+(Delta protocol, "Delta Log Entries" and "Actions".) The files are read as they are: delta-rs' `history` does not tell
+app transactions, table ids or added files. Old entries are removed once a checkpoint holds their outcome; what cannot
+be read any more is told as such, never guessed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+from kseg.etl.ledger.events import TableState
+from kseg.etl.tables.parquet.storage import Opened
+
+APP_PREFIX = "kseg/"
+
+# What puts other rows in the place of the ones that were there. Names as Delta on Spark and delta-rs write them.
+_RESTORES = frozenset({"RESTORE"})
+_REPLACES = frozenset(
+    {
+        "REPLACE TABLE",
+        "REPLACE TABLE AS SELECT",
+        "CREATE OR REPLACE TABLE",
+        "CREATE OR REPLACE TABLE AS SELECT",
+        "CLONE",
+        "CONVERT",
+    }
+)
+_TRUNCATES = frozenset({"TRUNCATE"})
+_OVERWRITE = "overwrite"
+
+
+@dataclass(frozen=True, slots=True)
+class AddedFile:
+    """path: relative to the table (or absolute), decoded. size: bytes. rows: None where statistics do not tell."""
+
+    path: str
+    size: int
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One version. info: its commitInfo. transactions: app id -> version. table_id: where it set metadata."""
+
+    version: int
+    info: Mapping[str, Any] = field(default_factory=dict)
+    added: tuple[AddedFile, ...] = ()
+    removed: int = 0
+    transactions: Mapping[str, int] = field(default_factory=dict)
+    table_id: str | None = None
+
+    @property
+    def operation(self) -> str:
+        return str(self.info.get("operation", "")).upper()
+
+    @property
+    def mode(self) -> str:
+        parameters = self.info.get("operationParameters") or {}
+        return str(parameters.get("mode", "")).lower()
+
+    @property
+    def ours(self) -> bool:
+        """Made by a run of this framework, whichever job's."""
+        return any(app.startswith(APP_PREFIX) for app in self.transactions)
+
+    @property
+    def told(self) -> Mapping[str, Any]:
+        """What a run of ours wrote beside its commit: run, attempt, rows, removed … Empty for others' commits."""
+        if isinstance(told := self.info.get("kseg"), Mapping):
+            return told
+        try:
+            told = json.loads(self.info.get("userMetadata") or "{}")
+        except ValueError:
+            return {}
+        return told if isinstance(told, Mapping) and "kseg" in told else {}
+
+    @property
+    def run(self) -> str | None:
+        """The run of ours that made the commit."""
+        run = self.told.get("run", self.told.get("kseg"))
+        return run if isinstance(run, str) else None
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files added."""
+        return sum(file.size for file in self.added)
+
+    @property
+    def rows(self) -> int | None:
+        """Rows added, by the files' statistics."""
+        rows = [file.rows for file in self.added]
+        return None if None in rows else sum(r for r in rows if r is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """Something after which the ledger's word about a table's rows cannot be trusted.
+
+    code: table-missing, table-recreated, table-went-back, table-restored, table-replaced, table-overwritten,
+    table-truncated, table-lost-rows. version: of the commit, None where it is no commit.
+    """
+
+    code: str
+    message: str
+    version: int | None = None
+
+
+def entry_path(version: int) -> str:
+    """Relative path of a commit's entry."""
+    return f"_delta_log/{version:020d}.json"
+
+
+def read_commit(store: Opened, version: int) -> Commit | None:
+    """A commit; None where its entry has been removed, or does not exist yet.
+
+    Raises:
+        OSError: the store cannot be read.
+    """
+    try:
+        with store.fs.open_input_stream(store.path(entry_path(version))) as stream:
+            text = bytes(stream.read()).decode()
+    except FileNotFoundError:
+        return None
+    return parse_commit(version, text)
+
+
+def parse_commit(version: int, text: str) -> Commit:
+    """A commit from the text of its log entry; actions of other kinds are passed over."""
+    info: Mapping[str, Any] = {}
+    added: list[AddedFile] = []
+    removed = 0
+    transactions: dict[str, int] = {}
+    table_id = None
+    for line in text.splitlines():
+        if not line.strip():
+            continue
+        action = json.loads(line)
+        if (body := action.get("commitInfo")) is not None:
+            info = body
+        elif (body := action.get("add")) is not None:
+            added.append(AddedFile(unquote(body["path"]), int(body["size"]), _rows(body.get("stats"))))
+        elif action.get("remove") is not None:
+            removed += 1
+        elif (body := action.get("txn")) is not None:
+            transactions[body["appId"]] = int(body["version"])
+        elif (body := action.get("metaData")) is not None:
+            table_id = body["id"]
+    return Commit(version, info, tuple(added), removed, transactions, table_id)
+
+
+def _rows(stats: str | None) -> int | None:
+    if not stats:
+        return None
+    rows = json.loads(stats).get("numRecords")
+    return None if rows is None else int(rows)
+
+
+def commits_back(store: Opened, newest: int, oldest: int = 0) -> Iterator[Commit]:
+    """Commits from the newest to the oldest, ending early where the log has been cleaned."""
+    for version in range(newest, oldest - 1, -1):
+        commit = read_commit(store, version)
+        if commit is None:
+            return
+        yield commit
+
+
+def find_transaction(store: Opened, app_id: str, app_version: int, newest: int, oldest: int = 0) -> Commit | None:
+    """The last commit that carries an app transaction; None where the log does not tell any more."""
+    for commit in commits_back(store, newest, oldest):
+        if commit.transactions.get(app_id) == app_version:
+            return commit
+    return None
+
+
+def incident_of(commit: Commit, table_id: str) -> Incident | None:
+    """What a commit did that a ledger must know about; None for appends, OPTIMIZE, VACUUM, DELETE, UPDATE, MERGE,
+    changes of schema or properties, and whatever a run of ours did."""
+    if commit.ours:
+        return None
+    at = f"version {commit.version}"
+    if commit.operation in _RESTORES:
+        return Incident("table-restored", f"{at} restored an older state of the table", commit.version)
+    if commit.operation in _REPLACES:
+        return Incident("table-replaced", f"{at} replaced the table ({commit.operation})", commit.version)
+    if commit.table_id is not None and commit.table_id != table_id:
+        return Incident("table-replaced", f"{at} gave the table a new id", commit.version)
+    if commit.operation in _TRUNCATES:
+        return Incident("table-truncated", f"{at} removed all rows (TRUNCATE)", commit.version)
+    if commit.mode == _OVERWRITE:
+        return Incident("table-overwritten", f"{at} overwrote rows of the table", commit.version)
+    return None
+
+
+def incidents_since(store: Opened, recorded: TableState, now: TableState | None) -> tuple[Incident, ...]:
+    """What happened to a table since it was in a recorded state, oldest first; empty where nothing that matters did.
+
+    Where the log does not reach back to the recorded version any more, only the number of rows can be compared: fewer
+    than recorded is an incident, since nobody can tell whose rows went.
+    """
+    if now is None:
+        return (Incident("table-missing", "there is no table any more"),)
+    found: list[Incident] = []
+    complete = True
+    for commit in commits_back(store, now.version, recorded.version + 1):
+        complete = commit.version == recorded.version + 1
+        if (incident := incident_of(commit, recorded.id)) is not None:
+            found.append(incident)
+    found.reverse()
+    if now.version < recorded.version:
+        message = f"the table is at version {now.version}, it was at {recorded.version}"
+        found.insert(0, Incident("table-went-back", message))
+    elif now.id != recorded.id and not found:
+        found.append(Incident("table-recreated", f"the table's id is {now.id}, it was {recorded.id}"))
+    if not complete and not found and recorded.rows is not None and now.rows is not None and now.rows < recorded.rows:
+        message = f"the log was cleaned since version {recorded.version}, and {recorded.rows - now.rows} rows are gone"
+        found.append(Incident("table-lost-rows", message))
+    return tuple(found)

@@ -1,0 +1,171 @@
+"""How a job's rows fit a table that is already there: names, types, partitioning, NOT NULL, columns to add.
+
+Names are matched without case, as Delta resolves them, and files are written with the table's own spelling. A value
+may be widened to the table's type (int to bigint, float to double, a decimal with more digits), never narrowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from kseg.etl.tables.errors import IncompatibleSchema
+from kseg.etl.tables.parquet.schema import LATE_COLUMN, AddressColumns, SinkSchema, delta_type, same_type
+
+Found = tuple[str, str, str | None]
+
+_INTEGERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64()]
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumns:
+    """How a sink's columns are written to one table.
+
+    names: the sink's column for each field of `schema`. schema: the table's names and types of what is written, with
+    the partition columns, in the sink's order. table_schema: all columns of the table, with those to be added.
+    partition_by: the table's. required: NOT NULL columns. added: columns that the table does not have yet.
+    """
+
+    names: tuple[str, ...]
+    schema: pa.Schema
+    table_schema: pa.Schema
+    partition_by: tuple[str, ...] = ()
+    required: frozenset[str] = frozenset()
+    added: pa.Schema = field(default_factory=lambda: pa.schema([]))
+
+    @property
+    def file_schema(self) -> pa.Schema:
+        """The columns inside a data file: those that are not partition columns."""
+        return pa.schema([column for column in self.schema if column.name not in self.partition_by])
+
+    def in_table(self, name: str) -> str:
+        """The table's spelling of a sink column."""
+        return str(self.schema.field(self.names.index(name)).name)
+
+    def address(self, sink: SinkSchema) -> AddressColumns | None:
+        """The sink's address columns as the table spells them."""
+        if sink.address is None:
+            return None
+        return AddressColumns(*(self.in_table(name) for name in sink.address))
+
+
+def new_table(sink: SinkSchema, partition_by: Sequence[str], *, table: str) -> TableColumns:
+    """The columns of a table that this sink creates.
+
+    Raises:
+        IncompatibleSchema: a partition column is missing, has no type to partition by, or nothing else is left.
+    """
+    return align(sink, sink.columns, partition_by, table=table, asked_partition_by=partition_by)
+
+
+def align(
+    sink: SinkSchema,
+    table_schema: pa.Schema,
+    table_partition_by: Sequence[str],
+    *,
+    table: str,
+    asked_partition_by: Sequence[str] = (),
+    merge_schema: bool = False,
+) -> TableColumns:
+    """Fit the sink's columns to a table.
+
+    table_schema, table_partition_by: as the table has them. asked_partition_by: the job's own; empty takes the table's.
+
+    Raises:
+        IncompatibleSchema: with a fault for every column that does not fit.
+    """
+    faults: list[Found] = []
+    spelled = {f.name.lower(): f for f in table_schema}
+    written: list[pa.Field] = []
+    added: list[pa.Field] = []
+    for column in sink.columns:
+        there = spelled.get(column.name.lower())
+        if there is None:
+            # Our own marker comes with a section of the job file: that is the word to add it.
+            if not merge_schema and column.name != LATE_COLUMN:
+                faults.append(
+                    (
+                        column.name,
+                        f"the table has no such column ({column.type})",
+                        "set sink.merge_schema: true to add it",
+                    )
+                )
+            added.append(column)
+            written.append(column)
+            continue
+        kind = delta_type(there.type)
+        if not can_write(column.type, kind):
+            faults.append(
+                (column.name, f"the rows have {column.type}, the table has {there.type}", "cast it in the transform")
+            )
+        written.append(pa.field(there.name, kind))
+    names = {f.name for f in written}
+    faults += [
+        (f.name, "the table's column is NOT NULL and the rows do not have it", "add it in the transform")
+        for f in table_schema
+        if not f.nullable and f.name not in names
+    ]
+    full = pa.schema([*table_schema, *added])
+    partition_by = tuple(table_partition_by)
+    faults += _partition_faults(full, names, partition_by, tuple(asked_partition_by))
+    if faults:
+        raise IncompatibleSchema(table, faults)
+    return TableColumns(
+        names=tuple(sink.columns.names),
+        schema=pa.schema(written),
+        table_schema=full,
+        partition_by=tuple(spelled[name.lower()].name for name in partition_by),
+        required=frozenset(f.name for f in table_schema if not f.nullable),
+        added=pa.schema(added),
+    )
+
+
+def can_write(rows: pa.DataType, table: pa.DataType) -> bool:
+    """Whether every value of a landed type has its place in a table's type."""
+    types = pa.types
+    if same_type(rows, table):
+        return True
+    if rows in _INTEGERS and table in _INTEGERS:
+        return _INTEGERS.index(rows) < _INTEGERS.index(table)
+    if types.is_decimal(rows) and types.is_decimal(table):
+        return bool(rows.scale <= table.scale and rows.precision - rows.scale <= table.precision - table.scale)
+    return bool(rows == pa.float32() and table == pa.float64())
+
+
+def _partition_faults(
+    columns: pa.Schema, written: set[str], partition_by: tuple[str, ...], asked: tuple[str, ...]
+) -> list[Found]:
+    if asked and [name.lower() for name in asked] != [name.lower() for name in partition_by]:
+        return [
+            (
+                "partition_by",
+                f"asked for {', '.join(asked)}, the table is partitioned by {', '.join(partition_by) or 'nothing'}",
+                "leave partition_by out, or land in a new table",
+            )
+        ]
+    faults: list[Found] = []
+    spelled = {f.name.lower(): f for f in columns}
+    for name in partition_by:
+        there = spelled.get(name.lower())
+        if there is None or there.name not in written:
+            faults.append((name, "the rows do not have this partition column", "add it in the transform"))
+        elif not can_partition_by(there.type):
+            faults.append((name, f"{there.type} is no type to partition by", "partition by another column"))
+    if len(partition_by) >= len(columns):
+        faults.append(("partition_by", "nothing would be left inside the files", "leave a column out of partition_by"))
+    return faults
+
+
+def can_partition_by(kind: pa.DataType) -> bool:
+    """Types whose values have one spelling as text (Delta protocol, "Partition Value Serialization")."""
+    types = pa.types
+    return bool(
+        types.is_integer(kind)
+        or types.is_string(kind)
+        or types.is_boolean(kind)
+        or types.is_date32(kind)
+        or types.is_timestamp(kind)
+        or types.is_decimal(kind)
+    )

@@ -1,0 +1,245 @@
+"""Which columns a sink row keeps: all that the transform gave, its address in Kafka, and the run that landed it.
+
+The address is what verify and replace rest on. It stands in the row's own `topic, partition, offset` where the
+transform kept them with these types, else in `_kseg_topic, _kseg_partition, _kseg_offset`, which rows handed to a
+transform carry too; copies that are not needed are not landed. `_kseg_run` (the run's id) is always the last column.
+Rows of a job with the section `interval:` carry `_kseg_late` through the transform too; it is landed where it is kept.
+
+Types become Delta's primitive types (Delta protocol, "Primitive Types"): timestamps are microseconds in UTC, unsigned
+integers the next wider signed type, dictionaries their values. What Delta has no type for is bad configuration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from kseg.etl.errors import ConfigurationError, Fault
+
+RESERVED_PREFIX = "_kseg_"
+RUN_COLUMN = "_kseg_run"
+LATE_COLUMN = "_kseg_late"
+
+# Parquet readers and Spark split names at some of these; Delta allows them with column mapping only.
+FORBIDDEN_IN_NAMES = frozenset(" ,;{}()\n\t=")
+
+
+class AddressColumns(NamedTuple):
+    """Names of the three columns that hold a row's address: string, int32, int64."""
+
+    topic: str
+    partition: str
+    offset: str
+
+
+OWN_ADDRESS = AddressColumns("topic", "partition", "offset")
+KSEG_ADDRESS = AddressColumns("_kseg_topic", "_kseg_partition", "_kseg_offset")
+ADDRESS_TYPES = (pa.string(), pa.int32(), pa.int64())
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSchema:
+    """What a job's rows look like in the lake.
+
+    columns: all landed columns with Delta's types, in the rows' order, `_kseg_run` last.
+    address: which of them hold the address; None where the job lands rows without one.
+    check_address: the copy that the own address columns are compared with while rows are written; None: no copy.
+    """
+
+    columns: pa.Schema
+    address: AddressColumns | None
+    check_address: AddressColumns | None = None
+
+
+def with_address(rows: pa.Schema) -> pa.Schema:
+    """The schema of rows handed to a transform: the decoded columns and a copy of their address."""
+    for name, kind in zip(KSEG_ADDRESS, ADDRESS_TYPES, strict=True):
+        rows = rows.append(pa.field(name, kind))
+    return rows
+
+
+def add_address(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A decoded batch with a copy of its address columns, without copying their data."""
+    columns = [*batch.columns, *(batch.column(name) for name in OWN_ADDRESS)]
+    return pa.RecordBatch.from_arrays(columns, schema=with_address(batch.schema))
+
+
+def sink_schema(rows: pa.Schema, *, addresses: bool = True, late: bool = False) -> SinkSchema:
+    """What is landed of rows with this schema (the output of the job's last transform step).
+
+    addresses: False lands rows of any shape (`sink.addresses: false`); they have no address then.
+    late: the rows had `_kseg_late` before the transform, and may have it still.
+
+    Raises:
+        ConfigurationError: all of it at once: no address was kept, a name is doubled (Delta ignores case), reserved or
+            not usable, a column has a type that Delta does not have.
+    """
+    faults: list[Fault] = []
+    own = _has_address(rows, OWN_ADDRESS)
+    copy = _has_address(rows, KSEG_ADDRESS)
+    address = (OWN_ADDRESS if own else KSEG_ADDRESS if copy else None) if addresses else None
+    if addresses and address is None:
+        faults.append(_no_address(rows))
+    kept = [field for field in rows if field.name not in KSEG_ADDRESS or address is KSEG_ADDRESS]
+    faults += _name_faults(kept, late=late)
+    fields = []
+    for field in kept:
+        try:
+            fields.append(pa.field(field.name, delta_type(field.type)))
+        except UnlandableType as error:
+            faults.append(
+                Fault("transform", f"column {field.name}: {error}", "cast it to a type that Delta has, or drop it")
+            )
+    if faults:
+        raise ConfigurationError(faults)
+    columns = pa.schema([*fields, pa.field(RUN_COLUMN, pa.string())])
+    return SinkSchema(columns, address, KSEG_ADDRESS if address is OWN_ADDRESS and copy else None)
+
+
+def _has_address(rows: pa.Schema, names: AddressColumns) -> bool:
+    for name, kind in zip(names, ADDRESS_TYPES, strict=True):
+        if len(rows.get_all_field_indices(name)) != 1:
+            return False
+        try:
+            if delta_type(rows.field(name).type) != kind:
+                return False
+        except UnlandableType:
+            return False
+    return True
+
+
+def _no_address(rows: pa.Schema) -> Fault:
+    present = [f"{f.name} {f.type}" for f in rows if f.name in OWN_ADDRESS or f.name in KSEG_ADDRESS]
+    found = f"it kept {', '.join(present)}" if present else "it kept none of them"
+    return Fault(
+        "transform",
+        "the rows have lost their address: neither topic (string), partition (int), offset (bigint) nor "
+        f"_kseg_topic, _kseg_partition, _kseg_offset came through; {found}",
+        "keep one of the two sets of columns, or set sink.addresses: false (no verify by address, no replace then)",
+    )
+
+
+def _name_faults(fields: list[pa.Field], *, late: bool) -> list[Fault]:
+    faults = []
+    seen: dict[str, str] = {}
+    for field in fields:
+        if (other := seen.get(field.name.lower())) is not None:
+            faults.append(
+                Fault("transform", f"columns {other} and {field.name} are one name to Delta", "rename one of them")
+            )
+        seen[field.name.lower()] = field.name
+        ours = field.name in KSEG_ADDRESS or (late and field.name == LATE_COLUMN and field.type == pa.bool_())
+        if field.name.startswith(RESERVED_PREFIX) and not ours:
+            faults.append(
+                Fault("transform", f"column {field.name}: names that begin with _kseg_ are taken", "rename it")
+            )
+        faults += [
+            Fault(
+                "transform", f"column {name!r}: Parquet names hold none of space , ; {{}} () newline tab =", "rename it"
+            )
+            for name in _names(field)
+            if not name or FORBIDDEN_IN_NAMES.intersection(name)
+        ]
+    return faults
+
+
+def _names(field: pa.Field) -> list[str]:
+    """The name of a field and of all fields in it that a user named."""
+    kind = field.type
+    if pa.types.is_struct(kind):
+        return [field.name, *(name for child in kind for name in _names(child))]
+    if _is_list(kind):
+        return [field.name, *_names(kind.value_field)[1:]]
+    if pa.types.is_map(kind):
+        return [field.name, *_names(kind.key_field)[1:], *_names(kind.item_field)[1:]]
+    return [field.name]
+
+
+# --- types -----------------------------------------------------------------------------------------------------------
+
+
+class UnlandableType(TypeError):
+    """Delta has no type for this Arrow type."""
+
+
+_SAME = frozenset(
+    [
+        pa.bool_(),
+        pa.int8(),
+        pa.int16(),
+        pa.int32(),
+        pa.int64(),
+        pa.float32(),
+        pa.float64(),
+        pa.date32(),
+        pa.string(),
+        pa.binary(),
+    ]
+)
+_WIDER = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.float16(): pa.float32(),
+    pa.date64(): pa.date32(),
+    pa.large_string(): pa.string(),
+    pa.string_view(): pa.string(),
+    pa.large_binary(): pa.binary(),
+    pa.binary_view(): pa.binary(),
+}
+MAX_DECIMAL_PRECISION = 38
+
+
+def delta_type(kind: pa.DataType) -> pa.DataType:
+    """The Arrow type in which a column of this type is landed.
+
+    Raises:
+        UnlandableType: there is none (64-bit unsigned integers, times, durations, unions, the null type …).
+    """
+    types = pa.types
+    if kind in _SAME:
+        return kind
+    if kind in _WIDER:
+        return _WIDER[kind]
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        return delta_type(kind.value_type)
+    if types.is_fixed_size_binary(kind):
+        return pa.binary()
+    if types.is_timestamp(kind):
+        return pa.timestamp("us", tz="UTC" if kind.tz is not None else None)
+    if types.is_decimal(kind) and kind.precision <= MAX_DECIMAL_PRECISION and 0 <= kind.scale <= kind.precision:
+        return pa.decimal128(kind.precision, kind.scale)
+    if _is_list(kind):
+        return pa.list_(pa.field("element", delta_type(kind.value_type)))
+    if types.is_struct(kind) and kind.num_fields:
+        return pa.struct([pa.field(child.name, delta_type(child.type)) for child in kind])
+    if types.is_map(kind):
+        return pa.map_(delta_type(kind.key_type), delta_type(kind.item_type))
+    raise UnlandableType(f"Delta has no type for Arrow's {kind}")
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(
+        types.is_list(kind)
+        or types.is_large_list(kind)
+        or types.is_fixed_size_list(kind)
+        or types.is_list_view(kind)
+        or types.is_large_list_view(kind)
+    )
+
+
+def same_type(one: pa.DataType, other: pa.DataType) -> bool:
+    """Whether two landed types are one to Delta: nullability and the names of list and map children do not count."""
+    types = pa.types
+    if _is_list(one) and _is_list(other):
+        return same_type(one.value_type, other.value_type)
+    if types.is_map(one) and types.is_map(other):
+        return same_type(one.key_type, other.key_type) and same_type(one.item_type, other.item_type)
+    if types.is_struct(one) and types.is_struct(other):
+        return one.num_fields == other.num_fields and all(
+            a.name == b.name and same_type(a.type, b.type) for a, b in zip(one, other, strict=True)
+        )
+    return bool(one == other)

@@ -1,0 +1,108 @@
+"""Where a table lies: one small place that knows local paths, URIs and the stores behind them.
+
+Files are written and listed through `pyarrow.fs`, commits through delta-rs; both are told where by the same value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+import pyarrow.fs as pafs
+
+from kseg.etl.errors import ConfigurationError
+
+# Names that delta-rs (object_store) and pyarrow's S3 client have for the same thing.
+_S3_OPTIONS = {
+    "access_key_id": "access_key",
+    "secret_access_key": "secret_key",
+    "session_token": "session_token",
+    "region": "region",
+    "default_region": "region",
+    "endpoint": "endpoint_override",
+    "endpoint_url": "endpoint_override",
+}
+_S3_SCHEMES = ("s3", "s3a", "s3n")
+
+
+class Opened(NamedTuple):
+    """A file system and the table's root folder in it."""
+
+    fs: pafs.FileSystem
+    root: str
+
+    def path(self, relative: str) -> str:
+        return f"{self.root}/{relative}"
+
+
+@dataclass(frozen=True, slots=True)
+class TableLocation:
+    """A table's place: an absolute local path or a URI, and what its store has to be told (delta-rs' option names).
+
+    Options may hold secrets: they are not shown, and they travel to the tasks that write files.
+    """
+
+    uri: str
+    options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    @classmethod
+    def of(cls, place: str | Path, options: Mapping[str, str] | None = None) -> TableLocation:
+        """A path (made absolute), a `file:` URI (made a path) or another URI (`s3a:` becomes `s3:`)."""
+        text = str(place)
+        parts = urlsplit(text)
+        if parts.scheme == "file":
+            text = unquote(parts.path)
+        elif parts.scheme in _S3_SCHEMES:
+            text = f"s3://{parts.netloc}{parts.path}"
+        if "://" not in text:
+            text = str(Path(text).absolute())
+        return cls(text.rstrip("/") or "/", tuple(sorted((options or {}).items())))
+
+    @property
+    def is_local(self) -> bool:
+        return "://" not in self.uri
+
+    @property
+    def storage_options(self) -> dict[str, str] | None:
+        """What delta-rs is given."""
+        return dict(self.options) or None
+
+    def open(self) -> Opened:
+        """The file system, to write and list files.
+
+        Raises:
+            ConfigurationError: there is no client for the URI's scheme.
+        """
+        if self.is_local:
+            return Opened(pafs.LocalFileSystem(), self.uri)
+        scheme = urlsplit(self.uri).scheme
+        if scheme in _S3_SCHEMES and self.options:
+            return Opened(self._s3(), self.uri.removeprefix("s3://"))
+        try:
+            fs, root = pafs.FileSystem.from_uri(self.uri)
+        except (ValueError, NotImplementedError, ImportError) as error:
+            raise ConfigurationError.of("sink", f"cannot write to {self.uri}: {error}") from error
+        return Opened(fs, root.rstrip("/"))
+
+    def open_for_small_files(self) -> Opened:
+        """The same for files of a few hundred kilobytes: S3 takes each in one request, not as an upload in parts."""
+        if urlsplit(self.uri).scheme in _S3_SCHEMES and not self.options:
+            fs, root = pafs.FileSystem.from_uri(f"{self.uri}?allow_delayed_open=true")
+            return Opened(fs, root.rstrip("/"))
+        return self.open()
+
+    def _s3(self) -> pafs.FileSystem:
+        told = {}
+        for key, value in self.options:
+            name = key.lower().removeprefix("aws_")
+            if name in _S3_OPTIONS:
+                told[_S3_OPTIONS[name]] = value
+            elif name == "allow_http" and value.lower() == "true":
+                told["scheme"] = "http"
+        return pafs.S3FileSystem(**told)
+
+    def __str__(self) -> str:
+        return self.uri

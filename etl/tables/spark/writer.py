@@ -1,0 +1,374 @@
+"""The same commits through Spark's own Delta writer, for tables that need it (`etl.tables.delta.features`).
+
+`txnAppId` and `txnVersion` make a write idempotent, but a write that was skipped looks like one that landed: so the log
+is read before and after, and a mark in the commit's `userMetadata` tells whose it is. What Spark cannot do is guard
+against another driver in a store that is not put-if-absent for it: on a local disk, and on S3 with the default log
+store, two drivers can overwrite each other's commit. Such a store is refused unless the job says `single_driver`.
+
+Tables whose commits a catalog owns are seen through the commits that it has published.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from kseg.etl.errors import ConfigurationError, Refused, RetriableFailure
+from kseg.etl.ledger.events import TableCommit, TableState
+from kseg.etl.spark.session import reaching
+from kseg.etl.tables.delta.commit import UNKNOWN_VERSION, AlreadyLanded, Landed, RunCommit
+from kseg.etl.tables.delta.features import refuse_retention
+from kseg.etl.tables.delta.log import Commit, find_transaction, incidents_since
+from kseg.etl.tables.delta.removal import OfRun, Removal, quoted
+from kseg.etl.tables.delta.table import TableAccess, table_properties, table_state
+from kseg.etl.tables.errors import ledger_older_than_table
+from kseg.etl.tables.parquet.schema import LATE_COLUMN, RUN_COLUMN, SinkSchema
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyspark.sql import DataFrame, SparkSession
+
+_DYNAMODB = "DynamoDB"
+_PUT_IF_ABSENT = frozenset({"abfs", "abfss", "wasb", "wasbs", "adl", "gs", "hdfs", "viewfs"})
+_S3 = frozenset({"s3", "s3a", "s3n"})
+_CATALOG_FEATURES = frozenset({"catalogManaged", "catalogOwned-preview"})
+_APP_ID = "spark.databricks.delta.write.txnAppId"
+_APP_VERSION = "spark.databricks.delta.write.txnVersion"
+
+
+def project(rows: DataFrame, sink: SinkSchema, run_id: str) -> DataFrame:
+    """The DataFrame as it is landed: the sink's columns and `_kseg_run`. A changed address fails the row's task."""
+    from pyspark.sql import functions as f
+
+    columns = [f.col(quoted(field.name)) for field in sink.columns if field.name != RUN_COLUMN]
+    if sink.address is not None and sink.check_address is not None:
+        own, copy = ([f.col(quoted(name)) for name in names] for names in (sink.address, sink.check_address))
+        same = own[0].eqNullSafe(copy[0]) & own[1].eqNullSafe(copy[1]) & own[2].eqNullSafe(copy[2])
+        changed = f.raise_error("a transform changed topic, partition or offset, which are the row's address")
+        at = sink.columns.names.index(sink.address.offset)
+        columns[at] = f.when(same, own[2]).otherwise(changed).alias(sink.address.offset)
+    return rows.select(*columns, f.lit(run_id).alias(RUN_COLUMN))
+
+
+class SparkTarget:
+    """A Delta table that Spark writes to: by path (or URI), or by name (`catalog.schema.name`).
+
+    single_driver: the user's word that no other driver writes to the table while a run does.
+    storage_options: for reading the table's log without Spark, as delta-rs takes them.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        *,
+        path: str | None = None,
+        table: str | None = None,
+        single_driver: bool = False,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        if (path is None) == (table is None):
+            raise ValueError("a table has a path or a name")
+        self._spark = spark
+        self._path, self._table = path, table
+        self._single_driver = single_driver
+        self._storage_options = storage_options
+        self.name = table if table is not None else str(path)
+
+    # --- looking -----------------------------------------------------------------------------------------------------
+
+    def exists(self) -> bool:
+        """Whether there is a Delta table."""
+        if self._table is not None:
+            return bool(self._spark.catalog.tableExists(self._table))
+        if not hasattr(self._spark, "_jvm"):  # Connect: the log is read here, as it is when the run commits elsewhere
+            return TableAccess(str(self._path), self._storage_options).load() is not None
+        from delta.tables import DeltaTable
+
+        with reaching(str(self._path)):
+            return bool(DeltaTable.isDeltaTable(self._spark, str(self._path)))
+
+    def access(self) -> TableAccess | None:
+        """The table's log, read without Spark; None where there is no table."""
+        if not self.exists():
+            return None
+        return TableAccess(self._detail()["location"], self._storage_options)
+
+    def state(self) -> TableState | None:
+        """Id, version and number of rows; None where there is no table."""
+        access = self.access()
+        return None if access is None else access.state()
+
+    def transaction_version(self, app_id: str) -> int | None:
+        """The version of an app's last transaction; None where it has none, or there is no table."""
+        access = self.access()
+        return None if access is None else access.transaction_version(app_id)
+
+    def rows_of_run(self, run_id: str) -> int:
+        """How many rows of the table a run has landed, by `_kseg_run`."""
+        return int(self._spark.table(self._sql_name).where(OfRun(run_id).sql()).count())
+
+    def _detail(self) -> dict[str, Any]:
+        return self._spark.sql(f"DESCRIBE DETAIL {self._sql_name}").collect()[0].asDict()
+
+    @property
+    def _sql_name(self) -> str:
+        return self._table if self._table is not None else f"delta.{quoted(str(self._path))}"
+
+    def sql(self, statement: str) -> list[Any]:
+        """The rows of a statement about this table, which stands in it as `{table}`."""
+        return self._spark.sql(statement.replace("{table}", self._sql_name)).collect()
+
+    @contextlib.contextmanager
+    def set_up_for_vacuum(self) -> Iterator[None]:
+        """Settings for VACUUM alone.
+
+        Spark refuses to delete files younger than a week; whoever calls this has thought of what that guards. And it
+        lists a table's folders with 10,000 tasks, however few cores there are.
+        """
+        wanted = {
+            "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+            "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(
+                4 * self._spark.sparkContext.defaultParallelism
+            ),
+        }
+        before = {name: self._spark.conf.get(name, None) for name in wanted}
+        for name, value in wanted.items():
+            self._spark.conf.set(name, value)
+        try:
+            yield
+        finally:
+            for name, old in before.items():
+                if old is None:
+                    self._spark.conf.unset(name)
+                else:
+                    self._spark.conf.set(name, old)
+
+    # --- making the table --------------------------------------------------------------------------------------------
+
+    def ensure(
+        self, rows: DataFrame, sink: SinkSchema, *, partition_by: Sequence[str] = (), cluster_by: Sequence[str] = ()
+    ) -> TableState:
+        """Create the table where there is none, with the columns that the rows are landed with.
+
+        Raises:
+            ConfigurationError: the columns cannot make a table, or the store is not safe for Spark (`check_store`).
+            Refused: the table forgets app transactions.
+        """
+        from pyspark.errors import PySparkException
+        from pyspark.sql.types import StructField, StructType
+
+        if not self.exists():
+            self.check_store()
+            # A literal is never null, and the table must not be told that its columns are not: later rows may differ.
+            fields = [StructField(field.name, field.dataType) for field in project(rows, sink, "").schema]
+            ddl = f"CREATE TABLE IF NOT EXISTS {self._sql_name} ({StructType(fields).toDDL()}) USING delta"
+            for clause, names in (("PARTITIONED BY", partition_by), ("CLUSTER BY", cluster_by)):
+                if names:
+                    ddl += f" {clause} ({', '.join(quoted(name) for name in names)})"
+            try:
+                self._spark.sql(ddl)
+            except PySparkException as error:
+                raise ConfigurationError.of("sink", f"cannot create {self.name}: {_first_line(error)}") from error
+        elif LATE_COLUMN in sink.columns.names:
+            self._add_late_column()
+        return table_state(self._load()[1])
+
+    def _add_late_column(self) -> None:
+        """Our own marker, in a table from before the job had it. Of two drivers at once one finds it there."""
+        from pyspark.errors import PySparkException
+
+        def there() -> bool:
+            return LATE_COLUMN in (name.lower() for name in self._spark.table(self._sql_name).columns)
+
+        try:
+            if not there():
+                self._spark.sql(f"ALTER TABLE {self._sql_name} ADD COLUMNS ({LATE_COLUMN} BOOLEAN)")
+        except PySparkException as error:
+            if not there():
+                told = f"cannot add {LATE_COLUMN} to {self.name}: {_first_line(error)}"
+                raise ConfigurationError.of("sink", told) from error
+
+    def check_store(self) -> None:
+        """Refuse a store in which Spark's commits are not put-if-absent.
+
+        Raises:
+            ConfigurationError: exit 2, unless `single_driver`.
+        """
+        detail = self._detail() if self.exists() else None
+        if self._single_driver or (detail and _CATALOG_FEATURES.intersection(detail["tableFeatures"] or ())):
+            return
+        place = detail["location"] if detail else self._path if self._path is not None else self._warehouse()
+        if reason := self._unsafe(str(place)):
+            raise ConfigurationError.of(
+                "sink.single_driver",
+                f"Spark has to write to {self.name}, and {reason}: two drivers could overwrite each other's commit",
+                "use a store that is put-if-absent, or set sink.single_driver: true if one driver alone writes to it",
+            )
+
+    def _warehouse(self) -> str:
+        return str(self._spark.conf.get("spark.sql.warehouse.dir"))
+
+    def _unsafe(self, place: str) -> str | None:
+        scheme = urlsplit(place).scheme
+        if not scheme and hasattr(self._spark, "_jvm"):
+            default = self._spark.sparkContext._jsc.hadoopConfiguration().get("fs.defaultFS")
+            scheme = urlsplit(default).scheme
+        scheme = scheme or "file"
+        stores = [self._spark.conf.get(f"spark.delta.logStore.{scheme}.impl", None)]
+        stores.append(self._spark.conf.get("spark.delta.logStore.class", None))
+        if scheme in _PUT_IF_ABSENT or any(_DYNAMODB in (store or "") for store in stores):
+            return None
+        if scheme in _S3:
+            return "its log store on S3 protects within one driver only"
+        return f"its log store for {scheme}: protects within one driver only"
+
+    # --- committing --------------------------------------------------------------------------------------------------
+
+    def land(
+        self,
+        rows: DataFrame,
+        run: RunCommit,
+        *,
+        expected: TableState | None = None,
+        merge_schema: bool = False,
+        remove: Removal | None = None,
+    ) -> Landed | AlreadyLanded:
+        """Write the rows (`project`ed) and commit them with the run's app transaction.
+
+        expected: the table as the plan recorded it. remove: rows that the same commit removes (replace); all new rows
+        must be such rows, as `replaceWhere` checks.
+
+        Raises:
+            Refused: as `DeltaTarget.commit`.
+            ConfigurationError: the rows do not fit the table, or the store is not safe for Spark.
+            RetriableFailure: another writer came in between.
+        """
+        self.check_store()
+        access, table = self._load()
+        if (found := self._standing(access, table, run, "", expected)) is not None:
+            return found
+        attempt_id = uuid.uuid4().hex
+        told = {"kseg": run.run_id, "attempt": attempt_id, **run.facts}
+        writer = (
+            rows.write.format("delta")
+            .mode("overwrite" if remove is not None else "append")
+            .option("txnAppId", run.app_id)
+            .option("txnVersion", run.app_version)
+            .option("userMetadata", json.dumps(told, default=str))
+        )
+        if remove is not None:
+            writer = writer.option("replaceWhere", remove.sql())
+        if merge_schema:
+            writer = writer.option("mergeSchema", "true")
+        with self._errors(run):
+            writer.saveAsTable(self._table) if self._table is not None else writer.save(self._path)
+        access, table = self._load()
+        outcome = self._standing(access, table, run, attempt_id, expected)
+        if outcome is None:
+            raise RetriableFailure("Spark wrote, and the table's log tells nothing of it", table=self.name)
+        return outcome
+
+    def remove_run(self, run: RunCommit) -> TableCommit:
+        """Remove the rows that a run landed; where it landed nothing, take its app transaction so that it never can.
+
+        A run's rows and its app transaction stand in one commit: where there is no transaction, there are no rows.
+        """
+        self.check_store()
+        table = self._load()[1]
+        before = table_state(table)
+        done = table.transaction_version(run.app_id)
+        if done is None or done < run.app_version:
+            columns = self._spark.table(self._sql_name).limit(0)
+            self.land(columns, RunCommit(run.run_id, run.app_id, run.app_version, {**run.facts, "fence": True}))
+        else:
+            # No app transaction here: Spark would skip a DELETE that carries the run's own, as already done.
+            with self._errors(run), self._setting(**{_APP_ID: None, _APP_VERSION: None}):
+                self._spark.sql(f"DELETE FROM {self._sql_name} WHERE {OfRun(run.run_id).sql()}")
+        now = table_state(self._load()[1])
+        gone = 0 if before.rows is None or now.rows is None else before.rows - now.rows
+        return TableCommit(now.version, rows=0, after=now, removed=gone, found=now.version == before.version)
+
+    def _load(self) -> tuple[TableAccess, DeltaTable]:
+        access = self.access()
+        table = None if access is None else access.load()
+        if access is None or table is None:
+            raise Refused("table-missing", "there is no table to commit to", table=self.name)
+        refuse_retention(self.name, table_properties(table))
+        return access, table
+
+    def _standing(
+        self, access: TableAccess, table: DeltaTable, run: RunCommit, attempt_id: str, expected: TableState | None
+    ) -> Landed | AlreadyLanded | None:
+        """The commit of this run that stands in the table; None where there is none yet."""
+        if expected is not None:
+            for incident in incidents_since(access.location.open(), expected, table_state(table)):
+                raise Refused(incident.code, incident.message, table=self.name, version=incident.version)
+        done = table.transaction_version(run.app_id)
+        if done is None or done < run.app_version:
+            return None
+        if done > run.app_version:
+            raise ledger_older_than_table(self.name, run.app_id, done, run.app_version)
+        oldest = 0 if expected is None else expected.version + 1
+        there = find_transaction(access.location.open(), run.app_id, run.app_version, table.version(), oldest)
+        if there is None:
+            return AlreadyLanded(
+                TableCommit(UNKNOWN_VERSION, self.rows_of_run(run.run_id), after=table_state(table), found=True)
+            )
+        written = _metric(there, "numOutputRows")
+        mine = bool(attempt_id) and there.told.get("attempt") == attempt_id
+        commit = TableCommit(
+            version=there.version,
+            # A replace also counts the rows that it copied out of files that went.
+            rows=self.rows_of_run(run.run_id) if written is None else written - (_metric(there, "numCopiedRows") or 0),
+            after=access.state_at(there.version) or TableState(str(table.metadata().id), there.version),
+            removed=_metric(there, "numDeletedRows") or 0,
+            files=len(there.added),
+            bytes=there.size,
+            found=not mine,
+        )
+        return Landed(commit) if mine else AlreadyLanded(commit)
+
+    @contextlib.contextmanager
+    def _errors(self, run: RunCommit) -> Iterator[None]:
+        from pyspark.errors import AnalysisException, PySparkException
+
+        try:
+            yield
+        except AnalysisException as error:
+            raise ConfigurationError.of(
+                "sink",
+                f"the rows do not fit {self.name}: {_first_line(error)}",
+                "cast or drop columns in the transform",
+            ) from error
+        except PySparkException as error:
+            if "Concurrent" not in str(error):
+                raise
+            # Whether our own other attempt won or a stranger did, the table knows; the caller looks again.
+            raise RetriableFailure(
+                f"another writer came in between: {_first_line(error)}", table=self.name, app_id=run.app_id
+            ) from error
+
+    @contextlib.contextmanager
+    def _setting(self, **values: str | None) -> Iterator[None]:
+        conf = self._spark.conf
+        before = {key: conf.get(key, None) for key in values}
+        for key, value in values.items():
+            conf.unset(key) if value is None else conf.set(key, value)
+        try:
+            yield
+        finally:
+            for key, value in before.items():
+                conf.unset(key) if value is None else conf.set(key, value)
+
+
+def _metric(commit: Commit, name: str) -> int | None:
+    value = (commit.info.get("operationMetrics") or {}).get(name)
+    return None if value is None else int(value)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0]

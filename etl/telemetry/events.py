@@ -1,0 +1,122 @@
+"""What a run tells its listeners (`Progress.fact`) besides phases and amounts: for bars, reports, metrics, lineage.
+
+    Opened ─► Looked ─► Pinned ─► SparkStarted ─► Schema ─► PassBegan ─► Reading … ─► Committed … ─► Looked
+
+A fact is told once it is so; a run that fails leaves out those that did not come to be. All are frozen values, told
+from the driver, `Reading` from a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kseg.client.protocol.partition import TopicPartition
+    from kseg.etl.config.job import Job
+    from kseg.etl.ledger import events as ev
+    from kseg.etl.source.range_result import RangeOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A command works on this job."""
+
+    job: Job
+    ledger_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    """One partition at one moment, in offsets. A value is None where nobody asked for it.
+
+    committed: -1 where the group has none. frontier: None before the first run.
+    """
+
+    log_start: int | None = None
+    high_watermark: int | None = None
+    last_stable_offset: int | None = None
+    committed: int | None = None
+    frontier: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """Where partitions stand now: some of a view's values are those of this moment, the others None."""
+
+    partitions: Mapping[TopicPartition, PartitionView]
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """The run that is carried out. attempt: of its chain's leases, the number of this one.
+
+    taken_up: it was planned by an attempt before this one.
+    """
+
+    plan: ev.RunPlan
+    attempt: int
+    taken_up: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SparkStarted:
+    """The Spark application that does the work. ui: its web page; None where it has none."""
+
+    application_id: str
+    master: str
+    ui: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PassBegan:
+    """Tasks begin to read. name: `count` or `land`. totals: offsets to read by partition."""
+
+    name: str
+    tasks: int
+    totals: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How far the pass is. A task counts when it has ended.
+
+    offsets, rows, bytes: so far, of records decoded and bytes fetched. ended: outcomes that came since the last
+    `Reading`; repeated: those of tasks that had told one before, because Spark ran them twice.
+    """
+
+    tasks: int
+    tasks_done: int
+    offsets: int
+    rows: int
+    bytes: int
+    ended: tuple[RangeOutcome, ...] = ()
+    repeated: tuple[RangeOutcome, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A table holds the run's rows. found: by an attempt before this one."""
+
+    table: str
+    commit: ev.TableCommit
+    quarantine: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """What is landed: names and types of columns in their order."""
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AccountFailed:
+    """An equation of the account does not hold."""
+
+    equation: str
+    reason: str
+
+
+Fact = Opened | Looked | Pinned | SparkStarted | PassBegan | Reading | Committed | Schema | AccountFailed

@@ -1,0 +1,89 @@
+"""What a run tells about its progress while it works, without knowing who listens.
+
+The command line shows it as bars or as plain lines; an orchestrator may count it; a recorder keeps it for reports;
+`NULL_PROGRESS` drops it. Calls come from the driver only, and cost nothing worth measuring, so callers need not
+throttle them.
+
+While tasks read, the driver learns of each when it has ended: Spark's accumulators come with a task's end, in local
+mode as on a cluster, and no connection from workers to the driver is needed that Spark has not made already. So a bar
+moves task by task, and `source.max_records_per_task` says how finely.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from kseg.etl.telemetry.events import Fact
+
+Unit = Literal["rows", "offsets", "bytes", "tasks", "partitions"]
+
+
+@runtime_checkable
+class Progress(Protocol):
+    """Listener of one run. Phases follow each other; a total and advances belong to the phase they come in."""
+
+    def phase(self, name: str) -> None:
+        """A new phase begins (`plan`, `land`, `account`, `commit` …); the one before is over."""
+
+    def total(self, amount: int, unit: Unit = "rows") -> None:
+        """How much this phase has to do; may be told again when it turns out otherwise."""
+
+    def advance(self, amount: int = 1) -> None:
+        """So much more of the total is done. May come from a thread."""
+
+    def message(self, text: str) -> None:
+        """One line worth a person's eye (a run taken up, a lost range recorded)."""
+
+    def fact(self, fact: Fact) -> None:
+        """Something is so from now on: see `etl.telemetry.events`. May come from a thread."""
+
+
+class NullProgress:
+    """Nobody listens. A listener that wants some of it overrides that."""
+
+    def phase(self, name: str) -> None:
+        pass
+
+    def total(self, amount: int, unit: Unit = "rows") -> None:
+        pass
+
+    def advance(self, amount: int = 1) -> None:
+        pass
+
+    def message(self, text: str) -> None:
+        pass
+
+    def fact(self, fact: Fact) -> None:
+        pass
+
+
+NULL_PROGRESS = NullProgress()
+
+
+class Listeners:
+    """Several listeners as one; each is told everything, in their order."""
+
+    def __init__(self, listeners: Sequence[Progress]) -> None:
+        self._listeners = tuple(listeners)
+
+    def phase(self, name: str) -> None:
+        for listener in self._listeners:
+            listener.phase(name)
+
+    def total(self, amount: int, unit: Unit = "rows") -> None:
+        for listener in self._listeners:
+            listener.total(amount, unit)
+
+    def advance(self, amount: int = 1) -> None:
+        for listener in self._listeners:
+            listener.advance(amount)
+
+    def message(self, text: str) -> None:
+        for listener in self._listeners:
+            listener.message(text)
+
+    def fact(self, fact: Fact) -> None:
+        for listener in self._listeners:
+            listener.fact(fact)

@@ -1,0 +1,1 @@
+"""The steps between decoded records and table rows: SQL, Arrow functions, DataFrame functions."""

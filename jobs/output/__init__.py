@@ -1,0 +1,1 @@
+"""What commands print or write: tables, dumps, metadata documents."""

@@ -1,0 +1,142 @@
+"""Look at this machine: what kseg needs, what is there, what is missing and what to do about it."""
+
+from __future__ import annotations
+
+import pkgutil
+import platform
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from typing import Literal
+
+import psutil
+
+from kseg.etl.spark.cache import cache_root
+from kseg.jobs.broker import jars
+from kseg.jobs.broker.errors import BrokerError
+from kseg.jobs.broker.java import REMEDY, find_java
+from kseg.jobs.broker.ports import free_ports
+
+Level = Literal["ok", "note", "missing"]
+"""``note``: works, or is needed for a part only. ``missing``: a job cannot run."""
+
+DISTRIBUTION = "kafka-segment-etl"
+SPARK_MODULE = "pyspark_kseg"
+
+_GIB = 1 << 30
+_MEMORY_WANTED = 4 * _GIB
+_DISK_WANTED = 1 * _GIB
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at. ``remedy`` is empty where nothing is to be done."""
+
+    subject: str
+    level: Level
+    found: str
+    remedy: str = ""
+
+    def to_json(self) -> dict[str, str]:
+        return asdict(self)
+
+
+def examine() -> list[Finding]:
+    """Everything, in the order in which it should be mended."""
+    return [_python(), _java(), *_packages(), _data_source(), *_jars(), _ports(), _memory(), _disk()]
+
+
+def healthy(findings: list[Finding]) -> bool:
+    """Whether nothing that is needed is missing."""
+    return all(finding.level != "missing" for finding in findings)
+
+
+def _python() -> Finding:
+    return Finding("Python", "ok", f"{platform.python_version()} ({sys.executable})")
+
+
+def _java() -> Finding:
+    try:
+        java = find_java()
+    except BrokerError as error:
+        return Finding("Java", "missing", error.message, error.remedy or REMEDY)
+    return Finding("Java", "ok", f"{java.version} ({java.home}, by {java.origin})")
+
+
+def _packages() -> Iterator[Finding]:
+    """The distribution's requirements against what is installed; the right ones share one line."""
+    from packaging.requirements import Requirement
+
+    try:
+        required = [Requirement(line) for line in metadata.requires(DISTRIBUTION) or []]
+    except metadata.PackageNotFoundError:
+        yield Finding("packages", "missing", f"{DISTRIBUTION} is not installed", "Run `make setup`, or pip install it.")
+        return
+    shown = []
+    for requirement in required:
+        if requirement.marker and not requirement.marker.evaluate({"extra": ""}):
+            continue
+        try:
+            version = metadata.version(requirement.name)
+        except metadata.PackageNotFoundError:
+            yield Finding(requirement.name, "missing", "not installed", f"pip install '{requirement}'")
+            continue
+        if requirement.specifier.contains(version, prereleases=True):
+            shown.append(f"{requirement.name} {version}")
+        else:
+            yield Finding(
+                requirement.name,
+                "missing",
+                f"{version}, needed {requirement.specifier}",
+                f"pip install '{requirement}'",
+            )
+    main = [text for text in shown if re.match(r"pyspark|deltalake|pyarrow|numba ", text)]
+    yield Finding("packages", "ok", f"{len(shown)} as required, among them {', '.join(main)}")
+
+
+def _data_source() -> Finding:
+    if any(module.name == SPARK_MODULE for module in pkgutil.iter_modules()):
+        return Finding("Spark source", "ok", f"{SPARK_MODULE}: spark.read.format('kseg') works without registering")
+    remedy = f"Only spark.read.format('kseg') needs it; install {DISTRIBUTION} again with pip."
+    return Finding("Spark source", "note", f"Spark will not find {SPARK_MODULE}", remedy)
+
+
+def _jars() -> Iterator[Finding]:
+    uses = {jars.DELTA: "tables that need Spark's writer", jars.KAFKA: "kseg broker, the demo and the tests"}
+    for name, use in uses.items():
+        if jars.present(name):
+            yield Finding(f"jars {name}", "ok", str(jars.directory(name)))
+        else:
+            remedy = (
+                f"Only {use} need them; `python -m kseg.jobs.setup` fetches them, and they are fetched when first used."
+            )
+            yield Finding(f"jars {name}", "note", f"not in {jars.directory(name)}", remedy)
+
+
+def _ports() -> Finding:
+    try:
+        port = free_ports(1)[0]
+    except BrokerError as error:
+        return Finding("ports", "note", error.message, "Only kseg broker, the demo and the tests need some.")
+    return Finding("ports", "ok", f"loopback can be listened on (127.0.0.1:{port})")
+
+
+def _memory() -> Finding:
+    memory = psutil.virtual_memory()
+    found = f"{memory.available / _GIB:.1f} GiB free of {memory.total / _GIB:.1f}, {psutil.cpu_count()} cores"
+    if memory.available < _MEMORY_WANTED:
+        return Finding("memory", "note", found, "Spark and a broker together want about 4 GiB; close something.")
+    return Finding("memory", "ok", found)
+
+
+def _disk() -> Finding:
+    folder = cache_root()
+    while not folder.exists():
+        folder = folder.parent
+    free = psutil.disk_usage(str(folder)).free
+    found = f"{free / _GIB:.1f} GiB free for the cache ({cache_root()})"
+    if free < _DISK_WANTED:
+        return Finding("disk", "note", found, "Set KSEG_CACHE to a place with more room.")
+    return Finding("disk", "ok", found)

@@ -1,0 +1,274 @@
+"""Record sets in, Arrow batches out, past batches that cannot be decoded: `decode.RangeDecoder` for damaged input.
+
+    headers ──► checksums ──► sound batches in a row ──► one RangeDecoder each
+                    └► a batch that is wrong, here or while its records are decoded: BadBatch
+
+A batch is handed on whole or not at all, whatever range asks for it: rows of a batch wait until all of it is decoded,
+and one that reaches over the range's start or end is decoded whole first. So ranges that meet agree on what is bad.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from kseg.segment_reader.decode.batch import CODEC_MASK, FRAME_OVERHEAD, LENGTH_AT, MIN_LENGTH
+from kseg.segment_reader.decode.legacy import RecordFault, first_offset
+from kseg.segment_reader.decode.range_decoder import DecodeCounts, RangeDecoder
+from kseg.segment_reader.decode.scan import scan
+from kseg.segment_reader.decode.table import ATTRIBUTES, BASE, COUNT, LAST, MAGIC, POSITION, SIZE, WIDTH, as_bytes
+from kseg.segment_reader.errors import BatchAddress, Fault, RecordFormatError
+from kseg.segment_reader.log.scan.kernels import first_wrong
+
+_ROWS: Final = 1024
+_ANY_SIZE: Final = 1 << 40
+_IMPOSSIBLE: Final = -1
+
+Table = np.ndarray[tuple[int, int], np.dtype[np.int64]]
+
+
+@dataclass(frozen=True, slots=True)
+class BadBatch:
+    """A batch that cannot be decoded: bytes [position, position + size) of its record set, offsets [first, last)."""
+
+    position: int
+    size: int
+    first: int
+    last: int
+    reason: str
+
+
+class SalvagingDecoder:
+    """Decodes [start, end) of one partition; `options` are those of RangeDecoder.
+
+    unreadable: offsets of the range that bad batches, or damage that was passed over, have taken. With the counts of
+    RangeDecoder it makes up what was passed so far.
+    """
+
+    def __init__(self, topic: str, partition: int, start: int, end: int, **options: Any) -> None:
+        self.counts = DecodeCounts()
+        self.gaps: list[tuple[int, int]] = []
+        self.unreadable = 0
+        self.next_offset = start
+        self._topic, self._partition = topic, partition
+        self._end = end
+        self._place: tuple[str | None, int] = None, 0  # of the record set
+        self._check = bool(options.pop("check_crcs", True))
+        self._make: Callable[[int, int], RangeDecoder] = lambda first, last: RangeDecoder(
+            topic, partition, first, last, check_crcs=False, **options
+        )
+
+    def skip_to(self, offset: int) -> None:
+        """Counts everything from `next_offset` up to `offset` as absent."""
+        self._add(self._make(self.next_offset, min(offset, self._end)), until=offset)
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        """No rows: none wait. Raises ValueError where the range has not been read to its end."""
+        if self.next_offset < self._end:
+            raise ValueError(f"the range ends at offset {self._end}, but only those below {self.next_offset} were read")
+        return iter(())
+
+    def pass_over(self, first: int, last: int) -> None:
+        """Counts [first, last) as unreadable; what lies before it is absent."""
+        self.skip_to(first)
+        last = min(last, self._end)
+        self.unreadable += max(0, last - self.next_offset)
+        self.next_offset = max(self.next_offset, last)
+
+    def feed(
+        self,
+        records: bytes | memoryview,
+        aborted: Sequence[tuple[int, int]] = (),
+        *,
+        file: str | None = None,
+        position: int = 0,
+    ) -> Iterator[pa.RecordBatch | BadBatch]:
+        """One record set's rows, and the bad batches among them that have offsets of the range. Unlike RangeDecoder's
+        rows none wait for the next call.
+
+        Raises RecordFormatError where nobody can tell how far a bad batch reaches.
+        """
+        view = memoryview(records).cast("B")
+        self._place = file, position
+        table, reasons = self._headers(view)
+        row = 0
+        while row < len(table) and self.next_offset < self._end:
+            if row in reasons:
+                yield from self._bad(table, row, self._reach(table, reasons, row), reasons[row])
+                row += 1
+                continue
+            stop = row + 1
+            while stop < len(table) and stop not in reasons:
+                stop += 1
+            if table[row, BASE] >= self._end:
+                self.skip_to(self._end)
+                return
+            fault = yield from self._sound(view, table[row:stop], aborted)
+            if fault is None:
+                row = stop
+            else:
+                at, reason = fault
+                row += at
+                first = max(self.next_offset, int(table[row, BASE]))
+                yield from self._bad(table, row, (first, int(table[row, LAST]) + 1), reason)
+                row += 1
+
+    def _headers(self, view: memoryview) -> tuple[Table, dict[int, str]]:
+        """The whole batches' headers, and what is wrong with some of them."""
+        parts: list[Table] = []
+        reasons: dict[int, str] = {}
+        at, found, array = 0, 0, as_bytes(view)
+        while at < len(view):
+            table: Table = np.zeros((_ROWS, WIDTH), np.int64)
+            rows, at, fault = scan(array, at, len(view), table)
+            if fault and rows < _ROWS:
+                size = FRAME_OVERHEAD + int.from_bytes(view[at + LENGTH_AT : at + FRAME_OVERHEAD], "big", signed=True)
+                if size < FRAME_OVERHEAD + MIN_LENGTH[0]:
+                    base = int.from_bytes(view[at : at + 8], "big", signed=True)
+                    raise Fault(fault).error(BatchAddress(self._topic, self._partition, base, at))
+                table[rows, [POSITION, SIZE, BASE, LAST]] = at, size, _IMPOSSIBLE, _IMPOSSIBLE
+                reasons[found + rows] = Fault(fault).reason
+                rows, at = rows + 1, at + size
+            elif not fault and rows < _ROWS:
+                parts.append(table[:rows])
+                break
+            parts.append(table[:rows])
+            found += rows
+        whole = np.concatenate(parts) if parts else np.zeros((0, WIDTH), np.int64)
+        if self._check:
+            row = -1
+            while (wrong := first_wrong(array, 0, whole[row + 1 :], _ANY_SIZE)) >= 0:
+                row += 1 + wrong
+                reasons.setdefault(row, Fault.CRC.reason)
+        packed = (whole[:, MAGIC] < 2) & (whole[:, ATTRIBUTES] & CODEC_MASK != 0)
+        for row in np.flatnonzero(packed).tolist():
+            if row not in reasons:
+                try:
+                    whole[row, BASE] = first_offset(_part(view, whole[row : row + 1]), int(whole[row, LAST]))
+                except RecordFault as wrong_inside:
+                    reasons[row] = wrong_inside.fault.reason
+        return whole, reasons
+
+    def _reach(self, table: Table, reasons: dict[int, str], row: int) -> tuple[int, int]:
+        """The offsets that a batch with a wrong header or checksum has taken: up to the next sound one."""
+        following = next((number for number in range(row + 1, len(table)) if number not in reasons), None)
+        if following is not None:
+            return self.next_offset, int(table[following, BASE])
+        base, last, count = (int(number) for number in table[row, [BASE, LAST, COUNT]])
+        if base >= 0 and base <= self.next_offset <= last and (table[row, MAGIC] < 2 or count == last - base + 1):
+            return self.next_offset, last + 1
+        raise Fault.CRC.error(BatchAddress(self._topic, self._partition, base, int(table[row, POSITION])))
+
+    def _bad(self, table: Table, row: int, offsets: tuple[int, int], reason: str) -> Iterator[BadBatch]:
+        first, last = offsets
+        if last <= self.next_offset:
+            return
+        position, size = table[row, [POSITION, SIZE]].tolist()
+        base = int(table[row, BASE])
+        self.pass_over(first, last)
+        yield BadBatch(position, size, base if 0 <= base < first else first, last, reason)
+
+    # --- sound batches, whose records may still be wrong
+
+    def _sound(
+        self, view: memoryview, table: Table, aborted: Sequence[tuple[int, int]]
+    ) -> Generator[pa.RecordBatch, None, tuple[int, str] | None]:
+        """Rows of consecutive batches. Returns (row, reason) of the first whose records are wrong, or None."""
+        start, end = self.next_offset, min(self._end, int(table[-1, LAST]) + 1)
+        if end <= start:
+            return None
+        at_edge = self._edges(view, table, aborted, start, end)
+        stop = len(table) if at_edge is None else at_edge[0]
+        if not stop:
+            return at_edge
+        handed, fault = yield from self._decoded(view, table[:stop], aborted, start, min(end, _after(table, stop)))
+        if fault is None:
+            return at_edge
+        if fault[0] and _after(table, fault[0]) > start:
+            # What was counted before the fault cannot be told from what was counted in its batch: count again.
+            again = self._make(start, min(_after(table, fault[0]), end))
+            for batch in self._all(again, view, table[: fault[0]], aborted):
+                yield from _from(batch, handed)
+            self._add(again)
+        return fault
+
+    def _decoded(
+        self, view: memoryview, table: Table, aborted: Sequence[tuple[int, int]], start: int, end: int
+    ) -> Generator[pa.RecordBatch, None, tuple[int, tuple[int, str] | None]]:
+        """Returns (the offset below which rows were handed on, the fault that ended it)."""
+        if end <= start:
+            return start, None
+        lasts, origin = table[:, LAST], int(table[0, POSITION])
+        held: list[pa.RecordBatch] = []
+        handed = start
+        decoder = self._make(start, end)
+        try:
+            for batch in self._all(decoder, view, table, aborted):
+                held.append(batch)
+                newest = int(batch.column("offset")[-1].as_py())
+                row = int(np.searchsorted(lasts, newest))
+                whole = newest + 1 if newest == lasts[row] else (int(lasts[row - 1]) + 1 if row else start)
+                while held and held[0].column("offset")[-1].as_py() < whole:
+                    ready = held.pop(0)
+                    handed = int(ready.column("offset")[-1].as_py()) + 1
+                    yield ready
+        except RecordFormatError as error:
+            row = int(np.searchsorted(table[:, POSITION], origin + error.address.position))
+            return handed, (row, error.reason)
+        yield from held
+        self._add(decoder)
+        return end, None
+
+    def _edges(
+        self, view: memoryview, table: Table, aborted: Sequence[tuple[int, int]], start: int, end: int
+    ) -> tuple[int, str] | None:
+        """A batch that reaches over the range's bounds, and cannot be decoded whole."""
+        across = (table[:, LAST] >= start) & (table[:, BASE] < end)
+        across &= (table[:, BASE] < start) | (table[:, LAST] >= end)
+        for row in np.flatnonzero(across).tolist():
+            whole = self._make(int(table[row, BASE]), int(table[row, LAST]) + 1)
+            try:
+                for _ in self._all(whole, view, table[row : row + 1], aborted):
+                    pass
+            except RecordFormatError as error:
+                return row, error.reason
+        return None
+
+    def _all(
+        self, decoder: RangeDecoder, view: memoryview, table: Table, aborted: Sequence[tuple[int, int]]
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of consecutive batches of the record set."""
+        file, position = self._place
+        yield from decoder.feed(_part(view, table), aborted, file=file, position=position + int(table[0, POSITION]))
+        yield from decoder.finish()
+
+    def _add(self, decoder: RangeDecoder, until: int | None = None) -> None:
+        if until is not None:
+            decoder.skip_to(until)
+        mine, more = self.counts, decoder.counts
+        for name in ("data", "control", "aborted", "absent", "batches", "bytes"):
+            setattr(mine, name, getattr(mine, name) + getattr(more, name))
+        for first, last in decoder.gaps:
+            if self.gaps and self.gaps[-1][1] == first:
+                first = self.gaps.pop()[0]
+            self.gaps.append((first, last))
+        self.next_offset = max(self.next_offset, decoder.next_offset)
+
+
+def _part(view: memoryview, table: Table) -> memoryview:
+    return view[int(table[0, POSITION]) : int(table[-1, POSITION] + table[-1, SIZE])]
+
+
+def _after(table: Table, row: int) -> int:
+    return int(table[row - 1, LAST]) + 1
+
+
+def _from(batch: pa.RecordBatch, offset: int) -> Iterator[pa.RecordBatch]:
+    """The rows at or behind an offset."""
+    row = int(np.searchsorted(batch.column("offset").to_numpy(), offset))
+    if row < batch.num_rows:
+        yield batch.slice(row)

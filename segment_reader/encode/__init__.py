@@ -1,0 +1,1 @@
+"""Records to batches, from Python values or from Arrow columns."""

@@ -1,0 +1,1 @@
+"""What cannot be read: validation of batches, damaged ranges, and reading past them."""

@@ -1,0 +1,264 @@
+"""One segment, batch by batch, past whatever is damaged in it.
+
+    sound batches ──► Run          bytes of whole batches that may be decoded
+    all else      ──► Damage       from the first byte that is no sound batch to the next batch that is believed
+
+Whether a batch is *sound* in itself is asked of `segment_reader.log.damage.batch_validation`. The checksum leaves out
+where a batch stands: base offset, length, leader epoch. A flipped bit there moves sound records to other offsets. So a
+sound batch is
+*believed* by what stands beside it:
+
+    it begins where the batch before it ends, or where a damaged one says that it ends
+    or it ends where the next sound batch, or the next segment, begins
+    or there is room on both sides, and the log is one with gaps: compacted (`Sparse`)
+
+Where two batches claim the same offsets, the one that does not fit its other side is the damaged one; both, if neither
+does.
+
+All of this follows from the bytes of one segment (and the next one's name), so every reader finds the same damage,
+wherever it begins. The file's end is special: zeros in a log's last segment are room that was allocated ahead, and a
+batch that is cut off there is how an unclean stop looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from kseg.segment_reader.decode.batch import CODEC_MASK, FRAME_OVERHEAD, MAGIC_AT, RECORDS_AT
+from kseg.segment_reader.decode.scan import SMALL
+from kseg.segment_reader.decode.table import (
+    ATTRIBUTES,
+    BAD_MARKER,
+    BASE,
+    LAST,
+    MAGIC,
+    MARKER,
+    PACKED_MARKER,
+    POSITION,
+    SIZE,
+    as_bytes,
+)
+from kseg.segment_reader.errors import Fault
+from kseg.segment_reader.log.damage.batch_validation import (
+    Seen,
+    SegmentView,
+    bytes_of,
+    headers_in,
+    open_wrapper,
+    packed_marker,
+)
+from kseg.segment_reader.log.damage.damage import ENDS_EARLY, MISPLACED, OUTSIDE, ZEROS, Damage, Torn
+from kseg.segment_reader.log.files.preallocation import end_of_content, size_by_checksum
+from kseg.segment_reader.log.files.storage import OpenFile
+from kseg.segment_reader.log.scan.headers import Table, frame_size, only_zeros
+from kseg.segment_reader.log.scan.kernels import first_wrong
+
+WINDOW_BYTES: Final = 8 * 1024 * 1024
+_LEAST_WINDOW_BYTES: Final = 64 * 1024
+_ANY_SIZE: Final = 1 << 40
+#: Fewer zeros at a file's end may be a batch's own.
+_ROOM: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Consecutive believed batches, valid until the next item is asked for.
+
+    table: a row each (segment_reader.decode.table), positions as in the file, BASE the first offset also of what a
+    compressed
+        message of magic 0 and 1 holds. data: their bytes. next_offset: after the last of them.
+    """
+
+    table: Table
+    data: memoryview
+    position: int
+    next_offset: int
+
+
+class SegmentWalk:
+    """Walks one segment's .log. Iterate it once; afterwards `edge` is the offset after its last batch or damage.
+
+    low, high: the offsets that the segment may hold; high None for a log's last one.
+    position, edge: where to begin: at a batch, and the offset after the one before it.
+    sparse: whether the log has gaps; asked only where it matters.
+    """
+
+    def __init__(
+        self,
+        file: OpenFile,
+        low: int,
+        high: int | None,
+        *,
+        sparse: Callable[[], bool],
+        position: int = 0,
+        edge: int | None = None,
+        window_bytes: int = WINDOW_BYTES,
+    ) -> None:
+        self.edge = low if edge is None else edge
+        self.position = position
+        self.torn: Torn | None = None
+        self._file, self._view = file, SegmentView(file, low, high)
+        self._sparse = sparse
+        self._most = max(window_bytes, _LEAST_WINDOW_BYTES)
+        self._window = self._most
+
+    def __iter__(self) -> Iterator[Run | Damage]:
+        yield from self._items()
+        if not self._view.is_last and self.edge < self._view.high and not self._sparse():
+            size = self._file.size
+            yield Damage(self._file.path, size, 0, self.edge, self._view.high, ENDS_EARLY)
+            self.edge = self._view.high
+
+    def _items(self) -> Iterator[Run | Damage]:
+        while (left := self._file.size - self.position) > 0:
+            run = self._run() if left >= FRAME_OVERHEAD else None
+            if run is not None:
+                yield run
+                self._window = min(2 * self._window, self._most)
+                continue
+            if only_zeros(self._file, self.position):
+                if not self._view.is_last and self.edge < self._view.high:
+                    yield Damage(self._file.path, self.position, left, self.edge, self._view.high, ZEROS)
+                    self.edge = self._view.high
+                return
+            item = self._one()
+            if item is None:
+                return
+            yield item
+            self._window = _LEAST_WINDOW_BYTES
+
+    # --- many batches at once
+
+    def _run(self) -> Run | None:
+        """What can be believed at once of the batches from here on; None: the first of them has to be looked at."""
+        position, edge = self.position, self.edge
+        data = self._view.read(position, self._window)
+        size = frame_size(data)
+        if len(data) < size <= min(self._file.size - position, self._most):
+            data = self._view.read(position, size)
+        table = headers_in(data, position)
+        if not len(table):
+            return None
+        sound = self._sound(data, position, table)
+        before = np.empty(len(table), np.int64)
+        before[0], before[1:] = edge, table[:-1, LAST] + 1
+        good = sound & (table[:, BASE] >= before)
+        count = len(table) if good.all() else int(np.argmin(good))
+        firm = table[:count, BASE] == before[:count]
+        firm[: count - 1] |= table[1:count, BASE] == table[: count - 1, LAST] + 1 if count else False
+        if not firm[: count - 1].all() and self._sparse():
+            firm[: count - 1] = True
+        count = count if firm.all() else int(np.argmin(firm))
+        if not count:
+            return None
+        found = table[:count]
+        end = int(found[-1, POSITION] + found[-1, SIZE])
+        self.position, self.edge = end, int(found[-1, LAST]) + 1
+        return Run(found, data[: end - position], position, self.edge)
+
+    def _sound(self, data: memoryview, start: int, table: Table) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        array = as_bytes(data)
+        sound = np.ones(len(table), np.bool_)
+        row = -1
+        while (wrong := first_wrong(array, start, table[row + 1 :], _ANY_SIZE)) >= 0:
+            row += 1 + wrong
+            sound[row] = False
+        for row in np.flatnonzero(sound & (table[:, MARKER] == PACKED_MARKER)).tolist():
+            table[row, MARKER] = packed_marker(bytes_of(data, start, table, row))
+        packed = (table[:, MAGIC] < 2) & (table[:, ATTRIBUTES] & CODEC_MASK != 0)
+        for row in np.flatnonzero(sound & packed).tolist():
+            sound[row] = open_wrapper(bytes_of(data, start, table, row), table[row]) is None
+        sound &= table[:, MARKER] != BAD_MARKER
+        sound &= (table[:, BASE] >= self._view.low) & (table[:, LAST] < self._view.high)
+        return sound
+
+    # --- one batch at a time: what stands beside it decides
+
+    def _one(self) -> Run | Damage | None:
+        """The batch at the present position, or the damage that begins there; None at the file's end."""
+        seen = self._view.look(self.position)
+        if seen.reason is None and self._believed(seen, None, firm=False):
+            data = self._view.read(seen.position, seen.size)
+            table = headers_in(data, seen.position)[:1]
+            table[0, BASE] = seen.base
+            self.position, self.edge = seen.end, seen.following
+            return Run(table, data, seen.position, self.edge)
+        return self._damage(seen)
+
+    def _believed(self, seen: Seen, claims: tuple[int, ...] | None, *, firm: bool) -> bool:
+        """claims: it stands behind damage, and may begin there by what that says; that it begins where the last batch
+        before the damage ended proves nothing, since the damage may have reached into its offset. firm: it contradicts
+        a batch before it, so that a gap beside it proves nothing."""
+        if seen.reason is not None or seen.base < self.edge:
+            return False
+        if seen.base in ((self.edge,) if claims is None else claims):
+            return True
+        behind = self._view.next_sound(seen, self.edge)
+        following = self._view.high if behind is None else behind.base
+        if following <= seen.following:
+            return following == seen.following
+        return not firm and self._sparse()
+
+    def _damage(self, seen: Seen) -> Damage | None:
+        """From an unbelieved batch to the next one that is believed, or to where nothing more comes."""
+        began, reason = seen, seen.reason or (OUTSIDE if seen.base < self._view.low else MISPLACED)
+        if seen.reason is None and seen.base < self.edge:
+            reason = Fault.OFFSET_ORDER.reason
+        claims, held, alone = self._view.claims(seen, self.edge), self._view.held(seen), True
+        while True:
+            contradicts = seen.intact and seen.base >= self.edge
+            behind = self._view.next_sound(seen, self.edge)
+            if behind is None:
+                return self._tail(began, seen, reason, held)
+            if behind.position != seen.end:
+                alone = False
+            firm = contradicts and behind.base < seen.following
+            if self._believed(behind, claims, firm=firm):
+                break
+            claims, held, alone = self._view.claims(behind, self.edge), held + self._view.held(behind), False
+            seen = behind
+        hides = began.control if began.intact else began.size <= SMALL
+        found = Damage(
+            self._file.path,
+            began.position,
+            behind.position - began.position,
+            self.edge,
+            behind.base,
+            reason,
+            hides if alone else True,
+        )
+        # It counts as one that begins where the damage ends.
+        self.position, self.edge = behind.position, behind.base
+        return found
+
+    def _tail(self, began: Seen, last: Seen, reason: str, held: int) -> Damage | None:
+        """Damage that nothing believed follows."""
+        size = self._file.size
+        if self._view.is_last and began.position == last.position and self._is_torn(began):
+            self.torn = Torn(self._file.path, began.position, size - began.position)
+            self.position = size
+            return None
+        content = size
+        if only_zeros(self._file, max(began.position, size - _ROOM)):
+            content = end_of_content(self._file, began.position, size)
+        end = max(content, last.end)
+        offsets = (self.edge, self.edge + max(1, held)) if self._view.is_last else (self.edge, self._view.high)
+        self.position, self.edge = size, offsets[1]
+        return Damage(self._file.path, began.position, end - began.position, *offsets, reason)
+
+    def _is_torn(self, seen: Seen) -> bool:
+        """Whether these are the first bytes of a batch that fits here, and of one that is longer than the file."""
+        head = self._view.read(seen.position, min(RECORDS_AT, self._file.size - seen.position))
+        if len(head) >= FRAME_OVERHEAD:
+            left = self._file.size - seen.position
+            if frame_size(head) <= left or not self._view.low <= int.from_bytes(head[:8], "big") < self._view.high:
+                return False
+            if len(head) > MAGIC_AT and head[MAGIC_AT] > 2:
+                return False
+            # A batch that is whole but for its length was not cut off.
+            return len(head) <= MAGIC_AT or not size_by_checksum(self._file, seen.position, self._file.size)
+        return True

@@ -1,0 +1,231 @@
+"""Which files make up a partition's log, and what a broker would believe of it.
+
+A folder may hold more than the log: segments that were replaced (`.deleted`), half a result of the cleaner
+(`.cleaned`) or a whole one that was about to take its place (`.swap`) when the broker stopped. What counts follows from
+how a broker would start from such a folder (KAFKA-6264 among others):
+
+    .deleted, .cleaned     never count
+    .swap                  counts, unless a .cleaned file begins at or below it: then the cleaner's work was not whole,
+                           and the segments that it was made of are still there
+    a plain segment        counts, unless it begins within what the .swap segments cover
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeVar
+from uuid import UUID
+
+from kseg.segment_reader.decode.table import LAST
+from kseg.segment_reader.log.errors import CorruptCheckpoint, LogDamaged, SegmentGone
+from kseg.segment_reader.log.files.checkpoints import (
+    LEADER_EPOCHS,
+    PARTITION_METADATA,
+    LeaderEpoch,
+    leader_epochs,
+    topic_id,
+)
+from kseg.segment_reader.log.files.names import Kind, PartitionFolder, SegmentFile, partition_folder, segment_file
+from kseg.segment_reader.log.files.storage import Entry, Storage
+from kseg.segment_reader.log.scan.headers import pieces
+
+_ALL: Final = 1 << 63
+_TRIES: Final = 10
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One segment: its .log (`size` in bytes when it was listed) and the paths of its other files.
+
+    is_last: nothing comes behind it, so that it may be written to.
+    """
+
+    base_offset: int
+    path: str
+    size: int
+    others: Mapping[Kind, str] = field(default_factory=dict)
+    is_last: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLog:
+    """One replica of a partition, as its folder has it. Segments ascend; `topic_id` and `leader_epochs` may be missing.
+
+    `snapshots` has (offset, path) of every .snapshot: brokers write one also at the log's end, where no segment begins.
+    `notes` tells, for people, about files that could not be read and were done without.
+    """
+
+    topic: str
+    partition: int
+    folder: str
+    segments: tuple[Segment, ...]
+    snapshots: tuple[tuple[int, str], ...] = ()
+    topic_id: UUID | None = None
+    leader_epochs: tuple[LeaderEpoch, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition} ({self.folder})"
+
+    @property
+    def size(self) -> int:
+        """Bytes of all its .log files."""
+        return sum(segment.size for segment in self.segments)
+
+    def following(self, number: int) -> Segment | None:
+        """The segment behind the one at this place; None behind the last."""
+        return self.segments[number + 1] if number + 1 < len(self.segments) else None
+
+    def segment_at(self, offset: int) -> int:
+        """The place in `segments` of the one in which `offset` stands, or would; 0 where it is below all."""
+        return max(0, bisect_right(self.segments, offset, key=lambda segment: segment.base_offset) - 1)
+
+
+def partition_folders(storage: Storage, log_dir: str) -> dict[str, PartitionFolder]:
+    """The partitions' folders directly in one folder of `log.dirs`, by path; deleted, future and stray ones too."""
+    folders = {}
+    for entry in storage.list(log_dir):
+        found = partition_folder(entry.name) if entry.is_folder else None
+        if found is not None:
+            folders[f"{log_dir}/{entry.name}"] = found
+    return folders
+
+
+def open_logs(storage: Storage, log_dir: str) -> list[tuple[PartitionFolder, PartitionLog]]:
+    """The partitions' logs in one folder of `log.dirs`, but deleted ones; all again where a folder goes meanwhile: its
+    topic was deleted, or it has another name now. Raises SegmentGone where that is so each time."""
+    for _ in range(_TRIES - 1):
+        folders = partition_folders(storage, log_dir)
+        try:
+            return _open_logs(storage, folders)
+        except SegmentGone:
+            continue
+    return _open_logs(storage, partition_folders(storage, log_dir))
+
+
+def _open_logs(storage: Storage, folders: Mapping[str, PartitionFolder]) -> list[tuple[PartitionFolder, PartitionLog]]:
+    return [
+        (found, open_log(storage, folder, found.topic, found.partition))
+        for folder, found in folders.items()
+        if found.replica != "delete"
+    ]
+
+
+def steadily(storage: Storage, log: PartitionLog, ask: Callable[[PartitionLog], Answer]) -> tuple[PartitionLog, Answer]:
+    """Asks something of a log that may be in use. Where its files are replaced or go meanwhile they are listed anew,
+    and it is asked again; the log that has answered is given back too.
+
+    Raises what `ask` raises of files that stay what they are; SegmentGone where they change each time.
+    """
+    for _ in range(_TRIES - 1):
+        try:
+            return log, ask(log)
+        except (SegmentGone, LogDamaged) as error:
+            log = changed_log(storage, log, error)
+    return log, ask(log)
+
+
+def changed_log(storage: Storage, log: PartitionLog, error: SegmentGone | LogDamaged) -> PartitionLog:
+    """The log as its folder has it now, after an error that may come of a listing that is out of date: segments that
+    were merged reach into the next one of such a listing. Raises the error where no segment has come, gone or changed
+    its name since, and no file was missing.
+    """
+    again = open_log(storage, log.folder, log.topic, log.partition)
+    same = [segment.path for segment in again.segments] == [segment.path for segment in log.segments]
+    if isinstance(error, LogDamaged) and same:
+        raise error
+    return again
+
+
+def open_log(storage: Storage, folder: str, topic: str, partition: int) -> PartitionLog:
+    """Lists one partition's folder; again where files go while they are looked at. Raises SegmentGone where there is no
+    such folder, or its files change each time."""
+    for _ in range(_TRIES - 1):
+        entries = storage.list(folder)
+        try:
+            return _open_log(storage, folder, topic, partition, entries)
+        except SegmentGone:
+            continue
+    return _open_log(storage, folder, topic, partition, storage.list(folder))
+
+
+def _open_log(storage: Storage, folder: str, topic: str, partition: int, listed: list[Entry]) -> PartitionLog:
+    entries = [entry for entry in listed if not entry.is_folder]
+    notes: list[str] = []
+    identity = epochs = None
+    names = {entry.name for entry in entries}
+    if PARTITION_METADATA in names:
+        path = f"{folder}/{PARTITION_METADATA}"
+        try:
+            identity = topic_id(storage.read_all(path), path)
+        except CorruptCheckpoint as error:
+            notes.append(str(error))
+    if LEADER_EPOCHS in names:
+        path = f"{folder}/{LEADER_EPOCHS}"
+        try:
+            epochs = leader_epochs(storage.read_all(path), path)
+        except CorruptCheckpoint as error:
+            notes.append(str(error))
+    files = [(found, entry) for entry in entries if (found := segment_file(entry.name)) is not None]
+    return PartitionLog(
+        topic,
+        partition,
+        folder,
+        _segments(storage, folder, files),
+        tuple(
+            (file.base_offset, f"{folder}/{entry.name}")
+            for file, entry in files
+            if file.kind == "snapshot" and file.condition == "current"
+        ),
+        identity,
+        tuple(epochs or ()),
+        tuple(notes),
+    )
+
+
+def _segments(storage: Storage, folder: str, files: list[tuple[SegmentFile, Entry]]) -> tuple[Segment, ...]:
+    unfinished = min((file.base_offset for file, _ in files if file.condition == "cleaned"), default=_ALL)
+    swapped = [pair for pair in files if pair[0].condition == "swap" and pair[0].base_offset < unfinished]
+    covered = _covered(storage, folder, swapped)
+    current = [
+        pair for pair in files if pair[0].condition == "current" and not covered[0] <= pair[0].base_offset < covered[1]
+    ]
+    whole = _grouped(folder, [*current, *swapped])
+    last = max(whole, default=-1)
+    return tuple(replace(whole[base], is_last=base == last) for base in sorted(whole))
+
+
+def _covered(storage: Storage, folder: str, swapped: list[tuple[SegmentFile, Entry]]) -> tuple[int, int]:
+    """The offsets [first, end) that .swap segments stand for, with whatever lies between them."""
+    logs = [file for file, _ in swapped if file.kind == "log"]
+    if not logs:
+        return _ALL, _ALL
+    ends = [_end_of(storage, f"{folder}/{file}", file.base_offset) for file in logs]
+    return min(file.base_offset for file in logs), max(ends)
+
+
+def _end_of(storage: Storage, path: str, base_offset: int) -> int:
+    end = base_offset
+    with closing(storage.open(path)) as file:
+        for piece in pieces(file):
+            end = int(piece.table[-1, LAST]) + 1
+    return end
+
+
+def _grouped(folder: str, files: list[tuple[SegmentFile, Entry]]) -> dict[int, Segment]:
+    """Segments by base offset: of those whose .log is there, with their other files."""
+    others: dict[int, dict[Kind, str]] = {}
+    for file, entry in files:
+        if file.kind != "log":
+            others.setdefault(file.base_offset, {})[file.kind] = f"{folder}/{entry.name}"
+    return {
+        file.base_offset: Segment(
+            file.base_offset, f"{folder}/{entry.name}", entry.size, others.get(file.base_offset, {})
+        )
+        for file, entry in files
+        if file.kind == "log"
+    }

@@ -1,0 +1,205 @@
+"""Where log files are kept: bytes by range, listings by folder.
+
+    storage, root = open_storage("/var/lib/kafka/data")
+    storage, root = open_storage("s3://backups/broker-1")           an object store: see objects.py
+    storage, root = open_storage("s3://tiered", "aiven")            what a tiered storage plug-in wrote: see layouts
+
+Whoever reads a log meets nothing but `Storage`: folders of partitions with their files, wherever and in whichever form
+they are kept.
+
+Files are read with a position given, never mapped: a broker may cut a file that we read, and reading mapped memory
+beyond a file's new end would kill the process.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+
+from kseg.segment_reader.log.errors import SegmentGone, StoreRefused
+
+#: The layout of a broker's own folders: nothing has to be translated.
+PLAIN: Final = "kafka"
+#: Options whose names begin like this are the layout's, all others the store's.
+LAYOUT_OPTION: Final = "layout."
+_LISTINGS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file (`size` in bytes) or a folder (`size` 0) by its name."""
+
+    name: str
+    is_folder: bool
+    size: int
+
+
+class OpenFile(Protocol):
+    """One file, open. `size` is what it was when it was opened."""
+
+    path: str
+    size: int
+
+    def read(self, position: int, length: int) -> memoryview:
+        """Up to `length` bytes from `position`; fewer only at the file's end. The view is valid until the next read."""
+
+    def close(self) -> None: ...
+
+
+class Storage(Protocol):
+    """A place that holds files under paths with "/" between names.
+
+    All of it raises SegmentGone for what is not there, StoreRefused for what may not be read, StoreUnavailable where
+    asking again may help.
+    """
+
+    def list(self, folder: str) -> list[Entry]:
+        """What lies directly in a folder, by name."""
+
+    def open(self, path: str) -> OpenFile: ...
+
+    def read_all(self, path: str) -> bytes:
+        """A small file, whole."""
+
+
+class LocalFile:
+    """A file on this machine, read into a buffer that is used again."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._descriptor = _opened(path)
+        self.size = os.fstat(self._descriptor).st_size
+        self._buffer = memoryview(b"")
+
+    def read(self, position: int, length: int) -> memoryview:
+        length = max(0, min(length, self.size - position))
+        if len(self._buffer) < length:
+            self._buffer = memoryview(np.empty(length, np.uint8).data)  # not zeroed, so only what is read is touched
+        view = self._buffer[:length]
+        filled = 0
+        while filled < length:
+            got = os.preadv(self._descriptor, [view[filled:]], position + filled)
+            if got == 0:
+                break
+            filled += got
+        return view[:filled]
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _opened(path: str) -> int:
+    try:
+        return os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+    except (FileNotFoundError, NotADirectoryError):
+        raise SegmentGone(path, None, "there is no such file") from None
+    except PermissionError:
+        raise StoreRefused(path, None, "this user may not read it", "run as the broker's user, or copy it") from None
+
+
+class LocalStorage:
+    """This machine's files."""
+
+    def list(self, folder: str) -> list[Entry]:
+        """Listed until two listings in a row name the same: a file that is renamed while a folder is being listed may
+        be missed under both of its names."""
+        found = self._listed(folder)
+        for _ in range(_LISTINGS):
+            known, found = found, self._listed(folder)
+            if [entry.name for entry in known] == [entry.name for entry in found]:
+                return [*found]
+        raise SegmentGone(folder, None, "its files change faster than they can be listed")
+
+    def _listed(self, folder: str) -> Sequence[Entry]:
+        try:
+            with os.scandir(folder) as found:
+                entries = [_local_entry(entry) for entry in found]
+        except (FileNotFoundError, NotADirectoryError):
+            raise SegmentGone(folder, None, "there is no such folder") from None
+        except PermissionError:
+            raise StoreRefused(
+                folder, None, "this user may not list it", "run as the broker's user, or copy it"
+            ) from None
+        return sorted((entry for entry in entries if entry is not None), key=lambda entry: entry.name)
+
+    def open(self, path: str) -> OpenFile:
+        return LocalFile(path)
+
+    def read_all(self, path: str) -> bytes:
+        file = LocalFile(path)
+        try:
+            return bytes(file.read(0, file.size))
+        finally:
+            file.close()
+
+
+def _local_entry(entry: os.DirEntry[str]) -> Entry | None:
+    try:
+        folder = entry.is_dir()
+        return Entry(entry.name, folder, 0 if folder else entry.stat().st_size)
+    except FileNotFoundError:
+        return None  # deleted between being listed and being looked at
+
+
+def open_storage(location: str, layout: str = PLAIN, options: Mapping[str, str] | None = None) -> tuple[Storage, str]:
+    """The storage that a path or URI names, and the path in it.
+
+    layout: in which form logs lie there: "kafka", or a name that `layouts` knows.
+    options: what the store needs to be told (see objects.py), and below `layout.` what the layout does.
+
+    Raises ValueError: nobody knows such a URI, layout or option. A layout may ask the store at once: see Storage.
+    """
+    given = dict(options or {})
+    of_layout = {name.removeprefix(LAYOUT_OPTION): given.pop(name) for name in list(given) if _is_layout_s(name)}
+    scheme = urlsplit(location).scheme if "://" in location else ""
+    if scheme in ("", "file"):
+        path = unquote(urlsplit(location).path) if scheme else location
+        storage, root = _local(path)
+    else:
+        from kseg.segment_reader.log.files.object_stores import open_objects
+
+        storage, root = open_objects(location, given)
+    if layout == PLAIN and not of_layout:
+        return storage, root
+    from kseg.segment_reader.log.layouts import open_layout
+
+    return open_layout(layout, storage, root, of_layout), root
+
+
+def open_file(location: str, layout: str = PLAIN, options: Mapping[str, str] | None = None) -> tuple[Storage, str]:
+    """The same for one file of a partition's folder, `<where logs lie>/<topic>-<partition>/<file>`."""
+    if layout == PLAIN:
+        return open_storage(location, layout, options)
+    folder, name = parent(location)
+    root, partition = parent(folder)
+    storage, path = open_storage(root, layout, options)
+    return storage, f"{path}/{partition}/{name}"
+
+
+def _is_layout_s(name: str) -> bool:
+    return name.startswith(LAYOUT_OPTION)
+
+
+def _local(path: str) -> tuple[Storage, str]:
+    return LocalStorage(), str(Path(path).absolute())
+
+
+def child(location: str, name: str) -> str:
+    """The location of what lies under a name in a location; a URI's query stays at its end."""
+    path, mark, query = location.partition("?") if "://" in location else (location, "", "")
+    return f"{path.rstrip('/')}/{name}{mark}{query}"
+
+
+def parent(location: str) -> tuple[str, str]:
+    """The location around a location, and the name in it: what `child` was made from."""
+    path, mark, query = location.partition("?") if "://" in location else (location, "", "")
+    around, _, name = path.rstrip("/").rpartition("/")
+    return f"{around or '/'}{mark}{query}", name

@@ -1,0 +1,131 @@
+"""Positions in a .log, by offset: what a hint or an index says is used only where the log itself agrees.
+
+    a hint that came with the task ─► entries of the .index, from the best one down ─► the beginning of the file
+
+The first of these at which a batch stands, with the right checksum, that begins at or below the offset in question, is
+where the walk over headers begins. A wrong hint costs a look, never a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from kseg.segment_reader.decode.table import BASE, LAST, POSITION, SIZE, as_bytes
+from kseg.segment_reader.log.errors import LogDamaged
+from kseg.segment_reader.log.files.index_entries import IndexFile
+from kseg.segment_reader.log.files.segments import Segment
+from kseg.segment_reader.log.files.storage import OpenFile, Storage
+from kseg.segment_reader.log.scan.headers import Piece, checksum_holds, pieces
+from kseg.segment_reader.log.scan.kernels import first_wrong
+
+#: Entries of an index that are tried before the whole segment is walked instead.
+_TRIES: Final = 3
+#: What is read at a place to see whether a batch begins there: most batches, with the head of the one behind them.
+LOOK_BYTES: Final = 32 * 1024
+_ANY_SIZE: Final = 1 << 40
+THE_END: Final = 1 << 62
+
+
+class Found(NamedTuple):
+    """A batch: its position and base offset (its own offset for magic 0 and 1). `exists`: False at the frames' end."""
+
+    position: int
+    base_offset: int
+    exists: bool
+
+
+def first_batch(
+    segment: Segment,
+    file: OpenFile,
+    index: IndexFile,
+    offset: int,
+    *,
+    hint: int | None = None,
+    look: int = LOOK_BYTES,
+) -> Found:
+    """The first batch of an open segment that ends at or behind `offset`, else where its frames end.
+
+    hint: a position at which a batch may begin, at or before that one. Raises LogDamaged.
+    """
+    if offset > segment.base_offset:
+        for position in _candidates(segment, file.size, index, offset, hint):
+            found = _from(segment, file, position, offset, look)
+            if found is not None:
+                return found
+    return _walk(segment, pieces(file, 0, piece_bytes=look), 0, offset)
+
+
+def next_offset_after(storage: Storage, segment: Segment) -> tuple[int, int]:
+    """(offset after a segment's last whole batch, position where its frames end). Raises LogDamaged, SegmentGone."""
+    with closing(storage.open(segment.path)) as file, closing(IndexFile(storage, segment)) as index:
+        found = first_batch(segment, file, index, THE_END)
+        return found.base_offset, found.position
+
+
+def position_behind(segment: Segment, index: IndexFile, offset: int) -> int | None:
+    """A position at or behind the end of the batch that holds `offset`, as the .index has it; None: it does not know.
+
+    Nothing is checked: it is good for how much to read at once, and for nothing else.
+    """
+    entries = index.entries
+    if entries is None:
+        return None
+    number = entries.last_below(offset - segment.base_offset, 0) + 2
+    position = entries[number][1] if number < len(entries) else 0
+    return position if 0 < position <= segment.size else None
+
+
+def _candidates(segment: Segment, size: int, index: IndexFile, offset: int, hint: int | None) -> Iterator[int]:
+    if hint is not None and 0 < hint < size:
+        yield hint
+    entries = index.entries
+    if entries is None:
+        return
+    best = entries.last_below(offset - segment.base_offset, 0, inclusive=True)
+    if best >= 0 and entries[best][1] >= size:  # it ran ahead of its log in a crash
+        best = min(best, entries.last_below(size, 1))
+    for number in range(best, max(best - _TRIES, -1), -1):
+        position = entries[number][1]
+        if 0 < position < size:
+            yield position
+
+
+def _from(segment: Segment, file: OpenFile, position: int, offset: int, look: int) -> Found | None:
+    """The batch in question, looked for from a position on; None where no batch stands there that may be trusted."""
+    walk = pieces(file, position, piece_bytes=look)
+    try:
+        first = next(walk, None)
+    except LogDamaged:
+        return None
+    if first is None or not _may_begin_with(segment, file, first, offset):
+        return None
+    return _walk(segment, walk, position, offset, first)
+
+
+def _may_begin_with(segment: Segment, file: OpenFile, piece: Piece, offset: int) -> bool:
+    row = piece.table[0]
+    if not segment.base_offset <= row[BASE] <= offset:
+        return False
+    if piece.frame(0) is not None:
+        return bool(first_wrong(as_bytes(piece.data), piece.start, piece.table[:1], _ANY_SIZE) < 0)
+    return checksum_holds(file, int(row[POSITION]), int(row[SIZE]))
+
+
+def _walk(segment: Segment, walk: Iterator[Piece], position: int, offset: int, first: Piece | None = None) -> Found:
+    end, following = position, segment.base_offset
+    piece = next(walk, None) if first is None else first
+    if position == 0 and piece is not None and piece.table[0, BASE] < segment.base_offset:
+        reason = f"offset {piece.table[0, BASE]} is below the segment's first, {segment.base_offset}"
+        raise LogDamaged(segment.path, 0, reason, int(piece.table[0, BASE]))
+    while piece is not None:
+        behind = np.flatnonzero(piece.table[:, LAST] >= offset)
+        if len(behind):
+            row = piece.table[int(behind[0])]
+            return Found(int(row[POSITION]), int(row[BASE]), True)
+        end, following = piece.end, int(piece.table[-1, LAST]) + 1
+        piece = next(walk, None)
+    return Found(end, following, False)

@@ -1,0 +1,123 @@
+"""From a time to an offset: the first record at or after it, as ListOffsets answers (KIP-79).
+
+A segment's `.timeindex` says up to which offset all of its records are older. The batch that such an entry names is
+looked at (its largest time has to be the entry's), and everything behind it is searched by headers, so an index that
+ends early, or lies, costs time and nothing else. In the batch that is young enough, the records decide.
+
+    for each segment   last entry below the time ─► its batch, through the .index ─► headers behind it ─► records
+
+Of a segment that is older as a whole this reads the last entries of both indexes and what stands in the .log behind the
+batch with its largest time: that batch alone, where times ascend.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Final, Literal, NamedTuple
+
+import numpy as np
+
+from kseg.segment_reader.decode.table import BASE, LAST, MAGIC, MAX_TIME, POSITION, SIZE
+from kseg.segment_reader.log.errors import LogFileError
+from kseg.segment_reader.log.files.contents import batches, records
+from kseg.segment_reader.log.files.index_entries import IndexFile
+from kseg.segment_reader.log.files.preallocation import open_segment
+from kseg.segment_reader.log.files.segments import PartitionLog, Segment
+from kseg.segment_reader.log.files.storage import OpenFile, Storage
+from kseg.segment_reader.log.scan.headers import believe, pieces
+from kseg.segment_reader.log.scan.lookup import first_batch
+
+#: An index has an entry every 4 KiB, so this holds the next one's batch too.
+_LOOK_BYTES: Final = 8 * 1024
+
+Untimed = Literal["refuse", "begin", "pass"]
+
+
+class TimedOffset(NamedTuple):
+    """A record's offset and its timestamp, in ms; -1 for one that has none."""
+
+    offset: int
+    timestamp: int
+
+
+class NoTimestamps(LogFileError):
+    """Records of magic 0 lie where the time was looked for: they have none (a broker answers with error 43)."""
+
+
+def offset_for_time(
+    storage: Storage, log: PartitionLog, timestamp: int, *, untimed: Untimed = "refuse"
+) -> TimedOffset | None:
+    """The first record whose timestamp (ms) is at or after the given one; None where there is none.
+
+    untimed: what records of magic 0 before it mean, which have no timestamp: a refusal; that the range begins with the
+        first of them; or nothing, so that a range that ends here has them.
+    Raises NoTimestamps, LogDamaged, SegmentGone.
+    """
+    old_format = untimed != "pass"
+    for segment in log.segments:
+        with closing(open_segment(storage, segment)) as file:
+            # A log's format goes up with its brokers, so only its beginning can be without times; an index must not
+            # decide whether that is noticed.
+            old_format = old_format and _begins_untimed(file)
+            if old_format and untimed == "begin":
+                return TimedOffset(segment.base_offset, -1)
+            if old_format:
+                raise NoTimestamps(file.path, 0, "records of message format 0 have no timestamp")
+            found = _in_segment(storage, segment, file, timestamp, untimed)
+        if found is not None:
+            return found
+    return None
+
+
+def _begins_untimed(file: OpenFile) -> bool:
+    first = next(pieces(file, piece_bytes=_LOOK_BYTES), None)
+    return first is not None and bool(first.table[0, MAGIC] == 0)
+
+
+def _in_segment(
+    storage: Storage, segment: Segment, file: OpenFile, timestamp: int, untimed: Untimed
+) -> TimedOffset | None:
+    position = _safe_position(storage, segment, file, timestamp)
+    edge = segment.base_offset
+    for piece in pieces(file, position, piece_bytes=_LOOK_BYTES):
+        for row in np.flatnonzero((piece.table[:, MAX_TIME] >= timestamp) | (piece.table[:, MAGIC] == 0)).tolist():
+            at, size = int(piece.table[row, POSITION]), int(piece.table[row, SIZE])
+            if piece.table[row, MAGIC] > 0:
+                # A header may name a time that none of its records has any more: then the search goes on.
+                found = _in_batch(storage, file.path, at, size, timestamp)
+                if found is not None:
+                    return found
+            elif untimed == "begin":
+                return TimedOffset(edge if row == 0 else int(piece.table[row - 1, LAST]) + 1, -1)
+            elif untimed == "refuse":
+                raise NoTimestamps(file.path, at, "records of message format 0 have no timestamp")
+        edge = int(piece.table[-1, LAST]) + 1
+    return None
+
+
+def _safe_position(storage: Storage, segment: Segment, file: OpenFile, timestamp: int) -> int:
+    """A position before which every record is older than `timestamp`, as far as an index entry that holds tells."""
+    with closing(IndexFile(storage, segment, "timeindex")) as times:
+        entries = times.entries
+        number = -1 if entries is None else entries.last_below(timestamp, 0)
+        if entries is None or number < 0:
+            return 0
+        claimed, relative = entries[number]
+    offset = segment.base_offset + relative
+    with closing(IndexFile(storage, segment)) as index:
+        position = first_batch(segment, file, index, offset, look=_LOOK_BYTES).position
+    first = next(pieces(file, position, piece_bytes=_LOOK_BYTES), None)
+    if first is None:
+        return 0
+    row = first.table[0]
+    return position if row[BASE] <= offset <= row[LAST] and row[MAX_TIME] == claimed else 0
+
+
+def _in_batch(storage: Storage, path: str, position: int, size: int, timestamp: int) -> TimedOffset | None:
+    with closing(storage.open(path)) as file:  # the walk that led here goes on in its own
+        believe(file, position, size)
+        batch = next(batches(file, position))
+        for record in records(batch, file.path):
+            if record.timestamp >= timestamp:
+                return TimedOffset(record.offset, record.timestamp)
+    return None

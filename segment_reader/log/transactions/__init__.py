@@ -1,0 +1,1 @@
+"""Which transactions were aborted, from markers and from transaction indexes."""

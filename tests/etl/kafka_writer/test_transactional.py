@@ -1,0 +1,214 @@
+"""Rows to Kafka exactly once: whatever dies, a read_committed consumer sees each row once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kseg.client import TopicPartition
+from kseg.client.admin import create_topic
+from kseg.client.errors import Fenced, TransactionError, UnknownTopic
+from kseg.client.producer.murmur2 import partition_of_key
+from kseg.etl.errors import ConfigurationError
+from kseg.etl.kafka_writer import transactional
+from kseg.etl.kafka_writer.rows import BadRow
+from kseg.etl.kafka_writer.transactional import KafkaWrite, TaskRepeated, write_kafka
+from kseg.jobs.broker import EmbeddedKafka
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+ROWS = 3000
+
+
+@pytest.fixture
+def frame(session: Any) -> Any:
+    return session.range(0, ROWS, 1, 3).selectExpr("CAST(id % 50 AS STRING) AS key", "CAST(id AS STRING) AS value")
+
+
+@pytest.fixture
+def write(kafka: Any, session: Any) -> Callable[..., KafkaWrite]:
+    name = f"tx-{uuid.uuid4()}"
+
+    def write(df: Any, topic: str, *, servers: str | None = None, **given: Any) -> KafkaWrite:
+        options = {"bootstrap.servers": servers or kafka.bootstrap_servers, "batch.size": "5000"}
+        return write_kafka(df, **({"transactional_id": name, "topic": topic, "options": options} | given))
+
+    return write
+
+
+def values(messages: list[Any]) -> list[int]:
+    return sorted(int(m.value()) for m in messages)
+
+
+def test_rows_are_written_once_to_the_partitions_of_their_keys(kafka: Any, frame: Any, write: Any, read_topic: Any):
+    topic = kafka.topic(partitions=5)
+    written = write(frame, topic, run_id="first")
+    messages = read_topic(topic, 5)
+    assert values(messages) == list(range(ROWS))
+    assert all(m.partition() == partition_of_key(m.key(), 5) for m in messages)
+    assert (written.rows, written.already_done) == (ROWS, False)
+    for tp, part in written.partitions.items():
+        offsets = [m.offset() for m in messages if m.partition() == tp.partition]
+        assert (part.rows, part.first, part.last) == (len(offsets), min(offsets), max(offsets))
+
+    again = write(frame, topic, run_id="first")
+    assert again == KafkaWrite(topic, "first", ROWS, written.partitions, already_done=True)
+    assert values(read_topic(topic, 5)) == list(range(ROWS))
+    other = write(frame, topic, run_id="second")
+    assert not other.already_done
+    assert values(read_topic(topic, 5)) == sorted([*range(ROWS), *range(ROWS)])
+
+
+def test_the_first_transaction_protocol_keeps_the_promise_too(frame: Any, write: Any, read_topic: Any):
+    from kseg.client import ClientConfig, Cluster
+
+    with EmbeddedKafka(features={"transaction.version": 1}, light=True) as broker:
+        servers = broker.bootstrap_servers
+        with Cluster(ClientConfig.from_properties({"bootstrap.servers": servers}, client_id="t")) as cluster:
+            create_topic(cluster, "t", partitions=2)
+        bad = frame.selectExpr("key", "value", "CASE WHEN value = '2999' THEN 9 ELSE 1 END AS partition")
+        with pytest.raises(BadRow):
+            write(bad, "t", servers=servers, run_id="r")
+        assert write(frame, "t", servers=servers, run_id="r").rows == ROWS
+        assert write(frame, "t", servers=servers, run_id="r").already_done
+        assert values(read_topic("t", 2, servers=servers)) == list(range(ROWS))
+
+
+def test_rows_without_a_key_and_with_a_partition_arrive_once(kafka: Any, session: Any, write: Any, read_topic: Any):
+    topic = kafka.topic(partitions=3, config={"retention.ms": "-1"})  # the rows' timestamps are old
+    df = session.range(0, ROWS, 1, 2).selectExpr(
+        "CAST(id AS STRING) AS value", "CASE WHEN id < 100 THEN 2 END AS partition", "timestamp_millis(id) AS timestamp"
+    )
+    assert write(df, topic).rows == ROWS
+    messages = read_topic(topic, 3)
+    assert values(messages) == list(range(ROWS))
+    assert {m.partition() for m in messages if int(m.value()) < 100} == {2}
+    assert all(m.timestamp()[1] == int(m.value()) for m in messages)
+
+
+def test_nothing_to_write_is_remembered_too(kafka: Any, frame: Any, write: Any, read_topic: Any):
+    topic = kafka.topic()
+    assert write(frame.where("false"), topic, run_id="none") == KafkaWrite(topic, "none", 0, {})
+    assert write(frame, topic, run_id="none").already_done
+    assert read_topic(topic) == []
+
+
+def test_a_bad_row_aborts_everything(kafka: Any, frame: Any, write: Any, read_topic: Any):
+    topic = kafka.topic(partitions=2)
+    bad = frame.selectExpr(
+        "*", "array(struct(IF(value = '2999', NULL, 'k') AS key, CAST(NULL AS BINARY) AS value)) AS headers"
+    )
+    with pytest.raises(BadRow, match="header has no key"):
+        write(bad, topic, run_id="r")
+    assert read_topic(topic, 2) == []
+    assert write(frame, topic, run_id="r").rows == ROWS
+
+
+def test_a_newer_write_fences_the_older(kafka: Any, frame: Any, write: Any, read_topic: Any, monkeypatch: Any):
+    """A second driver begins while the first one's tasks are done and its commit is about to come."""
+    topic = kafka.topic(partitions=2)
+    plain = transactional._write
+    newer: list[KafkaWrite] = []
+
+    def overtaken(*args: Any) -> Any:
+        written = plain(*args)
+        monkeypatch.setattr(transactional, "_write", plain)
+        newer.append(write(frame, topic, run_id="newer"))
+        return written
+
+    monkeypatch.setattr(transactional, "_write", overtaken)
+    with pytest.raises(Fenced):
+        write(frame, topic, run_id="older")
+    assert newer[0].rows == ROWS
+    assert values(read_topic(topic, 2)) == list(range(ROWS))
+
+
+def test_a_stage_that_ran_again_is_seen_though_the_tracker_hears_of_it_late():
+    heard: list[int] = []
+    bus = SimpleNamespace(waitUntilEmpty=heard.append)
+    tracker = SimpleNamespace(
+        getJobIdsForGroup=lambda group: [1],
+        getJobInfo=lambda job: SimpleNamespace(stageIds=[7]),
+        getStageInfo=lambda stage: SimpleNamespace(currentAttemptId=len(heard)),
+    )
+    context: Any = SimpleNamespace(
+        getLocalProperty=lambda name: None,
+        setLocalProperty=lambda name, value: None,
+        statusTracker=lambda: tracker,
+        _jsc=SimpleNamespace(sc=lambda: SimpleNamespace(listenerBus=lambda: bus)),
+    )
+    with pytest.raises(TaskRepeated, match="ran stage 7 again"), transactional._watched(context):
+        pass
+
+
+def test_a_timeout_above_what_brokers_allow_is_told(kafka: Any, frame: Any, write: Any):
+    with pytest.raises(TransactionError, match="INVALID_TRANSACTION_TIMEOUT"):
+        write(frame, kafka.topic(), timeout_ms=900_001)
+
+
+def test_every_mistake_is_told_at_once(frame: Any, write: Any):
+    with pytest.raises(ConfigurationError) as caught:
+        write(
+            frame.selectExpr("key AS topic", "key AS other"),
+            "",
+            run_id="a:b",
+            options={"bootstrap.servers": "h:1", "acks": "1", "transactional.id": "x"},
+        )
+    assert {fault.path for fault in caught.value.faults} == {
+        "topic", "run_id", "acks", "transactional.id", "other", "value"
+    }  # fmt: skip
+    with pytest.raises(UnknownTopic):
+        write(frame, "no-such-topic")
+
+
+def run_driver(what: str, kafka: Any, topic: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    script = Path(__file__).with_name("write_driver.py")
+    return subprocess.run(
+        [sys.executable, str(script), what, kafka.bootstrap_servers, topic, str(ROWS), str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+
+
+def test_a_killed_task_or_a_repeated_stage_aborts_everything_and_the_next_write_is_whole(
+    kafka: Any, read_topic: Any, tmp_path: Path
+):
+    topic = kafka.topic(partitions=4)
+    done = run_driver("task", kafka, topic, tmp_path)
+    assert done.returncode == 0, done.stderr[-4000:]
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told["died"]
+    assert "a second time" in told["error"]
+    assert told["lost"]
+    assert "again" in told["stage_error"]
+    assert (told["rows"], told["already_done"]) == (ROWS, False)
+    assert values(read_topic(topic, 4)) == list(range(ROWS))
+    assert len(read_topic(topic, 4, isolation="read_uncommitted")) > ROWS  # the killed one had written
+
+
+@pytest.mark.parametrize("what", ["before", "after"])
+def test_a_driver_killed_around_the_end_of_the_transaction_is_made_up_for(
+    kafka: Any, session: Any, frame: Any, read_topic: Any, tmp_path: Path, what: str
+):
+    topic = kafka.topic(partitions=4)
+    done = run_driver(what, kafka, topic, tmp_path)
+    assert done.returncode == -signal.SIGKILL, done.stderr[-4000:]
+    options = {"bootstrap.servers": kafka.bootstrap_servers}
+    again = write_kafka(frame, transactional_id=f"tx-{topic}", topic=topic, options=options, run_id="run")
+    assert again.already_done == (what == "after")
+    assert again.rows == sum(part.rows for part in again.partitions.values()) == ROWS
+    assert set(again.partitions) == {TopicPartition(topic, number) for number in range(4)}
+    assert values(read_topic(topic, 4)) == list(range(ROWS))

@@ -1,0 +1,165 @@
+"""`kseg verify` finds what was done to a table behind the ledger's back, and nothing where nothing was done."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Producer
+from deltalake import DeltaTable, write_deltalake
+
+from kseg.etl.config.job import Job
+from kseg.etl.config.load import load_job
+from kseg.etl.operations.verify import VerifyReport, verify
+from kseg.etl.run.pipeline import run_ingest
+
+RECORDS = 60
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+
+@dataclass
+class Landed:
+    job: Job
+    table: Path
+    topic: str
+
+    def delete(self, predicate: str) -> None:
+        DeltaTable(self.table).delete(predicate)
+
+    def rows(self, predicate: str) -> pa.Table:
+        return pa.table(DeltaTable(self.table).scan(None, predicate))
+
+    def append(self, rows: pa.Table) -> None:
+        write_deltalake(self.table, rows, mode="append")
+
+    def kinds(self) -> dict[str, list[tuple[int | None, int | None]]]:
+        found: dict[str, list[tuple[int | None, int | None]]] = {}
+        for finding in verify(self.job).findings:
+            found.setdefault(finding.kind, []).append((finding.partition, finding.offset))
+        return found
+
+
+@pytest.fixture
+def land(kafka: Any, spark: Any, tmp_path: Path) -> Callable[..., Landed]:
+    """Lands a topic of two partitions; the last argument is the job's transform."""
+
+    def build(transform: str = "[]") -> Landed:
+        topic = kafka.topic(2, prefix="verify")
+        producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+        for number in range(RECORDS):
+            producer.produce(topic, key=b"%d" % number, value=b"value", partition=number % 2, headers=[("h", None)])
+        assert producer.flush(60) == 0
+        file = tmp_path / "job.yaml"
+        file.write_text(
+            f"""
+version: 1
+name: {topic}
+kafka: {{bootstrap.servers: "{kafka.bootstrap_servers}"}}
+source: {{topics: [{topic}]}}
+transform: {transform}
+sink: {{path: ./table}}
+ledger: ./ledger
+"""
+        )
+        job = load_job(file)
+        run_ingest(job)
+        return Landed(job, tmp_path / "table", topic)
+
+    return build
+
+
+def test_an_untouched_table_agrees_in_every_column(land: Callable[..., Landed]) -> None:
+    landed = land()
+    report = verify(landed.job)
+    assert report.ok
+    assert [(t.compared, t.rows, t.unreadable, t.findings) for t in report.tables] == [("rows", RECORDS, 0, 0)]
+
+
+def test_each_kind_of_damage_is_told_with_its_address(land: Callable[..., Landed]) -> None:
+    landed = land()
+    twice = landed.rows("partition = 0 AND offset = 3")
+    changed = landed.rows("partition = 1 AND offset = 4")
+    stranger = landed.rows("partition = 1 AND offset = 5").set_column(4, "offset", pa.array([29], pa.int64()))
+    landed.delete("(partition = 0 AND offset = 7) OR (partition = 1 AND offset IN (4, 29))")
+    value = changed.schema.get_field_index("value")
+    landed.append(twice)
+    landed.append(changed.set_column(value, "value", pa.array([b"other"], changed.schema.field(value).type)))
+    landed.append(stranger)
+    assert landed.kinds() == {
+        "duplicate": [(0, 3)],
+        "gap": [(0, 7)],
+        # A row that says it is another one's: its address is right, and its contents are not.
+        "mismatch": [(1, 4), (1, 29)],
+    }
+
+
+def test_rows_of_offsets_that_hold_no_record_are_strangers(
+    land: Callable[..., Landed], kafka: Any, await_markers: Callable[[str, str], None]
+) -> None:
+    landed = land()
+    writer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": landed.topic})
+    writer.init_transactions(60)
+    writer.begin_transaction()
+    writer.produce(landed.topic, b"never", partition=0)
+    assert writer.flush(60) == 0
+    writer.abort_transaction(60)
+    await_markers(kafka.bootstrap_servers, landed.topic)
+    run_ingest(landed.job)  # offset 30 is aborted, 31 its marker
+    assert verify(landed.job).ok
+    row = landed.rows("partition = 0 AND offset = 3")
+    landed.append(row.set_column(4, "offset", pa.array([30], pa.int64())))
+    assert landed.kinds() == {"stranger": [(0, 30)]}
+
+
+def test_a_transform_that_keeps_the_rows_is_compared_by_address(land: Callable[..., Landed]) -> None:
+    landed = land('[{sql: "SELECT *, length(value) AS n FROM __rows__"}]')
+    assert [t.compared for t in verify(landed.job).tables] == ["addresses"]
+    landed.delete("partition = 0 AND offset = 7")
+    assert landed.kinds() == {"gap": [(0, 7)]}
+
+
+def test_a_transform_that_filters_is_compared_by_counts_and_says_so(land: Callable[..., Landed]) -> None:
+    landed = land('[{sql: "SELECT * FROM __rows__ WHERE offset % 3 = 0"}]')
+    report: VerifyReport = verify(landed.job)
+    assert report.ok
+    assert [(t.compared, t.rows) for t in report.tables] == [("counts", RECORDS // 3)]
+    assert any("counted, not compared" in note for note in report.notes)
+    landed.delete("partition = 0 AND offset = 0")
+    assert landed.kinds() == {"count": [(None, None)]}
+
+
+def test_a_small_table_is_shuffled_in_one_partition_unless_somebody_has_said_how_many(
+    land: Callable[..., Landed], spark: Any
+) -> None:
+    landed = land()
+    setting, before = "spark.sql.shuffle.partitions", spark.conf.get("spark.sql.shuffle.partitions")
+
+    def widest() -> int:
+        group = f"verify-{landed.topic}-{uuid.uuid4()}"
+        spark.sparkContext.setJobGroup(group, "verify")
+        try:
+            assert verify(landed.job).ok
+        finally:
+            spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+        spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()  # the tracker hears of jobs from there
+        tracker = spark.sparkContext.statusTracker()
+        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+        stages = [tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds]
+        return max(stage.numTasks for stage in stages if stage is not None)
+
+    try:
+        spark.conf.set(setting, "7")
+        assert widest() == 7
+        assert spark.conf.get(setting) == "7"
+        spark.conf.unset(setting)
+        assert spark.conf.get(setting) == "200"
+        assert widest() <= 4  # of reading
+        assert spark.conf.get(setting) == "200"
+    finally:
+        spark.conf.set(setting, before)

@@ -1,0 +1,218 @@
+"""A job runs with the ACLs that docs/acls.md lists, and with one of them missing it says which."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kseg.client import ClientConfig, Cluster, KafkaError, TopicPartition, committed_offsets
+from kseg.client.admin import AclBinding, AclFilter, create_acls, create_topic, delete_acls, describe_acls
+from kseg.client.producer import Producer
+from kseg.client.protocol.enums import AclOperation, PatternType, ResourceType
+from kseg.etl.config.job import Job
+from kseg.etl.config.load import load_job
+from kseg.etl.operations.backfill import run_backfill
+from kseg.etl.operations.status import status
+from kseg.etl.operations.verify import verify
+from kseg.etl.planning.backfill_request import BackfillRequest
+from kseg.etl.run.dry_run import plan_only
+from kseg.etl.run.pipeline import run_ingest
+from kseg.etl.source.brokers.logs import BrokerLogs
+from kseg.segment_reader.encode.batches import Record
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+PAGE = Path(__file__).parents[3] / "docs" / "acls.md"
+PRINCIPAL = "User:etl"
+
+
+@pytest.fixture(scope="module")
+def root(guarded_kafka: Any) -> Iterator[Cluster]:
+    config = ClientConfig.from_properties({"bootstrap.servers": guarded_kafka.bootstrap_servers}, client_id="root")
+    with Cluster(config) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def user(guarded_kafka: Any) -> Iterator[Cluster]:
+    with Cluster(ClientConfig.from_properties(guarded_kafka.properties(), client_id="user")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def topic(root: Cluster, guarded_kafka: Any, await_markers: Callable[[str, str], None]) -> str:
+    """Two partitions; committed, aborted and plain records."""
+    name = f"orders-{uuid.uuid4().hex[:8]}"
+    create_topic(root, name, partitions=2)
+    partitions = [TopicPartition(name, number) for number in (0, 1)]
+    with Producer(root, name) as producer:
+        for end in (producer.commit, producer.abort):
+            producer.begin()
+            producer.send({tp: [Record(value=b"v")] * 5 for tp in partitions})
+            end()
+    Producer(root).send({tp: [Record(value=b"plain")] * 5 for tp in partitions})
+    await_markers(guarded_kafka.bootstrap_servers, name)
+    return name
+
+
+@pytest.fixture
+def job(
+    guarded_kafka: Any, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: Any
+) -> Callable[..., Job]:
+    """`job(group_commit="plain")`: a job of user etl on the topic."""
+    monkeypatch.setenv("ETL_PASSWORD", guarded_kafka.properties()["sasl.password"])
+
+    def make(**changes: Any) -> Job:
+        document = {
+            "version": 1,
+            "name": "orders",
+            "kafka": guarded_kafka.properties() | {"sasl.password": "${ETL_PASSWORD}"},
+            "source": {"topics": [topic]},
+            "sink": {"path": "./lake/orders"},
+            "group": f"{topic}-etl",
+            "transactional_id": f"{topic}-tx",
+            "ledger": "./lake/_kseg_ledger",
+        }
+        document |= changes
+        file = tmp_path / "job.yaml"
+        file.write_text(json.dumps({key: value for key, value in document.items() if value is not None}))
+        return load_job(file)
+
+    return make
+
+
+@pytest.fixture
+def allow(root: Cluster) -> Iterator[Callable[[set[AclBinding]], None]]:
+    """`allow(bindings)`: user etl may do exactly this, from now on."""
+
+    def exactly(bindings: set[AclBinding]) -> None:
+        delete_acls(root, [AclFilter(principal=PRINCIPAL)]).or_raise()
+        create_acls(root, list(bindings)).or_raise()
+        deadline = time.monotonic() + 60
+        while describe_acls(root, AclFilter(principal=PRINCIPAL)) != bindings:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    yield exactly
+    exactly(set())
+
+
+def listed(feature: str, topic: str) -> set[AclBinding]:
+    """The ACLs that the page lists for a feature, for this topic and what is named after it."""
+    names = {"TOPIC": topic, "GROUP": f"{topic}-etl", "TRANSACTIONAL_ID": f"{topic}-tx"}
+    [row] = [line for line in PAGE.read_text().splitlines() if line.startswith(f"| {feature} |")]
+    found = re.findall(r"`([A-Z_]+) on (topic|group|transactional id)`", row.split("|")[2])
+    assert found or "nothing more" in row
+    return {binding(operation, kind.upper().replace(" ", "_"), names) for operation, kind in found}
+
+
+def binding(operation: str, kind: str, names: dict[str, str]) -> AclBinding:
+    return AclBinding(ResourceType[kind], names[kind], PRINCIPAL, AclOperation[operation])
+
+
+def test_the_main_job_runs_with_exactly_the_acls_of_the_page(
+    job: Callable[..., Job], topic: str, allow: Any, root: Cluster
+):
+    allow(listed("`kseg ingest`, `plan`, `backfill`", topic) | listed("`group_commit: transactional`", topic))
+    transactional = job()
+    assert plan_only(transactional).status == "dry-run"
+    report = run_ingest(transactional)
+    assert (report.status, report.rows_out) == ("done", 20)
+    partitions = [TopicPartition(topic, number) for number in (0, 1)]
+    committed = committed_offsets(root, f"{topic}-etl", partitions)
+    assert {offset.offset for offset in committed.values()} == {5 + 1 + 5 + 1 + 5}
+    assert run_ingest(transactional).status == "nothing-to-do"
+    again = run_backfill(
+        transactional, BackfillRequest.parse(from_=[f"{topic}:0:0"], to=[f"{topic}:0:17"], mode="replace")
+    )
+    assert again.status == "done"
+
+
+def test_verify_and_status_need_less(job: Callable[..., Job], topic: str, allow: Any):
+    allow(listed("`kseg ingest`, `plan`, `backfill`", topic) | listed("`group_commit: transactional`", topic))
+    run_ingest(job())
+    allow(listed("`kseg verify`", topic))
+    assert verify(job()).ok
+    allow(listed("`kseg status`", topic))
+    assert status(job()).to_json()["partitions"][0]["agrees"]
+
+
+@pytest.mark.parametrize("commit", ["plain", "none"])
+def test_other_ways_to_commit_need_no_transactional_id(job: Callable[..., Job], topic: str, allow: Any, commit: str):
+    allow(listed("`kseg ingest`, `plan`, `backfill`", topic) | listed(f"`group_commit: {commit}`", topic))
+    report = run_ingest(job(group_commit=commit, transactional_id=None))
+    assert (report.status, report.rows_out) == ("done", 20)
+
+
+def test_a_job_without_a_group_needs_the_topic_alone(job: Callable[..., Job], topic: str, allow: Any):
+    allow(listed("`kseg ingest`, `plan`, `backfill`", topic))
+    report = run_ingest(job(group=None, transactional_id=None, group_commit="none"))
+    assert (report.status, report.rows_out) == ("done", 20)
+
+
+def test_prefixes_do_as_well(job: Callable[..., Job], topic: str, allow: Any):
+    full = listed("`kseg ingest`, `plan`, `backfill`", topic) | listed("`group_commit: transactional`", topic)
+    allow({AclBinding(acl.resource_type, topic[:6], PRINCIPAL, acl.operation, PatternType.PREFIXED) for acl in full})
+    assert run_ingest(job()).status == "done"
+
+
+#: What is allowed in place of what the page lists, and what the job then says is lacking.
+TAKEN_AWAY = {
+    "the topic": ("READ", "TOPIC", None, "DESCRIBE on topic {topic}"),
+    "reading the topic": ("READ", "TOPIC", "DESCRIBE", "READ on topic {topic}"),
+    "the group": ("READ", "GROUP", None, "DESCRIBE on group {topic}-etl"),
+    "reading the group": ("READ", "GROUP", "DESCRIBE", "READ on group {topic}-etl"),
+    "the transactional id": ("WRITE", "TRANSACTIONAL_ID", None, "DESCRIBE on transactional id {topic}-tx"),
+    "writing with the transactional id": (
+        "WRITE",
+        "TRANSACTIONAL_ID",
+        "DESCRIBE",
+        "WRITE on transactional id {topic}-tx",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", TAKEN_AWAY)
+def test_without_one_of_them_the_job_names_it(job: Callable[..., Job], topic: str, allow: Any, what: str):
+    operation, kind, instead, lacking = TAKEN_AWAY[what]
+    names = {"TOPIC": topic, "GROUP": f"{topic}-etl", "TRANSACTIONAL_ID": f"{topic}-tx"}
+    full = listed("`kseg ingest`, `plan`, `backfill`", topic) | listed("`group_commit: transactional`", topic)
+    missing = binding(operation, kind, names)
+    assert missing in full
+    allow(full - {missing} | ({binding(instead, kind, names)} if instead else set()))
+    with pytest.raises(KafkaError) as caught:
+        run_ingest(job())
+    told = caught.value
+    assert not told.retriable
+    assert str(told.lacking) == lacking.format(topic=topic)  # type: ignore[attr-defined]
+    assert "kafka-acls --add" in str(told)
+
+    # What the error asks for is what helps; then it goes on with the run that it had begun.
+    allow(full)
+    assert run_ingest(job()).status == "done"
+
+
+def test_every_acl_of_the_page_is_one_that_a_test_takes_away(topic: str):
+    full = listed("`kseg ingest`, `plan`, `backfill`", topic) | listed("`group_commit: transactional`", topic)
+    assert {(acl.operation.name, acl.resource_type.name) for acl in full} == {row[:2] for row in TAKEN_AWAY.values()}
+
+
+def test_a_compacted_topic_is_known_only_to_who_may_see_its_settings(
+    root: Cluster, user: Cluster, topic: str, allow: Any
+):
+    create_topic(root, f"{topic}-c", config={"cleanup.policy": "compact"})
+    allow({AclBinding(ResourceType.TOPIC, f"{topic}-c", PRINCIPAL, AclOperation.READ)})
+    assert BrokerLogs(user).compacted([f"{topic}-c"]) == frozenset()
+    names = {"TOPIC": f"{topic}-c"}
+    [(operation, kind)] = re.findall(
+        r"`(DESCRIBE_CONFIGS) on (topic)`", PAGE.read_text().split("| compacted topics")[1].split("\n")[0]
+    )
+    allow({binding("READ", "TOPIC", names), binding(operation, kind.upper(), names)})
+    assert BrokerLogs(user).compacted([f"{topic}-c"]) == {f"{topic}-c"}

@@ -1,0 +1,207 @@
+"""`format("kseg")` on a log directory: the same rows as from the broker that wrote it."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kseg.client import TopicPartition
+from kseg.etl.errors import ConfigurationError
+from kseg.etl.source.errors import OffsetsLost
+from kseg.etl.source.files.log_directories import LogCatalog
+from kseg.etl.source.origin import LogFiles
+from kseg.etl.source.reader import DecodeOptions, read_range
+from kseg.etl.spark_format.datasource import KsegDataSource
+from kseg.etl.spark_format.options import ReadOptions
+from kseg.etl.spark_format.planning import plan_tasks
+from kseg.jobs.demo.hard_topic import HardTopic
+from kseg.segment_reader.decode.batch import frames
+from kseg.segment_reader.encode.batches import Record, encode_batch
+from kseg.segment_reader.errors import RecordFormatError
+
+pytestmark = pytest.mark.broker
+
+Rows = list[tuple[Any, ...]]
+
+
+@pytest.fixture(scope="module")
+def topic(kafka: Any) -> Iterator[HardTopic]:
+    with HardTopic(kafka.bootstrap_servers, "hard-source", 2, scale=0.03) as hard:
+        hard.create()
+        hard.write_round()
+        hard.write_round()
+        yield hard
+
+
+@pytest.fixture(scope="module")
+def log_dir(kafka: Any) -> str:
+    return str(kafka.log_dirs[0])
+
+
+def options_for(where: dict[str, str], topic: str, **more: str) -> dict[str, str]:
+    return where | {"subscribe": topic, "kafka.isolation.level": "read_committed"} | more
+
+
+def read(options: dict[str, str]) -> Rows:
+    """All rows, read in this process as a worker would."""
+    parsed = ReadOptions.parse(options)
+    decode = DecodeOptions(isolation_level=parsed.isolation_level, headers=True)
+    rows: Rows = []
+    for task in plan_tasks(parsed):
+        for batch in read_range(task, parsed.origin, decode):
+            rows += (tuple(row.values()) for row in batch.to_pylist())
+    return sorted(rows, key=lambda row: (row[3], row[4]))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+def test_a_dataframe_of_files_has_the_broker_s_rows(
+    spark: Any, kafka: Any, topic: HardTopic, log_dir: str, isolation: str
+) -> None:
+    spark.dataSource.register(KsegDataSource)
+    reader = spark.read.format("kseg").option("subscribe", topic.name).option("includeHeaders", "true")
+    reader = reader.option("kafka.isolation.level", isolation).option("minPartitions", "5")
+    of_files = reader.option("path", log_dir).load()
+    assert of_files.rdd.getNumPartitions() >= 5
+    reader = spark.read.format("kseg").option("subscribe", topic.name).option("includeHeaders", "true")
+    of_broker = reader.option("kafka.isolation.level", isolation)
+    of_broker = of_broker.option("kafka.bootstrap.servers", kafka.bootstrap_servers).load()
+    assert of_files.schema == of_broker.schema
+    order = ["partition", "offset"]
+    assert of_files.orderBy(order).collect() == of_broker.orderBy(order).collect()
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {"startingTimestamp": "1767225800000", "startingOffsetsByTimestampStrategy": "latest"},
+        {"startingTimestamp": "1767225700000", "endingTimestamp": "1767225900000"},
+        {"startingTimestamp": "99999999999999", "startingOffsetsByTimestampStrategy": "latest"},
+        {"startingOffsets": '{"hard-source":{"0":100,"1":-2}}', "endingOffsets": '{"hard-source":{"0":700,"1":-1}}'},
+    ],
+)
+def test_offsets_and_times_mean_what_they_mean_at_the_broker(
+    kafka: Any, topic: HardTopic, log_dir: str, bounds: dict[str, str]
+) -> None:
+    of_files = read(options_for({"path": log_dir}, topic.name, **bounds))
+    of_broker = read(options_for({"kafka.bootstrap.servers": kafka.bootstrap_servers}, topic.name, **bounds))
+    assert of_files == of_broker
+
+
+def test_without_a_subscription_all_topics_but_internal_ones_are_read(topic: HardTopic, log_dir: str) -> None:
+    found = LogCatalog(LogFiles((log_dir,))).topics()
+    assert topic.name in {tp.topic for tp in found}
+    assert not any(tp.topic.startswith("__") for tp in found)
+
+
+def test_of_two_copies_the_one_that_reaches_further_is_read(topic: HardTopic, log_dir: str, tmp_path: Path) -> None:
+    source = Path(log_dir) / f"{topic.name}-0"
+    shutil.copytree(source, tmp_path / source.name)
+    last = sorted((tmp_path / source.name).glob("*.log"))[-1]
+    last.write_bytes(last.read_bytes()[: last.stat().st_size // 2])
+    (files,) = {
+        task.folder.rsplit("/", 1)[0]
+        for task in plan_tasks(
+            ReadOptions.parse({"path": f"{tmp_path},{log_dir}", "assign": f'{{"{topic.name}":[0]}}'})
+        )
+    }
+    assert files == log_dir
+
+
+def test_of_two_copies_the_one_of_the_later_epoch_is_read(topic: HardTopic, log_dir: str, tmp_path: Path) -> None:
+    """A broker that came back with an old leader's tail has the longer log, and the tail is nobody else's."""
+    for folder, epochs in (("longer", "0\n1\n3 0\n"), ("later", "0\n2\n3 0\n5 90\n")):
+        copy = Path(shutil.copytree(Path(log_dir) / f"{topic.name}-0", tmp_path / folder / f"{topic.name}-0"))
+        (copy / "leader-epoch-checkpoint").write_text(epochs)
+    last = sorted((tmp_path / "later" / f"{topic.name}-0").glob("*.log"))[-1]
+    last.write_bytes(last.read_bytes()[: last.stat().st_size // 2])
+    for order in (("longer", "later"), ("later", "longer")):
+        catalog = LogCatalog(LogFiles(tuple(str(tmp_path / folder) for folder in order)))
+        assert catalog.folder(TopicPartition(topic.name, 0)).startswith(str(tmp_path / "later"))
+
+
+def test_directories_of_two_clusters_or_two_topics_are_told(topic: HardTopic, log_dir: str, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(Path(log_dir) / f"{topic.name}-0", tmp_path / f"{topic.name}-0"))
+    (tmp_path / "meta.properties").write_text("version=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAA\n")
+    both = LogCatalog(LogFiles((log_dir, str(tmp_path))))
+    with pytest.raises(ConfigurationError, match="is of cluster AAAA"):
+        _ = both.cluster_id
+    (copy / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n")
+    with pytest.raises(ConfigurationError, match=f"several topics called {topic.name}"):
+        LogCatalog(LogFiles((log_dir, str(tmp_path)))).topics(topics=[topic.name])
+
+
+def test_segments_that_retention_took_are_lost_or_recorded(topic: HardTopic, log_dir: str, tmp_path: Path) -> None:
+    source = Path(log_dir) / f"{topic.name}-0"
+    shutil.copytree(source, tmp_path / source.name)
+    options = {"path": str(tmp_path), "assign": f'{{"{topic.name}":[0]}}'}
+    (task,) = plan_tasks(ReadOptions.parse(options))
+    second = int(sorted((tmp_path / source.name).glob("*.log"))[1].stem)
+    sorted((tmp_path / source.name).glob("*.log"))[0].unlink()
+    origin = LogFiles((str(tmp_path),))
+    with pytest.raises(OffsetsLost) as lost:
+        list(read_range(task, origin, DecodeOptions(isolation_level="read_uncommitted")))
+    assert (lost.value.first, lost.value.last) == (0, second)
+    reader = read_range(task, origin, DecodeOptions(isolation_level="read_uncommitted", on_data_loss="record"))
+    rows = sum(batch.num_rows for batch in reader)
+    assert rows == reader.outcome.data > 0
+    assert [(gap.first, gap.last) for gap in reader.outcome.lost] == [(0, second)]
+
+
+def test_damage_is_told_with_its_file_and_place(topic: HardTopic, log_dir: str, tmp_path: Path) -> None:
+    source = Path(log_dir) / f"{topic.name}-1"
+    shutil.copytree(source, tmp_path / source.name)
+    first = sorted((tmp_path / source.name).glob("*.log"))[0]
+    data = bytearray(first.read_bytes())
+    # In the records, wherever batches begin: parts of a header are not under the checksum.
+    batch = next(frame for frame in frames(bytes(data)) if frame.position + frame.size > 5000)
+    data[batch.position + batch.size - 1] ^= 1
+    first.write_bytes(data)
+    options = {"path": str(tmp_path), "subscribe": topic.name}
+    (task,) = plan_tasks(ReadOptions.parse(options))
+    with pytest.raises(RecordFormatError, match="checksum") as told:
+        list(read_range(task, LogFiles((str(tmp_path),)), DecodeOptions(isolation_level="read_uncommitted")))
+    assert told.value.address.file == str(first)
+    assert told.value.address.position == batch.position
+
+
+def test_options_that_do_not_go_with_files_are_told() -> None:
+    with pytest.raises(ConfigurationError) as told:
+        ReadOptions.parse({"path": "/x", "startingOffsets": "committed", "kafka.bootstrap.servers": "b:1"})
+    assert {fault.path for fault in told.value.faults} == {"startingOffsets", "kafka.bootstrap.servers"}
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="no such folder"):
+        plan_tasks(ReadOptions.parse({"path": str(tmp_path / "gone")}))
+
+
+def replica(log_dir: Path, name: str, last: int, epoch: int) -> str:
+    """A folder of log.dirs with one replica of topic-0, of as many records."""
+    folder = log_dir / name
+    folder.mkdir(parents=True)
+    batches = [encode_batch([Record(value=b"v")], base_offset=offset) for offset in range(last)]
+    (folder / f"{0:020d}.log").write_bytes(b"".join(batches))
+    (folder / "leader-epoch-checkpoint").write_text(f"0\n1\n{epoch} 0\n")
+    return str(log_dir)
+
+
+def test_of_several_replicas_the_latest_leader_s_is_read(tmp_path: Path) -> None:
+    """However long the others are, and in whichever order they are named."""
+    unique = "0123456789abcdef0123456789abcdef"
+    replicas = [
+        replica(tmp_path / "1", "topic-0", 5, 7),
+        replica(tmp_path / "2", "topic-0", 9, 4),
+        replica(tmp_path / "3", "topic-0", 8, 7),
+        replica(tmp_path / "5", f"topic-0.{unique}-stray", 30, 9),
+        replica(tmp_path / "6", f"topic-0.{unique}-delete", 40, 9),
+    ]
+    tp = TopicPartition("topic", 0)
+    for order in itertools.permutations(replicas):
+        assert LogCatalog(LogFiles(order)).bounds(tp).high_watermark == 8
+    assert LogCatalog(LogFiles(tuple(replicas[3:]))).bounds(tp).high_watermark == 30

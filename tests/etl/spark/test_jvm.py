@@ -1,0 +1,80 @@
+"""Runs that need no Spark SQL start a light JVM, from an archive of its classes where there is one that fits."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from kseg.etl.spark import jvm
+
+COUNT = """
+from kseg.etl.spark.jvm import light_options
+from kseg.etl.spark.session import local_context
+context = local_context("test", "local[1]", {}, light_options())
+print("sum", context.range(10, numSlices=2).sum())
+"""
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("KSEG_CACHE", str(tmp_path))
+    return tmp_path
+
+
+def count_in_spark() -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", COUNT], capture_output=True, text=True, timeout=400, check=False)
+
+
+def test_without_an_archive_only_the_compiler_and_the_collector_are_light(cache: Path) -> None:
+    assert jvm.light_options() == ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+
+
+def test_another_java_has_another_archive(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = jvm.archive_path()
+    monkeypatch.setenv("JAVA_HOME", "/elsewhere")
+    assert jvm.archive_path() != first
+    assert jvm.archive_path().parent == cache / "jvm"
+
+
+def test_an_environment_that_is_reached_by_a_link_has_the_same_archive(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = jvm.archive_path()
+    link = cache / "site-packages"
+    link.symlink_to(str(metadata.distribution("pyspark").locate_file("")))
+    [linked] = metadata.distributions(name="pyspark", path=[str(link)])
+    monkeypatch.setattr(jvm.metadata, "distribution", lambda _: linked)
+    assert str(link) in str(linked.locate_file(""))
+    assert jvm.archive_path() == first
+
+
+@pytest.mark.spark
+def test_a_context_starts_from_the_archive_that_was_made(cache: Path) -> None:
+    made = jvm.make_archive()
+    assert [path.name for path in (cache / "jvm").iterdir()] == [made.name]
+    assert f"-XX:SharedArchiveFile={made}" in jvm.light_options()
+    told = count_in_spark()
+    assert told.stdout == "sum 45\n", told.stderr
+
+
+@pytest.mark.spark
+def test_an_archive_that_does_not_fit_is_passed_over_in_silence(cache: Path) -> None:
+    path = jvm.archive_path()
+    path.parent.mkdir()
+    path.write_bytes(b"of another Java")
+    told = count_in_spark()
+    assert (told.returncode, told.stdout) == (0, "sum 45\n"), told.stderr
+    assert "archive" not in told.stderr.lower()
+
+
+def test_what_java_cannot_read_is_not_kept(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # As if the disk had been full: a file is there, and it is none.
+    monkeypatch.setattr(jvm, "_START_AND_END", "import os; open(os.environ['KSEG_ARCHIVE'], 'w')")
+    monkeypatch.setattr(jvm, "_java", lambda: "/bin/false")
+    with pytest.raises(subprocess.CalledProcessError):
+        jvm.make_archive()
+    assert list((cache / "jvm").iterdir()) == []

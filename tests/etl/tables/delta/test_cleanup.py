@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from kseg.etl.tables.delta.cleanup import Swept, sweep
+from kseg.etl.tables.delta.commit import RunCommit
+
+APP = "kseg/ledger/job"
+
+
+def data_files(table) -> set[str]:
+    return {str(path.relative_to(table.path)) for path in Path(table.path).rglob("*.parquet")}
+
+
+@pytest.mark.parametrize("partition_by", [[], ["partition", "_kseg_run"]])
+def test_files_of_attempts_that_lost_are_deleted(lander, rows, partition_by):
+    table = lander()
+    batch = pa.concat_batches([rows(0, 10), rows(0, 10, partition=1)])
+    landed = table.write([batch], partition_by=partition_by)
+    lost = table.write([batch], attempt=1)
+    others = table.write([batch], "run-1-2")
+    version = table.commit(landed).commit.version
+    swept = sweep(table.target, "run-1", [version])
+    assert swept == Swept(len(lost), sum(f.size for f in lost))
+    assert data_files(table) == {f.path for f in (*landed, *others)}
+    assert sweep(table.target, "run-1", [version]) == Swept()
+
+
+def test_the_log_is_searched_where_no_version_is_known(lander, rows):
+    table = lander()
+    landed, lost = table.write([rows(0, 10)]), table.write([rows(0, 10)], attempt=1)
+    table.commit(landed)
+    table.land(rows(10, 20), run_id="run-2", number=2)
+    assert sweep(table.target, "run-1").files == len(lost)
+    assert len(table.offsets()) == 20
+
+
+def test_compacted_files_of_the_run_stay_for_readers_of_older_versions(lander, rows):
+    table = lander()
+    first = table.land(rows(0, 10))
+    table.land(rows(10, 20), run_id="run-2", number=2)
+    table.target.load().optimize.compact()
+    assert sweep(table.target, "run-1", [first.commit.version]) == Swept()
+    assert table.target.state_at(first.commit.version).rows == 10
+
+
+def test_nothing_is_deleted_before_a_commit_is_found(lander, rows):
+    table = lander()
+    files = table.write([rows(0, 10)])
+    assert sweep(table.target, "run-1") == Swept()
+    assert sweep(table.target, "run-1", [0]) == Swept()
+    assert sweep(table.target, "run-1", [7]) == Swept()
+    assert data_files(table) == {f.path for f in files}
+
+
+def test_nothing_is_deleted_where_a_commit_of_the_run_cannot_be_read(lander, rows):
+    table = lander()
+    first = table.land(rows(0, 10))
+    lost = table.write([rows(0, 10)], attempt=1)
+    second = table.target.remove_run(RunCommit("run-1", APP, 1))
+    versions = [first.commit.version, second.version]
+    table.target.load().create_checkpoint()
+    for version in range(second.version):
+        (Path(table.path) / f"_delta_log/{version:020d}.json").unlink()
+    before = data_files(table)
+    assert sweep(table.target, "run-1", versions) == Swept()
+    assert data_files(table) == before >= {f.path for f in lost}
+
+
+def test_a_removed_run_leaves_the_files_that_older_versions_need(lander, rows):
+    table = lander()
+    first = table.land(rows(0, 10))
+    lost = table.write([rows(0, 10)], attempt=1)
+    second = table.target.remove_run(RunCommit("run-1", APP, 1))
+    assert sweep(table.target, "run-1", [first.commit.version, second.version]).files == len(lost)
+    assert table.target.state_at(first.commit.version).rows == 10
+
+
+def test_a_missing_table_has_nothing_to_sweep(lander):
+    assert sweep(lander().target, "run-1") == Swept()

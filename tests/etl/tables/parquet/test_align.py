@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from kseg.etl.errors import ExitCode
+from kseg.etl.tables.errors import IncompatibleSchema
+from kseg.etl.tables.parquet.align import align, can_write, new_table
+from kseg.etl.tables.parquet.schema import AddressColumns, sink_schema
+
+SINK = sink_schema(
+    pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("day", pa.date32())])
+)
+
+
+def fit(table: pa.Schema, partition_by=(), **how):
+    return align(SINK, table, partition_by, table="/lake/t", **how)
+
+
+def test_a_table_of_the_sinks_own_making_fits():
+    columns = new_table(SINK, ["day"], table="/lake/t")
+    again = fit(columns.schema, ["day"])
+    assert again.names == tuple(SINK.columns.names)
+    assert again.file_schema.names == ["topic", "partition", "offset", "_kseg_run"]
+    assert not len(again.added)
+
+
+def test_columns_are_written_in_the_tables_spelling():
+    table = pa.schema([pa.field(f.name.upper(), f.type) for f in SINK.columns])
+    columns = fit(table)
+    assert columns.schema.names == ["TOPIC", "PARTITION", "OFFSET", "DAY", "_KSEG_RUN"]
+    assert columns.address(SINK) == AddressColumns("TOPIC", "PARTITION", "OFFSET")
+
+
+def test_all_misfits_are_told_by_column():
+    table = pa.schema(
+        [
+            ("topic", pa.string()),
+            ("partition", pa.string()),
+            ("offset", pa.int32()),
+            pa.field("must", pa.string(), nullable=False),
+        ]
+    )
+    with pytest.raises(IncompatibleSchema) as caught:
+        fit(table)
+    assert caught.value.columns == ("partition", "offset", "day", "_kseg_run", "must")
+    assert caught.value.exit_code is ExitCode.BAD_CONFIGURATION
+    assert "sink.merge_schema" in str(caught.value)
+
+
+def test_merge_schema_adds_what_is_missing():
+    table = SINK.columns.remove(SINK.columns.get_field_index("day"))
+    columns = fit(table, merge_schema=True)
+    assert columns.added == pa.schema([("day", pa.date32())])
+    assert columns.table_schema.names[-1] == "day"
+
+
+def test_columns_that_the_rows_do_not_have_stay_null():
+    assert "extra" in fit(SINK.columns.append(pa.field("extra", pa.string()))).table_schema.names
+
+
+@pytest.mark.parametrize(
+    ("partition_by", "asked", "word"),
+    [
+        (["day"], ["topic"], "asked for topic"),
+        ([], ["day"], "partitioned by nothing"),
+        (["gone"], [], "do not have this partition column"),
+    ],
+)
+def test_partitioning_must_agree(partition_by, asked, word):
+    table = SINK.columns.append(pa.field("gone", pa.string()))
+    with pytest.raises(IncompatibleSchema, match=word):
+        fit(table, partition_by, asked_partition_by=asked)
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.binary(), pa.list_(pa.int32())])
+def test_types_without_a_text_form_do_not_partition(kind):
+    sink = sink_schema(pa.schema([("p", kind), ("v", pa.int64())]), addresses=False)
+    with pytest.raises(IncompatibleSchema, match="no type to partition by"):
+        new_table(sink, ["p"], table="/lake/t")
+
+
+def test_something_must_be_left_in_the_files():
+    sink = sink_schema(pa.schema([("p", pa.string())]), addresses=False)
+    with pytest.raises(IncompatibleSchema, match="nothing would be left"):
+        new_table(sink, ["p", "_kseg_run"], table="/lake/t")
+
+
+@pytest.mark.parametrize(
+    ("rows", "table", "fits"),
+    [
+        (pa.int16(), pa.int64(), True),
+        (pa.int64(), pa.int32(), False),
+        (pa.float32(), pa.float64(), True),
+        (pa.int32(), pa.float64(), False),
+        (pa.decimal128(5, 2), pa.decimal128(7, 3), True),
+        (pa.decimal128(5, 2), pa.decimal128(5, 3), False),
+        (pa.timestamp("us", "UTC"), pa.timestamp("us"), False),
+        (pa.list_(pa.field("item", pa.int8())), pa.list_(pa.field("element", pa.int8(), nullable=False)), True),
+        (pa.struct([("a", pa.int8())]), pa.struct([("a", pa.int8()), ("b", pa.int8())]), False),
+    ],
+)
+def test_values_are_widened_never_narrowed(rows, table, fits):
+    assert can_write(rows, table) is fits

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kseg.etl.errors import ConfigurationError
+from kseg.etl.tables.parquet.storage import TableLocation
+
+
+@pytest.mark.parametrize(
+    ("place", "uri"),
+    [
+        ("/lake/orders/", "/lake/orders"),
+        ("file:///lake/a%20b", "/lake/a b"),
+        ("file:/lake/orders", "/lake/orders"),
+        ("s3a://bucket/lake/orders/", "s3://bucket/lake/orders"),
+        ("abfss://lake@account.dfs.core.windows.net/orders", "abfss://lake@account.dfs.core.windows.net/orders"),
+        ("gs://bucket/orders", "gs://bucket/orders"),
+    ],
+)
+def test_one_place_has_one_name(place, uri):
+    assert TableLocation.of(place).uri == uri
+
+
+def test_relative_paths_are_made_absolute():
+    assert TableLocation.of("lake").uri == str(Path("lake").absolute())
+
+
+def test_local_folders_are_opened(tmp_path):
+    store = TableLocation.of(tmp_path).open()
+    assert store.path("a/b") == f"{tmp_path}/a/b"
+
+
+def test_options_are_not_shown():
+    location = TableLocation.of("s3://bucket/t", {"AWS_SECRET_ACCESS_KEY": "hunter2"})
+    assert "hunter2" not in repr(location) + str(location)
+    assert location.storage_options == {"AWS_SECRET_ACCESS_KEY": "hunter2"}
+
+
+def test_object_stores_are_opened_with_delta_rs_names():
+    options = {
+        "AWS_ACCESS_KEY_ID": "id",
+        "aws_secret_access_key": "secret",
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:9000",
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_REGION": "eu-central-1",
+    }
+    store = TableLocation.of("s3://bucket/lake/t", options).open()
+    assert store.fs.type_name == "s3"
+    assert store.fs.region == "eu-central-1"
+    assert store.root == "bucket/lake/t"
+
+
+def test_unknown_stores_are_bad_configuration():
+    with pytest.raises(ConfigurationError, match="carrier-pigeon"):
+        TableLocation.of("carrier-pigeon://roof/t").open()

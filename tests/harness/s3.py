@@ -1,0 +1,185 @@
+"""A real S3 server (S3Proxy over a local folder, signatures checked), and in front of it a log of what it was asked.
+
+    bucket "logs" = the folder `server.folder`; who writes there has uploaded.
+
+Requests go through a small forwarder that notes each, and can be told to answer some of them itself as a store in
+trouble would, or to break an answer off.
+"""
+
+from __future__ import annotations
+
+import http.client
+import re
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from kseg.jobs.broker import jars
+from kseg.jobs.broker.child import Child, await_ready, end_all
+from kseg.jobs.broker.java import find_java
+from kseg.jobs.broker.ports import free_ports
+
+HOST = "127.0.0.1"
+BUCKET = "logs"
+KEY, SECRET = "reader", "a secret of the reader"
+_LOGBACK = """<configuration><appender name="out" class="ch.qos.logback.core.ConsoleAppender"><encoder>
+<pattern>%d %p %m%n</pattern></encoder></appender><root level="warn"><appender-ref ref="out"/></root></configuration>"""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request. `first`, `count`: the bytes of its Range header, -1 where it has none."""
+
+    method: str
+    path: str
+    status: int
+    first: int = -1
+    count: int = -1
+
+
+@dataclass
+class S3Server:
+    """See the module."""
+
+    folder: Path
+    port: int
+    asked: list[Asked] = field(default_factory=list)
+    trouble: list[tuple[str, int]] = field(default_factory=list)
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://{HOST}:{self.port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            "AWS_ACCESS_KEY_ID": KEY,
+            "AWS_SECRET_ACCESS_KEY": SECRET,
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_REGION": "us-east-1",
+            "AWS_EC2_METADATA_DISABLED": "true",
+            # S3Proxy, as many a store that is not Amazon's, knows no CRC64 behind an upload's bytes.
+            "AWS_REQUEST_CHECKSUM_CALCULATION": "when_required",
+        }
+
+    @property
+    def options(self) -> dict[str, str]:
+        return {
+            "aws_access_key_id": KEY,
+            "aws_secret_access_key": SECRET,
+            "endpoint_url": self.endpoint,
+            "region": "us-east-1",
+        }
+
+    def gets(self, ending: str = "") -> list[Asked]:
+        """The GETs of objects whose names end so (listings are GETs of the bucket)."""
+        return [one for one in self.asked if one.method == "GET" and one.path.endswith(ending) and "/" in one.path]
+
+    def forget(self) -> None:
+        self.asked.clear()
+        self.trouble.clear()
+
+
+@contextmanager
+def s3_server(directory: Path) -> Iterator[S3Server]:
+    """Start it in an empty directory, and stop it."""
+    (directory / "buckets" / BUCKET).mkdir(parents=True)
+    (directory / "logback.xml").write_text(_LOGBACK)
+    behind, front = free_ports(2)
+    (directory / "s3proxy.conf").write_text(
+        f"s3proxy.endpoint=http://{HOST}:{behind}\ns3proxy.authorization=aws-v2-or-v4\n"
+        f"s3proxy.identity={KEY}\ns3proxy.credential={SECRET}\njclouds.provider=filesystem\n"
+        f"jclouds.identity=none\njclouds.credential=none\njclouds.filesystem.basedir={directory / 'buckets'}\n"
+    )
+    options = ["-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dlogback.configurationFile=logback.xml"]
+    command = [find_java().command, *options, "-cp", jars.class_path(jars.S3PROXY), "org.gaul.s3proxy.Main"]
+    log = directory / "s3proxy.log"
+    child = Child([*command, "--properties", "s3proxy.conf"], log_file=log, directory=directory, remove=False)
+    server = S3Server(directory / "buckets" / BUCKET, front)
+    try:
+        await_ready({"the S3 server": child}, lambda: _answers(behind), within=120)
+        forwarder = ThreadingHTTPServer((HOST, front), _handler(server, behind))
+        threading.Thread(target=forwarder.serve_forever, daemon=True).start()
+        try:
+            yield server
+        finally:
+            forwarder.shutdown()
+            forwarder.server_close()
+    finally:
+        end_all([child], signal.SIGTERM, 20)
+
+
+def _answers(port: int) -> bool:
+    try:
+        connection = http.client.HTTPConnection(HOST, port, timeout=5)
+        connection.request("GET", "/")
+        connection.getresponse().read()
+    except OSError:
+        return False
+    return True
+
+
+def _handler(server: S3Server, port: int) -> type[BaseHTTPRequestHandler]:
+    class Forward(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self._forward()
+
+        def do_HEAD(self) -> None:
+            self._forward()
+
+        def do_POST(self) -> None:
+            self._forward()
+
+        def do_PUT(self) -> None:
+            self._forward()
+
+        def do_DELETE(self) -> None:
+            self._forward()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+        def _forward(self) -> None:
+            path = unquote(urlsplit(self.path).path).lstrip("/")
+            span = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+            first, count = (int(span[1]), int(span[2]) - int(span[1]) + 1) if span else (-1, -1)
+            given = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            del self.headers["Expect"]  # a client that waits for the go-ahead has had it from http.server
+            trouble = next((one for one in server.trouble if path.endswith(one[0])), None)
+            if trouble is not None:
+                server.trouble.remove(trouble)
+            if trouble is not None and trouble[1]:
+                server.asked.append(Asked(self.command, path, trouble[1], first, count))
+                body = b"<Error><Code>SlowDown</Code><Message>later</Message></Error>"
+                self.send_response(trouble[1])
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(b"" if self.command == "HEAD" else body)
+                return
+            behind = http.client.HTTPConnection(HOST, port, timeout=60)
+            behind.request(self.command, self.path, body=given, headers=dict(self.headers.items()))
+            answer = behind.getresponse()
+            data = answer.read()
+            server.asked.append(Asked(self.command, path, answer.status, first, count))
+            self.send_response(answer.status)
+            for name, value in answer.getheaders():
+                if name.lower() not in ("transfer-encoding", "connection", "content-length", "date", "server"):
+                    self.send_header(name, value)
+            length = answer.getheader("Content-Length", "0") if self.command == "HEAD" else str(len(data))
+            self.send_header("Content-Length", length)
+            self.end_headers()
+            if trouble is not None:  # broken off in the middle
+                data = data[: len(data) // 2]
+                self.close_connection = True
+            self.wfile.write(data)
+            behind.close()
+
+    return Forward

@@ -1,0 +1,128 @@
+"""The table of what has been held against Kafka: what counts in it, and what does not."""
+
+from __future__ import annotations
+
+import re
+import socket
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kseg.client import ClientConfig, Cluster
+from kseg.client.protocol.messages import HeartbeatResponse
+
+
+def ports(servers: str) -> list[int]:
+    return [int(port) for port in re.findall(r":(\d+)", servers)]
+
+
+def row(table: Any, name: str) -> str:
+    (line,) = [line for line in table.table() if re.match(rf" *\d+ {name} ", line)]
+    return re.sub(r" +", " ", line)
+
+
+@pytest.fixture
+def table(comparisons: Any) -> Any:
+    """An empty one, that listens to nobody, during a test called "a"."""
+    empty = type(comparisons)()
+    empty._test = "tests/a"
+    return empty
+
+
+def test_a_version_counts_when_both_sides_of_it_have_been_compared(table: Any) -> None:
+    for kind in ("definition", "bytes"):
+        table.compared(kind, "HeartbeatRequest", 0)
+        table.compared(kind, "HeartbeatRequest", 1)
+        table.compared(kind, "HeartbeatResponse", 1)
+    assert " 1/5 1/5 none" in row(table, "Heartbeat")
+    assert "HeartbeatResponse v0" in table._gaps()["definition not compared"]
+    assert "HeartbeatResponse v1" not in table._gaps()["definition not compared"]
+
+
+@pytest.mark.broker
+def test_what_a_kafka_answers_counts_with_its_release(table: Any, kafka: Any) -> None:
+    (port,) = ports(kafka.bootstrap_servers)
+    for version in (0, 1, 4):
+        table.answered(port, "Heartbeat", version, HeartbeatResponse())
+    assert "4.3.1 v0-1,4 (1 test, e.g. a)" in row(table, "Heartbeat")
+    assert "Heartbeat" not in table._gaps()["no live broker has answered"]
+
+
+@pytest.mark.broker
+def test_a_refusal_is_told_as_one(table: Any, kafka: Any) -> None:
+    (port,) = ports(kafka.bootstrap_servers)
+    table.answered(port, "Heartbeat", 4, HeartbeatResponse(error_code=25))
+    assert "refusals alone: 4.3.1 v4" in row(table, "Heartbeat")
+
+
+def test_what_another_process_answers_does_not_count(table: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        table.answered(stranger.getsockname()[1], "Heartbeat", 4, HeartbeatResponse())
+    assert row(table, "Heartbeat").endswith("none")
+    assert "Heartbeat" in table._gaps()["no live broker has answered"]
+    assert "LeaderAndIsr" not in table._gaps()["no live broker has answered"]
+
+
+def test_what_a_failed_test_saw_is_dropped(table: Any) -> None:
+    table.compared("definition", "HeartbeatRequest", 1)
+    table.compared("definition", "HeartbeatResponse", 1)
+    assert " 1/5 " in row(table, "Heartbeat")
+    table.pytest_runtest_logreport(SimpleNamespace(failed=True, nodeid="tests/a"))
+    assert " 0/5 " in row(table, "Heartbeat")
+
+
+@pytest.mark.broker
+def test_the_client_is_listened_to(comparisons: Any, kafka: Any) -> None:
+    properties = {"bootstrap.servers": kafka.bootstrap_servers}
+    with Cluster(ClientConfig.from_properties(properties, client_id="table")) as cluster:
+        cluster.retry(cluster.any_connection)
+    assert re.search(r"4\.3\.1 v(\S+[-,])?4\b", row(comparisons, "ApiVersions"))
+
+
+@pytest.mark.broker
+def test_a_gap_fails_a_whole_run_with_a_kafka_and_no_other(table: Any, kafka: Any) -> None:
+    def outcome() -> int:
+        session = SimpleNamespace(exitstatus=pytest.ExitCode.OK, config=SimpleNamespace())
+        table.pytest_sessionfinish(session)
+        return session.exitstatus
+
+    assert outcome() == pytest.ExitCode.OK
+    table.answered(ports(kafka.bootstrap_servers)[0], "Heartbeat", 4, HeartbeatResponse())
+    assert outcome() == pytest.ExitCode.TESTS_FAILED
+    table._whole = False
+    assert outcome() == pytest.ExitCode.OK
+
+
+@pytest.mark.parametrize(
+    ("given", "whole"),
+    [
+        ({}, True),
+        ({"args": ["tests/client"]}, False),
+        ({"args": ["tests/harness/test_comparisons.py::test_what_is_chosen_is_no_whole_run"]}, False),
+        ({"keyword": "fetch"}, False),
+        ({"markexpr": "not broker"}, False),
+        ({"collectonly": True}, False),
+    ],
+)
+def test_what_is_chosen_is_no_whole_run(table: Any, pytestconfig: pytest.Config, given: Any, whole: bool) -> None:
+    options = dict.fromkeys(("keyword", "markexpr", "lf", "deselect", "collectonly"))
+    config = SimpleNamespace(
+        option=SimpleNamespace(**options | {key: value for key, value in given.items() if key != "args"}),
+        rootpath=pytestconfig.rootpath,
+        getini=pytestconfig.getini,
+        args=given.get("args", pytestconfig.getini("testpaths")),
+        invocation_params=SimpleNamespace(dir=pytestconfig.rootpath),
+    )
+    table.pytest_sessionstart(SimpleNamespace(config=config))
+    assert table._whole is whole
+
+
+def test_what_a_worker_process_has_seen_is_taken_over(table: Any) -> None:
+    table.compared("definition", "HeartbeatRequest", 1)
+    table.compared("definition", "HeartbeatResponse", 1)
+    worker = SimpleNamespace(exitstatus=pytest.ExitCode.OK, config=SimpleNamespace(workeroutput={}))
+    table.pytest_sessionfinish(worker)
+    whole = type(table)()
+    whole.pytest_testnodedown(SimpleNamespace(workeroutput=worker.config.workeroutput), None)
+    assert " 1/5 0/5 none" in row(whole, "Heartbeat")

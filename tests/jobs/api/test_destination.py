@@ -1,0 +1,156 @@
+"""Whom a request is for: by its API and what it names, and by a person's word."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from kseg.client.cluster import routing
+from kseg.client.cluster.routing import SENDING
+from kseg.client.protocol.api import API_BY_NAME
+from kseg.etl.errors import ConfigurationError
+from kseg.jobs.api import destination
+from kseg.jobs.api.calling import _any_version
+from kseg.jobs.api.destination import Whom, by_default, parse
+
+TOPIC_ID = UUID(int=7)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("any", Whom("any")),
+        ("controller", Whom("controller")),
+        ("all", Whom("all")),
+        ("broker:3", Whom("broker", number=3)),
+        ("leader:a:b:0", Whom("leader", "a:b", 0)),
+        ("group:a:b", Whom("group", "a:b")),
+        ("transaction:t", Whom("transaction", "t")),
+    ],
+)
+def test_a_persons_word_is_read_and_told_back(text: str, meant: Whom) -> None:
+    assert parse(text) == meant
+    assert str(meant) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "nobody", "broker", "broker:", "broker:x", "leader:t", "leader:t:x", "group:", "all:1"]
+)
+def test_what_says_nobody_is_refused_with_the_forms_that_there_are(text: str) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        parse(text)
+    assert "leader:TOPIC:PARTITION" in str(raised.value.remedy)
+
+
+def asked(api: str, document: dict[str, Any]) -> list[Whom]:
+    return by_default(api, _any_version(API_BY_NAME[api], document))
+
+
+@pytest.mark.parametrize(
+    ("api", "document", "meant"),
+    [
+        ("Metadata", {}, [Whom("any")]),
+        ("ApiVersions", {}, [Whom("any")]),
+        ("CreateTopics", {}, [Whom("controller")]),
+        ("ElectLeaders", {}, [Whom("controller")]),
+        ("ListGroups", {}, [Whom("all")]),
+        ("DescribeLogDirs", {}, [Whom("all")]),
+        (
+            "Produce",
+            {"topicData": [{"name": "t", "partitionData": [{"index": 2}, {"index": 3}]}]},
+            [Whom("leader", "t", 2), Whom("leader", "t", 3)],
+        ),
+        ("Fetch", {"topics": [{"topic": "t", "partitions": [{"partition": 1}]}]}, [Whom("leader", "t", 1)]),
+        (
+            "Fetch",
+            {"topics": [{"topicId": str(TOPIC_ID), "partitions": [{"partition": 1}]}]},
+            [Whom("leader", "", 1, TOPIC_ID)],
+        ),
+        ("ListOffsets", {"topics": [{"name": "t", "partitions": [{}]}]}, [Whom("leader", "t", 0)]),
+        ("DeleteRecords", {"topics": [{"name": "t", "partitions": [{"partitionIndex": 4}]}]}, [Whom("leader", "t", 4)]),
+        (
+            "WriteTxnMarkers",
+            {"markers": [{"topics": [{"name": "t", "partitionIndexes": [4]}]}, {"topics": []}]},
+            [Whom("leader", "t", 4)],
+        ),
+        ("DescribeProducers", {"topics": [{"name": "t", "partitionIndexes": [4]}]}, [Whom("leader", "t", 4)]),
+        ("ShareGroupDescribe", {"groupIds": ["g"]}, [Whom("group", "g")]),
+        ("DescribeShareGroupOffsets", {"groups": [{"groupId": "g"}]}, [Whom("group", "g")]),
+        ("DescribeTransactions", {"transactionalIds": ["t"]}, [Whom("transaction", "t")]),
+        ("OffsetCommit", {"groupId": "g"}, [Whom("group", "g")]),
+        ("OffsetFetch", {"groups": [{"groupId": "g"}, {"groupId": "h"}]}, [Whom("group", "g"), Whom("group", "h")]),
+        ("OffsetFetch", {"groupId": "g"}, [Whom("group", "g")]),
+        ("DescribeGroups", {"groups": ["g"]}, [Whom("group", "g")]),
+        ("ConsumerGroupDescribe", {"groupIds": ["g"]}, [Whom("group", "g")]),
+        ("JoinGroup", {"groupId": "g", "protocols": []}, [Whom("group", "g")]),
+        ("TxnOffsetCommit", {"transactionalId": "t", "groupId": "g"}, [Whom("group", "g")]),
+        ("AddOffsetsToTxn", {"transactionalId": "t", "groupId": "g"}, [Whom("transaction", "t")]),
+        ("EndTxn", {"transactionalId": "t"}, [Whom("transaction", "t")]),
+        ("AddPartitionsToTxn", {"v3AndBelowTransactionalId": "t"}, [Whom("transaction", "t")]),
+        ("AddPartitionsToTxn", {"transactions": [{"transactionalId": "t"}]}, [Whom("transaction", "t")]),
+        ("InitProducerId", {"transactionalId": "t"}, [Whom("transaction", "t")]),
+        ("InitProducerId", {"transactionalId": None}, [Whom("any")]),
+        ("DescribeConfigs", {"resources": [{"resourceType": "TOPIC", "resourceName": "7"}]}, [Whom("any")]),
+        (
+            "DescribeConfigs",
+            {"resources": [{"resourceType": "BROKER", "resourceName": "7"}]},
+            [Whom("broker", number=7)],
+        ),
+        (
+            "IncrementalAlterConfigs",
+            {"resources": [{"resourceType": "BROKER_LOGGER", "resourceName": "7"}]},
+            [Whom("broker", number=7)],
+        ),
+        (
+            "IncrementalAlterConfigs",
+            {"resources": [{"resourceType": "BROKER", "resourceName": ""}]},
+            [Whom("any")],
+        ),
+    ],
+)
+def test_whom_follows_from_the_api_and_what_it_names(api: str, document: dict[str, Any], meant: list[Whom]) -> None:
+    assert asked(api, document) == meant
+
+
+@pytest.mark.parametrize("api", ["Fetch", "Produce", "DescribeGroups", "OffsetCommit"])
+def test_a_request_that_names_nothing_is_asked_back(api: str) -> None:
+    with pytest.raises(ConfigurationError, match=api):
+        asked(api, {})
+
+
+def test_every_api_that_leaders_are_asked_for_says_where_its_partitions_stand() -> None:
+    asked = {name for name, sending in SENDING.items() if sending.whom in (routing.Whom.LEADER, routing.Whom.REPLICA)}
+    assert asked == {*destination._LEADER, "WriteTxnMarkers"}
+
+
+CLIENTS = [api for api in API_BY_NAME.values() if api.scope == "client"]
+
+
+@pytest.mark.parametrize("api", CLIENTS, ids=lambda api: api.name)
+def test_every_api_has_somebody_to_ask_or_asks_back(api: Any) -> None:
+    plain = {
+        routing.Whom.ANY: "any",
+        routing.Whom.CONTROLLER: "controller",
+        routing.Whom.ALL: "all",
+        routing.Whom.SAME: "any",
+    }
+    asked = SENDING[api.name].whom
+    if asked in plain:
+        assert by_default(api.name, api.request()) == [Whom(plain[asked])]
+    elif api.name in ("InitProducerId", "DescribeConfigs", "AlterConfigs", "IncrementalAlterConfigs"):
+        assert by_default(api.name, api.request()) == [Whom("any")]
+    elif asked is not routing.Whom.TRANSACTION:
+        with pytest.raises(ConfigurationError, match="nobody to ask"):
+            by_default(api.name, api.request())
+
+
+def test_the_fields_of_leaders_tables_are_those_of_the_definitions() -> None:
+    for api, (topics, name, partitions, number) in destination._LEADER.items():
+        [field] = [field for field in API_BY_NAME[api].request.FIELDS if field.name == topics]
+        assert isinstance(field.of, type)
+        fields = {inner.name: inner for inner in field.of.FIELDS}
+        assert name in fields, api
+        of = fields[partitions].of
+        assert (of == "int32") if not number else (isinstance(of, type) and number in {f.name for f in of.FIELDS}), api

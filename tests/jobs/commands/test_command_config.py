@@ -1,0 +1,98 @@
+"""`--command-config`: client properties from outside, over the job file's; their secrets are shown nowhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kseg.etl.config.job import Job
+from kseg.etl.config.load import load_job
+from kseg.etl.errors import ConfigurationError
+from kseg.jobs.cli import cli
+
+JOB = """\
+version: 1
+name: orders
+kafka:
+  bootstrap.servers: localhost:9092
+  client: {id: mine}
+source: {topics: [orders]}
+sink: {path: ./lake/orders}
+group: orders
+ledger: ./lake/_kseg_ledger
+"""
+OVER = {
+    "bootstrap.servers": "far:9093",
+    "client.id": "airflow-${x}",
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "PLAIN",
+    "sasl.username": "etl",
+    "sasl.password": "hunter2-${NAME}",
+}
+
+
+@pytest.fixture
+def job_file(tmp_path: Path) -> Path:
+    file = tmp_path / "orders.yaml"
+    file.write_text(JOB)
+    return file
+
+
+def test_properties_are_laid_over_those_of_the_file(job_file: Path) -> None:
+    job = load_job(job_file, kafka=OVER)
+    assert dict(job.kafka_properties()) == OVER
+    assert job.client_config().bootstrap_servers == (("far", 9093),)
+
+
+def test_a_job_file_may_leave_brokers_to_it(job_file: Path) -> None:
+    job_file.write_text(JOB.replace("kafka:\n  bootstrap.servers: localhost:9092\n  client: {id: mine}\n", ""))
+    job = load_job(job_file, kafka=OVER)
+    assert dict(job.kafka_properties()) == OVER
+    assert job.group_commit == "transactional"
+
+
+def test_no_secret_is_in_the_jobs_repr_or_in_what_its_ledger_keeps(job_file: Path) -> None:
+    job = load_job(job_file, kafka=OVER)
+    kept = json.dumps(job.pinned())
+    assert "hunter2" not in repr(job) + repr(job.kafka_properties()) + kept
+    assert "${KSEG_COMMAND_CONFIG_SASL_PASSWORD}" in kept
+    assert job.config_hash == load_job(job_file).config_hash
+
+
+def test_a_pinned_job_connects_as_the_one_that_is_asked_now(job_file: Path) -> None:
+    job = load_job(job_file, kafka=OVER)
+    pinned = Job.from_pinned({**job.pinned(), "kafka": job.kafka}, env=job.environment())
+    assert dict(pinned.kafka_properties()) == OVER
+
+
+def test_faults_are_told_by_the_keys_name_alone(job_file: Path) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load_job(job_file, kafka={**OVER, "sasl.mechansim": "hunter2", "group.id": "x"})
+    assert {fault.path for fault in caught.value.faults} == {"kafka.sasl.mechansim", "kafka.group.id"}
+    assert "hunter2" not in str(caught.value)
+
+
+def test_commands_read_it_and_never_show_its_secrets(job_file: Path, tmp_path: Path) -> None:
+    properties = tmp_path / "client.properties"
+    properties.write_text("# from elsewhere\nsasl.mechanism=PLAIN\nsasl.password=hunter2\\\n-and-more\nacks=all\n")
+    result = CliRunner().invoke(cli, ["plan", str(job_file), "--json", "--command-config", str(properties)])
+    assert result.exit_code == 2
+    assert [fault["path"] for fault in json.loads(result.stdout)["error"]["faults"]]
+    assert "hunter2" not in result.output
+
+
+def test_a_file_that_is_not_there_is_a_fault(job_file: Path, tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing.properties")
+    result = CliRunner().invoke(cli, ["status", str(job_file), "--json", "--command-config", missing])
+    assert result.exit_code == 2
+    (fault,) = json.loads(result.stdout)["error"]["faults"]
+    assert fault["path"] == "--command-config"
+    assert missing in fault["message"]
+
+
+@pytest.mark.parametrize("command", ["ingest", "backfill", "verify", "repair", "plan", "status", "interval", "audit"])
+def test_help_tells_of_it(command: str) -> None:
+    assert "--command-config FILE" in CliRunner().invoke(cli, [command, "--help"]).output

@@ -1,0 +1,78 @@
+"""What people see: nothing cut off, numbers to the right. Progress: tests/jobs/progress."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Any
+
+import pytest
+
+from kseg.jobs.output.tables import ROWS_SHOWN, show
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def shown(document: dict[str, Any], stream: io.StringIO | None = None) -> str:
+    stream = stream or io.StringIO()
+    show(document, "headline", stream=stream)
+    return stream.getvalue()
+
+
+def test_every_kind_of_value_is_shown() -> None:
+    text = shown(
+        {
+            "job": "orders",
+            "nothing": None,
+            "counts": {"records": 5, "absent": 0},
+            "ranges": [{"topic": "orders", "start": 5, "ok": True}, {"topic": "other", "start": None, "ok": False}],
+            "notes": ["one", "two"],
+            "empty": [],
+            "group": {"group": "g", "offsets": {"orders": {"0": 7}}},
+            "by_topic": {"orders": {"rows": 1}, "other": {"rows": 2}},
+            "seconds": 1.23456,
+        }
+    )
+    for part in ("headline", "orders", "records 5", "notes: two", "yes", "no", "–", "1.235", "0: 7"):
+        assert part in text
+    assert "nothing" not in text
+    assert "empty" not in text
+
+
+def test_tables_within_a_section_are_tables() -> None:
+    text = shown({"files": {"rounds": 3, "ratios": [{"codec": "lz4", "java": 21.5}, {"codec": "zstd", "java": 9.0}]}})
+    assert "rounds 3" in text
+    assert "files: ratios" in text
+    assert [line.split() for line in text.splitlines() if "21.5" in line] == [["lz4", "21.500"]]
+
+
+def test_numbers_stand_to_the_right() -> None:
+    lines = shown({"ranges": [{"topic": "a", "end": 5}, {"topic": "b", "end": 12345}]}).splitlines()
+    short, long = (next(line for line in lines if number in line) for number in (" 5", "12345"))
+    assert len(short.rstrip()) == len(long.rstrip())
+
+
+@pytest.mark.parametrize("width", [20, 40, 80])
+def test_nothing_is_cut_off_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    topic, path = "t" * 30, "/lake/" + "p" * 60
+    text = shown({"tables": [{"topic": topic, "path": path, "rows": 1234567890123}]}, Terminal())
+    text = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    assert max(map(len, text.splitlines())) <= width
+    letters = "".join(character for character in text if character.isalnum())
+    assert "1234567890123" in letters or width < 40
+    assert letters.count("t") >= 30
+    assert letters.count("p") >= 60
+    assert "…" not in text
+
+
+def test_markup_in_a_value_is_text() -> None:
+    assert "[red]x[/red]" in shown({"note": "[red]x[/red]", "rows": [{"path": "[bold]y"}]})
+
+
+def test_a_long_list_says_how_much_is_left() -> None:
+    text = shown({"ranges": [{"partition": n} for n in range(ROWS_SHOWN + 7)]})
+    assert "… and 7 more" in text

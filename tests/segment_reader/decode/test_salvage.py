@@ -1,0 +1,112 @@
+"""Whole record sets decode as ever; of damaged ones all but the bad batches does, wherever a range is cut."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import asdict
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kseg.segment_reader.decode.batch import RECORDS_AT
+from kseg.segment_reader.decode.range_decoder import Limits, RangeDecoder
+from kseg.segment_reader.decode.salvage import BadBatch, SalvagingDecoder
+from kseg.segment_reader.encode.batches import Record, encode_batch, encode_control_batch, encode_message_set, seal
+from kseg.segment_reader.errors import CorruptRecordBatch
+
+LIMITS = Limits(max_rows=4)
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> list[tuple[int, bytes]]:
+    """(first offset, bytes): batches of all formats, some of an aborted transaction of producer 7, some gaps."""
+    found, base = [], 0
+    for _ in range(draw(st.integers(1, 6))):
+        rows = [Record(value=draw(st.binary(max_size=30)), timestamp=5) for _ in range(draw(st.integers(1, 9)))]
+        codec = draw(st.sampled_from(["none", "gzip", "lz4"]))
+        match draw(st.sampled_from(["plain", "transaction", "marker", "0", "1"])):
+            case "plain":
+                data = encode_batch(rows, base_offset=base, compression=codec)
+            case "transaction":
+                data = encode_batch(rows, base_offset=base, compression=codec, producer_id=7, transactional=True)
+            case "marker":
+                data, rows = encode_control_batch(0, base_offset=base, producer_id=7), rows[:1]
+            case magic:
+                data = encode_message_set(rows, magic=int(magic), base_offset=base, compression="gzip")
+        found.append((base, data))
+        base += len(rows) + draw(st.sampled_from([0, 0, 3]))
+    return found
+
+
+def decode(
+    decoder: RangeDecoder | SalvagingDecoder, records: bytes, aborted: list[tuple[int, int]]
+) -> tuple[list[dict[str, Any]], list[BadBatch]]:
+    rows: list[dict[str, Any]] = []
+    bad: list[BadBatch] = []
+    for found in (*decoder.feed(records, aborted), *decoder.finish()):
+        if isinstance(found, BadBatch):
+            bad.append(found)
+        else:
+            assert isinstance(found, pa.RecordBatch)
+            rows += found.to_pylist()
+    return rows, bad
+
+
+@given(log=batches(), data=st.data())
+def test_what_is_whole_is_decoded_as_ever(log: list[tuple[int, bytes]], data: st.DataObject) -> None:
+    records = b"".join(content for _, content in log)
+    plain = RangeDecoder("t", 0, 0, 1 << 40, isolation_level="read_committed")
+    for _ in plain.feed(records):
+        pass
+    end = plain.next_offset
+    start = data.draw(st.integers(0, end))
+    stop = data.draw(st.integers(start, end))
+    options: dict[str, Any] = {"isolation_level": "read_committed", "limits": LIMITS}
+    expected = RangeDecoder("t", 0, start, stop, **options)
+    found = SalvagingDecoder("t", 0, start, stop, **options)
+    rows, bad = decode(found, records, [(7, 0)])
+    assert (rows, bad) == (decode(expected, records, [(7, 0)])[0], [])
+    kinds = ("data", "control", "aborted", "absent")
+    told, wanted = asdict(found.counts), asdict(expected.counts)
+    assert {kind: told[kind] for kind in kinds} == {kind: wanted[kind] for kind in kinds}
+    assert (found.gaps, found.unreadable, found.next_offset) == (expected.gaps, 0, expected.next_offset)
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+@pytest.mark.parametrize("wrong", ["checksum", "records", "header"])
+def test_a_bad_batch_is_left_out_whole_and_nothing_else_is(codec: str, wrong: str) -> None:
+    """Its rows before the fault are not handed on either, however small the Arrow batches are."""
+    parts = [encode_batch([Record(value=b"v%d" % n) for n in range(20)], base_offset=b) for b in (0, 20, 40)]
+    middle = bytearray(encode_batch([Record(value=b"v%d" % n) for n in range(20)], base_offset=20, compression=codec))
+    if wrong == "checksum":
+        middle[-3] ^= 1
+    elif wrong == "header":
+        middle[22] |= 7  # no such codec
+    else:
+        middle[RECORDS_AT if codec != "none" else -1] ^= 0x55
+        middle = bytearray(seal(middle))
+    records = parts[0] + bytes(middle) + parts[2]
+    for cuts in ([0, 60], [0, 25, 60], [0, 20, 31, 40, 60], [0, 5, 55, 60]):
+        offsets, unreadable, told = [], 0, []
+        for start, end in itertools.pairwise(cuts):
+            decoder = SalvagingDecoder("t", 0, start, end, isolation_level="read_uncommitted", limits=LIMITS)
+            rows, bad = decode(decoder, records, [])
+            offsets += [row["offset"] for row in rows]
+            unreadable += decoder.unreadable
+            told += bad
+            assert decoder.counts.data + decoder.unreadable == end - start
+        assert offsets == [*range(20), *range(40, 60)]
+        assert unreadable == 20
+        assert {(one.position, one.size, one.last) for one in told} == {(len(parts[0]), len(middle), 40)}
+
+
+def test_a_batch_whose_reach_nobody_knows_is_no_guess() -> None:
+    """The last batch of an answer, with a wrong checksum and a header that contradicts itself: going on would skip."""
+    batch = bytearray(encode_batch([Record(value=b"v") for _ in range(5)]))
+    batch[26] ^= 0x40  # last offset delta
+    decoder = SalvagingDecoder("t", 0, 0, 5, isolation_level="read_uncommitted")
+    with pytest.raises(CorruptRecordBatch):
+        decode(decoder, bytes(batch), [])
