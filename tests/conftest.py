@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 import time
@@ -17,10 +16,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 from hypothesis import HealthCheck, settings
 
+import comparisons as comparisons_module
+import log_files as log_files_module
+from kafkas import PATIENCE, GuardedKafka, SecureKafka, TestKafka
 from kseg.etl.spark import jvm
 from kseg.jobs.broker import EmbeddedKafka, JarsUnavailable, jars
 from kseg.jobs.broker.java import use_java
-from kseg.jobs.broker.releases import OtherKafka
+from releases import OtherKafka
+from s3 import s3_server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,27 +65,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let `harness/comparisons.py` watch the run."""
-    comparisons = _module("comparisons").Comparisons()
-    comparisons.listen()
-    config.pluginmanager.register(comparisons, "comparisons")
-
-
-def _module(name: str) -> Any:
-    """A module of `harness/`: under importlib mode it cannot be imported by its name."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).parent / "harness" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-if TYPE_CHECKING:
-    from kafkas import PATIENCE, GuardedKafka, SecureKafka, TestKafka
-else:
-    _kafkas = _module("kafkas")
-    PATIENCE, TestKafka = _kafkas.PATIENCE, _kafkas.TestKafka
-    SecureKafka, GuardedKafka = _kafkas.SecureKafka, _kafkas.GuardedKafka
+    watching = comparisons_module.Comparisons()
+    watching.listen()
+    config.pluginmanager.register(watching, "comparisons")
 
 
 @pytest.fixture(scope="session")
@@ -94,7 +79,7 @@ def comparisons(pytestconfig: pytest.Config) -> Any:
 @pytest.fixture(scope="session")
 def log_files() -> Any:
     """Log directories without a broker, and storage that counts: see `harness/log_files.py`."""
-    return _module("log_files")
+    return log_files_module
 
 
 @pytest.fixture(scope="session")
@@ -105,7 +90,7 @@ def scale() -> Callable[[T, T], T]:
 
 @pytest.fixture(scope="session")
 def s3_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with _module("s3").s3_server(tmp_path_factory.mktemp("s3")) as server:
+    with s3_server(tmp_path_factory.mktemp("s3")) as server:
         yield server
 
 
@@ -209,7 +194,7 @@ def kafka3(_three: TestKafka) -> Iterator[TestKafka]:
 
 @pytest.fixture(scope="session")
 def kafka_release() -> Iterator[Callable[[str], TestKafka]]:
-    """``kafka_release("0.10.2.2")``: a node of another release (`jobs.broker.releases`), shared like ``kafka``.
+    """``kafka_release("0.10.2.2")``: a node of another release (`harness/releases.py`), shared like ``kafka``.
 
     Two at most run at a time: asking for a third stops the one that was not asked for the longest, with its data. So
     ask again in each test rather than keep what was given.

@@ -1,4 +1,4 @@
-"""Where jars are kept that Spark needs and pip does not bring. `jobs.broker.jars` fills the cache, sessions read it."""
+"""Where jars are kept that Spark needs and pip does not bring: `kseg.jobs.broker.jars` fetches, sessions read them."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 All ways read the same partitions, which a real broker wrote and which are in the page cache, one after the other.
 Rounds are repeated, and a ratio is that of two readings of one round, so that a machine whose speed drifts drifts for
-both. What each way does, and what it leaves out, stands in `jobs.bench.readers`.
+both. What each way does, and what it leaves out, stands in `kseg.jobs.bench.readers`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Each size is read in a process of its own, from the broker, the way a Spark worker reads it; its peak counts.
 
-    python -m jobs.bench.memory SERVERS TOPIC ROWS        one such process
+    python -m kseg.jobs.bench.memory SERVERS TOPIC ROWS        one such process
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One plan or one ingest of a job file in a process of its own: how long, how much memory, how many requests. JSON.
 
-python -m jobs.bench.one_run JOB.yaml [--plan]
+python -m kseg.jobs.bench.one_run JOB.yaml [--plan]
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CONNECTOR = "spark-kafka-4.2.0"
-"""Spark's own Kafka connector with what it needs; the versions are mixed (`jobs.broker.lock`)."""
+"""Spark's own Kafka connector with what it needs; the versions are mixed (`kseg.jobs.broker.lock`)."""
 
 JAR_SETS = (jars.KAFKA, "delta-4.4.0", CONNECTOR)
 

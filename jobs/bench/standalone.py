@@ -8,7 +8,7 @@ its applications (``app-…/0/stdout``, ``stderr``) and for drivers in cluster m
 of its own.
 
 Nothing is left behind: when this process goes, however it goes, the watchers stop master and workers
-(``jobs.broker.child``), and with a worker go its executors.
+(``kseg.jobs.broker.child``), and with a worker go its executors.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 
 ``fetch`` hands these names to Ivy, which ships inside pyspark, so neither Maven nor a Kafka download is needed. As the
 set is complete already, Ivy reads no POM, and several JVMs share the list: 53 jars arrive in 4 s, against 38 s when one
-Ivy works the dependencies out. ``python -m jobs.broker.lock`` writes the lock anew for another version.
+Ivy works the dependencies out. ``python -m kseg.jobs.broker.lock`` writes the lock anew for another version.
 
 A set's folder appears by a rename when all its jars are there and their sums agree, under a lock file, so two processes
 that want the same jars at once download them once.

@@ -2,7 +2,7 @@
 
 Run it by hand after changing a version here; sets that are named are worked out, the others stay as they are::
 
-    python -m jobs.broker.lock [SET ...] > /tmp/jars.lock && mv /tmp/jars.lock jobs/broker/jars.lock
+    python -m kseg.jobs.broker.lock [SET ...] > /tmp/jars.lock && mv /tmp/jars.lock jobs/broker/jars.lock
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _MODULES = {
       <exclude org="org\\.(glassfish\\..*|eclipse\\.angus|jspecify)|(javax|net\\.java)\\..*" matcher="regexp"/>
       <exclude org="jakarta\\.(activation|ws\\.rs)|joda-time|com\\.google\\.(jimfs|auto.*|j2objc)" matcher="regexp"/>
     """,
-    # YARN's two daemons (jobs/bench/yarn.py), of the release whose client pyspark has; and what they lack in there.
+    # YARN's two daemons (tests/harness/yarn.py), of the release whose client pyspark has; and what they lack in there.
     "hadoop-yarn-3.5.0": """
       <dependency org="org.apache.hadoop" name="hadoop-client-minicluster" rev="3.5.0" transitive="false"/>
       <dependency org="commons-logging" name="commons-logging" rev="1.3.5" transitive="false"/>
@@ -60,7 +60,7 @@ _MODULES = {
       <dependency org="org.bouncycastle" name="bcpkix-jdk18on" rev="1.82" transitive="false"/>
       <dependency org="org.bouncycastle" name="bcutil-jdk18on" rev="1.82" transitive="false"/>
     """,
-    # Livy's server (jobs/bench/livy.py) on the Hadoop that pyspark has: without its own, and what it keeps a state in.
+    # Livy's server (tests/harness/livy.py) on the Hadoop that pyspark has, without its own.
     "livy-0.7.1": """
       <dependency org="org.apache.livy" name="livy-server" rev="0.7.1-incubating"/>
       <dependency org="commons-logging" name="commons-logging" rev="1.3.5"/>
@@ -75,7 +75,7 @@ _MODULES = {
       <dependency org="com.fasterxml.jackson.module" name="jackson-module-blackbird" rev="2.21.2" transitive="false"/>
       <dependency org="com.fasterxml.jackson.datatype" name="jackson-datatype-jdk8" rev="2.21.2" transitive="false"/>
     """,
-    # Other releases of Kafka, with their ZooKeeper (releases.py), without Netty: it uses plain NIO.
+    # Other releases of Kafka, with their ZooKeeper (tests/harness/releases.py), without Netty: it uses plain NIO.
     "kafka-3.9.2": """
       <dependency org="org.apache.kafka" name="kafka_2.13" rev="3.9.2"/>
       <dependency org="org.slf4j" name="slf4j-reload4j" rev="1.7.36"/>

@@ -9,9 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from landed import consume, once, read_table
-
 from kseg_airflow.assets import table_uri
+from landed import consume, once, read_table
 
 if TYPE_CHECKING:
     from airflow_rest import RunningAirflow

@@ -20,9 +20,10 @@ pytest.importorskip("airflow.sdk")
 from browser import Browser, chromium
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
+
     from airflow_rest import RunningAirflow
     from kseg_process import KafkaProcess, Kseg
-    from PIL.Image import Image
 
 pytestmark = pytest.mark.skipif(
     chromium() is None, reason="no chromium here (Debian, Ubuntu: apt-get install chromium)"

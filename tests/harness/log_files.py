@@ -1,6 +1,6 @@
 """Log files for tests: a partition's folder as a broker leaves it, made from batches; storage that counts what is read.
 
-Under importlib mode this cannot be imported by its name: the fixture `log_files` gives it.
+The fixture `log_files` is this module.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
+
 from airflow_process import wait_for
 
 if TYPE_CHECKING:

@@ -17,9 +17,8 @@ import pytest
 pytest.importorskip("airflow.sdk")
 
 from airflow_process import kill_family, wait_for
-from landed import consume, once, read_table
-
 from kseg_airflow.processes import find
+from landed import consume, once, read_table
 
 if TYPE_CHECKING:
     from airflow_rest import RunningAirflow

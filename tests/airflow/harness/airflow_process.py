@@ -21,6 +21,7 @@ from typing import ClassVar, TypeVar
 
 import psutil
 import requests
+
 from database import start_database
 
 T = TypeVar("T")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import requests
+
 from airflow_process import AirflowProcesses, kill_family, wait_for
 
 #: States in which a run, or a task, stays.

@@ -18,9 +18,10 @@ from types import TracebackType
 from typing import Any
 
 import requests
-from airflow_process import kill_family, wait_for
 from PIL import Image
 from websockets.sync.client import ClientConnection, connect
+
+from airflow_process import kill_family, wait_for
 
 
 def chromium() -> str | None:

@@ -10,6 +10,9 @@ from typing import Any
 
 from kseg_process import ROOT, Kseg
 
+HARNESS = ROOT / "tests" / "harness"
+"""Clusters that only tests use are started from there."""
+
 _RUN = """
 import json, sys
 with {server} as cluster:
@@ -27,7 +30,7 @@ class ClusterProcess:
     def __init__(self, kseg: Kseg, imports: str, server: str, told: str, *python_path: Path) -> None:
         self._process = subprocess.Popen(
             [Path(kseg).parent / "python", "-c", imports + _RUN.format(server=server, told=told)],
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, [ROOT, *python_path]))},
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, [HARNESS, *python_path]))},
             cwd=python_path[0] if python_path else None,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

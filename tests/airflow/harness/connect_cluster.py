@@ -12,6 +12,6 @@ class ConnectCluster(ClusterProcess):
     """A server whose workers import what the folders in ``python_path`` have, and kseg."""
 
     def __init__(self, kseg: Kseg, *python_path: Path) -> None:
-        imports = "from kseg.jobs.bench.connect_server import ConnectServer"
+        imports = "from connect_server import ConnectServer"
         super().__init__(kseg, imports, "ConnectServer()", '{"url": cluster.url}', *python_path)
         self.url = str(self.told["url"])

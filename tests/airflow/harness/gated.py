@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_process import wait_for
-
 from kseg_airflow.assets import table_uri
 from kseg_airflow.drivers.local import LocalDriver
 from kseg_airflow.run_folder import Record, RunFolder

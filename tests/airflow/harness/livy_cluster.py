@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import requests
+
 from cluster_process import ClusterProcess
 from kseg_process import Kseg
 
@@ -19,7 +20,7 @@ class LivyServer(ClusterProcess):
     def __init__(self, kseg: Kseg, master: str, kept: Path, *python_path: Path) -> None:
         super().__init__(
             kseg,
-            "from pathlib import Path\nfrom kseg.jobs.bench.livy import Livy",
+            "from pathlib import Path\nfrom livy import Livy",
             f"Livy({master!r}, Path({str(kept)!r}))",
             '{"url": cluster.url, "pid": cluster.pids["livy"]}',
             *python_path,

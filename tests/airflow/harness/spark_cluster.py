@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import requests
+
 from cluster_process import ClusterProcess
 from kseg_process import Kseg
 

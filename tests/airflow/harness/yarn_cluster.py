@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import requests
+
 from cluster_process import ClusterProcess
 from kseg_process import Kseg
 
@@ -28,7 +29,7 @@ class YarnCluster(ClusterProcess):
     def __init__(self, kseg: Kseg) -> None:
         super().__init__(
             kseg,
-            "from kseg.jobs.bench.yarn import Yarn",
+            "from yarn import Yarn",
             "Yarn()",
             '{"url": cluster.url, "conf_dir": str(cluster.conf_dir), "conf": cluster.spark_conf}',
         )

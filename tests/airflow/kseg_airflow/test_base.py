@@ -10,8 +10,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow_process import wait_for
 
+from airflow_process import wait_for
 from kseg_airflow.compat import AirflowException, logical_identity
 from kseg_airflow.drivers.handles import handle_of
 from kseg_airflow.operators import KsegCommandOperator

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 from airflow_process import wait_for
-
 from kseg_airflow.submit.spark_submit import APPLICATION
 
 # In place of kseg: it unwinds by a SIGTERM, and says what it was asked.

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from airflow_process import wait_for
 from answering import Cluster
-
 from kseg_airflow.drivers.handles import handle_of
 from kseg_airflow.drivers.kubernetes import KubernetesDriver
 from kseg_airflow.drivers.local import start

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from answering import Cluster
 
+from answering import Cluster
 from kseg_airflow.compat import AirflowException
 from kseg_airflow.drivers.handles import handle_of
 from kseg_airflow.drivers.livy import LivyDriver

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
 from airflow_process import wait_for
 from gated import Gated, gated_dag
-from spark_cluster import SparkCluster
-
 from kseg_airflow.processes import session_members
+from spark_cluster import SparkCluster
 
 if TYPE_CHECKING:
     from airflow_rest import RunningAirflow

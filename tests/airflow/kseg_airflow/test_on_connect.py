@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
 from airflow_process import wait_for
 from connect_cluster import ConnectCluster
 from gated import Gated, gated_dag
-
 from kseg_airflow.processes import session_members
 
 if TYPE_CHECKING:

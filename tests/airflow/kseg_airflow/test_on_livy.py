@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
+
 from airflow_process import wait_for
 from gated import Gated, gated_dag
-from livy_cluster import LivyServer
-from spark_cluster import SparkCluster
-
 from kseg_airflow.drivers.handles import handle_of
 from kseg_airflow.submit.spark_submit import APPLICATION
+from livy_cluster import LivyServer
+from spark_cluster import SparkCluster
 
 if TYPE_CHECKING:
     from airflow_rest import RunningAirflow

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from airflow_process import wait_for
 from gated import Gated, gated_dag
-from yarn_cluster import YarnCluster
-
 from kseg_airflow.drivers.yarn import YarnDriver
+from yarn_cluster import YarnCluster
 
 if TYPE_CHECKING:
     from airflow_rest import RunningAirflow

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
+
 from airflow_process import wait_for
 from gated import Gated, gated_dag
-
 from kseg_airflow.assets import table_uri
 from kseg_airflow.processes import session_members
 from kseg_airflow.run_folder import Record, RunFolder

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow_process import wait_for
 
+from airflow_process import wait_for
 from kseg_airflow.compat import AirflowFailException
 from kseg_airflow.drivers.kubernetes import KubernetesDriver
 from kseg_airflow.drivers.yarn import YarnDriver

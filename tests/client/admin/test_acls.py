@@ -63,8 +63,8 @@ from kseg.client.protocol import ErrorCode
 from kseg.client.protocol.enums import AclOperation as Op
 from kseg.client.protocol.enums import ConfigResourceType, PatternType, PermissionType, ResourceType, ScramMechanism
 from kseg.client.protocol.messages import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
-from kseg.jobs.broker.releases import OtherKafka
 from kseg.segment_reader.encode.batches import Record
+from releases import OtherKafka
 
 ETL = "User:etl"
 

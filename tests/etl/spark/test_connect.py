@@ -21,6 +21,7 @@ import pytest
 from confluent_kafka import Producer
 from deltalake import DeltaTable
 
+from connect_server import ConnectServer
 from kseg.etl.config.load import job_from_document, load_job
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.source.range_result import RangeOutcome
@@ -28,7 +29,6 @@ from kseg.etl.spark.connect import _packed, _step_modules, retries
 from kseg.etl.spark.connect_probe import digest
 from kseg.etl.spark.range_result_files import OutcomeFiles
 from kseg.etl.tables.parquet.storage import TableLocation
-from kseg.jobs.bench.connect_server import ConnectServer
 
 STEPS = """
 import pyarrow as pa

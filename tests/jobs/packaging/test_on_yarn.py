@@ -18,7 +18,7 @@ import pytest
 from deltalake import DeltaTable
 
 from kseg.jobs.bench.standalone import spark_home
-from kseg.jobs.bench.yarn import Yarn
+from yarn import Yarn
 
 pytestmark = [
     pytest.mark.broker,

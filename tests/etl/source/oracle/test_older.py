@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from kseg.jobs.broker import JarsUnavailable
-from kseg.jobs.broker.releases import OtherKafka
 from kseg.segment_reader.codecs.registry import _xxh32
 from kseg.segment_reader.decode.batch import frames
 from kseg.segment_reader.log.damage.check import check_partition
 from kseg.segment_reader.log.files.segments import open_log
 from kseg.segment_reader.log.files.storage import LocalStorage
+from releases import OtherKafka
 
 pytestmark = pytest.mark.broker
 

@@ -3,7 +3,7 @@
     with ConnectServer() as server:
         run("kseg", "ingest", "orders.yaml", "--remote", server.url)
 
-Nothing is left behind: when this process goes, however it goes, the watcher stops the server (``jobs.broker.child``).
+Nothing is left behind: when this process ends, however it ends, `kseg.jobs.broker.child` stops the server.
 """
 
 from __future__ import annotations

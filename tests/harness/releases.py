@@ -34,7 +34,7 @@ from kseg.jobs.broker.ports import free_ports, on_free_ports
 from kseg.jobs.broker.probe import live_brokers, partition_leaders
 from kseg.jobs.broker.properties import HOST, Node, new_cluster_id, server_properties, to_text
 from kseg.jobs.broker.server import Server
-from kseg.jobs.broker.zookeeper import ZooKeeper
+from zookeeper import ZooKeeper
 
 _START_TIMEOUT = 90.0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import pytest
 
 from kseg.jobs.broker import BrokerError, StartFailed
 from kseg.jobs.broker.probe import live_brokers, partition_leaders
-from kseg.jobs.broker.releases import RELEASES, OtherKafka
+from releases import RELEASES, OtherKafka
 
 OLDEST = "0.9.0.1"
 
@@ -59,10 +60,11 @@ def test_a_start_that_fails_tells_the_log_and_leaves_nothing_behind(
 
 def test_the_death_of_its_owner_ends_it(tmp_path: Path) -> None:
     program = (
-        "import sys, time\nfrom kseg.jobs.broker.releases import OtherKafka\n"
+        "import sys, time\nfrom releases import OtherKafka\n"
         f"kafka = OtherKafka({OLDEST!r}).start()\nprint(kafka.node.directory.parent, flush=True)\ntime.sleep(600)\n"
     )
-    owner = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    owner = subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE, text=True)
     assert owner.stdout is not None
     directory = Path(owner.stdout.readline().strip())
     owner.send_signal(signal.SIGKILL)

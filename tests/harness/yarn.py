@@ -7,8 +7,8 @@ Both are Hadoop's own, out of the jar that its mini cluster comes in, beside the
 One directory holds everything: ``conf/`` (what clients are told), ``resource-manager.log``, ``node-manager.log``,
 ``logs/`` of containers, ``staging/`` in place of a home folder in HDFS.
 
-Nothing is left behind: when this process goes, however it goes, the watchers stop both (``jobs.broker.child``); with
-the node manager go its containers.
+Nothing is left behind: when this process ends, however it ends, `kseg.jobs.broker.child` stops both; with the node
+manager go its containers.
 """
 
 from __future__ import annotations

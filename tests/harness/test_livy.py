@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from kseg.jobs.bench.livy import Livy
+from livy import Livy
 
 pytestmark = [
     pytest.mark.spark,
