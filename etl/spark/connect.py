@@ -18,8 +18,6 @@ import importlib.util
 import json
 import sys
 import tempfile
-import zipfile
-from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from itertools import accumulate
@@ -29,6 +27,8 @@ from typing import TYPE_CHECKING, Any
 from kseg.etl.config.job import Job
 from kseg.etl.errors import ConfigurationError, RetriableFailure
 from kseg.etl.spark import connect_probe
+from kseg.etl.spark.python_archive import content_id, zipped
+from kseg.etl.transform.needed_modules import modules_needed, modules_zip, references_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -169,8 +169,11 @@ def equip(session: SparkSession, job: Job) -> None:
             f"use Python {there} here, or start the server with PYSPARK_PYTHON naming a Python {here}",
         )
     with tempfile.TemporaryDirectory(prefix="kseg-artifacts-") as folder:
-        if files := [_sendable(module, Path(folder)) for module in _step_modules(job)]:
-            session.addArtifacts(*map(str, files), pyfile=True)
+        if modules := modules_needed(references_of(job)):
+            archive = modules_zip(modules)
+            file = Path(folder, f"job-modules-{content_id(archive)}.zip")
+            file.write_bytes(archive)
+            session.addArtifacts(str(file), pyfile=True)
     if found["digest"] == _digest():
         return
     send_packages(session)
@@ -185,7 +188,9 @@ def equip(session: SparkSession, job: Job) -> None:
 def send_packages(session: SparkSession) -> None:
     """Send this session's workers our packages as they are here, over those that they may have."""
     with tempfile.TemporaryDirectory(prefix="kseg-artifacts-") as folder:
-        session.addArtifacts(str(_packed(Path(folder, f"kseg-{_digest()}.zip"), _OURS)), pyfile=True)
+        file = Path(folder, f"kseg-{_digest()}.zip")
+        file.write_bytes(_packed(_OURS))
+        session.addArtifacts(str(file), pyfile=True)
 
 
 def _probe(session: SparkSession, module: str) -> dict[str, Any]:
@@ -208,40 +213,19 @@ def _digest() -> str | None:
     return connect_probe.digest(_OURS)
 
 
-def _packed(file: Path, packages: tuple[str, ...]) -> Path:
+def _packed(packages: tuple[str, ...]) -> bytes:
     """Packages in an archive that Python imports from."""
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for parent in sorted({package.rpartition(".")[0] for package in packages} - {""}):
-            archive.write(_folder(parent) / "__init__.py", f"{parent}/__init__.py")
-        for package in packages:
-            folder = _folder(package)
-            for path in sorted(folder.rglob("*")):
-                if path.is_file() and "__pycache__" not in path.parts:
-                    archive.write(path, Path(*package.split(".")) / path.relative_to(folder))
-    return file
+    parents = {package.rpartition(".")[0] for package in packages} - {""}
+    files = {f"{parent}/__init__.py": (_folder(parent) / "__init__.py").read_bytes() for parent in parents}
+    for package in packages:
+        folder = _folder(package)
+        for path in folder.rglob("*"):
+            if path.is_file() and "__pycache__" not in path.parts:
+                files[Path(*package.split("."), path.relative_to(folder)).as_posix()] = path.read_bytes()
+    return zipped(files)
 
 
 def _folder(package: str) -> Path:
     spec = importlib.util.find_spec(package)
     assert spec is not None and spec.origin is not None  # noqa: PT018
     return Path(spec.origin).parent
-
-
-def _step_modules(job: Job) -> Iterator[str]:
-    """The top-level modules of the transform's functions that no installation has brought."""
-    steps = [*(step.arrow for step in job.arrow_steps), *(getattr(step, "python", "") for step in job.frame_steps)]
-    for name in sorted({step.partition(":")[0].partition(".")[0] for step in steps} - {"", "kseg"}):
-        spec = importlib.util.find_spec(name)
-        origin = Path(spec.origin) if spec is not None and spec.origin not in (None, "built-in", "frozen") else None
-        if origin is None or origin.suffix != ".py" or "site-packages" in origin.parts:
-            continue
-        if not origin.is_relative_to(Path(json.__file__).parent.parent):
-            yield name
-
-
-def _sendable(module: str, folder: Path) -> Path:
-    spec = importlib.util.find_spec(module)
-    assert spec is not None and spec.origin is not None  # noqa: PT018
-    if spec.submodule_search_locations is None:
-        return Path(spec.origin)
-    return _packed(folder / f"{module}.zip", (module,))

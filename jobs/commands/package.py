@@ -129,9 +129,10 @@ def _entry() -> bytes:
 
 
 def _modules(job: Job, job_file: Path) -> bytes | None:
-    from kseg.jobs.packaging.modules import modules_of, modules_zip
+    from kseg.etl.transform.needed_modules import modules_needed, modules_zip, references_of
 
-    return modules_zip(modules_of(job), [job_file.absolute().parent])
+    needed = modules_needed(references_of(job), [job_file.absolute().parent])
+    return modules_zip(needed) if needed else None
 
 
 def _jars(job: Job | None) -> tuple[Path, ...]:

@@ -2,7 +2,7 @@
 
 A wheel is a zip file with the packages at its top and a ``.dist-info`` folder beside them, so Python imports from it as
 from any zip file: the same bytes, named ``.zip``, are what ``--py-files`` takes (Spark puts no other suffix onto its
-workers' path). Entries have one date and one order, so the same code gives the same bytes.
+workers' path).
 
 Source: https://packaging.python.org/specifications/binary-distribution-format/
 """
@@ -12,13 +12,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import importlib.util
-import io
-import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
 from kseg.etl.errors import KsegError
+from kseg.etl.spark.python_archive import zipped
 
 DISTRIBUTION = "kafka-segment-etl"
 PACKAGE = "kseg"
@@ -34,7 +33,6 @@ _DATA = (".py", ".typed", ".java", ".lock", ".properties", ".sql", ".yaml")
 _TEMPLATES = "templates"  # a folder of data, which is no package
 _DIST_INFO = ("METADATA", "entry_points.txt", "licenses/LICENSE")
 _WHEEL = "Wheel-Version: 1.0\nGenerator: kseg package\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-_DATE = (1980, 1, 1, 0, 0, 0)
 
 
 class NotInstalled(KsegError):
@@ -72,18 +70,6 @@ def package_files() -> Iterator[tuple[str, bytes]]:
         Path(own.origin).parent if own and own.origin else _folder(f"{PACKAGE}.etl") / "spark_format" / SPARK_MODULE
     )
     yield from _files(folder, SPARK_MODULE)
-
-
-def zipped(files: Mapping[str, bytes]) -> bytes:
-    """A zip file with these entries, compressed; the same for the same content."""
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in sorted(files, key=lambda name: (".dist-info/" in name, name)):
-            entry = zipfile.ZipInfo(name, _DATE)
-            entry.external_attr = 0o100644 << 16
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, files[name])
-    return out.getvalue()
 
 
 def _files(folder: Path, package: str) -> Iterator[tuple[str, bytes]]:

@@ -5,6 +5,7 @@ Clients are processes of their own: Connect's session and one with a JVM do not 
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -25,10 +26,11 @@ from connect_server import ConnectServer
 from kseg.etl.config.load import job_from_document, load_job
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.source.range_result import RangeOutcome
-from kseg.etl.spark.connect import _packed, _step_modules, retries
+from kseg.etl.spark.connect import _packed, retries
 from kseg.etl.spark.connect_probe import digest
 from kseg.etl.spark.range_result_files import OutcomeFiles
 from kseg.etl.tables.parquet.storage import TableLocation
+from kseg.etl.transform.needed_modules import modules_needed, references_of
 
 STEPS = """
 import pyarrow as pa
@@ -354,9 +356,8 @@ def test_what_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     functions = ["connect_steps:shout", "json:loads", "kseg.etl.spark.task_entry:drop", "pyarrow.compute:cast"]
     job = job_from_document(document() | {"transform": [{"arrow": function} for function in functions]})
-    assert list(_step_modules(job)) == ["connect_steps"]
-    archive = _packed(tmp_path / "ours.zip", ("kseg.segment_reader",))
-    names = zipfile.ZipFile(archive).namelist()
+    assert [module.name for module in modules_needed(references_of(job))] == ["connect_steps"]
+    names = zipfile.ZipFile(io.BytesIO(_packed(("kseg.segment_reader",)))).namelist()
     assert {"kseg/__init__.py", "kseg/segment_reader/decode/range_decoder.py"} <= set(names)
     assert digest(("kseg.segment_reader",)) != digest(("kseg.client",))
     assert digest(("no_such_package",)) is None
