@@ -24,7 +24,7 @@ from kseg.etl.config.values import JobName, PlainPath, Section, Text, Transactio
 
 if TYPE_CHECKING:
     from kseg.client.config import ClientConfig
-    from kseg.etl.source.deferred_secrets import ByReference
+    from kseg.etl.source.deferred_secrets import DeferredSecrets
     from kseg.etl.source.origin import LogFiles, Origin
 
 
@@ -95,16 +95,16 @@ class Job(Section):
         )
 
     @property
-    def by_reference(self) -> ByReference | None:
+    def by_reference(self) -> DeferredSecrets | None:
         """The same with its references unresolved, for tasks; None where the job's tasks carry the values."""
-        from kseg.etl.source.deferred_secrets import ByReference
+        from kseg.etl.source.deferred_secrets import DeferredSecrets
 
         if self.spark.executor_secrets == "carried":
             return None
         segments = self.source.segments
         if segments is None:
-            return ByReference(tuple((self.kafka or {}).items()), self.client_id)
-        return ByReference(tuple((segments.options or {}).items()), files=self._log_files(segments, {}))
+            return DeferredSecrets(tuple((self.kafka or {}).items()), self.client_id)
+        return DeferredSecrets(tuple((segments.options or {}).items()), files=self._log_files(segments, {}))
 
     @property
     def quarantine(self) -> str | None:

@@ -35,7 +35,7 @@ from kseg.etl.kafka_writer.columns import RowColumns, row_columns
 from kseg.etl.kafka_writer.marker import WrittenRange, found_run, marker_group, marker_offsets, valid_run_id
 from kseg.etl.kafka_writer.options import producer_config
 from kseg.etl.kafka_writer.rows import PartitionChooser, RowWriter, encodable
-from kseg.etl.spark.error_transport import Carrier
+from kseg.etl.spark.error_transport import ErrorTransport
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 #: What brokers allow a transaction to last, unless `transaction.max.timeout.ms` says otherwise there.
 DEFAULT_TIMEOUT_MS = 900_000
 TARGET = "_kseg_target"
-_FACTS = "partition int, rows long, first long, last long"
+_WRITTEN = "partition int, rows long, first long, last long"
 _MAX_ID = 249
 _EVENTS_MS = 60_000
 
@@ -73,7 +73,7 @@ class _Plan:
     columns: RowColumns
     topic: str
     target: int
-    carrier: Carrier = field(default_factory=Carrier)
+    transport: ErrorTransport = field(default_factory=ErrorTransport)
 
 
 def write_kafka(
@@ -197,14 +197,14 @@ def _write(df: DataFrame, plan: _Plan, targets: int) -> dict[TopicPartition, Wri
     # By number and not by hash: every target has a task, and no task more than its share.
     tasks = max(1, min(targets, df.sparkSession.sparkContext.defaultParallelism * 2))
     shuffled = placed.repartitionById(tasks, placed[TARGET] % tasks)
-    with plan.carrier.opening(), _watched(df.sparkSession.sparkContext):
-        facts = shuffled.mapInArrow(write, _FACTS).collect()
+    with plan.transport.opening(), _watched(df.sparkSession.sparkContext):
+        rows = shuffled.mapInArrow(write, _WRITTEN).collect()
     written: dict[TopicPartition, WrittenRange] = {}
-    for fact in facts:
-        tp = TopicPartition(plan.topic, fact["partition"])
+    for row in rows:
+        tp = TopicPartition(plan.topic, row["partition"])
         if tp in written:
             raise TaskRepeated("two tasks have written to one partition", topic=tp.topic, partition=tp.partition)
-        written[tp] = WrittenRange(fact["rows"], fact["first"], fact["last"])
+        written[tp] = WrittenRange(row["rows"], row["first"], row["last"])
     return written
 
 
@@ -247,7 +247,7 @@ def _await_events(context: SparkContext) -> None:
 def _place(plan: _Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """In a task: adds the target partition of each row."""
     first = 0
-    with plan.carrier.packing(), KafkaProducer(plan.config) as asking:  # connects for the topic's partitions alone
+    with plan.transport.packing(), KafkaProducer(plan.config) as asking:  # connects for the topic's partitions alone
         chooser = PartitionChooser(asking)
         for batch in batches:
             columns = encodable(batch, plan.columns, first)
@@ -260,7 +260,7 @@ def _place(plan: _Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Record
 
 def _write_partitions(plan: _Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """In a task: writes its rows, and tells what each partition got."""
-    with plan.carrier.packing():
+    with plan.transport.packing():
         _refuse_repetition(_task_context())
         with KafkaProducer(plan.config, identity=plan.identity) as producer:
             writer = RowWriter(producer, plan.columns, plan.topic, target_column=plan.target)

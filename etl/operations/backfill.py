@@ -36,7 +36,7 @@ from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.backfill_request import BackfillRequest, Bound, PartitionOffset
 from kseg.etl.planning.interval import boundary_offsets
 from kseg.etl.planning.plan import Draft
-from kseg.etl.planning.preflight import look_without_lease, survey
+from kseg.etl.planning.preflight import preflight, read_without_lease
 from kseg.etl.planning.snapshot import SourceSnapshot, visible_end
 from kseg.etl.run.context import JobContext, Observer
 from kseg.etl.run.pipeline import pursue
@@ -84,7 +84,7 @@ def run_backfill(
                 "an unfinished backfill from files came first: the same again lands what else they hold"
             )
             return report
-        bounded = look_without_lease(context, lambda state: _all_in_files(context, request, state))
+        bounded = read_without_lease(context, lambda state: _all_in_files(context, request, state))
         if bounded is None:
             report = RunReport(job.name, None, MODES[request.mode], "nothing-to-do")
             report.notes.append("the files hold nothing that lies behind the job's bases")
@@ -99,7 +99,7 @@ def _run(context: JobContext, request: BackfillRequest, *, take_over: bool) -> R
 
 def _all_in_files(context: JobContext, request: BackfillRequest, state: JobState) -> BackfillRequest | None:
     """The offsets that "all" means: from each base, or the files' start, to the files' end; None where that is none."""
-    draft = Draft.unwritten(survey(context, state, ev.INCREMENTAL), state)
+    draft = Draft.unwritten(preflight(context, state, ev.INCREMENTAL), state)
     draft.check_and_pin(moves_offsets=False)
     snapshot = draft.seen.snapshot
     bounds = {

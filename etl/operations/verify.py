@@ -26,7 +26,7 @@ from kseg.etl.ledger.state import JobState
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.spark_jobs import decode_options
 from kseg.etl.spark.dataframe import rows
-from kseg.etl.spark.range_results import Unasked
+from kseg.etl.spark.range_results import NoAccumulator
 from kseg.etl.spark.session import reaching
 from kseg.etl.tables.parquet.schema import KSEG_ADDRESS, LATE_COLUMN, OWN_ADDRESS, RUN_COLUMN, AddressColumns
 from kseg.etl.telemetry.progress import Progress
@@ -290,7 +290,7 @@ class _Table:
             min_tasks=self.context.workers().defaultParallelism,
             topics={name: topic.topic_id for name, topic in self.state.topics.items()},
         )
-        gathered = Unasked() if self.context.remote else None
+        gathered = NoAccumulator() if self.context.remote else None
         return rows(spark, tasks, self.context.task_origin, decode_options(job), gathered=gathered)
 
     def _address(self, actual: DataFrame) -> AddressColumns:

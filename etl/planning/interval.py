@@ -15,7 +15,7 @@ from kseg.etl.errors import RetriableFailure
 from kseg.etl.ledger.ranges import OffsetRange
 from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.backfill_request import Interval
-from kseg.etl.planning.watermark import A_LOOK_MS, Sight, Verdict, judge
+from kseg.etl.planning.watermark import OBSERVATION_MS, Decision, Observation, evaluate
 from kseg.etl.run.context import JobContext
 from kseg.etl.source.logs import Logs
 from kseg.etl.source.resolve import LogBounds
@@ -29,7 +29,7 @@ class IntervalOpen(RetriableFailure):
     open: what each partition waits for.
     """
 
-    def __init__(self, time_ms: int, verdicts: Mapping[TopicPartition, Verdict], now_ms: int) -> None:
+    def __init__(self, time_ms: int, verdicts: Mapping[TopicPartition, Decision], now_ms: int) -> None:
         self.retry_after = retry_after(verdicts.values(), time_ms, now_ms)
         self.open = {f"{tp.topic}:{tp.partition}": v.reason for tp, v in sorted(verdicts.items()) if not v.closed}
         told = "; ".join(f"{partition}: {reason}" for partition, reason in list(self.open.items())[:_SHOWN])
@@ -50,8 +50,8 @@ class IntervalStatus:
 
     job: str
     interval: Interval
-    starts: Mapping[TopicPartition, Verdict]
-    ends: Mapping[TopicPartition, Verdict]
+    starts: Mapping[TopicPartition, Decision]
+    ends: Mapping[TopicPartition, Decision]
     now_ms: int
 
     @property
@@ -88,13 +88,13 @@ class IntervalStatus:
         }
 
 
-def retry_after(verdicts: Collection[Verdict], time_ms: int, now_ms: int) -> int:
+def retry_after(verdicts: Collection[Decision], time_ms: int, now_ms: int) -> int:
     """Whole seconds until it is worth asking again about a boundary, at least 1.
 
     One that lies in the future is worth no question before; one of the past may be closed by any record.
     """
     waits = [v.retry_at - now_ms for v in verdicts if v.retry_at is not None]
-    millis = time_ms - now_ms if now_ms < time_ms else min([*waits, A_LOOK_MS])
+    millis = time_ms - now_ms if now_ms < time_ms else min([*waits, OBSERVATION_MS])
     return max(1, -(-millis // 1000))
 
 
@@ -111,7 +111,7 @@ def interval_status(job: Job, interval: Interval) -> IntervalStatus:
         snapshot = context.snapshot()
         now_ms = _now_ms()
         starts, ends = (
-            boundary_verdicts(context.logs, job, state, snapshot.bounds, epoch_millis(instant), now_ms, ends=ends)
+            boundary_decisions(context.logs, job, state, snapshot.bounds, epoch_millis(instant), now_ms, ends=ends)
             for instant, ends in zip(interval, (False, True), strict=True)
         )
         return IntervalStatus(job.name, interval, starts, ends, now_ms)
@@ -128,13 +128,13 @@ def boundary_offsets(
 ) -> dict[TopicPartition, int]:
     """The offset that a boundary means in each partition. Raises IntervalOpen where it is open in one of them."""
     now_ms = _now_ms()
-    verdicts = boundary_verdicts(logs, job, state, bounds, time_ms, now_ms, ends=ends)
+    verdicts = boundary_decisions(logs, job, state, bounds, time_ms, now_ms, ends=ends)
     if not all(verdict.closed for verdict in verdicts.values()):
         raise IntervalOpen(time_ms, verdicts, now_ms)
     return {tp: verdict.offset for tp, verdict in verdicts.items() if verdict.offset is not None}
 
 
-def boundary_verdicts(
+def boundary_decisions(
     logs: Logs,
     job: Job,
     state: JobState,
@@ -143,19 +143,19 @@ def boundary_verdicts(
     now_ms: int,
     *,
     ends: bool,
-) -> dict[TopicPartition, Verdict]:
+) -> dict[TopicPartition, Decision]:
     """Look at every partition, and judge. bounds: of all partitions that are asked about. ends: see `AtTime`."""
     rules = job.interval or IntervalRules()
     known = from_ledger(state, time_ms, bounds)
     unknown = [tp for tp, sight in known.items() if sight.pinned is None and sight.newcomer is None]
     if unknown and now_ms >= time_ms:
         known |= _look(logs, {tp: known[tp] for tp in unknown}, time_ms, rules, now_ms, ends=ends)
-    return judge(time_ms, known, rules, now_ms)
+    return evaluate(time_ms, known, rules, now_ms)
 
 
 def from_ledger(
     state: JobState, time_ms: int, bounds: Mapping[TopicPartition, LogBounds]
-) -> dict[TopicPartition, Sight]:
+) -> dict[TopicPartition, Observation]:
     """What is known of a boundary before the logs are asked about it."""
     around = state.neighbours(time_ms)
     pinned = {tp: offset for (tp, at), offset in state.boundaries.items() if at == time_ms}
@@ -164,19 +164,19 @@ def from_ledger(
         floor, ceiling = around.get(tp, (0, None))
         # All partitions that there are get a boundary at once: one without it was not there then.
         newcomer = state.bases.get(tp, of_one.start) if pinned and tp not in pinned else None
-        sights[tp] = Sight(of_one.last_stable, of_one.high_watermark, pinned.get(tp), floor, ceiling, newcomer)
+        sights[tp] = Observation(of_one.last_stable, of_one.high_watermark, pinned.get(tp), floor, ceiling, newcomer)
     return sights
 
 
 def _look(
     logs: Logs,
-    sights: Mapping[TopicPartition, Sight],
+    sights: Mapping[TopicPartition, Observation],
     time_ms: int,
     rules: IntervalRules,
     now_ms: int,
     *,
     ends: bool,
-) -> dict[TopicPartition, Sight]:
+) -> dict[TopicPartition, Observation]:
     """The sights with what the logs tell of records at or after the boundary."""
     limit = now_ms + rules.max_ahead_ms
     partitions = list(sights)

@@ -34,7 +34,7 @@ Stamp = Callable[[ev.Event], ev.Event]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class PlanInputs:
     """All that a plan is made from, beside the ledger's state.
 
     tables: target tables as they are now; None where one does not exist.
@@ -54,13 +54,13 @@ class Seen:
 class Draft:
     """A plan in the making: events so far, and the state as they leave it, so that each rule sees those before it."""
 
-    seen: Seen
+    seen: PlanInputs
     state: JobState
     stamp: Stamp
     events: list[ev.Event] = field(default_factory=list)
 
     @classmethod
-    def unwritten(cls, seen: Seen, state: JobState) -> Draft:
+    def unwritten(cls, seen: PlanInputs, state: JobState) -> Draft:
         """A draft that is never written: under a lease of its own making, whoever holds the real one."""
         before = state.lease()
         lease = ev.Leased(owner="unwritten", attempt=1 if before is None else before.attempt + 1, duration=60.0)

@@ -11,15 +11,15 @@ from typing import TypeVar
 from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.state import JobState
-from kseg.etl.planning.plan import Seen
+from kseg.etl.planning.plan import PlanInputs
 from kseg.etl.planning.source_identity import check_epochs
 from kseg.etl.run.context import JobContext
-from kseg.etl.tables.parallel import each
+from kseg.etl.tables.parallel import parallel_map
 
 T = TypeVar("T")
 
 
-def survey(context: JobContext, state: JobState, chain: str, *, accept_group_offsets: bool = False) -> Seen:
+def preflight(context: JobContext, state: JobState, chain: str, *, accept_group_offsets: bool = False) -> PlanInputs:
     """All that a plan of this chain is made from, checked against a state that was read before.
 
     Raises:
@@ -32,19 +32,19 @@ def survey(context: JobContext, state: JobState, chain: str, *, accept_group_off
     if job.quarantine is not None:
         tables.add(job.quarantine)
     if not state.bases and not accept_group_offsets:
-        each(sorted(tables), lambda table: targets.refuse_other_ledger(table, state.ledger_id))
+        parallel_map(sorted(tables), lambda table: targets.refuse_other_ledger(table, state.ledger_id))
     chains = {ev.INCREMENTAL, chain}
     apps = [state.next_app_transaction(of)[0] for of in chains]
-    found = each(sorted(tables), lambda table: targets.look(table, state.tables.get(table), apps))
+    found = parallel_map(sorted(tables), lambda table: targets.look(table, state.tables.get(table), apps))
     group = context.group_view(snapshot.partitions, accept=accept_group_offsets)
-    seen = Seen(job, snapshot, {table: now for table, (now, _) in found.items()}, group)
+    seen = PlanInputs(job, snapshot, {table: now for table, (now, _) in found.items()}, group)
     check_epochs(context.logs, snapshot, state)
     # Read after the tables: every run is planned in the ledger before it can land.
     _refuse_older_ledger(context.read_state(), chains, {table: landed for table, (_, landed) in found.items()})
     return seen
 
 
-def look_without_lease(context: JobContext, look: Callable[[JobState], T]) -> T:
+def read_without_lease(context: JobContext, look: Callable[[JobState], T]) -> T:
     """What a look at the job finds that writes nothing, and so waits for no lease.
 
     Runs may go on meanwhile: what they land and commit lies beyond the state that was read before, and looks as if the

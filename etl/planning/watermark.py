@@ -28,12 +28,12 @@ from kseg.etl.config.times import format_duration, format_millis
 
 Rule = Literal["pinned", "watermark", "idle", "max-wait"]
 
-A_LOOK_MS = 60_000
+OBSERVATION_MS = 60_000
 """How long after an answer records may have come that change it, at most: whoever waits asks again by then."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Observation:
     """What is known of one partition with regard to one boundary.
 
     pinned: as the ledger has it. floor, ceiling: pinned boundaries of the nearest earlier and later times; offsets.
@@ -59,7 +59,7 @@ class Sight:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Decision:
     """One partition's answer. offset, rule: None while it is open. retry_at: when the clock alone may close it (ms)."""
 
     offset: int | None
@@ -72,48 +72,48 @@ class Verdict:
         return self.offset is not None
 
 
-def judge(
-    time_ms: int, sights: Mapping[TopicPartition, Sight], rules: IntervalRules, now_ms: int
-) -> dict[TopicPartition, Verdict]:
+def evaluate(
+    time_ms: int, sights: Mapping[TopicPartition, Observation], rules: IntervalRules, now_ms: int
+) -> dict[TopicPartition, Decision]:
     """A verdict for every partition of a boundary. All times are milliseconds since 1970."""
     passed = {tp for tp, sight in sights.items() if sight.passed or sight.settled}
     return {tp: _judge(time_ms, sight, rules, now_ms, bool(passed - {tp})) for tp, sight in sights.items()}
 
 
-def _judge(time_ms: int, sight: Sight, rules: IntervalRules, now_ms: int, others_passed: bool) -> Verdict:
+def _judge(time_ms: int, sight: Observation, rules: IntervalRules, now_ms: int, others_passed: bool) -> Decision:
     if sight.pinned is not None:
-        return Verdict(sight.pinned, "pinned", "pinned before")
+        return Decision(sight.pinned, "pinned", "pinned before")
     if sight.newcomer is not None:
         told = "the partition came after this boundary was pinned: it begins at its first offset"
-        return Verdict(_within(sight, sight.newcomer), "pinned", told)
+        return Decision(_within(sight, sight.newcomer), "pinned", told)
     if sight.ceiling is not None:
         first = sight.ceiling if sight.first is None else sight.first
-        return Verdict(_within(sight, first), "pinned", "a later boundary is pinned")
+        return Decision(_within(sight, first), "pinned", "a later boundary is pinned")
     if now_ms < time_ms:
-        return Verdict(None, None, f"{format_millis(time_ms)} lies in the future", time_ms)
+        return Decision(None, None, f"{format_millis(time_ms)} lies in the future", time_ms)
     if sight.first is not None and sight.first > sight.last_stable:
-        return Verdict(None, None, "records came while it was looked at", now_ms + 1000)
+        return Decision(None, None, "records came while it was looked at", now_ms + 1000)
     if sight.passed and sight.first is not None:
         late = f" and {format_duration(rules.allowed_lateness)}" if rules.allowed_lateness else ""
-        return Verdict(_within(sight, sight.first), "watermark", f"a record at or after the boundary{late} is there")
+        return Decision(_within(sight, sight.first), "watermark", f"a record at or after the boundary{late} is there")
     end = sight.last_stable if sight.first is None else sight.first
     decided = sight.last_stable >= sight.high_watermark
     idle_at, wait_until = time_ms + rules.idle_ms, time_ms + rules.max_wait_ms
     if others_passed and decided and now_ms >= idle_at:
-        return Verdict(_within(sight, end), "idle", "no record closes it, and other partitions have passed it")
+        return Decision(_within(sight, end), "idle", "no record closes it, and other partitions have passed it")
     if now_ms >= wait_until:
-        return Verdict(_within(sight, end), "max-wait", f"{format_duration(rules.longest_wait)} are over")
+        return Decision(_within(sight, end), "max-wait", f"{format_duration(rules.longest_wait)} are over")
     deadlines = [wait_until, *([idle_at] if others_passed and decided else [])]
-    return Verdict(None, None, _what_is_missing(sight, rules, decided), min(deadlines))
+    return Decision(None, None, _what_is_missing(sight, rules, decided), min(deadlines))
 
 
-def _within(sight: Sight, offset: int) -> int:
+def _within(sight: Observation, offset: int) -> int:
     """Boundaries ascend with their times, whichever was pinned first."""
     offset = max(offset, sight.floor)
     return offset if sight.ceiling is None else min(offset, sight.ceiling)
 
 
-def _what_is_missing(sight: Sight, rules: IntervalRules, decided: bool) -> str:
+def _what_is_missing(sight: Observation, rules: IntervalRules, decided: bool) -> str:
     late = f" + {format_duration(rules.allowed_lateness)}" if rules.allowed_lateness else ""
     told = f"no record at or after the boundary{late} has come"
     if not decided:

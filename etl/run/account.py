@@ -15,11 +15,11 @@ from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.ranges import OffsetRange
 from kseg.etl.source.logs import Logs
-from kseg.etl.source.range_result import RangeOutcome
+from kseg.etl.source.range_result import RangeResult
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadCounts:
     """What was read for a plan: one account a planned range, in the plan's order.
 
     gaps: absent offsets seen in topics that are not compacted. lost: offsets that could not be read any more.
@@ -38,7 +38,7 @@ class Reading:
         return next((account for account in self.accounts if not account.balanced), None)
 
 
-def account_for(plan: ev.RunPlan, outcomes: Iterable[RangeOutcome], logs: Logs) -> Reading:
+def account_for(plan: ev.RunPlan, outcomes: Iterable[RangeResult], logs: Logs) -> ReadCounts:
     """Add the tasks' outcomes up to the plan's ranges."""
     sums: dict[ev.PlannedRange, ev.RangeCounts] = dict.fromkeys(plan.ranges, ev.RangeCounts())
     by_partition: dict[tuple[str, int], list[ev.PlannedRange]] = {}
@@ -60,7 +60,7 @@ def account_for(plan: ev.RunPlan, outcomes: Iterable[RangeOutcome], logs: Logs) 
         damage_told = damage_told and outcome.damage_count == len(outcome.damages)
         lost += [OffsetRange(outcome.topic, outcome.partition, loss.first, loss.last) for loss in outcome.lost]
     compacted = logs.compacted({gap.topic for gap in gaps}) if gaps else frozenset()
-    return Reading(
+    return ReadCounts(
         accounts=tuple(ev.RangeAccount(r.topic, r.partition, r.start, r.end, counts) for r, counts in sums.items()),
         gaps=tuple(gap for gap in gaps if gap.topic not in compacted),
         lost=tuple(lost),
@@ -70,7 +70,7 @@ def account_for(plan: ev.RunPlan, outcomes: Iterable[RangeOutcome], logs: Logs) 
     )
 
 
-def throttled_by_broker(outcomes: Iterable[RangeOutcome]) -> dict[int, float]:
+def throttled_by_broker(outcomes: Iterable[RangeResult]) -> dict[int, float]:
     """Seconds that brokers told the tasks to wait, all tasks together."""
     sums: dict[int, float] = {}
     for outcome in outcomes:
@@ -79,7 +79,7 @@ def throttled_by_broker(outcomes: Iterable[RangeOutcome]) -> dict[int, float]:
     return sums
 
 
-def offsets_fault(reading: Reading, on_gap: str) -> str | None:
+def offsets_fault(reading: ReadCounts, on_gap: str) -> str | None:
     """Why the first equation does not hold; None where it does."""
     account = reading.unbalanced
     if account is not None:
@@ -106,7 +106,7 @@ def rows_fault(written: Mapping[str, int], commits: Mapping[str, ev.TableCommit]
     return None
 
 
-def differing_accounts(first: Reading, again: Reading, ranges: Collection[ev.PlannedRange]) -> str | None:
+def differing_accounts(first: ReadCounts, again: ReadCounts, ranges: Collection[ev.PlannedRange]) -> str | None:
     """Where a second reading of these ranges found something else than the first; None where it did not."""
     before = {(a.topic, a.partition, a.start): a.counts for a in first.accounts}
     wanted = {(r.topic, r.partition, r.start) for r in ranges}

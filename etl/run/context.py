@@ -17,7 +17,7 @@ from kseg.etl.ledger.lease import Lease, acquire
 from kseg.etl.ledger.state import JobState
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.planning.group_reconciliation import GroupView
-from kseg.etl.planning.plan import Draft, Seen
+from kseg.etl.planning.plan import Draft, PlanInputs
 from kseg.etl.planning.snapshot import SourceSnapshot, take_snapshot
 from kseg.etl.run.group_commit import refuse_live_group
 from kseg.etl.run.report import Stopwatch
@@ -26,7 +26,7 @@ from kseg.etl.source.logs import Logs, logs_at
 from kseg.etl.spark.connect import close, gone, open_remote
 from kseg.etl.spark.session import open_context, open_session
 from kseg.etl.tables.targets import Targets, is_name
-from kseg.etl.telemetry.events import Looked, Opened, PartitionView, SparkStarted
+from kseg.etl.telemetry.events import JobOpened, OffsetsObserved, PartitionView, SparkStarted
 from kseg.etl.telemetry.progress import NULL_PROGRESS, Progress
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class JobContext:
             cluster = stack.enter_context(Cluster(job.client_config())) if job.kafka is not None else None
             logs = logs_at(job.origin, cluster, copy=copy)
             progress = progress or NULL_PROGRESS
-            progress.fact(Opened(job, opened.id if opened is not None else None))
+            progress.event(JobOpened(job, opened.id if opened is not None else None))
             context = cls(job, logs, cluster, opened, copy, progress, observe or nobody)
             stack.callback(context.leave_server)
             yield context
@@ -189,10 +189,10 @@ class JobContext:
 
     def _tell_server(self, session: SparkSession) -> None:
         told = {key: session.conf.get(key, "") or "" for key in ("spark.app.id", "spark.master")}
-        self.progress.fact(SparkStarted(told["spark.app.id"], told["spark.master"], None))
+        self.progress.event(SparkStarted(told["spark.app.id"], told["spark.master"], None))
 
     def _tell_spark(self, spark: SparkContext) -> None:
-        self.progress.fact(SparkStarted(spark.applicationId, spark.master or "", spark.uiWebUrl))
+        self.progress.event(SparkStarted(spark.applicationId, spark.master or "", spark.uiWebUrl))
 
     @property
     def commits_offsets(self) -> bool:
@@ -222,7 +222,7 @@ class JobContext:
         with self._knowing_topics():
             snapshot = take_snapshot(self.logs, self.job, copy=self.copy)
         views = {tp: PartitionView(b.start, b.high_watermark, b.last_stable) for tp, b in snapshot.bounds.items()}
-        self.progress.fact(Looked(views))
+        self.progress.event(OffsetsObserved(views))
         return snapshot
 
     def partitions(self) -> tuple[TopicPartition, ...]:
@@ -266,12 +266,13 @@ class JobContext:
         if self.job.group is None or self._cluster is None:
             return None
         offsets = committed_offsets(self._cluster, self.job.group, list(partitions))
-        self.progress.fact(Looked({tp: PartitionView(committed=found.offset) for tp, found in offsets.items()}))
+        views = {tp: PartitionView(committed=found.offset) for tp, found in offsets.items()}
+        self.progress.event(OffsetsObserved(views))
         return GroupView(self.job.group, offsets, watched=self.commits_offsets, accept=accept)
 
     def tell_frontiers(self, state: JobState) -> None:
         """Where the next run would start, of all partitions that the ledger knows."""
-        self.progress.fact(Looked({tp: PartitionView(frontier=state.frontier(tp)) for tp in state.bases}))
+        self.progress.event(OffsetsObserved({tp: PartitionView(frontier=state.frontier(tp)) for tp in state.bases}))
 
     @property
     def _spark_meets_delta(self) -> bool:
@@ -285,6 +286,6 @@ class JobContext:
         """The job's target tables."""
         return Targets(self.job, lambda: self.spark(delta=True))
 
-    def draft(self, seen: Seen, state: JobState, lease: Lease) -> Draft:
+    def draft(self, seen: PlanInputs, state: JobState, lease: Lease) -> Draft:
         """A plan's draft whose events are written under the lease."""
         return Draft(seen, state, lease.sign)

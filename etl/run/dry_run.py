@@ -6,9 +6,9 @@ from kseg.etl.config.job import Job
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.plan import Draft, plan_incremental
-from kseg.etl.planning.preflight import look_without_lease, survey
+from kseg.etl.planning.preflight import preflight, read_without_lease
 from kseg.etl.run.context import JobContext
-from kseg.etl.run.open_transaction_lag import held_back
+from kseg.etl.run.open_transaction_lag import open_transaction_lags
 from kseg.etl.run.report import RunReport
 from kseg.etl.run.report_from_ledger import report_of
 from kseg.etl.telemetry.progress import Progress
@@ -17,7 +17,7 @@ from kseg.etl.telemetry.progress import Progress
 def plan_only(job: Job, *, accept_group_offsets: bool = False, progress: Progress | None = None) -> RunReport:
     """What `run_ingest` would read now; nothing is written anywhere, and a lease that others hold does not matter."""
     with JobContext.open(job, progress, ledger="optional") as context:
-        return look_without_lease(context, lambda state: _planned(context, state, accept_group_offsets))
+        return read_without_lease(context, lambda state: _planned(context, state, accept_group_offsets))
 
 
 def _planned(context: JobContext, state: JobState, accept_group_offsets: bool) -> RunReport:
@@ -26,13 +26,13 @@ def _planned(context: JobContext, state: JobState, accept_group_offsets: bool) -
         report = report_of(context.job.name, unfinished, status="dry-run")
         report.notes.append(f"run {unfinished.run_id} is unfinished ({unfinished.phase}) and would be taken up")
         return report
-    seen = survey(context, state, ev.INCREMENTAL, accept_group_offsets=accept_group_offsets)
+    seen = preflight(context, state, ev.INCREMENTAL, accept_group_offsets=accept_group_offsets)
     draft = Draft.unwritten(seen, state)
     plan = plan_incremental(draft, "dry-run")
     if plan is None:
         return RunReport(context.job.name, None, "incremental", "nothing-to-do", seconds=context.stopwatch.seconds())
     report = report_of(context.job.name, draft.state.runs[plan.run_id], status="dry-run")
     report.run_id = None
-    report.held_back = held_back(context.logs, plan.held_back)
+    report.held_back = open_transaction_lags(context.logs, plan.held_back)
     report.seconds = context.stopwatch.seconds()
     return report

@@ -18,7 +18,7 @@ from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.ranges import OffsetRange, OffsetSet, TopicPartition
 from kseg.etl.ledger.state import RunState
 from kseg.etl.run.account import (
-    Reading,
+    ReadCounts,
     account_for,
     differing_accounts,
     failed,
@@ -27,18 +27,18 @@ from kseg.etl.run.account import (
     throttled_by_broker,
 )
 from kseg.etl.run.context import JobContext
-from kseg.etl.run.spark_jobs import Passes, Written
+from kseg.etl.run.spark_jobs import SparkJobs, Written
 from kseg.etl.tables.delta.cleanup import sweep
-from kseg.etl.tables.delta.commit import Landed, RunCommit
+from kseg.etl.tables.delta.commit import NewCommit, RunCommit
 from kseg.etl.tables.delta.removal import OfAddresses, Removal
 from kseg.etl.tables.delta.table import ReadyTable
-from kseg.etl.tables.parallel import each
+from kseg.etl.tables.parallel import parallel_map
 from kseg.etl.tables.parquet.quarantine import Quarantine, kept_files, quarantine_schema
 from kseg.etl.tables.parquet.schema import SinkSchema
-from kseg.etl.tables.parquet.task_output import FileFact
+from kseg.etl.tables.parquet.task_output import WrittenFile
 from kseg.etl.tables.parquet.writer import LandingPlan, TableWrite
 from kseg.etl.tables.spark.writer import project
-from kseg.etl.telemetry.events import AccountFailed, Committed
+from kseg.etl.telemetry.events import AccountFailed, TableCommitted
 
 
 def land_and_account(context: JobContext, lease: Lease, run: RunState, *, again: bool) -> RunState:
@@ -77,7 +77,7 @@ class _Landing:
     unwritten: list[str] = field(default_factory=list)
     damaged: tuple[OffsetRange, ...] = ()
 
-    def _spare(self, reading: Reading) -> None:
+    def _spare(self, reading: ReadCounts) -> None:
         """Know what a replacement has nothing for, before it takes anything away. Raises Refused."""
         self.damaged = reading.damaged
         if self.plan.mode == "backfill-replace" and not reading.damage_told:
@@ -102,12 +102,12 @@ class _Landing:
         context.progress.phase("land")
         context.progress.total(sum(r.length for r in self.plan.ranges), "offsets")
         for table, commit in self.commits.items():
-            context.progress.fact(Committed(table, commit, quarantine=table == self.quarantine))
+            context.progress.event(TableCommitted(table, commit, quarantine=table == self.quarantine))
         if self.again:
             self._find_earlier_commits()
         todo = [table for table in self.plan.tables if table not in self.commits and table != self.quarantine]
         removing = self.plan.mode == "backfill-replace"
-        needs_spark = each(todo, lambda table: context.targets.by_spark(table, removing=removing))
+        needs_spark = parallel_map(todo, lambda table: context.targets.by_spark(table, removing=removing))
         by_spark = [table for table, needed in needs_spark.items() if needed]
         if by_spark:
             context.spark(delta=True)  # first of all: a Spark that runs cannot be given Delta's jars
@@ -115,7 +115,7 @@ class _Landing:
             context.workers()
         with context.stopwatch.phase("land"):
             kept_in = self._prepare_quarantine()
-            passes = Passes(context, self.plan, kept_in.tasks if kept_in is not None else None)
+            passes = SparkJobs(context, self.plan, kept_in.tasks if kept_in is not None else None)
             # Spark's writer commits what it has just read, so its tables' account is checked on a pass of its own.
             counted = passes.count([*(table for table in self.commits if table != self.quarantine), *by_spark])
             sink = passes.sink_schema() if todo else None
@@ -161,7 +161,7 @@ class _Landing:
             targets.check(table, found.after)
             return found
 
-        for table, found in each(tables, look).items():
+        for table, found in parallel_map(tables, look).items():
             if found is not None:
                 self._landed(table, found)
         self._write_down()
@@ -180,7 +180,7 @@ class _Landing:
                 run_id=self.plan.run_id,
             )
 
-        ready = each(tables, prepare)
+        ready = parallel_map(tables, prepare)
         if any(self.plan.tables[table] is None for table in ready):
             self._confirm_lease()
         return ready
@@ -206,7 +206,7 @@ class _Landing:
         would stop this attempt. Its lease is gone by then, and the ledger says so here."""
         self.lease.transition(lambda _: [ev.Renewed()])
 
-    def _check_offsets(self, reading: Reading) -> None:
+    def _check_offsets(self, reading: ReadCounts) -> None:
         fault = offsets_fault(reading, self.context.job.source.on_gap)
         if fault is None:
             return
@@ -214,7 +214,7 @@ class _Landing:
 
     # --- commits
 
-    def _commit(self, table: str, files: list[FileFact], ready: ReadyTable, sink: SinkSchema | None) -> None:
+    def _commit(self, table: str, files: list[WrittenFile], ready: ReadyTable, sink: SinkSchema | None) -> None:
         self.lease.check()
         self.context.observe(f"land:{table}:before")
         outcome = self.context.targets.delta(table).commit(
@@ -228,7 +228,7 @@ class _Landing:
         self._landed(table, outcome.commit)
         self.context.observe(f"land:{table}:after")
 
-    def _land_by_spark(self, table: str, passes: Passes, sink: SinkSchema | None, reading: Reading) -> None:
+    def _land_by_spark(self, table: str, passes: SparkJobs, sink: SinkSchema | None, reading: ReadCounts) -> None:
         """One table by Spark's writer, which reads the ranges again: they must hold what the account was made of."""
         assert sink is not None
         job, context = self.context.job, self.context
@@ -252,7 +252,7 @@ class _Landing:
         self._landed(table, outcome.commit)
         self._write_down()
         context.observe(f"land:{table}:after")
-        if isinstance(outcome, Landed):
+        if isinstance(outcome, NewCommit):
             again = account_for(self.plan, outcomes.resolve(), context.logs)
             fault = differing_accounts(reading, again, {r for r in self.plan.ranges if r.table == table})
             if fault is not None:
@@ -277,7 +277,7 @@ class _Landing:
         """Know a durable commit: of a few tables each is written down at once, of many several together. One that
         nobody lived to write down is found by its app transaction."""
         self.commits[table] = commit
-        self.context.progress.fact(Committed(table, commit, quarantine=table == self.quarantine))
+        self.context.progress.event(TableCommitted(table, commit, quarantine=table == self.quarantine))
         self.unwritten.append(table)
         if len(self.unwritten) >= len(self.plan.tables) / WRITTEN_DOWN:
             self._write_down()
@@ -304,7 +304,7 @@ class _Landing:
 
     # --- after the last commit
 
-    def _account(self, reading: Reading, written: Mapping[str, int]) -> RunState:
+    def _account(self, reading: ReadCounts, written: Mapping[str, int]) -> RunState:
         self.context.progress.phase("account")
         with self.context.stopwatch.phase("account"):
             self.context.observe("account:before")
@@ -323,9 +323,9 @@ class _Landing:
             self.context.observe("account:after")
         return state.runs[self.plan.run_id]
 
-    def _fail(self, equation: ev.Equation, fault: str, reading: Reading, rows_out: int | None = None) -> NoReturn:
+    def _fail(self, equation: ev.Equation, fault: str, reading: ReadCounts, rows_out: int | None = None) -> NoReturn:
         """Write the failed account down, where it stays until somebody clears it, and refuse."""
-        self.context.progress.fact(AccountFailed(equation, fault))
+        self.context.progress.event(AccountFailed(equation, fault))
         event = ev.AccountFailed(
             run_id=self.plan.run_id,
             equation=equation,

@@ -9,14 +9,14 @@ import time
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger import events as ev
-from kseg.etl.run.report import HeldBack
+from kseg.etl.run.report import OpenTransactionLag
 from kseg.etl.source.logs import Logs
 
 
-def held_back(logs: Logs, seen: dict[TopicPartition, ev.HeldBack]) -> list[HeldBack]:
+def open_transaction_lags(logs: Logs, seen: dict[TopicPartition, ev.HeldBack]) -> list[OpenTransactionLag]:
     """One entry for each partition whose last stable offset is below its high watermark."""
     return [
-        HeldBack(
+        OpenTransactionLag(
             topic=tp.topic,
             partition=tp.partition,
             last_stable_offset=held.last_stable_offset,

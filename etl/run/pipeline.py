@@ -21,18 +21,18 @@ from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.maintenance import maintain
 from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.planning.group_reconciliation import reconcile
-from kseg.etl.planning.plan import Draft, Seen, plan_incremental
-from kseg.etl.planning.preflight import survey
+from kseg.etl.planning.plan import Draft, PlanInputs, plan_incremental
+from kseg.etl.planning.preflight import preflight
 from kseg.etl.planning.source_identity import check_source
 from kseg.etl.run.abandon import abandon_run
 from kseg.etl.run.context import JobContext, Observer
 from kseg.etl.run.dry_run import plan_only
 from kseg.etl.run.group_commit import as_events, commit_frontier, fence
 from kseg.etl.run.land import land_and_account
-from kseg.etl.run.open_transaction_lag import held_back
+from kseg.etl.run.open_transaction_lag import open_transaction_lags
 from kseg.etl.run.report import RunReport
 from kseg.etl.run.report_from_ledger import group_report, report_of
-from kseg.etl.telemetry.events import Looked, PartitionView, Pinned
+from kseg.etl.telemetry.events import OffsetsObserved, PartitionView, RunPlanned
 from kseg.etl.telemetry.progress import Progress
 from kseg.segment_reader.log.errors import LogFileError
 
@@ -175,8 +175,8 @@ def _plan(context: JobContext, lease: Lease, state: JobState, planner: Planner, 
         return state  # this very backfill or interval was met before
     context.observe("plan:before")
 
-    def look(state: JobState) -> Seen:
-        return survey(context, state, lease.chain, accept_group_offsets=accept_group_offsets)
+    def look(state: JobState) -> PlanInputs:
+        return preflight(context, state, lease.chain, accept_group_offsets=accept_group_offsets)
 
     seen, seen_at = look(state), state.sequence
 
@@ -207,7 +207,7 @@ def execute(
     """Carry a planned run out from wherever it stands in this state, to its end. new: planned by this very attempt."""
     planned, run_id = run, run.run_id
     context.tell_frontiers(state)
-    context.progress.fact(Pinned(run.plan, lease.attempt, taken_up=not new))
+    context.progress.event(RunPlanned(run.plan, lease.attempt, taken_up=not new))
     if run.accounted is None:
 
         def land(first: bool) -> RunState:
@@ -223,7 +223,7 @@ def execute(
     context.tell_frontiers(state)
     run = state.runs[run_id]
     report = report_of(context.job.name, run, status="done")
-    report.held_back = held_back(context.logs, run.plan.held_back)
+    report.held_back = open_transaction_lags(context.logs, run.plan.held_back)
     report.throttled = context.throttled
     report.seconds = context.stopwatch.seconds()
     maintain(context.ledger, context.job.name)
@@ -274,7 +274,7 @@ def _commit(context: JobContext, lease: Lease, run: RunState, accept_group_offse
         lease.check()
         context.observe("commit:before")
         offsets = commit_frontier(context.cluster, context.ledger, context.job, run.run_id, partitions)
-        context.progress.fact(Looked({tp: PartitionView(committed=o.offset) for tp, o in offsets.items()}))
+        context.progress.event(OffsetsObserved({tp: PartitionView(committed=o.offset) for tp, o in offsets.items()}))
         context.observe("commit:after")
         event = ev.OffsetsCommitted(
             run_id=run.run_id, group=context.group, how=_how(context), offsets=as_events(offsets)

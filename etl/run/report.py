@@ -42,7 +42,7 @@ class TableReport:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldBack:
+class OpenTransactionLag:
     """Records behind the high watermark that read_committed may not see yet.
 
     records: high watermark minus last stable offset, in offsets.
@@ -109,7 +109,7 @@ class RunReport:
     rows_out: int | None = None
     tables: list[TableReport] = field(default_factory=list)
     group: GroupReport | None = None
-    held_back: list[HeldBack] = field(default_factory=list)
+    held_back: list[OpenTransactionLag] = field(default_factory=list)
     unconfirmed: list[Unconfirmed] = field(default_factory=list)
     given_up: list[OffsetsGivenUp] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

@@ -24,20 +24,26 @@ from kseg.etl.run.context import JobContext
 from kseg.etl.source.deferred_secrets import TaskOrigin
 from kseg.etl.source.logs import Logs
 from kseg.etl.source.packing import LARGE, NO_ROUTES, Routes
-from kseg.etl.source.range_result import RangeOutcome
+from kseg.etl.source.range_result import RangeResult
 from kseg.etl.source.reader import DecodeOptions
 from kseg.etl.source.tasks import RangeTask
 from kseg.etl.spark.connect_dataframe import RemoteWorkers, fused_remote
 from kseg.etl.spark.dataframe import OpenKeep, TaskResult, Write, fused, output_schema, rows
-from kseg.etl.spark.range_result_files import OutcomeFiles
-from kseg.etl.spark.range_results import Gathered, Unasked, watched
+from kseg.etl.spark.range_result_files import RangeResultFiles
+from kseg.etl.spark.range_results import NoAccumulator, ResultAccumulator, watched
 from kseg.etl.spark.task_entry import Writer, drop
 from kseg.etl.tables.delta.table import ReadyTable
 from kseg.etl.tables.parquet.quarantine import Quarantine
 from kseg.etl.tables.parquet.schema import SinkSchema, sink_schema
-from kseg.etl.tables.parquet.task_output import FACTS_DDL, Fact, FileFact, files_of, read_facts
+from kseg.etl.tables.parquet.task_output import (
+    TASK_OUTPUT_DDL,
+    TaskOutput,
+    WrittenFile,
+    read_task_output,
+    written_files,
+)
 from kseg.etl.tables.parquet.writer import LandingPlan, TableWrite, landing_function
-from kseg.etl.telemetry.events import PassBegan, Reading, Schema
+from kseg.etl.telemetry.events import OutputSchema, ReadProgress, ReadStarted
 from kseg.etl.transform.dataframe import apply_steps
 from kseg.segment_reader.decode.range_decoder import Limits
 
@@ -45,7 +51,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
-    from kseg.etl.spark.range_results import Outcomes
+    from kseg.etl.spark.range_results import RangeResults
 
 TO_JVM = Limits(max_rows=8_000)
 """Batches that cross to the JVM: 4,000 to 10,000 rows are the fastest there."""
@@ -55,8 +61,8 @@ TO_JVM = Limits(max_rows=8_000)
 class Written:
     """What one pass read and wrote. files: by table, none for a pass that only counts."""
 
-    outcomes: tuple[RangeOutcome, ...] = ()
-    files: dict[str, list[FileFact]] = field(default_factory=dict)
+    outcomes: tuple[RangeResult, ...] = ()
+    files: dict[str, list[WrittenFile]] = field(default_factory=dict)
     rows_out: int = 0
 
 
@@ -90,11 +96,11 @@ def tasks_for(
     )
 
 
-def _outcomes(results: Iterable[TaskResult]) -> tuple[RangeOutcome, ...]:
+def _outcomes(results: Iterable[TaskResult]) -> tuple[RangeResult, ...]:
     return tuple(outcome for result in results for outcome in result.outcomes)
 
 
-class Passes:
+class SparkJobs:
     """Passes of one run, in one Spark session that is opened when the first pass needs it."""
 
     def __init__(self, context: JobContext, plan: ev.RunPlan, quarantine: Quarantine | None = None) -> None:
@@ -126,12 +132,12 @@ class Passes:
             frame, _ = self.frame(self.context.spark(), ())
             schema = to_arrow_schema(frame.schema, timezone="UTC")
         sink = sink_schema(schema, addresses=self.job.sink.addresses, late=self.plan.marks_late)
-        self.context.progress.fact(Schema({field.name: str(field.type) for field in schema}))
+        self.context.progress.event(OutputSchema({field.name: str(field.type) for field in schema}))
         return sink
 
     def frame(
         self, spark: SparkSession, tables: Collection[str], keep: OpenKeep | None = None
-    ) -> tuple[DataFrame, Outcomes]:
+    ) -> tuple[DataFrame, RangeResults]:
         """The rows of these tables after the whole transform, as a DataFrame that has not been computed."""
         options = replace(self.options, limits=TO_JVM)
         workers = self.context.workers() if tables else None
@@ -150,10 +156,10 @@ class Passes:
         )
         return apply_steps(source, self.job.frame_steps), outcomes
 
-    def _gathered(self, tables: Collection[str]) -> Gathered:
+    def _gathered(self, tables: Collection[str]) -> ResultAccumulator:
         """Over Connect: where tasks tell their outcomes. Raises ConfigurationError where there is no such place yet."""
         if not tables:
-            return Unasked()
+            return NoAccumulator()
         table = next(iter(tables))
         access = self.context.targets.access(table)
         if access is None:
@@ -162,7 +168,7 @@ class Passes:
                 f"over Spark Connect, {table} has to be there before rows land in it",
                 "create it in its catalog",
             )
-        return OutcomeFiles(access.location, self.plan.run_id)
+        return RangeResultFiles(access.location, self.plan.run_id)
 
     def write(self, sink: SinkSchema, tables: Mapping[str, ReadyTable]) -> Written:
         """Read, transform and write the rows of these tables to data files."""
@@ -172,8 +178,9 @@ class Passes:
         if self.job.frame_steps:
             return self._write_frame(self.context.spark(), plan, tables)
         results = self._fused("land", tables, self.steps, Writer(plan), plan.routes or NO_ROUTES)
-        facts = [fact for result in results for batch in result.facts for fact in read_facts(batch.to_pylist())]
-        return self._written(_outcomes(results), facts, tables)
+        batches = (batch for result in results for batch in result.outputs)
+        outputs = [output for batch in batches for output in read_task_output(batch.to_pylist())]
+        return self._written(_outcomes(results), outputs, tables)
 
     def _fused(
         self,
@@ -199,24 +206,24 @@ class Passes:
 
     def _write_frame(self, spark: SparkSession, plan: LandingPlan, tables: Mapping[str, ReadyTable]) -> Written:
         frame, outcomes = self.frame(spark, tables, self._keep)
-        landed = frame.mapInArrow(landing_function(plan), FACTS_DDL)
+        landed = frame.mapInArrow(landing_function(plan), TASK_OUTPUT_DDL)
         with self.watching(outcomes), outcomes.typed_errors():
-            facts = list(read_facts(landed.collect()))
+            outputs = list(read_task_output(landed.collect()))
         told = outcomes.resolve()
         self.forget_outcomes(tables)
-        return self._written(told, facts, tables)
+        return self._written(told, outputs, tables)
 
     def forget_outcomes(self, tables: Collection[str]) -> None:
         """Once they are resolved: outcomes that were told through files are no longer needed."""
-        if self.context.remote and isinstance(files := self._gathered(tables), OutcomeFiles):
+        if self.context.remote and isinstance(files := self._gathered(tables), RangeResultFiles):
             files.clear()
 
     def _written(
-        self, outcomes: tuple[RangeOutcome, ...], facts: list[Fact], tables: Mapping[str, ReadyTable]
+        self, outcomes: tuple[RangeResult, ...], outputs: list[TaskOutput], tables: Mapping[str, ReadyTable]
     ) -> Written:
         by_place = {str(self.context.targets.delta(table).location): table for table in tables}
-        files: dict[str, list[FileFact]] = {table: [] for table in tables}
-        for file in files_of(facts):
+        files: dict[str, list[WrittenFile]] = {table: [] for table in tables}
+        for file in written_files(outputs):
             files[by_place[file.table]].append(file)
         return Written(outcomes, files, sum(file.rows for of_table in files.values() for file in of_table))
 
@@ -246,7 +253,7 @@ class Passes:
     def _tasks(self, workers: SparkContext | RemoteWorkers, tables: Collection[str]) -> tuple[RangeTask, ...]:
         return tasks_for(self.job, self.context.logs, self.plan, tables, workers.defaultParallelism)
 
-    def watching(self, outcomes: Outcomes) -> AbstractContextManager[None]:
+    def watching(self, outcomes: RangeResults) -> AbstractContextManager[None]:
         """Around an action on a DataFrame of ours: tells how far its tasks are."""
         self._began("land", outcomes.tasks)
         # Over Connect each look is a listing of the folder that outcomes are told through.
@@ -261,11 +268,11 @@ class Passes:
             progress.phase(name)
             self._phase, self._offsets_told = name, 0
         progress.total(sum(totals.values()), "offsets")
-        progress.fact(PassBegan(name, len(tasks), totals))
+        progress.event(ReadStarted(name, len(tasks), totals))
         return tasks
 
-    def _progress(self, now: Reading) -> None:
+    def _progress(self, now: ReadProgress) -> None:
         # Called from one thread at a time, with running totals of this pass.
-        self.context.progress.fact(now)
+        self.context.progress.event(now)
         self.context.progress.advance(now.offsets - self._offsets_told)
         self._offsets_told = now.offsets

@@ -1,15 +1,10 @@
-"""Kafka as a Spark source: discovery, offset resolution, tasks, and reading a range into Arrow in the worker.
+"""Where a job's records come from: brokers, or the log directories that brokers left behind. Knows no Spark.
 
-resolve      what a user asked for -> partitions and concrete offsets         driver, asks the brokers
-tasks        offset ranges -> tasks of about equal size                       pure
-fetching     one task -> Fetch answers, the next always under way             worker
-reader       one task -> Arrow record batches and an outcome                  worker
-outcome      what one task read: counts, gaps, losses, time                   pure
-arrow_steps  module:function steps on those batches                           worker
-dataframe    tasks -> a DataFrame; or read, transform and write in one task   driver and worker
-outcomes     the tasks' outcomes, each counted once however often it ran      driver
-carrier      typed errors from a worker to the driver                         driver and worker
-
-datasource   spark.read.format("kseg"), with options (what it takes) and planning (options -> tasks);
-             pyspark_kseg is installed as a module of its own, by which Spark finds it
+resolve            what a user asked for -> partitions and concrete offsets      driver
+logs               the questions that planning asks of a log                     driver
+tasks, packing     offset ranges -> tasks of about equal size                    pure
+brokers/ files/    the two kinds of logs, and a task's range as record chunks    driver and worker
+reader             one task -> Arrow record batches and a range result           worker
+range_result       what one task read: counts, gaps, losses, time                pure
+deferred_secrets   secrets that each executor looks up itself                    worker
 """

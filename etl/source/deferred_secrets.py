@@ -18,7 +18,7 @@ from kseg.etl.source.origin import LogFiles, Origin
 
 
 @dataclass(frozen=True, slots=True)
-class ByReference:
+class DeferredSecrets:
     """An origin that is opened where it is used. Picklable.
 
     properties: client properties, or with `files` those of its store, references unresolved and file paths absolute.
@@ -53,13 +53,13 @@ class ByReference:
             raise ConfigurationError(told) from None
 
 
-TaskOrigin = Origin | ByReference
+TaskOrigin = Origin | DeferredSecrets
 """What tasks are handed."""
 
 
 def opened(origin: TaskOrigin) -> Origin:
     """In a task: the origin to read from. Raises ConfigurationError, see `ByReference.open`."""
-    return origin.open() if isinstance(origin, ByReference) else origin
+    return origin.open() if isinstance(origin, DeferredSecrets) else origin
 
 
 def _host() -> str:

@@ -1,4 +1,4 @@
-"""What can go wrong between a planned range and its rows. All cross from a worker to the driver (`carrier`)."""
+"""What can go wrong between a planned range and its rows. All cross from a worker to the driver (`transport`)."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class ArrowStepError(KsegError):
     """An Arrow step of the transform raised, or gave something that is no RecordBatch of the declared schema."""
 
 
-class OutcomesIncomplete(RetriableFailure):
+class RangeResultsIncomplete(RetriableFailure):
     """Not every task told what it read, so the rows cannot be accounted for."""
 
 
-class OutcomesDisagree(RetriableFailure):
+class RangeResultsDisagree(RetriableFailure):
     """Two attempts of one task read different things, and nobody can tell which of them fed the output."""
 
 
@@ -68,8 +68,8 @@ __all__ = [
     "LossReason",
     "NoProgress",
     "OffsetsLost",
-    "OutcomesDisagree",
-    "OutcomesIncomplete",
+    "RangeResultsDisagree",
+    "RangeResultsIncomplete",
     "TimeNotFoundError",
     "WorkerError",
 ]

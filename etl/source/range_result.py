@@ -29,7 +29,7 @@ class LostRange:
 
 
 @dataclass(frozen=True, slots=True)
-class RangeOutcome:
+class RangeResult:
     """One range, read to its end.
 
     data, control, aborted, absent, unreadable: offsets by kind.
@@ -95,7 +95,7 @@ class RangeOutcome:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> RangeOutcome:
+    def from_json(cls, data: dict[str, Any]) -> RangeResult:
         """The inverse of `to_json`."""
         gaps = tuple((int(first), int(last)) for first, last in data["gaps"])
         lost = tuple(LostRange(**entry) for entry in data["lost"])

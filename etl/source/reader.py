@@ -1,6 +1,6 @@
 """One task's range as Arrow record batches, read in the worker: fetch, decode, hand on; bounded memory.
 
-`read_range` gives a `RangeReader`: iterate it, then ask for its `outcome`.
+`read_range` gives a `RangeReader`: iterate it, then ask for its `result`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Literal, Protocol, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kseg.etl.source.brokers.prefetch import ahead, answers
+from kseg.etl.source.brokers.prefetch import fetch_chunks, prefetch
 from kseg.etl.source.brokers.prefetch_many import RangesTogether
 from kseg.etl.source.files import chunks
 from kseg.etl.source.origin import LogFiles, Origin
-from kseg.etl.source.range_result import MAX_DAMAGES, MAX_GAPS, LostRange, RangeOutcome
-from kseg.etl.source.record_chunk import Answer, FetchOptions, FetchStats, OnCorruption
+from kseg.etl.source.range_result import MAX_DAMAGES, MAX_GAPS, LostRange, RangeResult
+from kseg.etl.source.record_chunk import FetchOptions, FetchStats, OnCorruption, RecordChunk
 from kseg.etl.source.resolve import IsolationLevel
 from kseg.etl.source.tasks import RangeTask
 from kseg.segment_reader.decode.range_decoder import Limits, RangeDecoder
@@ -142,11 +142,11 @@ class RangeReader:
         self._options = options
         self._keep = keep
         self._damages: list[Damage] = []
-        self._outcome: RangeOutcome | None = None
+        self._outcome: RangeResult | None = None
         self._late = 0
 
     @property
-    def outcome(self) -> RangeOutcome:
+    def result(self) -> RangeResult:
         """What was read. Raises RuntimeError before the iteration has ended."""
         if self._outcome is None:
             raise RuntimeError(f"{self.task} has not been read to its end")
@@ -193,9 +193,9 @@ class RangeReader:
                 del answer
         for batch in decoding.timed(decoder.finish()):
             yield self._with_own_columns(batch)
-        outcome = _outcome(task, decoder, stats, waiting.seconds, decoding.seconds)
+        result = _outcome(task, decoder, stats, waiting.seconds, decoding.seconds)
         self._outcome = replace(
-            outcome,
+            result,
             damages=tuple(self._damages[:MAX_DAMAGES]),
             damage_count=len(self._damages),
             late=self._late,
@@ -210,7 +210,7 @@ class RangeReader:
         storage, _ = self._origin.open_folder(self.task.folder)
         self._tell(damage, damaged_bytes(storage, damage))
 
-    def _tell_of(self, bad: BadBatch, answer: Answer) -> None:
+    def _tell_of(self, bad: BadBatch, answer: RecordChunk) -> None:
         """A batch in an answer whose records cannot be decoded."""
         data = answer.records[bad.position : bad.position + bad.size]
         position = answer.position + bad.position if answer.file else -1
@@ -223,16 +223,16 @@ class RangeReader:
             if self._keep is not None:
                 self._keep.keep(damage, pieces)
 
-    def _answers(self, stats: FetchStats) -> Generator[Answer, None, None]:
+    def _answers(self, stats: FetchStats) -> Generator[RecordChunk, None, None]:
         options = self._options
         wanted = FetchOptions(options.isolation_level, options.on_data_loss, options.on_corruption)
         if isinstance(self._origin, LogFiles):
             # A file's answers share one buffer, so none may be read ahead; the page cache has no latency to hide.
-            return chunks.answers(self.task, self._origin, wanted, stats)
+            return chunks.read_chunks(self.task, self._origin, wanted, stats)
         if self._together is not None:
             return self._together.answers(self.task, wanted, stats)
-        fetched = answers(self.task, self._origin, wanted, stats)
-        return ahead(fetched) if options.fetch_ahead else fetched
+        fetched = fetch_chunks(self.task, self._origin, wanted, stats)
+        return prefetch(fetched) if options.fetch_ahead else fetched
 
     def _with_own_columns(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with the columns of ours that are wanted; no value is copied but the late ones' bits are made."""
@@ -282,10 +282,10 @@ class _Stopwatch:
 
 def _outcome(
     task: RangeTask, decoder: RangeDecoder | SalvagingDecoder, stats: FetchStats, waiting: float, decoding: float
-) -> RangeOutcome:
+) -> RangeResult:
     counts = decoder.counts
     gaps = _without(decoder.gaps, stats.lost)
-    return RangeOutcome(
+    return RangeResult(
         index=task.index,
         topic=task.topic,
         partition=task.partition,

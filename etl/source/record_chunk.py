@@ -42,7 +42,7 @@ class FetchStats:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RecordChunk:
     """One answer's records, the aborted transactions that overlap them, and the offset after its last whole batch.
 
     Without records: nothing is to be had below `next_offset`. From a file: which, and where in it the records begin;
@@ -57,6 +57,6 @@ class Answer:
     damage: Damage | None = None
 
     @classmethod
-    def empty(cls, next_offset: int) -> Answer:
+    def empty(cls, next_offset: int) -> RecordChunk:
         """An answer without records."""
         return cls(memoryview(b""), [], next_offset)

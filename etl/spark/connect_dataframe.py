@@ -1,6 +1,6 @@
 """`etl.spark.dataframe.fused` where there is no SparkContext: over a Spark Connect session.
 
-    session.range(n).mapInArrow(read -> Arrow steps -> write)         a row for some tasks: their outcomes, their facts
+    session.range(n).mapInArrow(read -> Arrow steps -> write)         a row for some tasks: results, outputs
 
 The rows are the result of the query, so Spark itself drops those of attempts that did not win: the account is as exact
 as with an RDD's results. How many tasks have ended is told by the server while the query runs; how many records, only
@@ -21,12 +21,12 @@ from kseg.etl.source.packing import NO_ROUTES, Routes
 from kseg.etl.source.reader import DecodeOptions
 from kseg.etl.source.tasks import RangeTask
 from kseg.etl.spark.dataframe import OpenKeep, Plan, Steps, TaskResult, Write, land_packs, results_of
-from kseg.etl.telemetry.events import Reading
+from kseg.etl.telemetry.events import ReadProgress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_LANDED = "tasks array<int>, attempt bigint, outcomes array<string>, facts binary"
+_LANDED = "tasks array<int>, attempt bigint, outcomes array<string>, outputs binary"
 
 
 class RemoteWorkers:
@@ -52,7 +52,7 @@ def fused_remote(
     *,
     keep: OpenKeep | None = None,
     routes: Routes = NO_ROUTES,
-    on_progress: Callable[[Reading], None] | None = None,
+    on_progress: Callable[[ReadProgress], None] | None = None,
 ) -> tuple[TaskResult, ...]:
     """As `etl.spark.dataframe.fused`; its errors as well, and what Connect raises where the server is gone."""
     cores = workers.defaultParallelism if tasks else 1
@@ -62,25 +62,25 @@ def fused_remote(
 
     def land(indexes: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         numbers = (index for batch in indexes for index in batch.column(0).to_pylist())
-        for done, attempt, outcomes, facts in land_packs(plan, write, numbers, _tell_nobody):
+        for done, attempt, outcomes, outputs in land_packs(plan, write, numbers, _tell_nobody):
             yield pa.RecordBatch.from_pydict(
                 {
                     "tasks": pa.array([done], pa.list_(pa.int32())),
                     "attempt": pa.array([attempt], pa.int64()),
                     "outcomes": pa.array([outcomes], pa.list_(pa.string())),
-                    "facts": pa.array([facts], pa.binary()),
+                    "outputs": pa.array([outputs], pa.binary()),
                 }
             )
 
     packs = len(plan.packs)
     query = workers.session.range(0, packs, 1, packs).mapInArrow(land, _LANDED)
-    with _watched(workers.session, packs, on_progress), plan.carrier.opening():
+    with _watched(workers.session, packs, on_progress), plan.transport.opening():
         rows = query.collect()
-    results = results_of(tasks, ((row["tasks"], row["attempt"], row["outcomes"], row["facts"]) for row in rows))
+    results = results_of(tasks, ((row["tasks"], row["attempt"], row["outcomes"], row["outputs"]) for row in rows))
     if on_progress is not None:
         outcomes = [outcome for result in results for outcome in result.outcomes]
         on_progress(
-            Reading(
+            ReadProgress(
                 tasks=len(tasks),
                 tasks_done=len(tasks),
                 offsets=sum(o.end - o.start for o in outcomes),
@@ -97,14 +97,14 @@ def _tell_nobody(attempt: object, outcome: object) -> None:
 
 
 @contextmanager
-def _watched(session: SparkSession, tasks: int, listener: Callable[[Reading], None] | None) -> Iterator[None]:
+def _watched(session: SparkSession, tasks: int, listener: Callable[[ReadProgress], None] | None) -> Iterator[None]:
     if listener is None:
         yield
         return
 
     def tell(stages: Iterable[Any] | None, **_: Any) -> None:
         done = sum(stage.num_completed_tasks for stage in stages or ())
-        listener(Reading(tasks, min(done, tasks), offsets=0, rows=0, bytes=0))
+        listener(ReadProgress(tasks, min(done, tasks), offsets=0, rows=0, bytes=0))
 
     remote: Any = session
     remote.registerProgressHandler(tell)

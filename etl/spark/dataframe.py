@@ -1,7 +1,7 @@
 """Tasks -> rows in Spark, in one of two ways.
 
     rows    range(n).mapInArrow(read -> Arrow steps)              a DataFrame, for SQL and Python steps
-    fused   an RDD of n numbers: read -> Arrow steps -> write     no row crosses to the JVM; file facts come back
+    fused   an RDD of n numbers: read -> Arrow steps -> write     no row crosses to the JVM; file outputs come back
 
 A Spark task reads one `RangeTask`, or several small ones (`etl.source.packing`), whose rows go into the same files.
 Outcomes travel with an accumulator (`rows`), or as the task's result (`fused`), of which Spark takes that of the
@@ -27,16 +27,16 @@ import pyarrow as pa
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.source.brokers.prefetch_many import RangesTogether
 from kseg.etl.source.deferred_secrets import TaskOrigin, opened
-from kseg.etl.source.errors import OutcomesIncomplete
+from kseg.etl.source.errors import RangeResultsIncomplete
 from kseg.etl.source.origin import Origin
 from kseg.etl.source.packing import NO_ROUTES, Routes, packed
-from kseg.etl.source.range_result import RangeOutcome
+from kseg.etl.source.range_result import RangeResult
 from kseg.etl.source.reader import DecodeOptions, Keep, RangeReader, read_range, reading_together
 from kseg.etl.source.tasks import RangeTask
-from kseg.etl.spark.error_transport import Carrier
-from kseg.etl.spark.range_results import Gathered, Outcomes, new_accumulator, watched
+from kseg.etl.spark.error_transport import ErrorTransport
+from kseg.etl.spark.range_results import RangeResults, ResultAccumulator, new_accumulator, watched
 from kseg.etl.telemetry.cost import Meter, TaskCost
-from kseg.etl.telemetry.events import Reading
+from kseg.etl.telemetry.events import ReadProgress
 from kseg.etl.transform.arrow import ArrowSteps, Function
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class TaskAttempt:
 
 
 Write = Callable[[Iterator[pa.RecordBatch], TaskAttempt], Iterator[pa.RecordBatch]]
-"""Consumes all rows of its tasks and gives batches of facts about what it wrote. Picklable; called in the worker."""
+"""Consumes all rows of its tasks and gives batches of outputs about what it wrote. Picklable; called in the worker."""
 
 
 OpenKeep = Callable[[RangeTask, int], Keep]
@@ -80,8 +80,8 @@ class TaskResult:
 
     tasks: tuple[RangeTask, ...]
     attempt_id: int
-    outcomes: tuple[RangeOutcome, ...]
-    facts: tuple[pa.RecordBatch, ...]
+    outcomes: tuple[RangeResult, ...]
+    outputs: tuple[pa.RecordBatch, ...]
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Plan:
     steps: ArrowSteps
     schema: pa.Schema
     keep: OpenKeep | None = None
-    carrier: Carrier = field(default_factory=Carrier)
+    transport: ErrorTransport = field(default_factory=ErrorTransport)
 
     @classmethod
     def of(
@@ -119,7 +119,7 @@ class Plan:
         in_turn = tuple(tuple(sorted(pack, key=lambda task: routes.get(task.topic, 0))) for pack in packs)
         return cls(in_turn, routes, origin, options, arrow_steps, output_schema(options, arrow_steps), keep)
 
-    def readings(self, packs: Iterable[int]) -> Iterator[tuple[TaskAttempt, list[_Reading]]]:
+    def readings(self, packs: Iterable[int]) -> Iterator[tuple[TaskAttempt, list[_TaskReader]]]:
         """In a worker: what Spark wants done there, table by table, each to be read to its end before the next."""
         from pyspark import TaskContext
 
@@ -133,10 +133,10 @@ class Plan:
                 for _, alike in groupby(pack, key=lambda task: self.routes.get(task.topic)):
                     tasks = tuple(alike)
                     attempt = TaskAttempt(tasks, context.taskAttemptId(), context.attemptNumber(), self.schema)
-                    yield attempt, [_Reading(self, origin, task, attempt, together) for task in tasks]
+                    yield attempt, [_TaskReader(self, origin, task, attempt, together) for task in tasks]
 
 
-class _Reading:
+class _TaskReader:
     """Rows of one task after the Arrow steps; afterwards its outcome."""
 
     def __init__(
@@ -181,9 +181,9 @@ class _Reading:
         self._cost = self._meter.cost()
 
     @property
-    def outcome(self) -> RangeOutcome:
+    def result(self) -> RangeResult:
         """What was read and what it cost, writing included where that was done in this task. Asked for once."""
-        outcome = replace(self._reader.outcome, cost=self._cost or self._meter.cost())
+        outcome = replace(self._reader.result, cost=self._cost or self._meter.cost())
         return replace(outcome, rows_out=self._rows_out) if self._plan.steps else outcome
 
 
@@ -216,11 +216,11 @@ def rows(
     options: DecodeOptions,
     arrow_steps: Steps = (),
     keep: OpenKeep | None = None,
-    gathered: Gathered | None = None,
+    gathered: ResultAccumulator | None = None,
     *,
     routes: Routes = NO_ROUTES,
     cores: int | None = None,
-) -> tuple[DataFrame, Outcomes]:
+) -> tuple[DataFrame, RangeResults]:
     """The records of all tasks as a DataFrame; nothing is read before an action asks for it.
 
     options.limits.max_rows: 4,000 to 10,000 suit the crossing to the JVM best. keep: see `read_range`.
@@ -235,7 +235,7 @@ def rows(
         cores = spark.sparkContext.defaultParallelism if gathered is None else max(1, len(tasks))
     plan = Plan.of(tasks, origin, options, arrow_steps, keep, routes=routes, mixed=False, cores=cores)
     accumulator = gathered if gathered is not None else new_accumulator(spark.sparkContext)
-    outcomes = Outcomes(tasks, accumulator, plan.carrier)
+    outcomes = RangeResults(tasks, accumulator, plan.transport)
     schema = spark_schema(plan.schema)
     if not tasks:
         return spark.createDataFrame([], schema), outcomes
@@ -247,12 +247,12 @@ def rows(
     return one_slice_a_pack.mapInArrow(read, schema), outcomes
 
 
-def _read(plan: Plan, accumulator: Gathered, indexes: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    with plan.carrier.packing():
+def _read(plan: Plan, accumulator: ResultAccumulator, indexes: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    with plan.transport.packing():
         for attempt, readings in plan.readings(pack for batch in indexes for pack in batch.column(0).to_pylist()):
             for reading in readings:
                 yield from reading
-                outcome = reading.outcome
+                outcome = reading.result
                 accumulator.add({(outcome.index, attempt.attempt_id): outcome})
     _spare_the_collector()
 
@@ -267,7 +267,7 @@ def fused(
     *,
     keep: OpenKeep | None = None,
     routes: Routes = NO_ROUTES,
-    on_progress: Callable[[Reading], None] | None = None,
+    on_progress: Callable[[ReadProgress], None] | None = None,
 ) -> tuple[TaskResult, ...]:
     """Read, transform and write tasks in Spark tasks, small ones together; the results of the winning attempts.
 
@@ -287,43 +287,43 @@ def fused(
         return ()
     accumulator = new_accumulator(context)
 
-    def tell(attempt: TaskAttempt, outcome: RangeOutcome) -> None:
+    def tell(attempt: TaskAttempt, outcome: RangeResult) -> None:
         accumulator.add({(outcome.index, attempt.attempt_id): outcome})
 
-    def land(packs: Iterable[int]) -> Iterator[Landed]:
+    def land(packs: Iterable[int]) -> Iterator[PackOutput]:
         return land_packs(plan, write, packs, tell)
 
     landed = context.range(len(plan.packs), numSlices=len(plan.packs)).mapPartitions(land)
-    outcomes = Outcomes(tasks, accumulator, plan.carrier)
+    outcomes = RangeResults(tasks, accumulator, plan.transport)
     with watched(outcomes, on_progress), outcomes.typed_errors():
         found = landed.collect()
     return results_of(tasks, found)
 
 
-Landed = tuple[list[int], int, list[str], bytes | None]
-"""The tasks' indexes, attempt id, outcomes as JSON, facts as an Arrow stream: nothing in it depends on our classes'
+PackOutput = tuple[list[int], int, list[str], bytes | None]
+"""The tasks' indexes, attempt id, outcomes as JSON, outputs as an Arrow stream: nothing in it depends on our classes'
 layout."""
 
 
-def results_of(tasks: Sequence[RangeTask], landed: Iterable[Landed]) -> tuple[TaskResult, ...]:
+def results_of(tasks: Sequence[RangeTask], landed: Iterable[PackOutput]) -> tuple[TaskResult, ...]:
     """What the winning attempts at these tasks gave. Raises OutcomesIncomplete."""
     results = tuple(_result(tasks, *told) for told in landed)
     missing = {task.index for task in tasks}.difference(task.index for result in results for task in result.tasks)
     if missing:
         first = tasks[min(missing)]
-        raise OutcomesIncomplete(f"Spark gave no result for {len(missing)} tasks, the first of which is {first}")
+        raise RangeResultsIncomplete(f"Spark gave no result for {len(missing)} tasks, the first of which is {first}")
     return results
 
 
 def _result(
-    tasks: Sequence[RangeTask], done: list[int], attempt: int, outcomes: list[str], facts: bytes | None
+    tasks: Sequence[RangeTask], done: list[int], attempt: int, outcomes: list[str], outputs: bytes | None
 ) -> TaskResult:
-    batches = () if facts is None else tuple(pa.ipc.open_stream(facts))
-    read = tuple(RangeOutcome.from_json(json.loads(told)) for told in outcomes)
+    batches = () if outputs is None else tuple(pa.ipc.open_stream(outputs))
+    read = tuple(RangeResult.from_json(json.loads(told)) for told in outcomes)
     return TaskResult(tuple(tasks[index] for index in done), attempt, read, batches)
 
 
-def _one_after_another(readings: Sequence[_Reading]) -> Iterator[pa.RecordBatch]:
+def _one_after_another(readings: Sequence[_TaskReader]) -> Iterator[pa.RecordBatch]:
     for reading, following in zip_longest(readings, readings[1:]):
         yield from reading
         if following is not None:
@@ -331,17 +331,17 @@ def _one_after_another(readings: Sequence[_Reading]) -> Iterator[pa.RecordBatch]
 
 
 def land_packs(
-    plan: Plan, write: Write, packs: Iterable[int], tell: Callable[[TaskAttempt, RangeOutcome], None]
-) -> Iterator[Landed]:
+    plan: Plan, write: Write, packs: Iterable[int], tell: Callable[[TaskAttempt, RangeResult], None]
+) -> Iterator[PackOutput]:
     """In a worker: the packs that Spark wants done there, each read and written to its end."""
-    with plan.carrier.packing():
+    with plan.transport.packing():
         for attempt, readings in plan.readings(packs):
-            facts = list(write(_one_after_another(readings), attempt))
-            outcomes = [reading.outcome for reading in readings]
+            outputs = list(write(_one_after_another(readings), attempt))
+            outcomes = [reading.result for reading in readings]
             for outcome in outcomes:
                 tell(attempt, outcome)
             told = [json.dumps(outcome.to_json()) for outcome in outcomes]
-            yield [task.index for task in attempt.tasks], attempt.attempt_id, told, _stream(facts)
+            yield [task.index for task in attempt.tasks], attempt.attempt_id, told, _stream(outputs)
     _spare_the_collector()
 
 

@@ -1,6 +1,6 @@
 """Typed errors from a worker to the driver.
 
-Spark turns whatever a Python worker raises into text. So the worker raises `CarriedError`, whose text ends with the
+Spark turns whatever a Python worker raises into text. So the worker raises `TransportedError`, whose text ends with the
 pickled error, and the driver finds it in the text of Spark's own exception:
 
     <what a person reads>
@@ -29,17 +29,17 @@ from kseg.segment_reader.errors import RecordFormatError
 TYPED = (KsegError, KafkaError, RecordFormatError)
 
 
-class CarriedError(Exception):
+class TransportedError(Exception):
     """What a worker raises; its text holds the error that is meant."""
 
 
 @dataclass(frozen=True, slots=True)
-class Carrier:
+class ErrorTransport:
     """Carries the errors of one read. Picklable: the tasks get the driver's."""
 
     token: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
 
-    def pack(self, error: BaseException) -> CarriedError:
+    def pack(self, error: BaseException) -> TransportedError:
         """The error to raise in the worker. One that is none of ours, or cannot be pickled, becomes a `WorkerError`."""
         typed = error if isinstance(error, TYPED) else WorkerError(f"{type(error).__name__}: {error}")
         # Causes are not pickled, notes are: the driver's traceback then shows where in the worker it happened.
@@ -50,14 +50,14 @@ class Carrier:
         except Exception:
             pickled = pickle.dumps(WorkerError(f"{type(error).__name__}: {error}"))
         packed = base64.b64encode(pickled).decode()
-        return CarriedError(f"{type(typed).__name__}: {typed}\n[kseg-error {self.token} {packed}]")
+        return TransportedError(f"{type(typed).__name__}: {typed}\n[kseg-error {self.token} {packed}]")
 
     @contextmanager
     def packing(self) -> Iterator[None]:
         """In the worker: every exception leaves packed."""
         try:
             yield
-        except CarriedError:
+        except TransportedError:
             raise
         except Exception as error:
             raise self.pack(error) from error

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import pyarrow.fs as pafs
 
-from kseg.etl.source.range_result import RangeOutcome
+from kseg.etl.source.range_result import RangeResult
 from kseg.etl.spark.range_results import Attempts
 from kseg.etl.tables.parquet.storage import TableLocation
 
@@ -24,7 +24,7 @@ _FOLDER = "_kseg_outcomes"
 
 
 @dataclass(frozen=True)
-class OutcomeFiles:
+class RangeResultFiles:
     """Picklable: workers add, the driver asks for `value`."""
 
     location: TableLocation
@@ -54,7 +54,7 @@ class OutcomeFiles:
             if info.extension != "json" or (int(task), int(attempt)) in self._found:
                 continue
             with store.fs.open_input_stream(info.path) as data:
-                self._found[int(task), int(attempt)] = RangeOutcome.from_json(json.loads(data.read()))
+                self._found[int(task), int(attempt)] = RangeResult.from_json(json.loads(data.read()))
         return self._found
 
     def clear(self) -> None:

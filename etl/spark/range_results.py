@@ -1,6 +1,6 @@
-"""The outcomes of a read's tasks, gathered in the driver.
+"""The results of a read's tasks, gathered in the driver.
 
-A DataFrame's rows say nothing of control records, gaps and lag, so each task adds its `RangeOutcome` to an
+A DataFrame's rows say nothing of control records, gaps and lag, so each task adds its `RangeResult` to an
 accumulator. Spark may run a task more than once (a retry, a lost shuffle file, a second action on the DataFrame), and a
 plain sum would count it twice. So the accumulator is a map from (task, attempt) to outcome. Attempts of one task must
 agree: where they do, it does not matter which of them fed the output; where they do not, nobody can tell.
@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark.accumulators import AccumulatorParam
 
-from kseg.etl.source.errors import OutcomesDisagree, OutcomesIncomplete
-from kseg.etl.source.range_result import RangeOutcome
+from kseg.etl.source.errors import RangeResultsDisagree, RangeResultsIncomplete
+from kseg.etl.source.range_result import RangeResult
 from kseg.etl.source.tasks import RangeTask
-from kseg.etl.spark.error_transport import Carrier
-from kseg.etl.telemetry.events import Reading
+from kseg.etl.spark.error_transport import ErrorTransport
+from kseg.etl.telemetry.events import ReadProgress
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.accumulators import Accumulator
 
-Attempts = dict[tuple[int, int], RangeOutcome]
+Attempts = dict[tuple[int, int], RangeResult]
 """By task index and Spark's task attempt id, which no other attempt in the session has."""
 
 
@@ -46,7 +46,7 @@ def new_accumulator(context: SparkContext) -> Accumulator[Attempts]:
     return context.accumulator({}, MergedAttempts())
 
 
-class Gathered(Protocol):
+class ResultAccumulator(Protocol):
     """Where tasks add what they read and the driver finds it: Spark's accumulator, or what stands in for one."""
 
     @property
@@ -57,8 +57,8 @@ class Gathered(Protocol):
         """In a worker."""
 
 
-class Unasked:
-    """For a read whose outcomes nobody asks for."""
+class NoAccumulator:
+    """For a read whose results nobody asks for."""
 
     @property
     def value(self) -> Attempts:
@@ -68,22 +68,22 @@ class Unasked:
         pass
 
 
-class Outcomes:
+class RangeResults:
     """What the tasks of one read have told so far."""
 
-    def __init__(self, tasks: Sequence[RangeTask], accumulator: Gathered, carrier: Carrier) -> None:
+    def __init__(self, tasks: Sequence[RangeTask], accumulator: ResultAccumulator, transport: ErrorTransport) -> None:
         self.tasks = tuple(tasks)
         self._accumulator = accumulator
-        self._carrier = carrier
+        self._transport = transport
         self._looked_at = 0
         self._done: set[int] = set()
         self._offsets = self._rows = self._bytes = 0
 
     def typed_errors(self) -> AbstractContextManager[None]:
         """Around a Spark action on the rows: a worker's error is raised as what it is, Spark's exception its cause."""
-        return self._carrier.opening()
+        return self._transport.opening()
 
-    def progress(self) -> Reading:
+    def progress(self) -> ReadProgress:
         """As of the tasks that have ended; each is in `ended` or `repeated` once. For one thread at a time."""
         # Copied in one step of the interpreter, since results go on coming in while this is called from a thread.
         told = self._accumulator.value.copy()
@@ -99,7 +99,7 @@ class Outcomes:
             self._rows += outcome.data
             self._bytes += outcome.bytes
         self._looked_at = len(told)
-        return Reading(
+        return ReadProgress(
             tasks=len(self.tasks),
             tasks_done=len(self._done),
             offsets=self._offsets,
@@ -109,22 +109,22 @@ class Outcomes:
             repeated=tuple(repeated),
         )
 
-    def resolve(self) -> tuple[RangeOutcome, ...]:
+    def resolve(self) -> tuple[RangeResult, ...]:
         """One outcome for each task, in the order of the tasks. Call it after the action that read the rows.
 
         Raises:
             OutcomesIncomplete: a task has not told (its rows were not read to the end, or the action failed).
             OutcomesDisagree: attempts of one task read different things.
         """
-        found: dict[int, RangeOutcome] = {}
+        found: dict[int, RangeResult] = {}
         for (index, _), outcome in sorted(self._accumulator.value.items()):
             known = found.setdefault(index, outcome)
             if known.what_was_read != outcome.what_was_read:
                 told = f"two attempts of the task for {self.tasks[index]} read different things"
-                raise OutcomesDisagree(told, **_address(self.tasks[index]))
+                raise RangeResultsDisagree(told, **_address(self.tasks[index]))
         for task in self.tasks:
             if task.index not in found:
-                raise OutcomesIncomplete(f"the task for {task} has not told what it read", **_address(task))
+                raise RangeResultsIncomplete(f"the task for {task} has not told what it read", **_address(task))
         return tuple(found[task.index] for task in self.tasks)
 
 
@@ -133,7 +133,9 @@ def _address(task: RangeTask) -> dict[str, Any]:
 
 
 @contextmanager
-def watched(outcomes: Outcomes, listener: Callable[[Reading], None] | None, every: float = 0.5) -> Iterator[None]:
+def watched(
+    results: RangeResults, listener: Callable[[ReadProgress], None] | None, every: float = 0.5
+) -> Iterator[None]:
     """Tell the listener from a thread, `every` so many seconds and once at the end, while an action runs."""
     if listener is None:
         yield
@@ -142,7 +144,7 @@ def watched(outcomes: Outcomes, listener: Callable[[Reading], None] | None, ever
 
     def watch() -> None:
         while not over.wait(every):
-            listener(outcomes.progress())
+            listener(results.progress())
 
     thread = threading.Thread(target=watch, name="kseg-progress", daemon=True)
     thread.start()
@@ -151,4 +153,4 @@ def watched(outcomes: Outcomes, listener: Callable[[Reading], None] | None, ever
     finally:
         over.set()
         thread.join()
-        listener(outcomes.progress())
+        listener(results.progress())

@@ -14,7 +14,7 @@ AT_ONCE = 16
 """Tables looked at side by side: what one answer holds in memory is small beside a snapshot's list of files."""
 
 
-def each(tables: Iterable[str], look: Callable[[str], T]) -> dict[str, T]:
+def parallel_map(tables: Iterable[str], look: Callable[[str], T]) -> dict[str, T]:
     """What `look` tells of each table, in the order of the tables.
 
     Tables at paths are looked at side by side; those in a catalog one after the other in this thread, which Spark's

@@ -2,6 +2,6 @@
 
 traffic    what went over the wire during some work, by broker, API and version
 cost       one task attempt: where it ran, how long, and its traffic
-facts      what a run tells its listeners while it works
+events     what a run reports to its listeners while it works
 recorder   a listener that keeps all of it, in bounded space, for the report of a run that ended or failed
 """

@@ -1,9 +1,10 @@
-"""What a run tells its listeners (`Progress.fact`) besides phases and amounts: for bars, reports, metrics, lineage.
+"""What a run reports to its listeners (`Progress.event`), for bars, reports, metrics and lineage.
 
-    Opened ─► Looked ─► Pinned ─► SparkStarted ─► Schema ─► PassBegan ─► Reading … ─► Committed … ─► Looked
+    JobOpened ─► OffsetsObserved ─► RunPlanned ─► SparkStarted ─► OutputSchema ─► ReadStarted ─► ReadProgress …
+              ─► TableCommitted … ─► OffsetsObserved
 
-A fact is told once it is so; a run that fails leaves out those that did not come to be. All are frozen values, told
-from the driver, `Reading` from a thread.
+An event is sent after it has happened; a run that fails leaves out the rest. All are frozen values from the driver,
+`ReadProgress` from a thread.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ if TYPE_CHECKING:
     from kseg.client.protocol.partition import TopicPartition
     from kseg.etl.config.job import Job
     from kseg.etl.ledger import events as ev
-    from kseg.etl.source.range_result import RangeOutcome
+    from kseg.etl.source.range_result import RangeResult
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class JobOpened:
     """A command works on this job."""
 
     job: Job
@@ -42,14 +43,14 @@ class PartitionView:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class OffsetsObserved:
     """Where partitions stand now: some of a view's values are those of this moment, the others None."""
 
     partitions: Mapping[TopicPartition, PartitionView]
 
 
 @dataclass(frozen=True, slots=True)
-class Pinned:
+class RunPlanned:
     """The run that is carried out. attempt: of its chain's leases, the number of this one.
 
     taken_up: it was planned by an attempt before this one.
@@ -70,7 +71,7 @@ class SparkStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class PassBegan:
+class ReadStarted:
     """Tasks begin to read. name: `count` or `land`. totals: offsets to read by partition."""
 
     name: str
@@ -79,11 +80,11 @@ class PassBegan:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadProgress:
     """How far the pass is. A task counts when it has ended.
 
     offsets, rows, bytes: so far, of records decoded and bytes fetched. ended: outcomes that came since the last
-    `Reading`; repeated: those of tasks that had told one before, because Spark ran them twice.
+    `ReadProgress`; repeated: those of tasks that had told one before, because Spark ran them twice.
     """
 
     tasks: int
@@ -91,12 +92,12 @@ class Reading:
     offsets: int
     rows: int
     bytes: int
-    ended: tuple[RangeOutcome, ...] = ()
-    repeated: tuple[RangeOutcome, ...] = ()
+    ended: tuple[RangeResult, ...] = ()
+    repeated: tuple[RangeResult, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class TableCommitted:
     """A table holds the run's rows. found: by an attempt before this one."""
 
     table: str
@@ -105,7 +106,7 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
-class Schema:
+class OutputSchema:
     """What is landed: names and types of columns in their order."""
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -119,4 +120,14 @@ class AccountFailed:
     reason: str
 
 
-Fact = Opened | Looked | Pinned | SparkStarted | PassBegan | Reading | Committed | Schema | AccountFailed
+RunEvent = (
+    JobOpened
+    | OffsetsObserved
+    | RunPlanned
+    | SparkStarted
+    | ReadStarted
+    | ReadProgress
+    | TableCommitted
+    | OutputSchema
+    | AccountFailed
+)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from kseg.etl.telemetry.events import Fact
+    from kseg.etl.telemetry.events import RunEvent
 
 Unit = Literal["rows", "offsets", "bytes", "tasks", "partitions"]
 
@@ -36,7 +36,7 @@ class Progress(Protocol):
     def message(self, text: str) -> None:
         """One line worth a person's eye (a run taken up, a lost range recorded)."""
 
-    def fact(self, fact: Fact) -> None:
+    def event(self, event: RunEvent) -> None:
         """Something is so from now on: see `etl.telemetry.events`. May come from a thread."""
 
 
@@ -55,7 +55,7 @@ class NullProgress:
     def message(self, text: str) -> None:
         pass
 
-    def fact(self, fact: Fact) -> None:
+    def event(self, event: RunEvent) -> None:
         pass
 
 
@@ -84,6 +84,6 @@ class Listeners:
         for listener in self._listeners:
             listener.message(text)
 
-    def fact(self, fact: Fact) -> None:
+    def event(self, event: RunEvent) -> None:
         for listener in self._listeners:
-            listener.fact(fact)
+            listener.event(event)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
 from kseg.client.protocol.partition import TopicPartition
-from kseg.etl.source.range_result import RangeOutcome
+from kseg.etl.source.range_result import RangeResult
 from kseg.etl.telemetry import events
 from kseg.etl.telemetry.events import PartitionView
 from kseg.etl.telemetry.progress import NullProgress
@@ -93,7 +93,7 @@ class Telemetry:
     throttled: dict[int, float] = field(default_factory=dict)
     worker_traffic: list[TrafficLine] = field(default_factory=list)
     driver_traffic: tuple[TrafficLine, ...] = ()
-    commits: dict[str, events.Committed] = field(default_factory=dict)
+    commits: dict[str, events.TableCommitted] = field(default_factory=dict)
     account_failed: events.AccountFailed | None = None
     ended: float | None = None
 
@@ -140,38 +140,38 @@ class Recorder(NullProgress):
         self.telemetry.ended = time.time()
         return self.telemetry
 
-    def fact(self, fact: events.Fact) -> None:
+    def event(self, event: events.RunEvent) -> None:
         told = self.telemetry
-        match fact:
-            case events.Opened():
-                told.job, told.ledger_id = fact.job, fact.ledger_id
-            case events.Pinned():
-                told.plan, told.attempt, told.taken_up = fact.plan, fact.attempt, fact.taken_up
-            case events.Looked():
-                for tp, view in fact.partitions.items():
+        match event:
+            case events.JobOpened():
+                told.job, told.ledger_id = event.job, event.ledger_id
+            case events.RunPlanned():
+                told.plan, told.attempt, told.taken_up = event.plan, event.attempt, event.taken_up
+            case events.OffsetsObserved():
+                for tp, view in event.partitions.items():
                     told.first[tp] = _filled(told.first.get(tp), view)
                     told.last[tp] = _filled(view, told.last.get(tp))
             case events.SparkStarted():
-                told.spark = fact
-            case events.Schema():
-                told.schema = dict(fact.columns)
-            case events.PassBegan():
-                told.planned_tasks += fact.tasks
-            case events.Reading():
-                self._read(fact)
-            case events.Committed():
-                told.commits[fact.table] = fact
+                told.spark = event
+            case events.OutputSchema():
+                told.schema = dict(event.columns)
+            case events.ReadStarted():
+                told.planned_tasks += event.tasks
+            case events.ReadProgress():
+                self._read(event)
+            case events.TableCommitted():
+                told.commits[event.table] = event
             case events.AccountFailed():
-                told.account_failed = fact
+                told.account_failed = event
 
-    def _read(self, now: events.Reading) -> None:
+    def _read(self, now: events.ReadProgress) -> None:
         with self._lock:
             for outcome in now.ended:
                 self._count(outcome)
             for outcome in now.repeated:
                 self._count_again(outcome)
 
-    def _count(self, outcome: RangeOutcome) -> None:
+    def _count(self, outcome: RangeResult) -> None:
         told = self.telemetry
         tp = TopicPartition(outcome.topic, outcome.partition)
         for sums in (told.sums, told.partitions.setdefault(tp, Sums())):
@@ -185,7 +185,7 @@ class Recorder(NullProgress):
         self._watermarks(tp, outcome)
         self._cost(outcome, repeated=False)
 
-    def _count_again(self, outcome: RangeOutcome) -> None:
+    def _count_again(self, outcome: RangeResult) -> None:
         """Its rows were counted before; what it cost was spent all the same."""
         sums = self.telemetry.sums
         sums.retries += 1
@@ -194,7 +194,7 @@ class Recorder(NullProgress):
         sums.repeated_seconds += outcome.cost.seconds if outcome.cost is not None else 0.0
         self._cost(outcome, repeated=True)
 
-    def _cost(self, outcome: RangeOutcome, *, repeated: bool) -> None:
+    def _cost(self, outcome: RangeResult, *, repeated: bool) -> None:
         told = self.telemetry
         for broker, seconds in outcome.throttled:
             told.throttled[broker] = told.throttled.get(broker, 0.0) + seconds
@@ -216,7 +216,7 @@ class Recorder(NullProgress):
             told.tasks_left_out += len(told.tasks) - len(kept)
             told.tasks = kept
 
-    def _watermarks(self, tp: TopicPartition, outcome: RangeOutcome) -> None:
+    def _watermarks(self, tp: TopicPartition, outcome: RangeResult) -> None:
         """Answers to Fetch tell where the log stands, at no further cost."""
         view = self.telemetry.last.get(tp, PartitionView())
         told = {

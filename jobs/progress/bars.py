@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from kseg.client.protocol.partition import TopicPartition
-from kseg.etl.telemetry.events import Fact, PassBegan, Reading
+from kseg.etl.telemetry.events import ReadProgress, ReadStarted, RunEvent
 from kseg.etl.telemetry.progress import Unit
 from kseg.jobs.output.tables import console_for
 from kseg.jobs.progress.pace import Pace, clock, human
@@ -72,14 +72,14 @@ class BarProgress:
 
         self._bars.console.print(Text(text))
 
-    def fact(self, fact: Fact) -> None:
-        if isinstance(fact, PassBegan):
+    def event(self, event: RunEvent) -> None:
+        if isinstance(event, ReadStarted):
             self._pace = Pace()
-            self._pace.began(fact)
-            self._begin_partitions(fact)
-        elif isinstance(fact, Reading) and self._pace is not None:
-            self._pace.reading(fact)
-            self._read(fact)
+            self._pace.began(event)
+            self._begin_partitions(event)
+        elif isinstance(event, ReadProgress) and self._pace is not None:
+            self._pace.reading(event)
+            self._read(event)
 
     def _tell(self) -> None:
         pace = self._pace
@@ -100,14 +100,14 @@ class BarProgress:
 
     # --- partitions
 
-    def _begin_partitions(self, fact: PassBegan) -> None:
+    def _begin_partitions(self, event: ReadStarted) -> None:
         if not self._partitions:
             return
         with self._lock:
-            self._totals, self._done = dict(fact.totals), dict.fromkeys(fact.totals, 0)
+            self._totals, self._done = dict(event.totals), dict.fromkeys(event.totals, 0)
             self._show_partitions()
 
-    def _read(self, now: Reading) -> None:
+    def _read(self, now: ReadProgress) -> None:
         if not self._partitions:
             return
         with self._lock:

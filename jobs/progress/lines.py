@@ -9,7 +9,7 @@ import threading
 import time
 from typing import IO, Self
 
-from kseg.etl.telemetry.events import Fact, PassBegan, Reading
+from kseg.etl.telemetry.events import ReadProgress, ReadStarted, RunEvent
 from kseg.etl.telemetry.progress import Unit
 from kseg.jobs.progress.pace import Pace, clock, human
 
@@ -51,12 +51,12 @@ class LineProgress:
         with self._lock:
             print(f"kseg: {text}", file=self._stream, flush=True)
 
-    def fact(self, fact: Fact) -> None:
-        if isinstance(fact, PassBegan):
+    def event(self, event: RunEvent) -> None:
+        if isinstance(event, ReadStarted):
             self._pace = Pace()
-            self._pace.began(fact)
-        elif isinstance(fact, Reading) and self._pace is not None:
-            self._pace.reading(fact)
+            self._pace.began(event)
+        elif isinstance(event, ReadProgress) and self._pace is not None:
+            self._pace.reading(event)
 
     def _is_due(self) -> bool:
         if time.monotonic() - self._said < SECONDS_BETWEEN_LINES:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import deque
 
-from kseg.etl.telemetry.events import PassBegan, Reading
+from kseg.etl.telemetry.events import ReadProgress, ReadStarted
 from kseg.jobs.output.si_prefixes import scaled
 
 WINDOW = 30.0
@@ -22,12 +22,12 @@ class Pace:
         self.total = self.offsets = self.rows = self.bytes = self.tasks = self.tasks_done = 0
         self._told: deque[tuple[float, int, int, int]] = deque()
 
-    def began(self, fact: PassBegan) -> None:
-        self.total, self.tasks = sum(fact.totals.values()), fact.tasks
+    def began(self, event: ReadStarted) -> None:
+        self.total, self.tasks = sum(event.totals.values()), event.tasks
         self.offsets = self.rows = self.bytes = self.tasks_done = 0
         self._told = deque([(time.monotonic(), 0, 0, 0)])
 
-    def reading(self, now: Reading) -> None:
+    def reading(self, now: ReadProgress) -> None:
         self.offsets, self.rows, self.bytes, self.tasks_done = now.offsets, now.rows, now.bytes, now.tasks_done
         clock = time.monotonic()
         if now.ended:

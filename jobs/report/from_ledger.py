@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kseg.etl.errors import Refused
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.run.report_from_ledger import ended, report_of
-from kseg.etl.telemetry.events import AccountFailed, Committed
+from kseg.etl.telemetry.events import AccountFailed, TableCommitted
 from kseg.etl.telemetry.recorder import Telemetry
 from kseg.jobs.report.outcome import Outcome
 
@@ -28,7 +28,7 @@ def outcome_of(job: Job, run_id: str | None) -> Outcome:
     telemetry = Telemetry(began=run.planned_at.timestamp(), job=job, ledger_id=ledger.id, plan=run.plan)
     telemetry.ended = (run.ended_at or datetime.now(UTC)).timestamp()
     for table, commit in run.landed.items() if not run.abandoned else ():
-        telemetry.commits[table] = Committed(table, commit, quarantine=table == run.quarantine)
+        telemetry.commits[table] = TableCommitted(table, commit, quarantine=table == run.quarantine)
     if run.account_failed is not None:
         telemetry.account_failed = AccountFailed(run.account_failed.equation, run.account_failed.reason)
     document = (ended(job.name, run) if run.ended else report_of(job.name, run, status="done")).to_json()

@@ -32,7 +32,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from kseg.etl.config.paths import scheme_of
-from kseg.etl.telemetry.events import Committed, Fact, Opened, Pinned
+from kseg.etl.telemetry import events
+from kseg.etl.telemetry.events import JobOpened, RunPlanned, TableCommitted
 from kseg.etl.telemetry.recorder import Telemetry
 from kseg.jobs.report.outcome import Outcome
 
@@ -118,12 +119,12 @@ def run_uuid(run_id: str, again: int | None = None) -> uuid.UUID:
 class _Moment(NamedTuple):
     kind: Moment
     at: datetime
-    committed: Committed | None = None
+    committed: TableCommitted | None = None
     outcome: Outcome | None = None
 
 
 class Lineage:
-    """One run's events. `fact` and `close` may be called from any thread; nothing raises."""
+    """One run's events. `event` and `close` may be called from any thread; nothing raises."""
 
     def __init__(self, command: str, telemetry: Telemetry) -> None:
         self._command = command
@@ -134,19 +135,19 @@ class Lineage:
         self._began = False
         self.fault: str | None = None
 
-    def fact(self, fact: Fact) -> None:
+    def event(self, event: events.RunEvent) -> None:
         """Begins with the job, if its runs send events."""
-        if isinstance(fact, Opened) and self._thread is None and wanted(fact.job):
-            self._job = fact.job
+        if isinstance(event, JobOpened) and self._thread is None and wanted(event.job):
+            self._job = event.job
             self._thread = threading.Thread(target=self._send, name="kseg-lineage", daemon=True)
             self._thread.start()
         if self._thread is None:
             return
-        if isinstance(fact, Pinned) and not self._began:
+        if isinstance(event, RunPlanned) and not self._began:
             self._began = True
             self._moments.put(_Moment("START", datetime.now(UTC)))
-        if isinstance(fact, Committed):
-            self._moments.put(_Moment("RUNNING", datetime.now(UTC), committed=fact))
+        if isinstance(event, TableCommitted):
+            self._moments.put(_Moment("RUNNING", datetime.now(UTC), committed=event))
 
     def close(self, outcome: Outcome) -> str | None:
         """Send the last event, and wait as long as the job file allows; returns why something was not sent."""
@@ -290,7 +291,7 @@ class Lineage:
         committed = dict(told.commits) if moment.outcome is not None else {}
         return [self._output(table, committed.get(table)) for table in sorted({*tables, *committed})]
 
-    def _output(self, table: str, committed: Committed | None) -> Any:
+    def _output(self, table: str, committed: TableCommitted | None) -> Any:
         from openlineage.client.event_v2 import OutputDataset
         from openlineage.client.generated import (
             dataset_version_dataset,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kseg.etl.errors import ConfigurationError
-from kseg.etl.telemetry.events import Fact, Opened
+from kseg.etl.telemetry.events import JobOpened, RunEvent
 from kseg.etl.telemetry.progress import NullProgress
 from kseg.etl.telemetry.recorder import Recorder
 from kseg.jobs.commands.failures import REDACTOR
@@ -44,16 +44,16 @@ class Outlets(NullProgress):
     def message(self, text: str) -> None:
         self._recorder.message(text)
 
-    def fact(self, fact: Fact) -> None:
-        if isinstance(fact, Opened):
-            self._wishes = self._wishes.with_job(fact.job)
-            self._check_installed(fact.job)
+    def event(self, event: RunEvent) -> None:
+        if isinstance(event, JobOpened):
+            self._wishes = self._wishes.with_job(event.job)
+            self._check_installed(event.job)
         try:
-            self._recorder.fact(fact)
-            self._lineage.fact(fact)
+            self._recorder.event(event)
+            self._lineage.event(event)
         except Exception:
             # A run goes on whatever becomes of its report: a defect here must not stand between commit and ledger.
-            LOGGER.warning("a fact of the run is missing in its report: %s", type(fact).__name__, exc_info=True)
+            LOGGER.warning("a event of the run is missing in its report: %s", type(event).__name__, exc_info=True)
 
     def close(self, document: dict[str, Any], exit_code: int) -> dict[str, Any]:
         """Write what was asked for. document: what --json prints of a result or an error; it gets what was measured,

@@ -287,16 +287,16 @@ def _tables(outcome: Outcome) -> list[dict[str, Any]]:
     return [
         {
             "path": table,
-            "version": fact.commit.version,
-            "rows": fact.commit.rows,
-            "removed": fact.commit.removed,
-            "files": fact.commit.files,
-            "bytes": fact.commit.bytes,
-            "all": fact.commit.after.rows,
-            "quarantine": fact.quarantine,
-            "found": fact.commit.found,
+            "version": event.commit.version,
+            "rows": event.commit.rows,
+            "removed": event.commit.removed,
+            "files": event.commit.files,
+            "bytes": event.commit.bytes,
+            "all": event.commit.after.rows,
+            "quarantine": event.quarantine,
+            "found": event.commit.found,
         }
-        for table, fact in sorted(outcome.telemetry.commits.items())
+        for table, event in sorted(outcome.telemetry.commits.items())
     ]
 
 

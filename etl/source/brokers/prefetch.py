@@ -6,8 +6,8 @@
          └───── the broker works meanwhile
 
 The headers of an answer tell where the next fetch starts, so nothing is decompressed before the broker is busy again.
-`ahead` moves the receiving into a thread of its own: sockets and compiled decoders let go of the interpreter lock, so
-an answer arrives while the one before it is decoded. No more than two answers are in memory then.
+`prefetch` moves the receiving into a thread of its own: sockets and compiled decoders release the interpreter lock,
+so an answer arrives while the one before it is decoded. No more than two answers are in memory then.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kseg.client.errors import OffsetOutOfRange
 from kseg.client.fetch.partition_reader import FetchedRecords, PartitionReader
 from kseg.etl.source.errors import NoProgress, OffsetsLost
 from kseg.etl.source.range_result import LostRange
-from kseg.etl.source.record_chunk import Answer, FetchOptions, FetchStats
+from kseg.etl.source.record_chunk import FetchOptions, FetchStats, RecordChunk
 from kseg.etl.source.resolve import IsolationLevel
 from kseg.etl.source.tasks import RangeTask
 from kseg.segment_reader.decode.batch import next_offset
@@ -34,9 +34,9 @@ from kseg.segment_reader.decode.batch import next_offset
 EMPTY_ANSWERS_OF_AN_EMPTY_LOG = 3
 
 
-def answers(
+def fetch_chunks(
     task: RangeTask, config: ClientConfig, options: FetchOptions, stats: FetchStats
-) -> Generator[Answer, None, None]:
+) -> Generator[RecordChunk, None, None]:
     """All answers that `[task.start, task.end)` needs. Blocks while it waits for one.
 
     Raises:
@@ -55,7 +55,7 @@ def answers(
             topic_id=task.topic_id,
             leader_epoch=task.leader_epoch,
         )
-        yield from answers_from(reader, task, options, stats, patience=config.default_api_timeout_ms / 1000)
+        yield from fetch_chunks_from(reader, task, options, stats, patience=config.default_api_timeout_ms / 1000)
 
 
 class Reader(Protocol):
@@ -65,9 +65,9 @@ class Reader(Protocol):
     def response(self) -> FetchedRecords: ...
 
 
-def answers_from(
+def fetch_chunks_from(
     reader: Reader, task: RangeTask, options: FetchOptions, stats: FetchStats, *, patience: float
-) -> Generator[Answer, None, None]:
+) -> Generator[RecordChunk, None, None]:
     """The same with a reader that is given. patience: seconds without an answer that leads on, until `NoProgress`."""
     progress = _Progress(task, patience)
     offset = task.start
@@ -79,13 +79,13 @@ def answers_from(
             offset = _behind_the_loss(error, task, offset, options, stats)
             if offset < task.end:
                 reader.request(offset)
-            yield Answer.empty(offset)
+            yield RecordChunk.empty(offset)
             continue
         _note(fetched, stats)
         following = next_offset(fetched.records, offset, topic=task.topic, partition=task.partition)
         if following == offset:
             if progress.log_is_empty_from(offset, fetched, options.isolation_level):
-                yield Answer.empty(task.end)
+                yield RecordChunk.empty(task.end)
                 return
             reader.request(offset)
             continue
@@ -93,7 +93,7 @@ def answers_from(
         offset = following
         if offset < task.end:
             reader.request(offset)
-        yield Answer(fetched.records, [(a.producer_id, a.first_offset) for a in fetched.aborted], offset)
+        yield RecordChunk(fetched.records, [(a.producer_id, a.first_offset) for a in fetched.aborted], offset)
 
 
 def _note(fetched: FetchedRecords, stats: FetchStats) -> None:
@@ -149,9 +149,9 @@ class _Progress:
         return False
 
 
-def ahead(source: Generator[Answer, None, None]) -> Generator[Answer, None, None]:
+def prefetch(source: Generator[RecordChunk, None, None]) -> Generator[RecordChunk, None, None]:
     """The same answers, received by a thread while the one before is worked on; at most two are in memory."""
-    handed: queue.SimpleQueue[Answer | BaseException | None] = queue.SimpleQueue()
+    handed: queue.SimpleQueue[RecordChunk | BaseException | None] = queue.SimpleQueue()
     places = threading.Semaphore(2)
     stop = threading.Event()
 

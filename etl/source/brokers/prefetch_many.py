@@ -21,8 +21,8 @@ from kseg.client.errors import KafkaError
 from kseg.client.fetch.many_reader import ManyReader
 from kseg.client.fetch.partition_reader import FetchedRecords
 from kseg.client.protocol.partition import TopicPartition
-from kseg.etl.source.brokers.prefetch import answers_from
-from kseg.etl.source.record_chunk import Answer, FetchOptions, FetchStats
+from kseg.etl.source.brokers.prefetch import fetch_chunks_from
+from kseg.etl.source.record_chunk import FetchOptions, FetchStats, RecordChunk
 from kseg.etl.source.resolve import IsolationLevel
 from kseg.etl.source.tasks import RangeTask
 
@@ -52,12 +52,13 @@ class RangesTogether:
         self._many.close()
         self._cluster.close()
 
-    def answers(self, task: RangeTask, options: FetchOptions, stats: FetchStats) -> Generator[Answer, None, None]:
+    def answers(self, task: RangeTask, options: FetchOptions, stats: FetchStats) -> Generator[RecordChunk, None, None]:
         """The answers that one range needs; see `fetching.answers`, which gives the same and raises the same."""
         if task.length:
             self._ask_ahead()
             reader = _OneOfMany(self, task)
-            yield from answers_from(reader, task, options, stats, patience=self._config.default_api_timeout_ms / 1000)
+            patience = self._config.default_api_timeout_ms / 1000
+            yield from fetch_chunks_from(reader, task, options, stats, patience=patience)
 
     def request(self, task: RangeTask, offset: int) -> None:
         """Have `offset` of the task's partition fetched, unless it has been asked for ahead."""
@@ -106,7 +107,7 @@ class RangesTogether:
 
 
 class _OneOfMany:
-    """One range's part, as `answers_from` wants it."""
+    """One range's part, as `fetch_chunks_from` wants it."""
 
     def __init__(self, together: RangesTogether, task: RangeTask) -> None:
         self._together, self._task = together, task

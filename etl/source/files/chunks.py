@@ -12,7 +12,7 @@ from typing import Final
 from kseg.etl.source.errors import OffsetsLost
 from kseg.etl.source.origin import LogFiles
 from kseg.etl.source.range_result import LostRange
-from kseg.etl.source.record_chunk import Answer, FetchOptions, FetchStats
+from kseg.etl.source.record_chunk import FetchOptions, FetchStats, RecordChunk
 from kseg.etl.source.tasks import RangeTask
 from kseg.segment_reader.log.damage.damage import Damage
 from kseg.segment_reader.log.damage.salvage import Salvager
@@ -25,9 +25,9 @@ from kseg.segment_reader.log.scan.record_sets import record_sets
 _TRIES: Final = 10
 
 
-def answers(
+def read_chunks(
     task: RangeTask, files: LogFiles, options: FetchOptions, stats: FetchStats
-) -> Generator[Answer, None, None]:
+) -> Generator[RecordChunk, None, None]:
     """All record sets that the task needs, from the files in `task.folder`. Each is valid until the next.
 
     Raises:
@@ -49,7 +49,7 @@ def answers(
                 raise OffsetsLost(task.topic, task.partition, lost.first, lost.last, lost.reason) from error
             stats.lost.append(lost)
             start = lost.last
-            yield Answer.empty(start)
+            yield RecordChunk.empty(start)
         before = start
         try:
             for answer in _of_log(storage, log, task, start, options):
@@ -62,7 +62,7 @@ def answers(
             if options.on_data_loss == "fail":
                 raise OffsetsLost(task.topic, task.partition, early.offset, task.end, "truncation") from early
             stats.lost.append(LostRange(max(start, early.offset), task.end, "truncation"))
-            yield Answer.empty(task.end)
+            yield RecordChunk.empty(task.end)
             return
         except (SegmentGone, LogDamaged) as changed:
             tries = _TRIES if start > before else tries - 1
@@ -73,17 +73,17 @@ def answers(
 
 def _of_log(
     storage: Storage, log: PartitionLog, task: RangeTask, start: int, options: FetchOptions
-) -> Iterator[Answer]:
+) -> Iterator[RecordChunk]:
     """From an offset of the task on, as the log was listed. Raises LogFileError."""
     committed = options.isolation_level == "read_committed"
     if options.on_corruption == "fail":
         for found in record_sets(
             storage, log, start, task.end, read_committed=committed, begins=task.begins, stops=task.stops
         ):
-            yield Answer(found.records, found.aborted, found.next_offset, found.file, found.position)
+            yield RecordChunk(found.records, found.aborted, found.next_offset, found.file, found.position)
         return
     for item in Salvager(storage, log).sets(start, task.end, read_committed=committed):
         if isinstance(item, Damage):
-            yield Answer(memoryview(b""), [], item.last, item.file, item.position, item)
+            yield RecordChunk(memoryview(b""), [], item.last, item.file, item.position, item)
         else:
-            yield Answer(item.records, item.aborted, item.next_offset, item.file, item.position)
+            yield RecordChunk(item.records, item.aborted, item.next_offset, item.file, item.position)

@@ -32,7 +32,7 @@ from kseg.etl.tables.delta.table import TableAccess, commit_properties, table_pr
 from kseg.etl.tables.errors import NeedsSparkWriter, ledger_older_than_table
 from kseg.etl.tables.parquet.align import TableColumns, can_write
 from kseg.etl.tables.parquet.data_file import WriterOptions
-from kseg.etl.tables.parquet.task_output import FileFact
+from kseg.etl.tables.parquet.task_output import WrittenFile
 
 UNKNOWN_VERSION = -1
 """`TableCommit.version` where the log has been cleaned and does not tell any more which version landed the run."""
@@ -49,14 +49,14 @@ class RunCommit:
 
 
 @dataclass(frozen=True, slots=True)
-class Landed:
+class NewCommit:
     """This call made the commit."""
 
     commit: TableCommit
 
 
 @dataclass(frozen=True, slots=True)
-class AlreadyLanded:
+class FoundCommit:
     """Another attempt of the run had made the commit; nothing was done, and this attempt's files are nobody's."""
 
     commit: TableCommit
@@ -67,14 +67,14 @@ class DeltaTarget(TableAccess):
 
     def commit(
         self,
-        files: Sequence[FileFact],
+        files: Sequence[WrittenFile],
         run: RunCommit,
         *,
         expected: TableState | None = None,
         columns: TableColumns | None = None,
         remove: Removal | None = None,
         options: WriterOptions | None = None,
-    ) -> Landed | AlreadyLanded:
+    ) -> NewCommit | FoundCommit:
         """Commit a run's files to this table; with none, its app transaction alone.
 
         expected: the table as the plan recorded it; it must be the same table, without incidents since.
@@ -88,7 +88,7 @@ class DeltaTarget(TableAccess):
         """
         call = _Call(self, run, expected, None if remove is None else self._rewriter(remove, run, options))
 
-        def attempt() -> Landed | AlreadyLanded:
+        def attempt() -> NewCommit | FoundCommit:
             table = call.table()
             done = table.transaction_version(run.app_id)
             if done is not None and done > run.app_version:
@@ -96,13 +96,13 @@ class DeltaTarget(TableAccess):
             if done == run.app_version:
                 return self._found(table, call)
             self._check_writable(table, columns)
-            return Landed(call.write(table, files, transaction=True))
+            return NewCommit(call.write(table, files, transaction=True))
 
-        outcome: Landed | AlreadyLanded | None = None
+        outcome: NewCommit | FoundCommit | None = None
         try:
             outcome = self._until_deadline(attempt)
         finally:
-            call.clean_up(others_landed=isinstance(outcome, AlreadyLanded))
+            call.clean_up(others_landed=isinstance(outcome, FoundCommit))
         return outcome
 
     def remove_run(self, run: RunCommit) -> TableCommit:
@@ -155,14 +155,14 @@ class DeltaTarget(TableAccess):
                 table=self.name,
             )
 
-    def _found(self, table: DeltaTable, call: _Call) -> Landed | AlreadyLanded:
+    def _found(self, table: DeltaTable, call: _Call) -> NewCommit | FoundCommit:
         """The commit that stands: another attempt's, or this one's where its answer got lost on the way."""
         run = call.run
         oldest = 0 if call.expected is None else call.expected.version + 1
         there = find_transaction(self.location.open(), run.app_id, run.app_version, table.version(), oldest)
         if there is None:
             now = table_state(table)
-            return AlreadyLanded(TableCommit(UNKNOWN_VERSION, self.rows_of_run(run.run_id), after=now, found=True))
+            return FoundCommit(TableCommit(UNKNOWN_VERSION, self.rows_of_run(run.run_id), after=now, found=True))
         told = there.told
         mine = told.get("attempt") == call.attempt_id
         commit = TableCommit(
@@ -174,7 +174,7 @@ class DeltaTarget(TableAccess):
             bytes=there.size,
             found=not mine,
         )
-        return Landed(commit) if mine else AlreadyLanded(commit)
+        return NewCommit(commit) if mine else FoundCommit(commit)
 
 
 class _Call:
@@ -216,7 +216,7 @@ class _Call:
             raise NeedsSparkWriter(self._target.name, reasons)
         return self._rewriter.plan(table)
 
-    def write(self, table: DeltaTable, files: Sequence[FileFact], *, transaction: bool) -> TableCommit:
+    def write(self, table: DeltaTable, files: Sequence[WrittenFile], *, transaction: bool) -> TableCommit:
         """Make the table's next version.
 
         Raises:
@@ -224,12 +224,12 @@ class _Call:
         """
         rewrite = self.rewrite(table)
         before = table_state(table)
-        rows = sum(fact.rows for fact in files)
+        rows = sum(file.rows for file in files)
         told = {"run": self.run.run_id, "attempt": self.attempt_id, "rows": rows, "removed": rewrite.rows_removed}
         people = json.dumps({"kseg": self.run.run_id, "rows": rows, "removed": rewrite.rows_removed})
         transactions = [Transaction(self.run.app_id, self.run.app_version)] if transaction else []
         now = time.time_ns() // 1_000_000
-        actions: list[AddAction | RemoveAction] = [_add(fact) for fact in (*files, *rewrite.added)]
+        actions: list[AddAction | RemoveAction] = [_add(file) for file in (*files, *rewrite.added)]
         actions += [
             RemoveAction(old.path, True, now, size=old.size, partition_values=dict(old.partition_values))
             for old in rewrite.gone
@@ -252,7 +252,7 @@ class _Call:
             after=TableState(before.id, before.version + 1, left),
             removed=rewrite.rows_removed,
             files=len(files) + len(rewrite.added),
-            bytes=sum(fact.size for fact in (*files, *rewrite.added)),
+            bytes=sum(file.size for file in (*files, *rewrite.added)),
         )
 
     def clean_up(self, *, others_landed: bool) -> None:
@@ -262,6 +262,6 @@ class _Call:
             self._rewriter.discard(None if others_landed else self._tried)
 
 
-def _add(fact: FileFact) -> AddAction:
+def _add(file: WrittenFile) -> AddAction:
     # delta-rs encodes the path as the log wants it; readers decode it again.
-    return AddAction(fact.path, fact.size, dict(fact.partition_values), fact.modified_ms, True, fact.stats)
+    return AddAction(file.path, file.size, dict(file.partition_values), file.modified_ms, True, file.stats)

@@ -25,7 +25,7 @@ from kseg.etl.tables.parquet.partition_values import value_text
 from kseg.etl.tables.parquet.schema import delta_type
 from kseg.etl.tables.parquet.statistics import StatsCollector, StatsSpec
 from kseg.etl.tables.parquet.storage import TableLocation
-from kseg.etl.tables.parquet.task_output import FileFact, file_name
+from kseg.etl.tables.parquet.task_output import WrittenFile, file_name
 
 _BATCH_ROWS = 1 << 16
 
@@ -47,7 +47,7 @@ class Rewritten:
     """What becomes of one file. removed: rows that go; `left`: the file that holds the others, None for none."""
 
     removed: int
-    left: FileFact | None
+    left: WrittenFile | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Rewrite:
     """Files to remove and to add in one commit."""
 
     gone: tuple[OldFile, ...] = ()
-    added: tuple[FileFact, ...] = ()
+    added: tuple[WrittenFile, ...] = ()
     rows_removed: int = 0
 
 
@@ -76,7 +76,7 @@ class Rewriter:
             NeedsSparkWriter: a file lies outside of the table's folder (a shallow clone).
         """
         gone: list[OldFile] = []
-        added: list[FileFact] = []
+        added: list[WrittenFile] = []
         removed = 0
         for file in snapshot_files(table, self.removal.columns):
             outcome = self._done.get(file.path) or self._decide(table, file)
@@ -95,7 +95,7 @@ class Rewriter:
 
     def discard(self, kept: Rewrite | None = None) -> None:
         """Delete rewritten files that no commit holds."""
-        committed = {fact.path for fact in kept.added} if kept else set()
+        committed = {file.path for file in kept.added} if kept else set()
         store = self.location.open()
         for outcome in self._done.values():
             if outcome.left is not None and outcome.left.path not in committed:
@@ -119,7 +119,7 @@ class Rewriter:
             return file.rows
         return sum(pc.sum(mask).as_py() or 0 for _, mask in self._read(file, only=True))
 
-    def _without(self, table: DeltaTable, file: OldFile) -> FileFact | None:
+    def _without(self, table: DeltaTable, file: OldFile) -> WrittenFile | None:
         schema = pa.schema(table.schema().to_arrow())
         partition_by = table.metadata().partition_columns
         properties = {k: v for k, v in table.metadata().configuration.items() if v is not None}

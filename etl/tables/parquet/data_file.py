@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from kseg.etl.tables.parquet.statistics import StatsCollector
 from kseg.etl.tables.parquet.storage import Opened
-from kseg.etl.tables.parquet.task_output import FileFact
+from kseg.etl.tables.parquet.task_output import WrittenFile
 
 # Written as deltas: they rise steadily within a batch. Dictionaries of them would be as large as they are.
 _DELTA_ENCODED = frozenset({"offset", "_kseg_offset", "batchBaseOffset", "sequence"})
@@ -79,7 +79,7 @@ class DataFile:
         held, self.buffered, self.buffered_rows = self.buffered, 0, 0
         return held
 
-    def close(self, table: str, partition_values: Mapping[str, str | None]) -> FileFact:
+    def close(self, table: str, partition_values: Mapping[str, str | None]) -> WrittenFile:
         """Finish the file and tell it."""
         self.flush()
         writer = self._begin()
@@ -87,7 +87,7 @@ class DataFile:
         self.size = self._sink.tell()
         self._sink.close()
         footer = writer.writer.metadata
-        return FileFact(
+        return WrittenFile(
             table=table,
             path=self.path,
             size=self.size,

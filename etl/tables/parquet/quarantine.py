@@ -15,10 +15,10 @@ from typing import Final
 
 import pyarrow as pa
 
-from kseg.etl.source.range_result import RangeOutcome
+from kseg.etl.source.range_result import RangeResult
 from kseg.etl.source.tasks import RangeTask
 from kseg.etl.tables.parquet.schema import SinkSchema, sink_schema
-from kseg.etl.tables.parquet.task_output import FileFact
+from kseg.etl.tables.parquet.task_output import WrittenFile
 from kseg.etl.tables.parquet.writer import LandingPlan, TaskWriter
 from kseg.segment_reader.log.damage.damage import Damage
 
@@ -72,8 +72,8 @@ class TaskQuarantine:
             self._write(damage, 0, None)
 
     def close(self) -> tuple[str, ...]:
-        """The finished files' facts, as JSON."""
-        return tuple(json.dumps(asdict(fact)) for fact in self._writer.close())
+        """The finished files, as JSON."""
+        return tuple(json.dumps(asdict(file)) for file in self._writer.close())
 
     def abort(self) -> None:
         """Delete what was written."""
@@ -96,6 +96,6 @@ class TaskQuarantine:
         self._writer.write(pa.RecordBatch.from_arrays(columns, schema=QUARANTINE))
 
 
-def kept_files(outcomes: Iterable[RangeOutcome]) -> list[FileFact]:
+def kept_files(outcomes: Iterable[RangeResult]) -> list[WrittenFile]:
     """The files that the tasks of these outcomes wrote."""
-    return [FileFact(**json.loads(fact)) for outcome in outcomes for fact in outcome.kept]
+    return [WrittenFile(**json.loads(file)) for outcome in outcomes for file in outcome.kept]

@@ -1,6 +1,6 @@
-"""What a task tells the driver: one row a fact, of a kind, with a JSON payload.
+"""What a task reports to the driver: rows with a kind and a JSON payload.
 
-Facts travel as the rows of the last `mapInArrow`, so that Spark itself drops those of attempts that did not win.
+They travel as the rows of the last `mapInArrow`, so that Spark itself drops those of attempts that did not win.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-FACTS = pa.schema(
+TASK_OUTPUT = pa.schema(
     [
         pa.field("kind", pa.string()),
         pa.field("task", pa.int32()),
@@ -22,8 +22,8 @@ FACTS = pa.schema(
         pa.field("payload", pa.string()),
     ]
 )
-FACTS_DDL = "kind string, task int, attempt bigint, payload string"
-"""`FACTS` as Spark's `mapInArrow` wants it."""
+TASK_OUTPUT_DDL = "kind string, task int, attempt bigint, payload string"
+"""`TASK_OUTPUT` as Spark's `mapInArrow` wants it."""
 
 FILE = "file"
 ROWS_WRITTEN = "rows-written"
@@ -33,8 +33,8 @@ _FILE_NAME = re.compile(r"part-\d{5}-(?P<run>.+)-(?P<task>\d+)-(?P<attempt>\d+)-
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
-    """One thing that a task attempt tells. task: its number in the plan. attempt: unique in the Spark application."""
+class TaskOutput:
+    """One thing that a task attempt reports. task: its number in the plan. attempt: unique in the Spark application."""
 
     kind: str
     task: int
@@ -43,7 +43,7 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class FileFact:
+class WrittenFile:
     """A finished data file that no commit refers to yet.
 
     table: where the table lies. path: relative to it, not encoded. size: bytes. rows: in the file.
@@ -59,32 +59,32 @@ class FileFact:
     stats: str = "{}"
     modified_ms: int = 0
 
-    def fact(self, task: int, attempt: int) -> Fact:
-        return Fact(FILE, task, attempt, asdict(self))
+    def output(self, task: int, attempt: int) -> TaskOutput:
+        return TaskOutput(FILE, task, attempt, asdict(self))
 
     @classmethod
-    def of(cls, fact: Fact) -> FileFact:
-        return cls(**fact.payload)
+    def of(cls, output: TaskOutput) -> WrittenFile:
+        return cls(**output.payload)
 
 
-def facts_batch(facts: Iterable[Fact]) -> pa.RecordBatch:
-    """Facts as Arrow rows with schema `FACTS`."""
+def task_output_batch(outputs: Iterable[TaskOutput]) -> pa.RecordBatch:
+    """Arrow rows with schema `TASK_OUTPUT`."""
     rows = [
-        {"kind": f.kind, "task": f.task, "attempt": f.attempt, "payload": json.dumps(dict(f.payload), default=str)}
-        for f in facts
+        {"kind": o.kind, "task": o.task, "attempt": o.attempt, "payload": json.dumps(dict(o.payload), default=str)}
+        for o in outputs
     ]
-    return pa.RecordBatch.from_pylist(rows, schema=FACTS)
+    return pa.RecordBatch.from_pylist(rows, schema=TASK_OUTPUT)
 
 
-def read_facts(rows: Iterable[Any]) -> Iterator[Fact]:
-    """The inverse of `facts_batch`: of Spark's collected rows, of dictionaries, or of Arrow tables' `to_pylist()`."""
+def read_task_output(rows: Iterable[Any]) -> Iterator[TaskOutput]:
+    """The inverse of `task_output_batch`, from Spark's collected rows or from dictionaries (`to_pylist()`)."""
     for row in rows:
-        yield Fact(row["kind"], int(row["task"]), int(row["attempt"]), json.loads(row["payload"]))
+        yield TaskOutput(row["kind"], int(row["task"]), int(row["attempt"]), json.loads(row["payload"]))
 
 
-def files_of(facts: Iterable[Fact]) -> list[FileFact]:
-    """The files among the facts."""
-    return [FileFact.of(fact) for fact in facts if fact.kind == FILE]
+def written_files(outputs: Iterable[TaskOutput]) -> list[WrittenFile]:
+    """The data files among them."""
+    return [WrittenFile.of(output) for output in outputs if output.kind == FILE]
 
 
 def file_name(run_id: str, number: int, task: int, attempt: int) -> str:

@@ -28,7 +28,7 @@ from kseg.etl.tables.parquet.partition_values import Values, folder, split
 from kseg.etl.tables.parquet.schema import OWN_ADDRESS, RUN_COLUMN, SinkSchema
 from kseg.etl.tables.parquet.statistics import StatsCollector, StatsSpec
 from kseg.etl.tables.parquet.storage import TableLocation
-from kseg.etl.tables.parquet.task_output import ROWS_WRITTEN, Fact, FileFact, facts_batch, file_name
+from kseg.etl.tables.parquet.task_output import ROWS_WRITTEN, TaskOutput, WrittenFile, file_name, task_output_batch
 
 _RUN_TYPE = pa.dictionary(pa.int32(), pa.string())
 
@@ -61,7 +61,7 @@ class LandingPlan:
 
 
 def land(batches: Iterator[pa.RecordBatch], plan: LandingPlan, *, task: int, attempt: int) -> Iterator[pa.RecordBatch]:
-    """Write all batches, then yield one batch of facts (`facts.FACTS`): the files, and the rows that came in.
+    """Write all batches, then yield one batch of task output: the files, and how many rows came in.
 
     A failure deletes what this attempt has written and is raised as it is.
     """
@@ -70,7 +70,7 @@ def land(batches: Iterator[pa.RecordBatch], plan: LandingPlan, *, task: int, att
         for batch in batches:
             writer.write(batch)
         files = writer.close()
-    yield facts_batch([*(f.fact(task, attempt) for f in files), writer.rows_fact()])
+    yield task_output_batch([*(f.output(task, attempt) for f in files), writer.rows_output()])
 
 
 def landing_function(plan: LandingPlan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -119,18 +119,18 @@ class TaskWriter:
         for number, part in self._routed(batch):
             self._table(number).write(part)
 
-    def close(self) -> list[FileFact]:
+    def close(self) -> list[WrittenFile]:
         """Finish all files and tell them."""
-        return [fact for table in self._tables.values() for fact in table.close()]
+        return [file for table in self._tables.values() for file in table.close()]
 
     def abort(self) -> None:
         """Delete all that was written, as far as the store lets us; a sweep after the commit finds the rest."""
         for table in self._tables.values():
             table.abort()
 
-    def rows_fact(self) -> Fact:
+    def rows_output(self) -> TaskOutput:
         """The rows that came in, for the account: they equal the rows of the files, or rows were lost in between."""
-        return Fact(ROWS_WRITTEN, self._task, self._attempt, {"rows": self.rows_in})
+        return TaskOutput(ROWS_WRITTEN, self._task, self._attempt, {"rows": self.rows_in})
 
     def _table(self, number: int) -> TableFiles:
         if number not in self._tables:
@@ -181,7 +181,7 @@ class TableFiles:
         self._run_id, self._options, self._task, self._attempt = run_id, options, task, attempt
         self._open: OrderedDict[Values, DataFile] = OrderedDict()
         self._files: list[DataFile] = []
-        self._done: list[FileFact] = []
+        self._done: list[WrittenFile] = []
         self._buffered = 0
         self._schema = pa.schema([_file_field(f) for f in table.columns.file_schema])
 
@@ -194,7 +194,7 @@ class TableFiles:
         while self._buffered > self._options.buffered_bytes:
             self._flush(*max(self._open.items(), key=lambda item: item[1].buffered))
 
-    def close(self) -> list[FileFact]:
+    def close(self) -> list[WrittenFile]:
         for values in list(self._open):
             self._finish(values)
         return self._done

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from kseg.etl.errors import ConfigurationError, Refused, RetriableFailure
 from kseg.etl.ledger.events import TableCommit, TableState
 from kseg.etl.spark.session import reaching
-from kseg.etl.tables.delta.commit import UNKNOWN_VERSION, AlreadyLanded, Landed, RunCommit
+from kseg.etl.tables.delta.commit import UNKNOWN_VERSION, FoundCommit, NewCommit, RunCommit
 from kseg.etl.tables.delta.features import refuse_retention
 from kseg.etl.tables.delta.log import Commit, find_transaction, incidents_since
 from kseg.etl.tables.delta.removal import OfRun, Removal, quoted
@@ -236,7 +236,7 @@ class SparkTarget:
         expected: TableState | None = None,
         merge_schema: bool = False,
         remove: Removal | None = None,
-    ) -> Landed | AlreadyLanded:
+    ) -> NewCommit | FoundCommit:
         """Write the rows (`project`ed) and commit them with the run's app transaction.
 
         expected: the table as the plan recorded it. remove: rows that the same commit removes (replace); all new rows
@@ -302,7 +302,7 @@ class SparkTarget:
 
     def _standing(
         self, access: TableAccess, table: DeltaTable, run: RunCommit, attempt_id: str, expected: TableState | None
-    ) -> Landed | AlreadyLanded | None:
+    ) -> NewCommit | FoundCommit | None:
         """The commit of this run that stands in the table; None where there is none yet."""
         if expected is not None:
             for incident in incidents_since(access.location.open(), expected, table_state(table)):
@@ -315,7 +315,7 @@ class SparkTarget:
         oldest = 0 if expected is None else expected.version + 1
         there = find_transaction(access.location.open(), run.app_id, run.app_version, table.version(), oldest)
         if there is None:
-            return AlreadyLanded(
+            return FoundCommit(
                 TableCommit(UNKNOWN_VERSION, self.rows_of_run(run.run_id), after=table_state(table), found=True)
             )
         written = _metric(there, "numOutputRows")
@@ -330,7 +330,7 @@ class SparkTarget:
             bytes=there.size,
             found=not mine,
         )
-        return Landed(commit) if mine else AlreadyLanded(commit)
+        return NewCommit(commit) if mine else FoundCommit(commit)
 
     @contextlib.contextmanager
     def _errors(self, run: RunCommit) -> Iterator[None]:

@@ -30,7 +30,7 @@ from kseg.etl.ledger.store import Ledger
 from kseg.etl.operations import repair
 from kseg.etl.operations.backfill import run_backfill
 from kseg.etl.planning.backfill_request import BackfillRequest
-from kseg.etl.planning.preflight import survey
+from kseg.etl.planning.preflight import preflight
 from kseg.etl.run.dry_run import plan_only
 from kseg.etl.run.pipeline import run_ingest
 from kseg.etl.run.report import RunReport
@@ -263,7 +263,7 @@ def look_behind(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[JobState]
             looks.append(state)
             if len(looks) == 1:
                 happens()
-            return survey(context, state, *args, **options)
+            return preflight(context, state, *args, **options)
 
         monkeypatch.setattr(f"{module}.survey", late)
         return looks

@@ -141,7 +141,7 @@ def test_rows_that_are_not_in_the_commit_are_a_failed_account(home, records, mon
     topic = records.topic(1)
     records.write(topic, 0, 10)
     job = home(topic)
-    from kseg.etl.tables.delta.commit import DeltaTarget, Landed
+    from kseg.etl.tables.delta.commit import DeltaTarget, NewCommit
 
     whole = DeltaTarget.commit
 
@@ -149,7 +149,7 @@ def test_rows_that_are_not_in_the_commit_are_a_failed_account(home, records, mon
         from dataclasses import replace
 
         outcome = whole(self, files, *arguments, **options)
-        return Landed(replace(outcome.commit, rows=outcome.commit.rows - 1)) if files else outcome
+        return NewCommit(replace(outcome.commit, rows=outcome.commit.rows - 1)) if files else outcome
 
     with monkeypatch.context() as patch:
         patch.setattr(DeltaTarget, "commit", one_less)

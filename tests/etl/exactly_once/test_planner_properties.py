@@ -30,9 +30,9 @@ from kseg.etl.operations.backfill import _Backfill
 from kseg.etl.planning.backfill_request import BackfillRequest, Interval, PartitionOffset
 from kseg.etl.planning.group_reconciliation import GroupView
 from kseg.etl.planning.interval import IntervalOpen, from_ledger
-from kseg.etl.planning.plan import Draft, Seen, plan_incremental
+from kseg.etl.planning.plan import Draft, PlanInputs, plan_incremental
 from kseg.etl.planning.snapshot import SourceSnapshot
-from kseg.etl.planning.watermark import judge
+from kseg.etl.planning.watermark import evaluate
 from kseg.etl.run.group_commit import frontier_offsets
 from kseg.etl.source.resolve import LogBounds
 
@@ -122,7 +122,7 @@ class Life(RuleBasedStateMachine):
 
     # --- runs
 
-    def seen(self, *, accept: bool) -> Seen:
+    def seen(self, *, accept: bool) -> PlanInputs:
         partitions = {tp.partition: PartitionMetadata(tp.partition, 1, 0, (1,), (1,)) for tp in self.logs}
         bounds = {tp: LogBounds(*log) for tp, log in self.logs.items()}
         starts = {
@@ -136,7 +136,7 @@ class Life(RuleBasedStateMachine):
             ends={tp: b.last_stable for tp, b in bounds.items()},
         )
         offsets = {tp: self.group.get(tp, CommittedOffset(-1, -1, "")) for tp in self.logs}
-        return Seen(self.job, snapshot, {"/lake/orders": None}, GroupView(GROUP, offsets, accept=accept))
+        return PlanInputs(self.job, snapshot, {"/lake/orders": None}, GroupView(GROUP, offsets, accept=accept))
 
     def write(self, *events: ev.Event) -> None:
         self.state = fold(self.state, [Entry(event, datetime.now(UTC), self.state.sequence + 1) for event in events])
@@ -354,7 +354,7 @@ class _Asked(_Backfill):
             first = self.life.boundary(tp, EPOCH + timedelta(milliseconds=millis - epoch_millis(EPOCH)))
             if first < bounds[tp].last_stable:
                 sights[tp] = replace(sight, first=first, passed=True)
-        verdicts = judge(millis, sights, IntervalRules(), self.life.now_ms)
+        verdicts = evaluate(millis, sights, IntervalRules(), self.life.now_ms)
         if not all(verdict.closed for verdict in verdicts.values()):
             raise IntervalOpen(millis, verdicts, self.life.now_ms)
         return {tp: verdict.offset for tp, verdict in verdicts.items() if verdict.offset is not None}

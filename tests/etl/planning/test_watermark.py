@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.interval import IntervalRules
-from kseg.etl.planning.watermark import Sight, judge
+from kseg.etl.planning.watermark import Observation, evaluate
 
 A, B = TopicPartition("orders", 0), TopicPartition("orders", 1)
 T, SECOND, MINUTE, HOUR = 1_000_000_000, 1_000, 60_000, 3_600_000
-QUIET = Sight(last_stable=50, high_watermark=50)
-PASSED = Sight(last_stable=50, high_watermark=50, first=40, passed=True)
-UNDECIDED = Sight(last_stable=50, high_watermark=60)
+QUIET = Observation(last_stable=50, high_watermark=50)
+PASSED = Observation(last_stable=50, high_watermark=50, first=40, passed=True)
+UNDECIDED = Observation(last_stable=50, high_watermark=60)
 RULES = IntervalRules()
 LATE = IntervalRules(allowed_lateness=timedelta(minutes=5))
 
 
-def answer(a: Sight, b: Sight | None = None, rules: IntervalRules = RULES, now: int = T + SECOND) -> Any:
-    verdict = judge(T, {A: a} if b is None else {A: a, B: b}, rules, now)[A]
+def answer(a: Observation, b: Observation | None = None, rules: IntervalRules = RULES, now: int = T + SECOND) -> Any:
+    verdict = evaluate(T, {A: a} if b is None else {A: a, B: b}, rules, now)[A]
     return verdict.rule, verdict.offset
 
 
@@ -50,7 +50,7 @@ def answer(a: Sight, b: Sight | None = None, rules: IntervalRules = RULES, now: 
         (replace(PASSED, first=55), None, 0, (None, None)),  # beyond what was seen of the log
     ],
 )
-def test_the_rules(sight: Sight, other: Sight | None, after: int, expected: tuple[Any, Any]) -> None:
+def test_the_rules(sight: Observation, other: Observation | None, after: int, expected: tuple[Any, Any]) -> None:
     assert answer(sight, other, now=T + after) == expected
 
 
@@ -64,13 +64,13 @@ def test_with_allowed_lateness_the_boundary_is_the_first_record_all_the_same() -
 
 
 def test_an_open_partition_tells_what_it_waits_for_and_when_the_clock_will_do() -> None:
-    verdicts = judge(T, {A: QUIET, B: UNDECIDED}, RULES, T + SECOND)
+    verdicts = evaluate(T, {A: QUIET, B: UNDECIDED}, RULES, T + SECOND)
     assert "no record" in verdicts[A].reason
     assert "open transaction" in verdicts[B].reason
     assert "high watermark 60" in verdicts[B].reason
     assert [verdict.retry_at for verdict in verdicts.values()] == [T + HOUR, T + HOUR]
-    assert judge(T, {A: QUIET, B: PASSED}, RULES, T + SECOND)[A].retry_at == T + MINUTE
-    told = judge(T, {A: replace(QUIET, ahead=(12, T + 9 * HOUR))}, RULES, T + SECOND)[A].reason
+    assert evaluate(T, {A: QUIET, B: PASSED}, RULES, T + SECOND)[A].retry_at == T + MINUTE
+    told = evaluate(T, {A: replace(QUIET, ahead=(12, T + 9 * HOUR))}, RULES, T + SECOND)[A].reason
     assert "offset 12" in told
 
 
@@ -101,7 +101,7 @@ def test_boundaries_ascend_whatever_is_pinned_first(
 
         earlier = [offset for at, offset in sorted(pinned.items()) if at < time]
         later = [offset for at, offset in sorted(pinned.items()) if at > time]
-        sight = Sight(
+        sight = Observation(
             last_stable=end,
             high_watermark=len(log),
             floor=earlier[-1] if earlier else 0,
@@ -109,7 +109,7 @@ def test_boundaries_ascend_whatever_is_pinned_first(
             first=first(time),
             passed=first(time + lateness) is not None,
         )
-        verdict = judge(time, {A: sight}, rules, now)[A]
+        verdict = evaluate(time, {A: sight}, rules, now)[A]
         if verdict.offset is None:
             assert time + 10 > now
             continue

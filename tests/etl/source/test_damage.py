@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from kseg.client import TopicPartition
 from kseg.etl.source.files.log_directories import LogCatalog
 from kseg.etl.source.origin import LogFiles
-from kseg.etl.source.range_result import RangeOutcome
+from kseg.etl.source.range_result import RangeResult
 from kseg.etl.source.reader import DecodeOptions, read_range
 from kseg.etl.source.tasks import RangeTask
 from kseg.segment_reader.encode.batches import Record, encode_batch, encode_control_batch, encode_message_set, seal
@@ -133,7 +133,7 @@ LOG = all_formats()
 @dataclass
 class Reading:
     rows: dict[int, Row]
-    outcomes: list[RangeOutcome]
+    outcomes: list[RangeResult]
     kept: dict[tuple[str, int], bytes]
 
     @property
@@ -180,8 +180,8 @@ def read(log_dir: Path, isolation: str = "read_committed", cuts: tuple[int, ...]
                 stamp = row["timestamp"]
                 millis = None if stamp is None else round(stamp.timestamp() * 1000)
                 rows[row["offset"]] = (row["key"], row["value"], millis, row["timestampType"])
-        assert reader.outcome.accounted, reader.outcome
-        outcomes.append(reader.outcome)
+        assert reader.result.accounted, reader.result
+        outcomes.append(reader.result)
     return Reading(rows, outcomes, keep.bytes)
 
 

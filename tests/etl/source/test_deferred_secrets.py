@@ -11,7 +11,7 @@ import pytest
 from kseg.client import ClientConfig
 from kseg.etl.config.load import load_job
 from kseg.etl.errors import ConfigurationError
-from kseg.etl.source.deferred_secrets import ByReference, opened
+from kseg.etl.source.deferred_secrets import DeferredSecrets, opened
 from kseg.etl.source.origin import LogFiles
 
 JOB = """
@@ -64,7 +64,8 @@ def test_a_store_s_secrets_are_looked_up_too(tmp_path: Path, monkeypatch: pytest
 
 
 def test_everything_that_is_missing_on_an_executor_is_told_with_its_host(tmp_path: Path) -> None:
-    handed = ByReference((("sasl.password", "${NOT_THERE}"), ("ssl.key.password", f"${{file:{tmp_path}/none}}")), "me")
+    missing = (("sasl.password", "${NOT_THERE}"), ("ssl.key.password", f"${{file:{tmp_path}/none}}"))
+    handed = DeferredSecrets(missing, "me")
     with pytest.raises(ConfigurationError) as refused:
         opened(handed)
     told = [(fault.path, fault.message) for fault in refused.value.faults]
@@ -76,6 +77,6 @@ def test_everything_that_is_missing_on_an_executor_is_told_with_its_host(tmp_pat
 
 
 def test_what_the_client_refuses_is_told_as_found_on_the_executor() -> None:
-    handed = ByReference((("bootstrap.servers", "localhost:9092"), ("fetch.max.bytes", "many")), "me")
+    handed = DeferredSecrets((("bootstrap.servers", "localhost:9092"), ("fetch.max.bytes", "many")), "me")
     with pytest.raises(ConfigurationError, match=r"kafka\.fetch\.max\.bytes.*on executor"):
         opened(handed)

@@ -17,7 +17,7 @@ from kseg.client.admin.quotas import alter_quotas, quota_entity
 from kseg.client.errors import KafkaError, UnknownTopic
 from kseg.etl.run.account import throttled_by_broker
 from kseg.etl.source.errors import NoProgress, OffsetsLost
-from kseg.etl.source.range_result import LostRange, RangeOutcome
+from kseg.etl.source.range_result import LostRange, RangeResult
 from kseg.etl.source.reader import ADDRESS_COLUMNS, DecodeOptions, read_range
 from kseg.etl.source.resolve import log_bounds, resolve_topics
 from kseg.etl.source.tasks import RangeTask
@@ -26,12 +26,12 @@ from kseg.segment_reader.decode.range_decoder import Limits
 pytestmark = pytest.mark.broker
 
 
-def read(task: RangeTask, config: ClientConfig, **options: Any) -> tuple[pa.Table, RangeOutcome]:
+def read(task: RangeTask, config: ClientConfig, **options: Any) -> tuple[pa.Table, RangeResult]:
     reader = read_range(task, config, DecodeOptions(**options))
     batches = list(reader)
-    assert reader.outcome.accounted, reader.outcome
-    assert reader.outcome.data == sum(batch.num_rows for batch in batches)
-    return pa.Table.from_batches(batches, schema=DecodeOptions(**options).schema), reader.outcome
+    assert reader.result.accounted, reader.result
+    assert reader.result.data == sum(batch.num_rows for batch in batches)
+    return pa.Table.from_batches(batches, schema=DecodeOptions(**options).schema), reader.result
 
 
 def offsets(table: pa.Table) -> list[int]:
@@ -86,7 +86,7 @@ def test_the_outcome_is_known_at_the_end_only(client_config: ClientConfig, plain
     reader = read_range(RangeTask(plain, 0, 0, 5000), client_config, DecodeOptions())
     assert next(iter(reader)).num_rows > 0
     with pytest.raises(RuntimeError, match="has not been read to its end"):
-        _ = reader.outcome
+        _ = reader.result
 
 
 def test_address_columns_repeat_the_records_own(client_config: ClientConfig, plain: str) -> None:
@@ -117,7 +117,7 @@ def test_options_and_outcomes_travel(client_config: ClientConfig, plain: str) ->
     assert pickle.loads(pickle.dumps(options)) == options
     _, outcome = read(RangeTask(plain, 0, 0, 10), client_config)
     lost = replace(outcome, lost=(LostRange(1, 2, "retention"),), gaps=((3, 4),), throttled=((1, 0.5),))
-    assert RangeOutcome.from_json(lost.to_json()) == lost
+    assert RangeResult.from_json(lost.to_json()) == lost
     assert pickle.loads(pickle.dumps(lost)) == lost
 
 

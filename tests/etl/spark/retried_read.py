@@ -67,7 +67,7 @@ told = {
     "died": [path.name for path in Path(folder).iterdir()],
     "rows": read,
     "rows_counted": counted,
-    "fused": sum(batch.to_pylist()[0]["rows"] for result in results for batch in result.facts),
+    "fused": sum(batch.to_pylist()[0]["rows"] for result in results for batch in result.outputs),
     "fused_counted": sum(outcome.data for result in results for outcome in result.outcomes),
 }
 spark.stop()

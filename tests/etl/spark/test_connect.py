@@ -25,10 +25,10 @@ from deltalake import DeltaTable
 from connect_server import ConnectServer
 from kseg.etl.config.load import job_from_document, load_job
 from kseg.etl.errors import ConfigurationError
-from kseg.etl.source.range_result import RangeOutcome
+from kseg.etl.source.range_result import RangeResult
 from kseg.etl.spark.connect import _packed, retries
 from kseg.etl.spark.connect_probe import digest
-from kseg.etl.spark.range_result_files import OutcomeFiles
+from kseg.etl.spark.range_result_files import RangeResultFiles
 from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.transform.needed_modules import modules_needed, references_of
 
@@ -365,12 +365,12 @@ def test_what_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_outcomes_told_through_files(tmp_path: Path) -> None:
-    told = OutcomeFiles(TableLocation.of(tmp_path), "run-1")
-    outcome = RangeOutcome(index=0, topic="t", partition=0, start=0, end=3, data=3)
+    told = RangeResultFiles(TableLocation.of(tmp_path), "run-1")
+    outcome = RangeResult(index=0, topic="t", partition=0, start=0, end=3, data=3)
     assert told.value == {}
     told.add({(0, 7): outcome})
     told.add({(1, 8): outcome})
     assert told.value == {(0, 7): outcome, (1, 8): outcome}
-    assert OutcomeFiles(TableLocation.of(tmp_path), "run-1").value == {}, "another pass of the run"
+    assert RangeResultFiles(TableLocation.of(tmp_path), "run-1").value == {}, "another pass of the run"
     told.clear()
     assert not (tmp_path / "_kseg_outcomes").exists()

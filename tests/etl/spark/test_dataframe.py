@@ -21,14 +21,20 @@ from kseg.client import ClientConfig
 from kseg.client.errors import UnknownTopic
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.ledger.ranges import OffsetRange
-from kseg.etl.source.errors import ArrowStepError, OffsetsLost, OutcomesDisagree, OutcomesIncomplete, WorkerError
-from kseg.etl.source.range_result import RangeOutcome
+from kseg.etl.source.errors import (
+    ArrowStepError,
+    OffsetsLost,
+    RangeResultsDisagree,
+    RangeResultsIncomplete,
+    WorkerError,
+)
+from kseg.etl.source.range_result import RangeResult
 from kseg.etl.source.reader import DecodeOptions
 from kseg.etl.source.tasks import RangeTask, split
 from kseg.etl.spark.dataframe import TaskAttempt, fused, output_schema, rows
-from kseg.etl.spark.error_transport import Carrier
-from kseg.etl.spark.range_results import Outcomes
-from kseg.etl.telemetry.events import Reading
+from kseg.etl.spark.error_transport import ErrorTransport
+from kseg.etl.spark.range_results import RangeResults
+from kseg.etl.telemetry.events import ReadProgress
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -109,24 +115,24 @@ def test_an_outcome_is_missing_until_its_rows_were_read(
     spark: Any, client_config: ClientConfig, tasks: tuple[RangeTask, ...]
 ) -> None:
     frame, outcomes = rows(spark, tasks, client_config, DecodeOptions())
-    with pytest.raises(OutcomesIncomplete) as caught:
+    with pytest.raises(RangeResultsIncomplete) as caught:
         outcomes.resolve()
     assert caught.value.retriable
     assert caught.value.address == {"topic": tasks[0].topic, "partition": tasks[0].partition, "offset": 0}
     assert len(frame.limit(5).collect()) == 5
-    with pytest.raises(OutcomesIncomplete):
+    with pytest.raises(RangeResultsIncomplete):
         outcomes.resolve()
 
 
 def test_attempts_that_disagree_are_refused() -> None:
     task = RangeTask("orders", 1, 0, 10)
-    one = RangeOutcome(0, "orders", 1, 0, 10, data=10, waiting=0.1)
+    one = RangeResult(0, "orders", 1, 0, 10, data=10, waiting=0.1)
 
-    def told(other: RangeOutcome) -> Outcomes:
-        return Outcomes([task], SimpleNamespace(value={(0, 1): one, (0, 2): other}), Carrier())  # type: ignore[arg-type]
+    def told(other: RangeResult) -> RangeResults:
+        return RangeResults([task], SimpleNamespace(value={(0, 1): one, (0, 2): other}), ErrorTransport())  # type: ignore[arg-type]
 
     assert told(replace(one, waiting=5.0)).resolve() == (one,)
-    with pytest.raises(OutcomesDisagree) as caught:
+    with pytest.raises(RangeResultsDisagree) as caught:
         told(replace(one, data=9, absent=1)).resolve()
     assert caught.value.retriable
     assert caught.value.address == {"topic": "orders", "partition": 1, "offset": 0}
@@ -203,14 +209,14 @@ def test_a_fused_write_gives_facts_and_outcomes(
     def some(batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch.filter(pc.less(batch.column("offset"), 150))
 
-    seen: list[Reading] = []
+    seen: list[ReadProgress] = []
     results = fused(spark.sparkContext, tasks, client_config, DecodeOptions(), [some], write, on_progress=seen.append)
     (result,) = results  # all of it is small
     assert result.tasks == tasks
     assert [outcome.index for outcome in result.outcomes] == [task.index for task in tasks]
     assert sum(outcome.data for outcome in result.outcomes) == 2 * COUNT
     assert sum(outcome.rows_out or 0 for outcome in result.outcomes) == 300
-    facts = [fact for batch in result.facts for fact in batch.to_pylist()]
+    facts = [fact for batch in result.outputs for fact in batch.to_pylist()]
     assert [fact["part"] for fact in facts] == ["head", "tail"]
     assert facts[0]["rows"] == 300
     assert facts[0]["file"].endswith(f"/0-{result.attempt_id}.parquet")
@@ -234,7 +240,7 @@ def test_rows_of_two_tables_are_written_apart(
 
     routes = dict(zip(topics, (0, 1, 0), strict=True))
     results = fused(spark.sparkContext, tasks, client_config, DecodeOptions(), (), write, routes=routes)
-    written = [fact for result in results for batch in result.facts for fact in batch.to_pylist()]
+    written = [fact for result in results for batch in result.outputs for fact in batch.to_pylist()]
     assert sorted((fact["topics"], fact["rows"]) for fact in written) == sorted(
         [([topics[0], topics[2]], 44), ([topics[1]], 22)]
     )

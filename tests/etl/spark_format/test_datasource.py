@@ -287,9 +287,9 @@ def test_a_log_whose_end_compaction_has_emptied(old_logs: tuple[str, list[str]])
     config = ClientConfig.from_properties({"bootstrap.servers": old_logs[0], "fetch.max.wait.ms": "50"}, client_id="x")
     reader = read_range(RangeTask(EMPTIED, 0, 1, 50), config, DecodeOptions())
     assert [offset for batch in reader for offset in batch.column("offset").to_pylist()] == [1, 2]
-    assert reader.outcome.accounted
-    assert (reader.outcome.data, reader.outcome.absent, reader.outcome.gaps) == (2, 47, ((3, 50),))
-    assert reader.outcome.high_watermark == 50
+    assert reader.result.accounted
+    assert (reader.result.data, reader.result.absent, reader.result.gaps) == (2, 47, ((3, 50),))
+    assert reader.result.high_watermark == 50
 
 
 def test_logs_of_every_magic(same: Callable[..., list[Any]], old_logs: tuple[str, list[str]]) -> None:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from kseg.etl.tables.delta.commit import AlreadyLanded, DeltaTarget, Landed, RunCommit
+from kseg.etl.tables.delta.commit import DeltaTarget, FoundCommit, NewCommit, RunCommit
 from kseg.etl.tables.delta.removal import Removal
 from kseg.etl.tables.parquet.data_file import WriterOptions
 from kseg.etl.tables.parquet.schema import sink_schema
-from kseg.etl.tables.parquet.task_output import FileFact, files_of, read_facts
+from kseg.etl.tables.parquet.task_output import WrittenFile, read_task_output, written_files
 from kseg.etl.tables.parquet.writer import LandingPlan, TableWrite, land
 from kseg.segment_reader.decode.schema import arrow_schema
 
@@ -65,7 +65,7 @@ class Lander:
         merge_schema: bool = False,
         options: WriterOptions | None = None,
         schema: pa.Schema | None = None,
-    ) -> list[FileFact]:
+    ) -> list[WrittenFile]:
         sink = sink_schema(schema or batches[0].schema)
         ready = self.target.ensure(sink, partition_by=partition_by, merge_schema=merge_schema)
         table = TableWrite(self.target.location, ready.columns, ready.stats)
@@ -74,14 +74,14 @@ class Lander:
 
     def commit(
         self,
-        files: Sequence[FileFact],
+        files: Sequence[WrittenFile],
         run_id: str = "run-1",
         number: int = 1,
         *,
         app: str = APP,
         remove: Removal | None = None,
         **more: Any,
-    ) -> Landed | AlreadyLanded:
+    ) -> NewCommit | FoundCommit:
         return self.target.commit(files, RunCommit(run_id, app, number, {"ranges": []}), remove=remove, **more)
 
     def land(
@@ -92,7 +92,7 @@ class Lander:
         app: str = APP,
         remove: Removal | None = None,
         **how: Any,
-    ) -> Landed | AlreadyLanded:
+    ) -> NewCommit | FoundCommit:
         return self.commit(self.write(batches, run_id, **how), run_id, number, app=app, remove=remove)
 
     def offsets(self) -> list[tuple[str, int, int]]:
@@ -103,8 +103,8 @@ class Lander:
         return sorted((r["topic"], r["partition"], r["offset"]) for r in rows)
 
 
-def written(facts: Iterable[pa.RecordBatch]) -> list[FileFact]:
-    return files_of(fact for batch in facts for fact in read_facts(batch.to_pylist()))
+def written(facts: Iterable[pa.RecordBatch]) -> list[WrittenFile]:
+    return written_files(fact for batch in facts for fact in read_task_output(batch.to_pylist()))
 
 
 @pytest.fixture

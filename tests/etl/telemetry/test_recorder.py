@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from kseg.client import TopicPartition
-from kseg.etl.source.range_result import RangeOutcome
+from kseg.etl.source.range_result import RangeResult
 from kseg.etl.telemetry import recorder
 from kseg.etl.telemetry.cost import TaskCost
-from kseg.etl.telemetry.events import Looked, PartitionView, PassBegan, Reading
+from kseg.etl.telemetry.events import OffsetsObserved, PartitionView, ReadProgress, ReadStarted
 from kseg.etl.telemetry.progress import Listeners, NullProgress
 from kseg.etl.telemetry.recorder import Recorder, lag_of
 from kseg.etl.telemetry.traffic import TrafficLine
@@ -20,20 +20,20 @@ FETCH = TrafficLine("1", "Fetch", 18, 1, 1, 100, 1000)
 COST = TaskCost(1.0, 2.0, "host", "host/1", 0, (FETCH,))
 
 
-def outcome(index: int, *, cost: TaskCost | None = COST, **values: int) -> RangeOutcome:
-    told = RangeOutcome(index, *TP, 10 * index, 10 * index + 10, data=10, bytes=1000, throttled=((1, 0.25),), cost=cost)
+def outcome(index: int, *, cost: TaskCost | None = COST, **values: int) -> RangeResult:
+    told = RangeResult(index, *TP, 10 * index, 10 * index + 10, data=10, bytes=1000, throttled=((1, 0.25),), cost=cost)
     return replace(told, **values)  # type: ignore[arg-type]
 
 
-def reading(*ended: RangeOutcome, repeated: tuple[RangeOutcome, ...] = ()) -> Reading:
-    return Reading(10, len(ended), 0, 0, 0, ended, repeated)
+def reading(*ended: RangeResult, repeated: tuple[RangeResult, ...] = ()) -> ReadProgress:
+    return ReadProgress(10, len(ended), 0, 0, 0, ended, repeated)
 
 
 def test_a_task_that_ran_twice_counts_once_and_its_cost_twice() -> None:
     listener = Recorder()
-    listener.fact(PassBegan("land", 2, {TP: 20}))
-    listener.fact(reading(outcome(0), outcome(1, cost=replace(COST, attempt=2))))
-    listener.fact(reading(repeated=(outcome(0),)))
+    listener.event(ReadStarted("land", 2, {TP: 20}))
+    listener.event(reading(outcome(0), outcome(1, cost=replace(COST, attempt=2))))
+    listener.event(reading(repeated=(outcome(0),)))
     told = listener.close()
     assert (told.sums.tasks, told.sums.rows, told.sums.offsets, told.sums.bytes) == (2, 20, 20, 2000)
     assert told.sums.retries == 3, "two failures before, and one that ran again"
@@ -48,7 +48,7 @@ def test_many_tasks_are_summed_up_and_the_slowest_kept(monkeypatch: pytest.Monke
     monkeypatch.setattr(recorder, "MAX_TASKS", 10)
     listener = Recorder()
     for index in range(35):
-        listener.fact(reading(outcome(index, cost=replace(COST, seconds=float(index)))))
+        listener.event(reading(outcome(index, cost=replace(COST, seconds=float(index)))))
     told = listener.close()
     assert told.sums.tasks == 35
     assert len(told.tasks) <= 10
@@ -58,11 +58,11 @@ def test_many_tasks_are_summed_up_and_the_slowest_kept(monkeypatch: pytest.Monke
 
 def test_the_first_and_the_last_look_at_a_partition_are_kept() -> None:
     listener = Recorder()
-    listener.fact(Looked({TP: PartitionView(0, 100, 90)}))
-    listener.fact(Looked({TP: PartitionView(frontier=40)}))
-    listener.fact(Looked({TP: PartitionView(committed=35)}))
-    listener.fact(reading(outcome(0, high_watermark=130, last_stable_offset=120, log_start=5)))
-    listener.fact(Looked({TP: PartitionView(committed=100, frontier=100)}))
+    listener.event(OffsetsObserved({TP: PartitionView(0, 100, 90)}))
+    listener.event(OffsetsObserved({TP: PartitionView(frontier=40)}))
+    listener.event(OffsetsObserved({TP: PartitionView(committed=35)}))
+    listener.event(reading(outcome(0, high_watermark=130, last_stable_offset=120, log_start=5)))
+    listener.event(OffsetsObserved({TP: PartitionView(committed=100, frontier=100)}))
     told = listener.close()
     assert told.first[TP] == PartitionView(0, 100, 90, 35, 40)
     assert told.last[TP] == PartitionView(5, 130, 120, 100, 100)
@@ -99,7 +99,7 @@ def test_all_listeners_are_told_everything() -> None:
         def message(self, text: str) -> None:
             self.told.append(text)
 
-        def fact(self, fact: object) -> None:
+        def event(self, fact: object) -> None:
             self.told.append(fact)
 
     one, other = Listener(), Listener()
@@ -108,5 +108,5 @@ def test_all_listeners_are_told_everything() -> None:
     both.total(5, "offsets")
     both.advance(2)
     both.message("so")
-    both.fact(reading())
+    both.event(reading())
     assert one.told == other.told == ["land", (5, "offsets"), 2, "so", reading()]

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from kseg.client import TopicPartition
-from kseg.etl.source.range_result import RangeOutcome
-from kseg.etl.telemetry.events import PassBegan, Reading
+from kseg.etl.source.range_result import RangeResult
+from kseg.etl.telemetry.events import ReadProgress, ReadStarted
 from kseg.jobs.progress import Form, progress_for
 from kseg.jobs.progress.bars import PARTITIONS_SHOWN, BarProgress
 from kseg.jobs.progress.lines import LineProgress
@@ -30,10 +30,10 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return lambda seconds: now.__setitem__(0, seconds)
 
 
-def reading(done: int, *, of: int = 10, size: int = 100, topic: str = "orders", partition: int = 0) -> Reading:
+def reading(done: int, *, of: int = 10, size: int = 100, topic: str = "orders", partition: int = 0) -> ReadProgress:
     """`done` of `of` tasks of `size` offsets have ended, of which half are records of 10 bytes each."""
-    ended = (RangeOutcome(done, topic, partition, size * (done - 1), size * done, data=size // 2),) if done else ()
-    return Reading(of, done, size * done, size * done // 2, size * done * 5, ended)
+    ended = (RangeResult(done, topic, partition, size * (done - 1), size * done, data=size // 2),) if done else ()
+    return ReadProgress(of, done, size * done, size * done // 2, size * done * 5, ended)
 
 
 @pytest.mark.parametrize(
@@ -73,14 +73,14 @@ def test_a_line_of_a_pass_has_its_rate_its_share_and_the_time_left(at: Callable[
     with progress_for(stream) as progress:
         progress.phase("land")
         progress.total(1000, "offsets")
-        progress.fact(PassBegan("land", 10, {TopicPartition("orders", 0): 1000}))
+        progress.event(ReadStarted("land", 10, {TopicPartition("orders", 0): 1000}))
         at(10)
-        progress.fact(reading(2))
+        progress.event(reading(2))
         progress.advance(200)
         at(15)
         progress.advance(0)
         at(20)
-        progress.fact(reading(2))
+        progress.event(reading(2))
         progress.advance(0)
     assert stream.getvalue().splitlines()[1:] == [
         "kseg: land: 200 of 1000 offsets (20%), 100 rows, 10 rows/s, 0.0 MB/s, 2 of 10 tasks, 0:40 left",
@@ -90,7 +90,7 @@ def test_a_line_of_a_pass_has_its_rate_its_share_and_the_time_left(at: Callable[
 
 def test_rates_are_those_of_the_last_while(at: Callable[[float], None]) -> None:
     pace = Pace()
-    pace.began(PassBegan("land", 10, {TopicPartition("orders", 0): 1000}))
+    pace.began(ReadStarted("land", 10, {TopicPartition("orders", 0): 1000}))
     assert pace.seconds_left is None
     for done in range(1, 4):  # a task every 100 seconds, and then one each second
         at(100 * done)
@@ -126,8 +126,8 @@ def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
         progress.phase("plan")
         progress.phase("land")
         progress.total(1000, "offsets")
-        progress.fact(PassBegan("land", 10, {TopicPartition("orders", 0): 1000}))
-        progress.fact(reading(2))
+        progress.event(ReadStarted("land", 10, {TopicPartition("orders", 0): 1000}))
+        progress.event(reading(2))
         progress.advance(200)
         progress.message("[red]a run was taken up[/red]")
     told = shown(stream)
@@ -146,8 +146,8 @@ def test_partitions_have_bars_of_their_own_on_request(monkeypatch: pytest.Monkey
     with progress_for(stream, "partitions") as progress:
         progress.phase("land")
         progress.total(sum(totals.values()), "offsets")
-        progress.fact(PassBegan("land", 300, totals))
-        progress.fact(reading(1, partition=20))
+        progress.event(ReadStarted("land", 300, totals))
+        progress.event(reading(1, partition=20))
         progress.advance(100)
     told = shown(stream)
     assert "orders-20" in told

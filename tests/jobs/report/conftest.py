@@ -12,7 +12,7 @@ from kseg.client import TopicPartition
 from kseg.etl.config.load import load_job
 from kseg.etl.ledger.values import PlannedRange, RunPlan, TableCommit, TableState
 from kseg.etl.run.report import RangeReport, RunReport
-from kseg.etl.source.range_result import RangeOutcome
+from kseg.etl.source.range_result import RangeResult
 from kseg.etl.telemetry import events
 from kseg.etl.telemetry.cost import TaskCost
 from kseg.etl.telemetry.events import PartitionView
@@ -72,12 +72,12 @@ class Told:
             rows_out=80 * partitions,
         )
 
-    def outcome_of(self, index: int) -> RangeOutcome:
+    def outcome_of(self, index: int) -> RangeResult:
         tp = self.partitions[index // 2]
         start = 50 * (index % 2)
         traffic = (TrafficLine("1 (broker-1:9092)", "Fetch", 18, 2, 2, 200, 5000, 0, 1),)
         cost = TaskCost(1_767_225_600.0 + index, 1.5, "worker-1", "worker-1/77", 0, traffic)
-        return RangeOutcome(
+        return RangeResult(
             *(index, *tp, start, start + 50),
             data=40,
             control=5,
@@ -90,20 +90,20 @@ class Told:
         )
 
     @property
-    def facts(self) -> list[events.Fact]:
+    def facts(self) -> list[events.RunEvent]:
         tasks = 2 * len(self.partitions)
         outcomes = tuple(self.outcome_of(index) for index in range(tasks))
         return [
-            events.Opened(self.job, "ledger-1"),
-            events.Looked({tp: PartitionView(0, 100, 100, None, 0) for tp in self.partitions}),
-            events.Pinned(self.plan, self.attempt or 1, taken_up=self.attempt is not None),
+            events.JobOpened(self.job, "ledger-1"),
+            events.OffsetsObserved({tp: PartitionView(0, 100, 100, None, 0) for tp in self.partitions}),
+            events.RunPlanned(self.plan, self.attempt or 1, taken_up=self.attempt is not None),
             events.SparkStarted("local-1", "local[2]", None),
-            events.Schema({"key": "binary", "value": "binary"}),
-            events.PassBegan("land", tasks, dict.fromkeys(self.partitions, 100)),
-            events.Reading(tasks, 1, 50, 40, 5000, outcomes[:1]),
-            events.Reading(tasks, tasks, 50 * tasks, 40 * tasks, 5000 * tasks, outcomes[1:], outcomes[:1]),
-            events.Committed(self.table, self.commit),
-            events.Looked({tp: PartitionView(committed=100, frontier=100) for tp in self.partitions}),
+            events.OutputSchema({"key": "binary", "value": "binary"}),
+            events.ReadStarted("land", tasks, dict.fromkeys(self.partitions, 100)),
+            events.ReadProgress(tasks, 1, 50, 40, 5000, outcomes[:1]),
+            events.ReadProgress(tasks, tasks, 50 * tasks, 40 * tasks, 5000 * tasks, outcomes[1:], outcomes[:1]),
+            events.TableCommitted(self.table, self.commit),
+            events.OffsetsObserved({tp: PartitionView(committed=100, frontier=100) for tp in self.partitions}),
         ]
 
     @property

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from kseg.etl.errors import Refused
-from kseg.etl.telemetry.events import Opened
+from kseg.etl.telemetry.events import JobOpened
 from kseg.jobs.broker import jars
 from kseg.jobs.broker.errors import JarsUnavailable, JavaMissing
 from kseg.jobs.broker.java import find_java
@@ -130,7 +130,7 @@ def run(
 ) -> dict[str, Any]:
     outlets = Outlets(Wishes(), "ingest")
     for fact in told.facts[:upto]:
-        outlets.fact(fact)
+        outlets.event(fact)
     document = told.document if document is None else document
     outlets.close(document, exit_code)
     return document
@@ -329,7 +329,7 @@ def test_without_a_configuration_nothing_is_sent_and_nothing_imported(
     assert not configured({"OPENLINEAGE_URL": "http://x", "OPENLINEAGE_DISABLED": "true"})
     before = [thread.name for thread in threading.enumerate()].count("kseg-lineage")
     outlets = Outlets(Wishes(), "ingest")
-    outlets.fact(Opened(told().job, None))
+    outlets.event(JobOpened(told().job, None))
     assert [thread.name for thread in threading.enumerate()].count("kseg-lineage") <= before
     (tmp_path / "openlineage.yml").write_text("transport: {type: noop}\n")
     assert configured({})

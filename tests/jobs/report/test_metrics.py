@@ -40,7 +40,7 @@ def outcome_of(told: Any, *, exit_code: int = 0, command: str = "ingest") -> Out
     listener = Recorder()
     listener.phase("plan")
     for fact in told.facts:
-        listener.fact(fact)
+        listener.event(fact)
     error = {"error": {"kind": "Refused", "message": "m", "address": {}}, "exit_code": exit_code}
     return Outcome(command, listener.close(), error if exit_code else told.document, exit_code)
 

@@ -13,7 +13,7 @@ import pytest
 
 from kseg.client import TopicPartition
 from kseg.etl.errors import Refused
-from kseg.etl.telemetry.events import AccountFailed, Looked, PartitionView
+from kseg.etl.telemetry.events import AccountFailed, OffsetsObserved, PartitionView
 from kseg.etl.telemetry.recorder import Recorder, Telemetry
 from kseg.jobs.commands.failures import failure_of
 from kseg.jobs.report.outcome import Outcome
@@ -58,7 +58,7 @@ def outcome_of(told: Any, document: dict[str, Any] | None = None, exit_code: int
     listener = Recorder()
     listener.phase("plan")
     for fact in told.facts[: len(told.facts) - leave_out]:
-        listener.fact(fact)
+        listener.event(fact)
     return Outcome("ingest", listener.close(), told.document if document is None else document, exit_code)
 
 
@@ -176,7 +176,7 @@ def test_a_job_of_ten_thousand_partitions_has_a_page_that_opens(told: Callable[.
     many = {TopicPartition("orders", n): PartitionView(0, n, n, 0, n // 2) for n in range(10_000)}
     listener = Recorder()
     listener.telemetry = outcome.telemetry
-    listener.fact(Looked(many))
+    listener.event(OffsetsObserved(many))
     html = render(outcome)
     assert len(html) < 300_000
     assert "more:" in Page(html).words

@@ -18,7 +18,7 @@ from kseg.client.wire.trace import TRAFFIC
 from kseg.etl.run.account import throttled_by_broker
 from kseg.etl.source.brokers.prefetch_many import MOST_AT_ONCE
 from kseg.etl.source.errors import OffsetsLost
-from kseg.etl.source.range_result import LostRange, RangeOutcome
+from kseg.etl.source.range_result import LostRange, RangeResult
 from kseg.etl.source.reader import DecodeOptions, read_range, reading_together
 from kseg.etl.source.resolve import log_bounds, resolve_topics
 from kseg.etl.source.tasks import RangeTask
@@ -53,7 +53,7 @@ def ranges(topics: list[str]) -> list[RangeTask]:
 
 def read(
     tasks: Sequence[RangeTask], config: ClientConfig, *, together: bool, **options: Any
-) -> tuple[list[list[tuple[Any, ...]]], list[RangeOutcome], dict[str, int]]:
+) -> tuple[list[list[tuple[Any, ...]]], list[RangeResult], dict[str, int]]:
     """Each range's rows and outcome, and how often each API was asked."""
     wanted = DecodeOptions(**options)
     TRAFFIC.reset()
@@ -62,7 +62,7 @@ def read(
         for task in tasks:
             reader = read_range(task, config, wanted, None, shared)
             rows.append([tuple(row.values()) for batch in reader for row in batch.to_pylist()])
-            outcomes.append(reader.outcome)
+            outcomes.append(reader.result)
     asked: dict[str, int] = {}
     for (_, api, _), tally in TRAFFIC.snapshot().items():
         asked[api] = asked.get(api, 0) + tally.requests

@@ -149,8 +149,8 @@ def test_segments_that_retention_took_are_lost_or_recorded(topic: HardTopic, log
     assert (lost.value.first, lost.value.last) == (0, second)
     reader = read_range(task, origin, DecodeOptions(isolation_level="read_uncommitted", on_data_loss="record"))
     rows = sum(batch.num_rows for batch in reader)
-    assert rows == reader.outcome.data > 0
-    assert [(gap.first, gap.last) for gap in reader.outcome.lost] == [(0, second)]
+    assert rows == reader.result.data > 0
+    assert [(gap.first, gap.last) for gap in reader.result.lost] == [(0, second)]
 
 
 def test_damage_is_told_with_its_file_and_place(topic: HardTopic, log_dir: str, tmp_path: Path) -> None:

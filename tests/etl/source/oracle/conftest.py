@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 import pytest
 
-from kseg.etl.source.range_result import RangeOutcome
+from kseg.etl.source.range_result import RangeResult
 from kseg.etl.source.reader import DecodeOptions, read_range
 from kseg.etl.spark_format.options import ReadOptions
 from kseg.etl.spark_format.planning import plan_tasks
@@ -88,12 +88,12 @@ class Files:
         parsed = ReadOptions.parse(asked | {"kafka.isolation.level": isolation} | options)
         decode = DecodeOptions(isolation_level=parsed.isolation_level, headers=True)
         rows: list[Row] = []
-        self.outcomes: list[RangeOutcome] = []
+        self.outcomes: list[RangeResult] = []
         for task in sorted(plan_tasks(parsed), key=lambda task: task.start):
             reader = read_range(task, parsed.origin, decode)
             for batch in reader:
                 rows += map(_row, batch.to_pylist())
-            told = reader.outcome
+            told = reader.result
             assert told.data + told.control + told.aborted + told.absent == told.end - told.start
             self.outcomes.append(told)
         return rows

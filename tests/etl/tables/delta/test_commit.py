@@ -11,7 +11,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from kseg.etl.errors import Refused
 from kseg.etl.ledger.events import TableState
-from kseg.etl.tables.delta.commit import UNKNOWN_VERSION, AlreadyLanded, DeltaTarget, Landed, RunCommit
+from kseg.etl.tables.delta.commit import UNKNOWN_VERSION, DeltaTarget, FoundCommit, NewCommit, RunCommit
 from kseg.etl.tables.errors import IncompatibleSchema, NeedsSparkWriter, TableBusy
 from kseg.etl.tables.parquet.schema import sink_schema
 
@@ -30,7 +30,7 @@ def log_of(path: str, version: int) -> list[dict]:
 def test_files_transaction_and_facts_stand_in_one_commit(lander, rows):
     table = lander()
     outcome = table.land(rows(0, 100))
-    assert isinstance(outcome, Landed)
+    assert isinstance(outcome, NewCommit)
     commit = outcome.commit
     assert (commit.version, commit.rows, commit.files, commit.found) == (1, 100, 1, False)
     assert commit.after == table.target.state()
@@ -46,7 +46,7 @@ def test_a_second_attempt_finds_the_first_ones_commit(lander, rows):
     table = lander()
     first = table.land(rows(0, 100))
     again = table.land(rows(0, 100), attempt=1)
-    assert isinstance(again, AlreadyLanded)
+    assert isinstance(again, FoundCommit)
     assert (again.commit.version, again.commit.rows, again.commit.after) == (1, 100, first.commit.after)
     assert again.commit.found
     assert len(table.offsets()) == 100
@@ -59,7 +59,7 @@ def test_a_commit_is_found_behind_others(lander, rows):
     for n in range(2, 5):
         table.land(rows(n * 10, n * 10 + 10), run_id=f"other-{n}", app="kseg/ledger/other", number=n)
     again = table.commit([], expected=planned)
-    assert isinstance(again, AlreadyLanded)
+    assert isinstance(again, FoundCommit)
     assert again.commit.version == first.commit.version
     assert again.commit.after == first.commit.after
 
@@ -79,7 +79,7 @@ def test_a_run_without_rows_lands_too(lander, rows):
     outcome = table.commit([])
     assert (outcome.commit.version, outcome.commit.rows) == (1, 0)
     assert table.target.transaction_version(APP) == 1
-    assert isinstance(table.commit([]), AlreadyLanded)
+    assert isinstance(table.commit([]), FoundCommit)
 
 
 def test_chains_do_not_see_each_other(lander, rows):
@@ -99,7 +99,7 @@ def test_what_the_log_forgot_is_counted_in_the_table(lander, rows):
     for version in range(3):
         (Path(table.path) / f"_delta_log/{version:020d}.json").unlink()
     again = table.commit([])
-    assert isinstance(again, AlreadyLanded)
+    assert isinstance(again, FoundCommit)
     assert (again.commit.version, again.commit.rows) == (UNKNOWN_VERSION, 10)
 
 
@@ -114,7 +114,7 @@ def test_an_answer_lost_on_the_way_is_not_another_attempts_commit(lander, rows, 
 
     monkeypatch.setattr(DeltaTable, "create_write_transaction", committed_but_no_answer)
     outcome = table.commit(files)
-    assert isinstance(outcome, Landed)
+    assert isinstance(outcome, NewCommit)
     assert (outcome.commit.version, outcome.commit.rows, outcome.commit.found) == (1, 10, False)
 
 
@@ -224,7 +224,7 @@ def test_other_writers_in_between_do_not_hinder(lander, rows, monkeypatch):
 
     monkeypatch.setattr(DeltaTable, "create_write_transaction", somebody_first)
     outcome = table.commit(files)
-    assert isinstance(outcome, Landed)
+    assert isinstance(outcome, NewCommit)
     assert outcome.commit.version == 4
     assert log_of(table.path, 4)[-1]["txn"] == {"appId": APP, "version": 1}
     assert len(table.offsets()) == 10
@@ -240,11 +240,11 @@ def test_a_suspended_attempt_cannot_land_after_another_one(lander, rows, monkeyp
     def woken_up_late(self, *args, **kwargs):
         if suspended.pop() if suspended else False:
             # All checks were made, and the process slept; meanwhile another attempt lands.
-            assert isinstance(table.commit(other), Landed)
+            assert isinstance(table.commit(other), NewCommit)
         return commit(self, *args, **kwargs)
 
     monkeypatch.setattr(DeltaTable, "create_write_transaction", woken_up_late)
-    assert isinstance(table.commit(mine), AlreadyLanded)
+    assert isinstance(table.commit(mine), FoundCommit)
     assert len(table.offsets()) == 10
 
 
@@ -284,7 +284,7 @@ def test_of_processes_that_race_one_lands(lander, rows, scale, racer):
     found = _race(racer.commit, [(table.path, rounds) for rounds in attempts])
     for n in numbers:
         outcomes = sorted(outcome for run, outcome in found if run == f"run-{n}")
-        assert outcomes == ["AlreadyLanded", "AlreadyLanded", "Landed"]
+        assert outcomes == ["FoundCommit", "FoundCommit", "NewCommit"]
     assert [offset for _, _, offset in table.offsets()] == list(range(10, len(numbers) * 10 + 10))
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import Refused
 from kseg.etl.ledger.ranges import OffsetSet
-from kseg.etl.tables.delta.commit import AlreadyLanded, Landed, RunCommit
+from kseg.etl.tables.delta.commit import FoundCommit, NewCommit, RunCommit
 from kseg.etl.tables.delta.removal import Bounds, OfAddresses, OfRun, Verdict
 from kseg.etl.tables.errors import NeedsSparkWriter
 from kseg.etl.tables.parquet.schema import OWN_ADDRESS
@@ -49,7 +49,7 @@ def test_old_rows_go_and_new_ones_come_in_one_commit(landed, rows):
     before = landed.target.state()
     again = landed.write([rows(150, 320, value=b"new")], "backfill")
     outcome = landed.commit(again, "backfill", app=BACKFILL, remove=addresses((150, 320)))
-    assert isinstance(outcome, Landed)
+    assert isinstance(outcome, NewCommit)
     commit = outcome.commit
     assert (commit.version, commit.rows, commit.removed) == (before.version + 1, 170, 170)
     assert commit.after == landed.target.state()
@@ -86,7 +86,7 @@ def test_replacing_again_changes_nothing(landed, rows):
     for attempt in range(2):
         files = landed.write([rows(150, 250)], "backfill", attempt=attempt)
         outcome = landed.commit(files, "backfill", app=BACKFILL, remove=addresses((150, 250)))
-    assert isinstance(outcome, AlreadyLanded)
+    assert isinstance(outcome, FoundCommit)
     assert (outcome.commit.rows, outcome.commit.removed) == (100, 100)
     assert len(runs_by_offset(landed)) == 400
 
@@ -110,7 +110,7 @@ def test_a_lost_race_rewrites_only_what_is_new_and_leaves_no_file_behind(landed,
     monkeypatch.setattr(rewrite.pq, "ParquetFile", lambda *a, **k: read.append(1) or opened(*a, **k))
     monkeypatch.setattr(DeltaTable, "create_write_transaction", somebody_first)
     outcome = landed.commit(files, "backfill", app=BACKFILL, remove=addresses((150, 250)))
-    assert isinstance(outcome, Landed)
+    assert isinstance(outcome, NewCommit)
     assert len(read) == 4  # two files, each once for its address and once for its rows
     assert len(runs_by_offset(landed)) == 402
     on_disk = {str(path) for path in Path(landed.path).glob("*.parquet")}
@@ -281,7 +281,7 @@ def test_removal_fences_an_attempt_that_has_not_landed(landed, rows):
     commit = landed.target.remove_run(RunCommit("run-4", APP, 5))
     assert commit.removed == 0
     assert landed.target.transaction_version(APP) == 5
-    assert isinstance(landed.commit(suspended, "run-4", 5), AlreadyLanded)
+    assert isinstance(landed.commit(suspended, "run-4", 5), FoundCommit)
     assert len(runs_by_offset(landed)) == 400
 
 

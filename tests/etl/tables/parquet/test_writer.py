@@ -17,7 +17,7 @@ from kseg.etl.tables.parquet.data_file import WriterOptions
 from kseg.etl.tables.parquet.schema import SinkSchema, add_address, sink_schema
 from kseg.etl.tables.parquet.statistics import StatsSpec
 from kseg.etl.tables.parquet.storage import TableLocation
-from kseg.etl.tables.parquet.task_output import FACTS, files_of, read_facts, run_of_file
+from kseg.etl.tables.parquet.task_output import TASK_OUTPUT, read_task_output, run_of_file, written_files
 from kseg.etl.tables.parquet.writer import LandingPlan, TableWrite, TaskWriter, land, landing_function
 
 
@@ -38,10 +38,10 @@ def plan_for(tmp_path):
 
 def run(plan, batches, task=3, attempt=7):
     (facts,) = land(iter(batches), plan, task=task, attempt=attempt)
-    assert facts.schema == FACTS
-    told = list(read_facts(facts.to_pylist()))
+    assert facts.schema == TASK_OUTPUT
+    told = list(read_task_output(facts.to_pylist()))
     assert all((fact.task, fact.attempt) == (task, attempt) for fact in told)
-    return files_of(told), [fact for fact in told if fact.kind == "rows-written"]
+    return written_files(told), [fact for fact in told if fact.kind == "rows-written"]
 
 
 def read(files, **how):
@@ -236,7 +236,7 @@ def test_spark_tasks_land_rows_and_tell_their_files(lander, rows, spark, duck):
     )
     frame = spark.range(0, 4, 1, 4).mapInArrow(read_range, ddl)
     facts = frame.mapInArrow(landing_function(plan), "kind string, task int, attempt bigint, payload string").collect()
-    files = files_of(read_facts(facts))
+    files = written_files(read_task_output(facts))
     assert sorted(f.rows for f in files) == [100] * 4
     table.commit(files)
     assert [offset for _, _, offset in table.offsets()] == list(range(400))

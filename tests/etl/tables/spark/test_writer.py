@@ -9,7 +9,7 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.spark.session import reaching
-from kseg.etl.tables.delta.commit import AlreadyLanded, Landed, RunCommit
+from kseg.etl.tables.delta.commit import FoundCommit, NewCommit, RunCommit
 from kseg.etl.tables.delta.removal import OfAddresses
 from kseg.etl.tables.parquet.schema import OWN_ADDRESS, add_address, sink_schema
 from kseg.etl.tables.spark.writer import SparkTarget, project
@@ -49,10 +49,10 @@ def test_a_run_lands_once_is_found_again_and_is_replaced_and_removed(spark, targ
     assert "table feature clustering" in target.access().spark_reasons()
 
     first = land(spark, target, rows(0, 10), "run-1", 1, expected=made)
-    assert isinstance(first, Landed)
+    assert isinstance(first, NewCommit)
     assert (first.commit.version, first.commit.rows, first.commit.after.rows) == (1, 10, 10)
     again = land(spark, target, rows(0, 10), "run-1", 1, expected=made)
-    assert isinstance(again, AlreadyLanded)
+    assert isinstance(again, FoundCommit)
     assert (again.commit.version, again.commit.rows, again.commit.found) == (1, 10, True)
 
     empty = land(spark, target, rows(0, 0), "run-2", 2)
@@ -63,7 +63,7 @@ def test_a_run_lands_once_is_found_again_and_is_replaced_and_removed(spark, targ
 
     removal = OfAddresses(OWN_ADDRESS, {TopicPartition("orders", 0): OffsetSet.of([(3, 6)])})
     replaced = land(spark, target, rows(3, 6), "backfill", 1, app=f"{APP}/backfill", remove=removal)
-    assert isinstance(replaced, Landed)
+    assert isinstance(replaced, NewCommit)
     assert (replaced.commit.rows, replaced.commit.removed, replaced.commit.after.rows) == (3, 3, 10)
     assert rows_of(target) == {n: "backfill" if 3 <= n < 6 else "run-1" for n in range(10)}
     assert (access := target.access()).incidents_since(first.commit.after, access.state()) == ()
@@ -76,7 +76,7 @@ def test_a_run_lands_once_is_found_again_and_is_replaced_and_removed(spark, targ
     fenced = target.remove_run(RunCommit("run-3", APP, 3))
     assert fenced.removed == 0
     assert target.transaction_version(APP) == 3
-    assert isinstance(land(spark, target, rows(20, 30), "run-3", 3), AlreadyLanded)
+    assert isinstance(land(spark, target, rows(20, 30), "run-3", 3), FoundCommit)
     assert set(rows_of(target)) == {3, 4, 5}
 
 
@@ -89,11 +89,11 @@ def test_an_attempt_that_another_one_overtakes_finds_its_commit(spark, target, r
         found = seen(self, *args)
         if asleep.pop() if asleep else False:
             # The check found nothing, and the process slept; meanwhile another attempt lands.
-            assert isinstance(land(spark, target, rows(0, 10), "run-1", 1), Landed)
+            assert isinstance(land(spark, target, rows(0, 10), "run-1", 1), NewCommit)
         return found
 
     monkeypatch.setattr(SparkTarget, "_standing", overtaken)
-    assert isinstance(land(spark, target, rows(0, 10), "run-1", 1), AlreadyLanded)
+    assert isinstance(land(spark, target, rows(0, 10), "run-1", 1), FoundCommit)
     assert len(rows_of(target)) == 10
 
 
