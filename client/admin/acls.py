@@ -22,7 +22,7 @@ from kseg.client.cluster.results import Results, outcome, settle
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, UnsupportedVersion, error_from_code
 from kseg.client.protocol.enums import AclOperation, PatternType, PermissionType, ResourceType
-from kseg.client.protocol.messages import (
+from kseg.client.protocol.messages.security import (
     CreateAclsRequest,
     DeleteAclsRequest,
     DescribeAclsRequest,

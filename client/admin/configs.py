@@ -25,7 +25,7 @@ from kseg.client.cluster.results import Results, fixed, outcome, settle
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, UnsupportedVersion, error_from_code
 from kseg.client.protocol.enums import CONFIG_SOURCES, ConfigResourceType, ConfigType
-from kseg.client.protocol.messages import (
+from kseg.client.protocol.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsResponse,
     DescribeConfigsRequest,

@@ -18,7 +18,7 @@ from kseg.client.cluster.results import Results, fixed, outcome, settle
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, error_from_code
 from kseg.client.protocol.enums import ScramMechanism
-from kseg.client.protocol.messages import (
+from kseg.client.protocol.messages.security import (
     AlterUserScramCredentialsRequest,
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,

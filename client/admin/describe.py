@@ -20,7 +20,7 @@ from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, UnsupportedVersion, error_from_code
 from kseg.client.protocol import ErrorCode
 from kseg.client.protocol.enums import AclOperation, authorized_operations
-from kseg.client.protocol.messages import DescribeTopicPartitionsRequest, MetadataRequest
+from kseg.client.protocol.messages.metadata import DescribeTopicPartitionsRequest, MetadataRequest
 from kseg.client.protocol.versions import all_topics, asking_creates_topics
 
 _FIRST_WITH_OPERATIONS: Final = 8

@@ -16,7 +16,8 @@ from kseg.client.cluster.results import Results, outcome, settle
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, UnsupportedVersion, error_from_code
 from kseg.client.protocol.enums import UpgradeType
-from kseg.client.protocol.messages import ApiVersionsRequest, ApiVersionsResponse, UpdateFeaturesRequest
+from kseg.client.protocol.messages.configs import UpdateFeaturesRequest
+from kseg.client.protocol.messages.connection import ApiVersionsRequest, ApiVersionsResponse
 
 _FIRST_WITH_TYPES: Final = 1
 

@@ -17,7 +17,8 @@ from kseg.client.cluster.results import Results, fixed, outcome, settle
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, UnsupportedVersion, error_from_code
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import DeleteGroupsRequest, LeaveGroupRequest, OffsetDeleteRequest
+from kseg.client.protocol.messages.groups import DeleteGroupsRequest, LeaveGroupRequest
+from kseg.client.protocol.messages.offsets import OffsetDeleteRequest
 from kseg.client.protocol.partition import TopicPartition, by_topic
 
 _FIRST_WITH_MEMBERS: Final = 3

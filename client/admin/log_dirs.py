@@ -16,7 +16,11 @@ from kseg.client.cluster.results import Results, ask_all_brokers, fixed, outcome
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import Code, KafkaError, error_from_code
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import AlterReplicaLogDirsRequest, DescribeLogDirsRequest, DescribeLogDirsResponse
+from kseg.client.protocol.messages.placement import (
+    AlterReplicaLogDirsRequest,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
 from kseg.client.protocol.partition import TopicPartition, by_topic
 
 

@@ -24,15 +24,13 @@ from kseg.client.cluster.metadata import NO_ID
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import UnsupportedVersion, error_from_code
 from kseg.client.protocol.enums import AclOperation, authorized_operations
-from kseg.client.protocol.messages import (
+from kseg.client.protocol.messages.brokers import UnregisterBrokerRequest
+from kseg.client.protocol.messages.metadata import DescribeClusterRequest, DescribeClusterResponse, MetadataRequest
+from kseg.client.protocol.messages.quorum import (
     AddRaftVoterRequest,
-    DescribeClusterRequest,
-    DescribeClusterResponse,
     DescribeQuorumRequest,
     DescribeQuorumResponse,
-    MetadataRequest,
     RemoveRaftVoterRequest,
-    UnregisterBrokerRequest,
 )
 
 METADATA_TOPIC: Final = "__cluster_metadata"

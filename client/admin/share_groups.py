@@ -16,7 +16,7 @@ from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.results import Results, fixed, outcome, settle
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, ProtocolFault, error_from_code
-from kseg.client.protocol.messages import (
+from kseg.client.protocol.messages.share_groups import (
     AlterShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequest,

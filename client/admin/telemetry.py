@@ -15,7 +15,7 @@ from uuid import UUID
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import NO_ID
 from kseg.client.errors import error_from_code
-from kseg.client.protocol.messages import (
+from kseg.client.protocol.messages.telemetry import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
     PushTelemetryRequest,

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.errors import UnsupportedVersion, error_from_code
-from kseg.client.protocol.messages import (
+from kseg.client.protocol.messages.security import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
     DescribeDelegationTokenRequest,

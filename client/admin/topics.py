@@ -20,7 +20,7 @@ from kseg.client.cluster.results import Results, ask_each_leader, fixed, outcome
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import BrokerError, Code, KafkaError, LeaderNotAvailable, TopicExists, UnsupportedVersion
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import (
+from kseg.client.protocol.messages.topics import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
     CreateTopicsResponse,

@@ -21,12 +21,11 @@ from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.results import Results, ask_all_brokers, ask_each_leader, fixed, outcome, settle
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, TransactionError, UnsupportedVersion, error_from_code
-from kseg.client.protocol.messages import (
+from kseg.client.protocol.messages.produce import InitProducerIdRequest, InitProducerIdResponse
+from kseg.client.protocol.messages.transactions import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     DescribeTransactionsRequest,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
     ListTransactionsRequest,
     ListTransactionsResponse,
     WriteTxnMarkersRequest,

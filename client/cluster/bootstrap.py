@@ -22,7 +22,7 @@ from kseg.client.errors import (
     UnsupportedVersion,
     error_from_code,
 )
-from kseg.client.protocol.messages import DescribeClusterRequest, MetadataRequest
+from kseg.client.protocol.messages.metadata import DescribeClusterRequest, MetadataRequest
 from kseg.client.wire.broker import BrokerConnection
 from kseg.client.wire.pool import ConnectionPool
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import BrokerUnavailable, KafkaError, SomeBrokersFailed
-from kseg.client.protocol.api import API_BY_KEY
+from kseg.client.protocol.api import api_of
 from kseg.client.protocol.schema import Request, Response
 from kseg.client.wire.broker import BrokerConnection
 
@@ -96,5 +96,5 @@ def ask_every_broker(
     except KafkaError as error:
         if not found.errors:
             raise  # nobody could even be looked for
-        error.add_note(f"in {API_BY_KEY[kind.KEY].name} to every broker")
+        error.add_note(f"in {api_of(kind).name} to every broker")
     return found

@@ -26,8 +26,8 @@ from kseg.client.cluster.routing import again
 from kseg.client.config import ClientConfig
 from kseg.client.errors import BrokerUnavailable, KafkaError, LeaderNotAvailable, OutcomeUnknown, UnsupportedVersion
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.api import API_BY_KEY
-from kseg.client.protocol.messages import MetadataRequest
+from kseg.client.protocol.api import api_of
+from kseg.client.protocol.messages.metadata import MetadataRequest
 from kseg.client.protocol.partition import TopicPartition
 from kseg.client.protocol.schema import Request, Response
 from kseg.client.wire.broker import BrokerConnection
@@ -134,7 +134,7 @@ class Cluster:
         timeout: float | None = None,
     ) -> R:
         """`send` for a request that looks different by version: `build` makes it from the negotiated one."""
-        name = API_BY_KEY[kind.KEY].name
+        name = api_of(kind).name
         may_repeat = again(name).allowed if repeatable is None else repeatable
         in_doubt = False
 
@@ -176,7 +176,7 @@ class Cluster:
 
         Raises OutcomeUnknown for a lost answer to what must not be sent again.
         """
-        name = API_BY_KEY[kind.KEY].name
+        name = api_of(kind).name
         connection = self._route(leader_of, coordinator, broker, controller, deadline)
         version = connection.version_of(kind)
         try:

@@ -14,7 +14,7 @@ from kseg.client.cluster.cluster import Cluster, outcome_unknown
 from kseg.client.cluster.metadata import Leader, LeaderHint, leader_in
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, ProtocolFault, error_from_code
-from kseg.client.protocol.api import API_BY_KEY
+from kseg.client.protocol.api import api_of
 from kseg.client.protocol.partition import TopicPartition
 from kseg.client.protocol.schema import Request, Response
 from kseg.client.wire.broker import BrokerConnection
@@ -72,7 +72,7 @@ def ask_leaders(
                 if error.sent and not repeatable:
                     first = next(iter(leaders))
                     address = {"topic": first.topic, "partition": first.partition}
-                    error = outcome_unknown(API_BY_KEY[kind.KEY].name, error, **address)
+                    error = outcome_unknown(api_of(kind).name, error, **address)
                 errors.append(error)
             else:
                 _collect(cluster, kind, connection, answered, leaders, values, errors)

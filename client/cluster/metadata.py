@@ -15,7 +15,7 @@ from uuid import UUID
 
 from kseg.client.errors import Code, LeaderNotAvailable, UnknownTopic, error_from_code
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import MetadataRequest, MetadataResponse
+from kseg.client.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kseg.client.protocol.partition import TopicPartition
 from kseg.client.protocol.versions import all_topics, asking_creates_topics
 from kseg.client.wire.broker import Endpoint

@@ -31,7 +31,7 @@ from kseg.client.fetch.messages import NOT_KNOWN, Ask, FetchedRecords, Partition
 from kseg.client.fetch.positions import Link, Place
 from kseg.client.fetch.replica import FetchSource
 from kseg.client.offsets import IsolationLevel, isolation_code
-from kseg.client.protocol.messages import FetchRequest, FetchResponse
+from kseg.client.protocol.messages.fetch import FetchRequest, FetchResponse
 from kseg.client.protocol.partition import TopicPartition
 from kseg.client.wire.waiting import Waiter
 

@@ -21,7 +21,7 @@ from kseg.client.cluster.metadata import leader_hint
 from kseg.client.errors import BrokerError, KafkaError, LogTruncated, OffsetOutOfRange, error_from_code
 from kseg.client.offsets import EARLIEST, LATEST, list_offsets
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import FetchRequest, FetchResponse
+from kseg.client.protocol.messages.fetch import FetchRequest, FetchResponse
 from kseg.client.protocol.partition import TopicPartition
 
 _FIRST_WITH_STABLE_OFFSET: Final = 4

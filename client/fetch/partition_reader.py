@@ -42,7 +42,7 @@ from kseg.client.fetch.messages import (
 )
 from kseg.client.fetch.replica import FetchSource
 from kseg.client.offsets import IsolationLevel, isolation_code
-from kseg.client.protocol.messages import FetchRequest, FetchResponse
+from kseg.client.protocol.messages.fetch import FetchRequest, FetchResponse
 from kseg.client.protocol.partition import TopicPartition
 from kseg.client.wire.broker import BrokerConnection
 from kseg.client.wire.connection import MAX_FETCH_FRAME

@@ -15,7 +15,7 @@ from kseg.client.fetch.limit import FetchLimit
 from kseg.client.fetch.messages import NOT_KNOWN, Ask, FetchedRecords, PartitionData
 from kseg.client.fetch.replica import FetchSource
 from kseg.client.fetch.session import FetchSession, SessionPart
-from kseg.client.protocol.messages import FetchRequest, FetchResponse
+from kseg.client.protocol.messages.fetch import FetchRequest, FetchResponse
 from kseg.client.protocol.partition import TopicPartition
 from kseg.client.wire.broker import BrokerConnection
 from kseg.client.wire.connection import MAX_FETCH_FRAME

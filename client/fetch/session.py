@@ -19,7 +19,7 @@ from typing import Final
 
 from kseg.client.fetch.messages import Ask, name_topic, topics_of
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import FetchRequest
+from kseg.client.protocol.messages.fetch import FetchRequest
 from kseg.client.protocol.partition import TopicPartition
 
 NO_SESSION: Final = 0

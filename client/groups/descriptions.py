@@ -24,14 +24,10 @@ from kseg.client.errors import KafkaError, ProtocolFault, UnsupportedVersion, er
 from kseg.client.protocol import ErrorCode, ProtocolError
 from kseg.client.protocol.embedded.consumer_protocol import PROTOCOL_TYPE, decode_assignment
 from kseg.client.protocol.enums import AclOperation, authorized_operations
-from kseg.client.protocol.messages import (
-    ConsumerGroupDescribeRequest,
-    DescribeGroupsRequest,
-    ListGroupsRequest,
-    ListGroupsResponse,
-    ShareGroupDescribeRequest,
-    StreamsGroupDescribeRequest,
-)
+from kseg.client.protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
+from kseg.client.protocol.messages.groups import DescribeGroupsRequest, ListGroupsRequest, ListGroupsResponse
+from kseg.client.protocol.messages.share_groups import ShareGroupDescribeRequest
+from kseg.client.protocol.messages.streams_groups import StreamsGroupDescribeRequest
 from kseg.client.protocol.partition import TopicPartition
 from kseg.client.wire.broker import BrokerConnection
 

@@ -21,7 +21,7 @@ from kseg.client.cluster.permissions import permission_lacking
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import Code, KafkaError, OffsetCommitFailed, ProtocolFault, UnsupportedVersion, error_from_code
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import OffsetCommitRequest, OffsetFetchRequest, OffsetFetchResponse
+from kseg.client.protocol.messages.offsets import OffsetCommitRequest, OffsetFetchRequest, OffsetFetchResponse
 from kseg.client.protocol.partition import TopicPartition, by_topic
 from kseg.client.protocol.versions import can_require_stable
 

@@ -22,7 +22,7 @@ from kseg.client.errors import KafkaError, RequestTimedOut
 from kseg.client.membership.background import now
 from kseg.client.membership.classic_session import ClassicSession, Generation
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import JoinGroupRequest, SyncGroupRequest
+from kseg.client.protocol.messages.groups import JoinGroupRequest, SyncGroupRequest
 from kseg.client.wire.broker import BrokerConnection
 
 #: How long after everybody's rebalance timeout an answer to JoinGroup may still come.

@@ -23,7 +23,7 @@ from kseg.client.errors import KafkaError, ProtocolFault, UnsupportedVersion, er
 from kseg.client.membership.settings import MemberSettings
 from kseg.client.membership.states import CLASSIC, ClassicEvent, ClassicState, Machine
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import (
+from kseg.client.protocol.messages.groups import (
     HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupResponse,

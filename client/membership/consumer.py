@@ -23,7 +23,8 @@ from kseg.client.membership.ownership import AssignmentChange, Ownership
 from kseg.client.membership.settings import MemberSettings
 from kseg.client.membership.states import ConsumerEvent, ConsumerState
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import ConsumerGroupHeartbeatRequest, MetadataRequest
+from kseg.client.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
+from kseg.client.protocol.messages.metadata import MetadataRequest
 from kseg.client.protocol.partition import TopicPartition
 
 _SLICE: Final = 1.0

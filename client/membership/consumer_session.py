@@ -22,7 +22,7 @@ from kseg.client.cluster.error_reactions import Reaction
 from kseg.client.errors import KafkaError, UnsupportedVersion, error_from_code
 from kseg.client.membership.settings import MemberSettings
 from kseg.client.membership.states import CONSUMER, ConsumerEvent, ConsumerState, Machine
-from kseg.client.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kseg.client.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kseg.client.protocol.partition import TopicPartition
 
 JOIN_EPOCH: Final = 0

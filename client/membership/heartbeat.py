@@ -15,7 +15,7 @@ from kseg.client.errors import KafkaError, error_from_code
 from kseg.client.membership.background import Background, now
 from kseg.client.membership.classic_session import Generation, heartbeat_request, leave_request
 from kseg.client.membership.settings import MemberSettings
-from kseg.client.protocol.messages import HeartbeatRequest, LeaveGroupRequest
+from kseg.client.protocol.messages.groups import HeartbeatRequest, LeaveGroupRequest
 
 #: After these there is nothing more to say until the member has joined again.
 _SILENCED: Final = frozenset({Reaction.JOIN_AFRESH, Reaction.FAIL})

@@ -22,7 +22,7 @@ from kseg.client.cluster.metadata import Leader
 from kseg.client.groups.offsets import CommittedOffset
 from kseg.client.producer.requests import produce_request, read_answer
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import ProduceRequest, ProduceResponse
+from kseg.client.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kseg.client.protocol.partition import TopicPartition
 from kseg.client.transactions.producer_identity import init_producer_id
 from kseg.client.transactions.transaction import Transaction

@@ -11,7 +11,7 @@ from kseg.client.cluster.metadata import Broker, Leader
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import BrokerUnavailable, KafkaError, RequestTimedOut
 from kseg.client.producer.batch import Batch
-from kseg.client.protocol.messages import ProduceRequest, ProduceResponse
+from kseg.client.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kseg.client.protocol.partition import TopicPartition
 from kseg.client.wire.broker import BrokerConnection
 from kseg.client.wire.waiting import has_room

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from kseg.client.cluster.metadata import Leader, LeaderHint, leader_hint
 from kseg.client.errors import InvalidRecord, KafkaError, error_from_code
 from kseg.client.producer.batch import Batch
-from kseg.client.protocol.messages import ProduceRequest, ProduceResponse
+from kseg.client.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kseg.client.protocol.partition import TopicPartition, by_topic
 
 _FIRST_WITH_TOPIC_IDS: Final = 13

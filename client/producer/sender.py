@@ -23,7 +23,7 @@ from kseg.client.producer.links import Link, Sent, lost
 from kseg.client.producer.record_sets import record_set
 from kseg.client.producer.requests import PartitionAnswer, produce_request, read_answer, typed_error
 from kseg.client.producer.sequences import MAX_EPOCH
-from kseg.client.protocol.messages import ProduceRequest
+from kseg.client.protocol.messages.produce import ProduceRequest
 from kseg.client.protocol.partition import TopicPartition
 from kseg.client.transactions.producer_identity import init_producer_id
 from kseg.client.wire.waiting import Waiter

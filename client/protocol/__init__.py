@@ -1,10 +1,10 @@
 """Kafka's wire protocol: values to bytes and bytes to values, no sockets, no state.
 
-messages/   the definitions, one module an API; one class serves all versions
+messages/   the definitions by subject; one class serves all versions
 fields      the notation of a definition; schema collects it
 reader, writer, source, primitives   generate the functions that read and write one (message, version)
 codec       encode and decode one message
-api         the APIs, whole frames with their headers
+api         an API by its request's class, whole frames with their headers; registry has all APIs
 versions    which version to speak; rules that no definition tells
 error_codes, errors                  what brokers answer; what is wrong with bytes or values
 """

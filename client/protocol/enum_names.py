@@ -177,6 +177,6 @@ def naming(message: str, field: Field) -> Naming | None:
 
 @cache
 def _apis() -> Names:
-    from kseg.client.protocol.api import API_BY_KEY  # it imports the messages; these tables are there without them
+    from kseg.client.protocol.registry import API_BY_KEY  # imports all messages, which these tables do not need
 
     return Names("API", {key: api.name for key, api in API_BY_KEY.items()})

@@ -10,7 +10,7 @@ from __future__ import annotations
 from inspect import Parameter, Signature
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, dataclass_transform
 
-from kseg.client.protocol.fields import Field, Versions
+from kseg.client.protocol.fields import NEVER, Field, Versions
 
 #: Who sends a request: anybody, brokers among themselves, or brokers and controllers to a controller.
 Scope: TypeAlias = Literal["client", "broker", "controller"]
@@ -132,12 +132,14 @@ R_co = TypeVar("R_co", bound=Response, covariant=True)
 class Request(Message, Generic[R_co]):
     """Base of all requests; `KEY` is the API key, the type parameter is the response that answers it.
 
-    `SCOPE` says who sends it, `DEPRECATED` which versions Kafka 4 has dropped.
+    `SCOPE` says who sends it, `DEPRECATED` which versions Kafka 4 has dropped, `WITHOUT_CLIENT_ID` which ones have a
+    header that lacks the client id.
     """
 
     KEY: ClassVar[int]
     SCOPE: ClassVar[Scope]
     DEPRECATED: ClassVar[Versions]
+    WITHOUT_CLIENT_ID: ClassVar[Versions] = NEVER
 
     def __init_subclass__(
         cls,
@@ -152,3 +154,8 @@ class Request(Message, Generic[R_co]):
         cls.KEY = key
         cls.SCOPE = scope
         cls.DEPRECATED = Versions.parse(deprecated)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the broker answers at all."""
+        return True

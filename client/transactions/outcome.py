@@ -13,7 +13,7 @@ from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.error_policy import reaction
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import error_from_code
-from kseg.client.protocol.messages import DescribeTransactionsRequest, EndTxnResponse
+from kseg.client.protocol.messages.transactions import DescribeTransactionsRequest, EndTxnResponse
 
 _COMMITTED: Final = frozenset({"PrepareCommit", "CompleteCommit"})
 

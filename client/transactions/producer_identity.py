@@ -12,7 +12,7 @@ from typing import Final
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.errors import error_from_code
-from kseg.client.protocol.messages import InitProducerIdRequest, InitProducerIdResponse
+from kseg.client.protocol.messages.produce import InitProducerIdRequest, InitProducerIdResponse
 from kseg.client.protocol.versions import TRANSACTION_VERSION
 
 _SECOND_PROTOCOL: Final = 2

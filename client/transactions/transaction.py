@@ -42,14 +42,13 @@ from kseg.client.errors import (
 )
 from kseg.client.groups.offsets import CommittedOffset, in_parts, raise_commit_failed
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import (
+from kseg.client.protocol.messages.produce import InitProducerIdRequest, InitProducerIdResponse
+from kseg.client.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     EndTxnRequest,
     EndTxnResponse,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )

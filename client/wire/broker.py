@@ -29,7 +29,7 @@ from kseg.client.cluster.retry import Deadline
 from kseg.client.config import ClientConfig
 from kseg.client.errors import BrokerUnavailable, KafkaError, RequestTimedOut, UnsupportedVersion
 from kseg.client.protocol import UnsupportedVersionError
-from kseg.client.protocol.api import API_BY_KEY, is_answered
+from kseg.client.protocol.api import api_of
 from kseg.client.protocol.schema import Request, Response
 from kseg.client.protocol.versions import negotiate
 from kseg.client.security.authenticate import LOGIN_INTERVAL, NEVER, log_in, refuse_without_sasl
@@ -224,7 +224,7 @@ class BrokerConnection:
         features = self.versions.finalized_features if finalized_features is None else finalized_features
         try:
             return negotiate(
-                API_BY_KEY[request.KEY],
+                api_of(request),
                 self.versions.ranges,
                 finalized_features=features,
                 topic_ids_known=topic_ids_known,
@@ -242,7 +242,7 @@ class BrokerConnection:
         self._require_open()
         if time.monotonic() >= self._login_ends:
             self._log_in_again(deadline)
-        api = API_BY_KEY[request.KEY]
+        api = api_of(request)
         if not self.versions.has(api.key, version):
             raise UnsupportedVersion(f"{api.name} v{version} is not what this broker speaks", broker=self.label)
         self._wait_until_unmuted(deadline)
@@ -325,7 +325,7 @@ class BrokerConnection:
         self._wait_until_unmuted(deadline)
         until = deadline.within(self._config.request_timeout_ms / 1000)
         self.send(request, version, deadline=until)
-        return cast(R, self.receive(deadline=until) if is_answered(request) else None)
+        return cast(R, self.receive(deadline=until) if request.is_answered else None)
 
     def _log_in(self, deadline: Deadline) -> None:
         sasl = self._config.security.sasl

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from kseg.client.errors import ProtocolFault, RequestTooLarge, UnsupportedVersion
 from kseg.client.protocol import DecodeError, ProtocolError
-from kseg.client.protocol.api import Api, decode_response, encode_request, is_answered
+from kseg.client.protocol.api import Api, decode_response, encode_request
 
 SIZE: Final = struct.Struct(">i")
 CORRELATION_ID: Final = struct.Struct(">i")
@@ -110,7 +110,7 @@ class Connection:
             )
         self._next_correlation_id = 0 if correlation_id == _MAX_CORRELATION_ID else correlation_id + 1
         self.last_correlation_id = correlation_id
-        if is_answered(request):
+        if request.is_answered:
             self._open.append(Open(correlation_id, api, version, len(body)))
         return SIZE.pack(len(body)) + body
 

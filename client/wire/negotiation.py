@@ -29,8 +29,8 @@ from typing import Any, Final, Protocol
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import BrokerUnavailable, KafkaError, ProtocolFault, RequestTimedOut, error_from_code
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.api import API_BY_KEY, API_BY_NAME
-from kseg.client.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
+from kseg.client.protocol.api import api_of
+from kseg.client.protocol.messages.connection import ApiVersionsRequest, ApiVersionsResponse
 
 DISTRIBUTION: Final = "kafka-segment-etl"
 FALLBACK_PROPERTY: Final = "broker.version.fallback"
@@ -71,7 +71,7 @@ def negotiate_versions(connection: Asker, deadline: Deadline) -> Versions:
     Raises RequestTimedOut or BrokerUnavailable where no answer comes, with a word on brokers that never give one;
     ProtocolFault, and what the answer's error code stands for.
     """
-    api = API_BY_KEY[ApiVersionsRequest.KEY]
+    api = api_of(ApiVersionsRequest)
     version = api.versions[1]
     try:
         response = _ask(connection, version, deadline)
@@ -158,6 +158,8 @@ def parse_fallback(text: str) -> str:
 
 def assumed_versions(release: str) -> Versions:
     """What brokers of a release before 0.10 speak; each release keeps what the one before it had."""
+    from kseg.client.protocol.registry import API_BY_NAME  # imports all messages: only where a broker cannot be asked
+
     ranges: dict[int, tuple[int, int]] = {}
     for table, apis in _BEFORE_API_VERSIONS.items():
         ranges |= {API_BY_NAME[name].key: versions for name, versions in apis.items() if name in API_BY_NAME}

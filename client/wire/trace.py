@@ -26,7 +26,7 @@ from functools import cache
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.api import API_BY_KEY, is_answered
+from kseg.client.protocol.api import api_of
 from kseg.client.protocol.schema import Request, Struct
 
 if TYPE_CHECKING:
@@ -103,13 +103,13 @@ class Tap:
             self._tallies.clear()
         known = self._tallies.get((request.KEY, version))
         if known is None:
-            name = API_BY_KEY[request.KEY].name
+            name = api_of(request).name
             known = self._tallies[request.KEY, version] = name, TRAFFIC.tally(broker, name, version)
         name, tally = known
         with TRAFFIC.lock:
             tally.requests += 1
             tally.bytes_out += size
-        if is_answered(request):
+        if request.is_answered:
             self._open.append((name, version, correlation_id, time.monotonic(), tally))
         if LOGGER.isEnabledFor(logging.DEBUG):
             _log("->", broker, name, version, correlation_id, f"bytes={size}")

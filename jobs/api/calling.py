@@ -14,10 +14,11 @@ from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, UnsupportedVersion
 from kseg.client.protocol import EncodeError, ErrorCode, UnsupportedFieldError, UnsupportedVersionError
-from kseg.client.protocol.api import API_BY_NAME, Api, is_answered
+from kseg.client.protocol.api import Api
 from kseg.client.protocol.codec import encode
 from kseg.client.protocol.fields import ZERO_UUID
 from kseg.client.protocol.json_form import from_json, json_path, to_json
+from kseg.client.protocol.registry import API_BY_NAME
 from kseg.client.protocol.schema import Request
 from kseg.client.wire.broker import BrokerConnection
 from kseg.client.wire.trace import error_codes
@@ -125,7 +126,7 @@ def _ask(
 ) -> Outcome:
     chosen, request = choose(connection, api, document, version)
     deadline = _deadline(cluster)
-    if not is_answered(request):
+    if not request.is_answered:
         connection.send(request, chosen, deadline=deadline)
         return Outcome(connection.label, chosen, None)
     response = connection.call(request, chosen, deadline=deadline)

@@ -13,7 +13,7 @@ from kseg.client.protocol.api import Api
 from kseg.client.protocol.codec import decode, decode_prefix, encode
 from kseg.client.protocol.embedded.framing import version_of
 from kseg.client.protocol.json_form import from_json, json_path, to_json
-from kseg.client.protocol.messages import RequestHeader, ResponseHeader
+from kseg.client.protocol.messages.connection import RequestHeader, ResponseHeader
 from kseg.client.protocol.schema import Message
 from kseg.etl.errors import ConfigurationError
 from kseg.jobs.api import bad_argument

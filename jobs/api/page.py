@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from kseg.client.protocol.api import API_BY_KEY, Api
+from kseg.client.protocol.api import Api
 from kseg.client.protocol.enum_names import naming
 from kseg.client.protocol.fields import NEVER, ZERO_UUID, Field, Versions
 from kseg.client.protocol.json_form import json_name
+from kseg.client.protocol.registry import API_BY_KEY
 from kseg.client.protocol.schema import Message, Struct
 from kseg.jobs.api import embedded
 
@@ -81,8 +81,7 @@ def _formats(module: ModuleType) -> Iterator[str]:
 
 
 def _api(api: Api[Any]) -> Iterator[str]:
-    about = inspect.getdoc(sys.modules[api.request.__module__]) or ""
-    title, _, notes = about.partition("\n\n")
+    title, notes, own = _docstring_of(api.request)
     yield f"\n## {api.name}\n\n"
     if api.scope != "client":
         yield f"*Codec only: spoken by {api.scope}s.* "
@@ -90,9 +89,15 @@ def _api(api: Api[Any]) -> Iterator[str]:
     if notes:
         yield f"\n{notes}\n"
     yield _TABLE
-    for side, message in (("request", api.request), ("response", api.response)):
-        yield f"| **{side}** | | | | | | {_about(message)} |\n"
+    for side, message, about in (("request", api.request, own), ("response", api.response, _about(api.response))):
+        yield f"| **{side}** | | | | | | {about} |\n"
         yield from _fields(message, message, api.versions, "")
+
+
+def _docstring_of(request: type[Message]) -> tuple[str, str, str]:
+    """A request's docstring: what its API does, notes such as the history of its versions, and the request's fields."""
+    title, *notes, own = (inspect.getdoc(request) or "").split("\n\n")
+    return title, "\n\n".join(notes), _in_a_cell(own)
 
 
 def _fields(message: type[Message], struct: type[Struct], within: Versions, path: str) -> Iterator[str]:
@@ -156,5 +161,8 @@ def _within(versions: Versions, all_of: Versions) -> str:
 
 def _about(cls: type[Any]) -> str:
     """A class's own words on one line, safe in a table's cell."""
-    text = cls.__dict__.get("__doc__") or ""
+    return _in_a_cell(cls.__dict__.get("__doc__") or "")
+
+
+def _in_a_cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")

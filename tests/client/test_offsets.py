@@ -10,7 +10,7 @@ import pytest
 
 from kseg.client import EARLIEST, LATEST, EpochEnd, ListedOffset, TopicPartition, end_of_epoch, list_offsets
 from kseg.client.producer import Producer
-from kseg.client.protocol.messages import ListOffsetsRequest, ListOffsetsResponse
+from kseg.client.protocol.messages.fetch import ListOffsetsRequest, ListOffsetsResponse
 from kseg.segment_reader.encode.batches import Record
 
 

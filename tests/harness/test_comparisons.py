@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kseg.client import ClientConfig, Cluster
-from kseg.client.protocol.messages import HeartbeatResponse
+from kseg.client.protocol.messages.groups import HeartbeatResponse
 
 
 def ports(servers: str) -> list[int]:

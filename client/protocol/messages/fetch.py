@@ -1,26 +1,4 @@
-"""Fetch (API key 1): reads record sets.
-
-    v1   the answer tells the throttle time
-    v2   message sets of magic 1 may come (KIP-32); below, magic 0
-    v3   a limit for the whole answer; a first message larger than the limits comes whole (KIP-74)
-    v4   isolation level, last stable offset, aborted transactions (KIP-98); the oldest version that 4.0 takes
-    v5   log start offset
-    v7   fetch sessions (KIP-227)
-    v8   throttles after the answer
-    v9   the leader epoch that the reader believes in (KIP-320)
-    v10  zstd (KIP-110)
-    v11  rack, preferred replica (KIP-392)
-    v12  flexible; epoch of the last record read, diverging epoch, current leader
-    v13  topics by id (KIP-516)
-    v14  OFFSET_MOVED_TO_TIERED_STORAGE (KIP-405)
-    v15  who follows stands in `replica_state` (KIP-903)
-    v16  the answer tells where new leaders listen (KIP-951)
-    v17  directory of the following replica (KIP-853)
-    v18  high watermark of the following replica (KIP-1166)
-
-A reader without a session sends session id 0 and epoch -1. The last batch of a record set may be cut short, and from
-v3 on a first batch larger than every limit comes whole, so that a reader always gets on.
-"""
+"""Reading records: fetching, finding offsets by time, and the ends of leader epochs."""
 
 # mypy: disable-error-code=misc
 
@@ -34,7 +12,31 @@ from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class FetchRequest(Request["FetchResponse"], key=1, versions="0-18", flexible="12+", deprecated="0-3"):
-    """Where to read, and how long to wait for how much."""
+    """Fetch (API key 1): reads record sets.
+
+        v1   the answer tells the throttle time
+        v2   message sets of magic 1 may come (KIP-32); below, magic 0
+        v3   a limit for the whole answer; a first message larger than the limits comes whole (KIP-74)
+        v4   isolation level, last stable offset, aborted transactions (KIP-98); the oldest version that 4.0 takes
+        v5   log start offset
+        v7   fetch sessions (KIP-227)
+        v8   throttles after the answer
+        v9   the leader epoch that the reader believes in (KIP-320)
+        v10  zstd (KIP-110)
+        v11  rack, preferred replica (KIP-392)
+        v12  flexible; epoch of the last record read, diverging epoch, current leader
+        v13  topics by id (KIP-516)
+        v14  OFFSET_MOVED_TO_TIERED_STORAGE (KIP-405)
+        v15  who follows stands in `replica_state` (KIP-903)
+        v16  the answer tells where new leaders listen (KIP-951)
+        v17  directory of the following replica (KIP-853)
+        v18  high watermark of the following replica (KIP-1166)
+
+    A reader without a session sends session id 0 and epoch -1. The last batch of a record set may be cut short, and
+    from v3 on a first batch larger than every limit comes whole, so that a reader always gets on.
+
+    Where to read, and how long to wait for how much.
+    """
 
     class ReplicaState(Struct):
         """Of a following broker; a consumer leaves it alone."""
@@ -154,3 +156,116 @@ class FetchResponse(Response, key=1, versions="0-18", flexible="12+"):
     session_id: int = int32("7+")
     responses: list[FetchableTopicResponse] = array(FetchableTopicResponse, "0+")
     node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "16+", tag=0)
+
+
+class ListOffsetsRequest(Request["ListOffsetsResponse"], key=2, versions="0-11", flexible="6+", deprecated="0"):
+    """ListOffsets (API key 2): offsets by time.
+
+        v0   no offsets by time, but where segments start: at most `max_num_offsets` of them, newest first
+        v1   one offset a partition: the first at or after a time; the oldest version that 4.0 takes
+        v2   isolation level: under read_committed the latest offset is the last stable one
+        v3   throttles after the answer
+        v4   leader epochs, asked for and told (KIP-320)
+        v5   OFFSET_NOT_AVAILABLE right after a leader change (KIP-207)
+        v6   flexible
+        v7   time -3: the record with the largest timestamp (KIP-734)
+        v8   time -4: the earliest offset on the broker's own disk (KIP-405)
+        v9   time -5: the latest offset in tiered storage (KIP-1005)
+        v10  a timeout, for answers that come from tiered storage (KIP-1075)
+        v11  time -6: the earliest offset not yet in tiered storage (KIP-1023)
+
+    Time -1 is the latest offset, -2 the earliest. Offset -1 in the answer: no record at or after that time.
+
+    A time (or one of the special values) per partition.
+    """
+
+    class ListOffsetsTopic(Struct):
+        class ListOffsetsPartition(Struct):
+            partition_index: int = int32("0+")
+            current_leader_epoch: int = int32("4+", default=-1, ignorable=True)
+            timestamp: int = int64("0+")
+            max_num_offsets: int = int32("0", default=1)
+
+        name: str = string("0+")
+        partitions: list[ListOffsetsPartition] = array(ListOffsetsPartition, "0+")
+
+    ListOffsetsPartition: TypeAlias = ListOffsetsTopic.ListOffsetsPartition
+
+    replica_id: int = int32("0+")
+    isolation_level: int = int8("2+")
+    topics: list[ListOffsetsTopic] = array(ListOffsetsTopic, "0+")
+    timeout_ms: int = int32("10+", ignorable=True)
+
+
+class ListOffsetsResponse(Response, key=2, versions="0-11", flexible="6+"):
+    """An offset per partition, with the timestamp found there."""
+
+    class ListOffsetsTopicResponse(Struct):
+        class ListOffsetsPartitionResponse(Struct):
+            """For the special times `timestamp` is -1, except for -3."""
+
+            partition_index: int = int32("0+")
+            error_code: int = int16("0+")
+            old_style_offsets: list[int] = array(int64, "0")
+            timestamp: int = int64("1+", default=-1)
+            offset: int = int64("1+", default=-1)
+            leader_epoch: int = int32("4+", default=-1)
+
+        name: str = string("0+")
+        partitions: list[ListOffsetsPartitionResponse] = array(ListOffsetsPartitionResponse, "0+")
+
+    ListOffsetsPartitionResponse: TypeAlias = ListOffsetsTopicResponse.ListOffsetsPartitionResponse
+
+    throttle_time_ms: int = int32("2+", ignorable=True)
+    topics: list[ListOffsetsTopicResponse] = array(ListOffsetsTopicResponse, "0+")
+
+
+class OffsetForLeaderEpochRequest(
+    Request["OffsetForLeaderEpochResponse"], key=23, versions="0-4", flexible="4+", deprecated="0-1"
+):
+    """OffsetForLeaderEpoch (API key 23): where a leader epoch ended.
+
+    That is how a reader finds out that the log was cut short behind its back.
+
+    v1  the answer tells the epoch too
+    v2  the leader epoch that the reader believes in (KIP-320); the oldest version that 4.0 takes
+    v3  replica id: -2 is a reader that may see past the high watermark, -1 a consumer
+    v4  flexible
+
+    An epoch per partition.
+    """
+
+    class OffsetForLeaderTopic(Struct):
+        class OffsetForLeaderPartition(Struct):
+            partition: int = int32("0+")
+            current_leader_epoch: int = int32("2+", default=-1, ignorable=True)
+            leader_epoch: int = int32("0+")
+
+        topic: str = string("0+")
+        partitions: list[OffsetForLeaderPartition] = array(OffsetForLeaderPartition, "0+")
+
+    OffsetForLeaderPartition: TypeAlias = OffsetForLeaderTopic.OffsetForLeaderPartition
+
+    replica_id: int = int32("3+", default=-2, ignorable=True)
+    topics: list[OffsetForLeaderTopic] = array(OffsetForLeaderTopic, "0+")
+
+
+class OffsetForLeaderEpochResponse(Response, key=23, versions="0-4", flexible="4+"):
+    """Per partition: the largest epoch at or below the one asked for, and the offset after its last record."""
+
+    class OffsetForLeaderTopicResult(Struct):
+        class EpochEndOffset(Struct):
+            """-1 and -1 where the broker knows nothing of such an epoch."""
+
+            error_code: int = int16("0+")
+            partition: int = int32("0+")
+            leader_epoch: int = int32("1+", default=-1, ignorable=True)
+            end_offset: int = int64("0+", default=-1)
+
+        topic: str = string("0+")
+        partitions: list[EpochEndOffset] = array(EpochEndOffset, "0+")
+
+    EpochEndOffset: TypeAlias = OffsetForLeaderTopicResult.EpochEndOffset
+
+    throttle_time_ms: int = int32("2+", ignorable=True)
+    topics: list[OffsetForLeaderTopicResult] = array(OffsetForLeaderTopicResult, "0+")

@@ -1,20 +1,4 @@
-"""Produce (API key 0): appends record batches.
-
-    v1   the answer tells the throttle time
-    v2   message sets of magic 1 (KIP-32); below, magic 0
-    v3   transactional id, record batches of magic 2 (KIP-98); the oldest version that brokers from 4.0 on take
-    v5   the answer tells the log start offset
-    v6   throttles after the answer
-    v7   zstd (KIP-110)
-    v8   the answer names the records that a batch was refused for (KIP-467)
-    v9   flexible
-    v10  the answer tells the new leader when this broker is not it (KIP-951)
-    v11  TRANSACTION_ABORTABLE (KIP-890)
-    v12  a transactional request adds its partitions to the transaction by itself: `versions` tells when
-    v13  topics by id (KIP-516)
-
-With `acks` 0 there is no answer at all.
-"""
+"""Writing records, and the producer id that makes a write idempotent."""
 
 # mypy: disable-error-code=misc
 
@@ -28,7 +12,25 @@ from kseg.client.protocol.schema import Request, Response, Struct
 
 
 class ProduceRequest(Request["ProduceResponse"], key=0, versions="0-13", flexible="9+", deprecated="0-2"):
-    """Record sets per partition."""
+    """Produce (API key 0): appends record batches.
+
+        v1   the answer tells the throttle time
+        v2   message sets of magic 1 (KIP-32); below, magic 0
+        v3   transactional id, record batches of magic 2 (KIP-98); the oldest version that brokers from 4.0 on take
+        v5   the answer tells the log start offset
+        v6   throttles after the answer
+        v7   zstd (KIP-110)
+        v8   the answer names the records that a batch was refused for (KIP-467)
+        v9   flexible
+        v10  the answer tells the new leader when this broker is not it (KIP-951)
+        v11  TRANSACTION_ABORTABLE (KIP-890)
+        v12  a transactional request adds its partitions to the transaction by itself: `versions` tells when
+        v13  topics by id (KIP-516)
+
+    With `acks` 0 there is no answer at all.
+
+    Record sets per partition.
+    """
 
     class TopicProduceData(Struct):
         """A topic: by name up to v12, by id from v13."""
@@ -49,6 +51,11 @@ class ProduceRequest(Request["ProduceResponse"], key=0, versions="0-13", flexibl
     acks: int = int16("0+")
     timeout_ms: int = int32("0+")
     topic_data: list[TopicProduceData] = array(TopicProduceData, "0+")
+
+    @property
+    def is_answered(self) -> bool:
+        """Not with `acks` 0: then the request was written, and that is all there is to know."""
+        return self.acks != 0
 
 
 class ProduceResponse(Response, key=0, versions="0-13", flexible="9+"):
@@ -100,3 +107,35 @@ class ProduceResponse(Response, key=0, versions="0-13", flexible="9+"):
     responses: list[TopicProduceResponse] = array(TopicProduceResponse, "0+")
     throttle_time_ms: int = int32("1+", ignorable=True)
     node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "10+", tag=0)
+
+
+class InitProducerIdRequest(Request["InitProducerIdResponse"], key=22, versions="0-5", flexible="2+"):
+    """InitProducerId (API key 22): a producer id and epoch to write with.
+
+    For a transactional id: the same producer id as before with a higher epoch, which fences whoever used it, after an
+    open transaction has been ended.
+
+        v1  throttles after the answer
+        v2  flexible
+        v3  the producer tells its present id and epoch, to go on after an error (KIP-360)
+        v4  PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH
+        v5  TRANSACTION_ABORTABLE (KIP-890)
+
+    Version 6 (two-phase commit, KIP-939) is unstable in 4.3 and left out, with the fields that it alone has.
+
+    Who asks; a null transactional id asks for a plain idempotent producer.
+    """
+
+    transactional_id: str | None = string("0+", nullable="0+")
+    transaction_timeout_ms: int = int32("0+")
+    producer_id: int = int64("3+", default=-1)
+    producer_epoch: int = int16("3+", default=-1)
+
+
+class InitProducerIdResponse(Response, key=22, versions="0-5", flexible="2+"):
+    """The id and epoch to write with."""
+
+    throttle_time_ms: int = int32("0+", ignorable=True)
+    error_code: int = int16("0+")
+    producer_id: int = int64("0+", default=-1)
+    producer_epoch: int = int16("0+")

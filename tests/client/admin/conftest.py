@@ -12,7 +12,7 @@ import pytest
 from kseg.client import Cluster
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import UnknownTopic
-from kseg.client.protocol.api import API_BY_KEY
+from kseg.client.protocol.registry import API_BY_KEY
 from kseg.client.wire.broker import BrokerConnection
 
 

@@ -62,7 +62,7 @@ from kseg.client.producer import Producer
 from kseg.client.protocol import ErrorCode
 from kseg.client.protocol.enums import AclOperation as Op
 from kseg.client.protocol.enums import ConfigResourceType, PatternType, PermissionType, ResourceType, ScramMechanism
-from kseg.client.protocol.messages import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
+from kseg.client.protocol.messages.security import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
 from kseg.segment_reader.encode.batches import Record
 from releases import OtherKafka
 

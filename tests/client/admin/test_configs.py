@@ -26,7 +26,7 @@ from kseg.client.errors import KafkaError
 from kseg.client.protocol import ErrorCode
 from kseg.client.protocol.enums import ConfigResourceType as Type
 from kseg.client.protocol.enums import ConfigType
-from kseg.client.protocol.messages import (
+from kseg.client.protocol.messages.configs import (
     AlterConfigsRequest,
     DescribeConfigsRequest,
     IncrementalAlterConfigsRequest,

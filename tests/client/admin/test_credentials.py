@@ -7,7 +7,7 @@ from typing import Any
 from kseg.client.admin import DeleteScram, SetScram, alter_scram_users, describe_scram_users
 from kseg.client.protocol import ErrorCode
 from kseg.client.protocol.enums import ScramMechanism as Scram
-from kseg.client.protocol.messages import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
+from kseg.client.protocol.messages.security import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
 
 
 def test_every_version_makes_and_takes_away_a_user(any_cluster: Any, each_version: Any, name: str, until: Any):

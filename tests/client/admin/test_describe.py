@@ -17,7 +17,7 @@ from kseg.client.admin import (
 )
 from kseg.client.protocol import ErrorCode
 from kseg.client.protocol.enums import AclOperation
-from kseg.client.protocol.messages import DescribeTopicPartitionsRequest, MetadataRequest
+from kseg.client.protocol.messages.metadata import DescribeTopicPartitionsRequest, MetadataRequest
 
 ALL_OF_A_TOPIC = frozenset(
     {

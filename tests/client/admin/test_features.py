@@ -10,7 +10,7 @@ from kseg.client import UnsupportedVersion
 from kseg.client.admin import describe_features, finalized_features, update_features
 from kseg.client.protocol import ErrorCode
 from kseg.client.protocol.enums import UpgradeType
-from kseg.client.protocol.messages import UpdateFeaturesRequest
+from kseg.client.protocol.messages.configs import UpdateFeaturesRequest
 
 
 def test_finalized_features_are_those_of_the_release(cluster: Any):

@@ -31,16 +31,16 @@ from kseg.client.admin import (
 from kseg.client.errors import KafkaError
 from kseg.client.protocol import ErrorCode
 from kseg.client.protocol.enums import AclOperation
-from kseg.client.protocol.messages import (
-    ConsumerGroupDescribeRequest,
+from kseg.client.protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
+from kseg.client.protocol.messages.groups import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
     ListGroupsRequest,
-    OffsetDeleteRequest,
     SyncGroupRequest,
 )
+from kseg.client.protocol.messages.offsets import OffsetDeleteRequest
 
 ALL_OF_A_GROUP = {
     AclOperation.READ,

@@ -9,7 +9,11 @@ from kseg.client import BrokerUnavailable, TopicPartition
 from kseg.client.admin import NewTopic, Replica, alter_replica_log_dirs, create_topics, describe_log_dirs
 from kseg.client.producer import Producer
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import AlterReplicaLogDirsRequest, DescribeLogDirsRequest, DescribeLogDirsResponse
+from kseg.client.protocol.messages.placement import (
+    AlterReplicaLogDirsRequest,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
 from kseg.segment_reader.encode.batches import Record
 
 

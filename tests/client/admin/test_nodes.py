@@ -27,7 +27,8 @@ from kseg.client.admin import (
 from kseg.client.cluster.metadata import NO_ID
 from kseg.client.protocol import ErrorCode
 from kseg.client.protocol.enums import AclOperation, ConfigResourceType
-from kseg.client.protocol.messages import DescribeClusterRequest, DescribeQuorumRequest, MetadataRequest
+from kseg.client.protocol.messages.metadata import DescribeClusterRequest, MetadataRequest
+from kseg.client.protocol.messages.quorum import DescribeQuorumRequest
 
 ALL_OF_A_CLUSTER = {
     AclOperation.CREATE,

@@ -19,13 +19,12 @@ from kseg.client.admin import (
 )
 from kseg.client.producer import Producer
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import (
+from kseg.client.protocol.messages.placement import (
     AlterPartitionReassignmentsRequest,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
     ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
 )
+from kseg.client.protocol.messages.topics import CreateTopicsRequest, CreateTopicsResponse
 from kseg.segment_reader.encode.batches import Record
 
 

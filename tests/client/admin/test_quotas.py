@@ -10,7 +10,8 @@ import pytest
 from kseg.client.admin import Match, NewTopic, alter_quotas, create_topics, describe_quotas, quota_entity
 from kseg.client.errors import KafkaError
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import AlterClientQuotasRequest, CreateTopicsRequest, DescribeClientQuotasRequest
+from kseg.client.protocol.messages.configs import AlterClientQuotasRequest, DescribeClientQuotasRequest
+from kseg.client.protocol.messages.topics import CreateTopicsRequest
 
 
 def test_every_version_sets_and_removes_a_quota(any_cluster: Any, each_version: Any, name: str, until: Any):

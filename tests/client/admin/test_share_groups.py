@@ -22,7 +22,7 @@ from kseg.client.admin import (
 from kseg.client.producer import Producer
 from kseg.client.protocol import ErrorCode
 from kseg.client.protocol.enums import AclOperation
-from kseg.client.protocol.messages import (
+from kseg.client.protocol.messages.share_groups import (
     AlterShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequest,
@@ -30,9 +30,8 @@ from kseg.client.protocol.messages import (
     ShareFetchRequest,
     ShareGroupDescribeRequest,
     ShareGroupHeartbeatRequest,
-    StreamsGroupDescribeRequest,
-    StreamsGroupHeartbeatRequest,
 )
+from kseg.client.protocol.messages.streams_groups import StreamsGroupDescribeRequest, StreamsGroupHeartbeatRequest
 from kseg.segment_reader.decode.batch import next_offset
 from kseg.segment_reader.encode.batches import Record
 

@@ -18,7 +18,7 @@ from kseg.client.admin.telemetry import push_telemetry, telemetry_subscription
 from kseg.client.cluster.metadata import NO_ID
 from kseg.client.errors import KafkaError
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import IncrementalAlterConfigsRequest
+from kseg.client.protocol.messages.configs import IncrementalAlterConfigsRequest
 from kseg.jobs.broker import EmbeddedKafka, jars
 from kseg.jobs.broker.java import find_java
 

@@ -10,7 +10,7 @@ import pytest
 from kseg.client import AuthorizationFailed, KafkaError
 from kseg.client.admin import create_token, describe_tokens, expire_token, renew_token
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import (
+from kseg.client.protocol.messages.security import (
     CreateDelegationTokenRequest,
     DescribeDelegationTokenRequest,
     ExpireDelegationTokenRequest,

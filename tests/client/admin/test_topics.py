@@ -31,14 +31,14 @@ from kseg.client.admin import (
 )
 from kseg.client.producer import Producer
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import (
+from kseg.client.protocol.messages.metadata import MetadataRequest
+from kseg.client.protocol.messages.topics import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteRecordsRequest,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
-    MetadataRequest,
 )
 from kseg.segment_reader.encode.batches import Record
 

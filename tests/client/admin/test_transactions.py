@@ -19,7 +19,7 @@ from kseg.client.admin import (
 )
 from kseg.client.producer import Producer
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import (
+from kseg.client.protocol.messages.transactions import (
     DescribeProducersRequest,
     DescribeTransactionsRequest,
     ListTransactionsRequest,

@@ -14,19 +14,16 @@ from kseg.client.errors import error_from_code
 from kseg.client.groups.offsets import committed_offsets
 from kseg.client.offsets import LATEST
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import (
-    ApiVersionsRequest,
+from kseg.client.protocol.messages.connection import ApiVersionsRequest
+from kseg.client.protocol.messages.fetch import ListOffsetsRequest, ListOffsetsResponse
+from kseg.client.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
+from kseg.client.protocol.messages.metadata import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
-    ListGroupsRequest,
-    ListGroupsResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
     MetadataRequest,
     MetadataResponse,
-    OffsetFetchRequest,
-    OffsetFetchResponse,
 )
+from kseg.client.protocol.messages.offsets import OffsetFetchRequest, OffsetFetchResponse
 
 TP = TopicPartition("t", 0)
 

@@ -13,8 +13,9 @@ from kseg.client.cluster.error_policy import FETCH_FROM_FOLLOWER, TABLE, reactio
 from kseg.client.cluster.error_reactions import Reaction, by_code
 from kseg.client.errors import error_from_code
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.api import API_BY_NAME
-from kseg.client.protocol.messages import FindCoordinatorRequest, ListGroupsRequest, ListGroupsResponse, MetadataRequest
+from kseg.client.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
+from kseg.client.protocol.messages.metadata import FindCoordinatorRequest, MetadataRequest
+from kseg.client.protocol.registry import API_BY_NAME
 from kseg.jobs.broker import jars
 
 E = ErrorCode

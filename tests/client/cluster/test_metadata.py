@@ -20,7 +20,7 @@ from kseg.client.cluster.metadata import (
 )
 from kseg.client.errors import AuthorizationFailed, LeaderNotAvailable, UnknownTopic
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import MetadataRequest
+from kseg.client.protocol.messages.metadata import MetadataRequest
 from kseg.client.protocol.partition import TopicPartition
 
 A, B = UUID(int=1), UUID(int=2)

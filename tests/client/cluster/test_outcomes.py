@@ -13,25 +13,24 @@ from kseg.client.cluster.routing import SENDING, Again, again
 from kseg.client.errors import OutcomeUnknown, RequestTimedOut
 from kseg.client.producer import produce
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.api import API_BY_NAME
-from kseg.client.protocol.messages import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
+from kseg.client.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
+from kseg.client.protocol.messages.metadata import MetadataRequest
+from kseg.client.protocol.messages.produce import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest
+from kseg.client.protocol.messages.topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
+)
+from kseg.client.protocol.messages.transactions import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     EndTxnRequest,
     EndTxnResponse,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-    ListGroupsRequest,
-    ListGroupsResponse,
-    MetadataRequest,
-    ProduceRequest,
 )
+from kseg.client.protocol.registry import API_BY_NAME
 from kseg.segment_reader.encode.batches import Record, encode_batch
 
 TP = TopicPartition("t", 0)

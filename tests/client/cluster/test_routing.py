@@ -18,18 +18,16 @@ from kseg.client.groups.offsets import committed_offsets
 from kseg.client.offsets import LATEST
 from kseg.client.producer import produce
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import (
+from kseg.client.protocol.messages.fetch import ListOffsetsRequest
+from kseg.client.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
+from kseg.client.protocol.messages.metadata import (
     DescribeClusterRequest,
     DescribeClusterResponse,
     FindCoordinatorRequest,
-    ListGroupsRequest,
-    ListGroupsResponse,
-    ListOffsetsRequest,
     MetadataRequest,
-    OffsetFetchRequest,
-    ProduceRequest,
-    ProduceResponse,
 )
+from kseg.client.protocol.messages.offsets import OffsetFetchRequest
+from kseg.client.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kseg.segment_reader.encode.batches import Record, encode_batch
 
 TP = TopicPartition("t", 0)

@@ -15,15 +15,13 @@ from kseg.client.admin import NewTopic, create_topics
 from kseg.client.admin.quotas import alter_quotas, describe_quotas, quota_entity
 from kseg.client.cluster.retry import Deadline
 from kseg.client.producer import Producer, produce
-from kseg.client.protocol.messages import (
-    CreateTopicsRequest,
-    DescribeClusterRequest,
-    DescribeConfigsRequest,
-    DescribeQuorumRequest,
-    FetchRequest,
-    ListGroupsRequest,
-    ProduceRequest,
-)
+from kseg.client.protocol.messages.configs import DescribeConfigsRequest
+from kseg.client.protocol.messages.fetch import FetchRequest
+from kseg.client.protocol.messages.groups import ListGroupsRequest
+from kseg.client.protocol.messages.metadata import DescribeClusterRequest
+from kseg.client.protocol.messages.produce import ProduceRequest
+from kseg.client.protocol.messages.quorum import DescribeQuorumRequest
+from kseg.client.protocol.messages.topics import CreateTopicsRequest
 from kseg.client.wire.trace import TRAFFIC
 from kseg.segment_reader.encode.batches import Record, encode_batch
 

@@ -19,7 +19,7 @@ from kseg.client import (
 )
 from kseg.client.fetch.many_reader import ManyReader, fetch_many
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import FetchRequest, FetchResponse, ListOffsetsRequest
+from kseg.client.protocol.messages.fetch import FetchRequest, FetchResponse, ListOffsetsRequest
 
 
 def by_count(records: memoryview, offset: int) -> int:

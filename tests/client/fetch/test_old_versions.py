@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kseg.client import MessageCutShort, PartitionReader, ProtocolFault, TopicPartition
-from kseg.client.protocol.messages import FetchRequest, FetchResponse
+from kseg.client.protocol.messages.fetch import FetchRequest, FetchResponse
 from kseg.segment_reader.encode.batches import Record, encode_message_set
 
 TP = TopicPartition("t", 0)

@@ -10,7 +10,8 @@ import pytest
 from kseg.client import AuthorizationFailed, OffsetOutOfRange, PartitionReader, ProtocolFault, TopicPartition
 from kseg.client.errors import LogTruncated
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import FetchRequest, FetchResponse, ListOffsetsRequest, MetadataRequest
+from kseg.client.protocol.messages.fetch import FetchRequest, FetchResponse, ListOffsetsRequest
+from kseg.client.protocol.messages.metadata import MetadataRequest
 
 TP = TopicPartition("t", 0)
 

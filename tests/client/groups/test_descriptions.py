@@ -21,16 +21,15 @@ from kseg.client import (
 )
 from kseg.client.groups.descriptions import GroupDescription, MemberDescription
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
+from kseg.client.protocol.messages.consumer_groups import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from kseg.client.protocol.messages.groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
     ListGroupsRequest,
     ListGroupsResponse,
-    ShareGroupDescribeRequest,
-    StreamsGroupDescribeRequest,
 )
+from kseg.client.protocol.messages.share_groups import ShareGroupDescribeRequest
+from kseg.client.protocol.messages.streams_groups import StreamsGroupDescribeRequest
 
 Join = Callable[[str, str, str], Any]
 

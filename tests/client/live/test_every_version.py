@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kseg.client.protocol.api import API_BY_KEY
+from kseg.client.protocol.registry import API_BY_KEY
 
 
 def _load(name: str) -> ModuleType:

@@ -30,7 +30,7 @@ from kseg.client import (
 )
 from kseg.client.admin import create_topic, delete_topic, describe_topic_configs
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import MetadataRequest
+from kseg.client.protocol.messages.metadata import MetadataRequest
 
 OLDEST = "0.9.0.1"
 RELEASES = [OLDEST, "0.10.2.2", "1.1.1"]

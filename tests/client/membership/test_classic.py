@@ -13,16 +13,16 @@ from kseg.client import CommittedOffset, GroupError, OffsetCommitFailed, TopicPa
 from kseg.client.membership import GroupMember
 from kseg.client.protocol import ErrorCode
 from kseg.client.protocol.embedded.consumer_protocol import ConsumerProtocolAssignment, encode_assignment
-from kseg.client.protocol.messages import (
+from kseg.client.protocol.messages.groups import (
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
     LeaveGroupRequest,
     LeaveGroupResponse,
-    OffsetCommitRequest,
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from kseg.client.protocol.messages.offsets import OffsetCommitRequest
 
 TP = TopicPartition
 BOTH = frozenset({TP("t", 0), TP("t", 1)})

@@ -19,15 +19,9 @@ from kseg.client import (
 )
 from kseg.client.membership import GroupMember
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    FindCoordinatorRequest,
-    MetadataRequest,
-    MetadataResponse,
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-)
+from kseg.client.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kseg.client.protocol.messages.metadata import FindCoordinatorRequest, MetadataRequest, MetadataResponse
+from kseg.client.protocol.messages.offsets import OffsetCommitRequest, OffsetCommitResponse
 
 TP = TopicPartition
 T, U = UUID(int=7), UUID(int=8)

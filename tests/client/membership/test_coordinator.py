@@ -31,7 +31,7 @@ from kseg.client.protocol.embedded.consumer_protocol import decode_assignment, d
 from kseg.client.protocol.embedded.group_records import GroupMetadataKey, GroupMetadataValue
 from kseg.client.protocol.embedded.internal_topics import CONSUMER_OFFSETS, decode_internal
 from kseg.client.protocol.java_hash import string_hash
-from kseg.client.protocol.messages import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+from kseg.client.protocol.messages.groups import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from kseg.client.wire.broker import BrokerConnection
 
 pytestmark = pytest.mark.broker

@@ -19,14 +19,14 @@ from kseg.client.membership import (
 )
 from kseg.client.protocol import ErrorCode
 from kseg.client.protocol.embedded.consumer_protocol import decode_subscription, encode_subscription
-from kseg.client.protocol.messages import (
-    FindCoordinatorRequest,
+from kseg.client.protocol.messages.groups import (
     HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupResponse,
     LeaveGroupRequest,
     SyncGroupRequest,
 )
+from kseg.client.protocol.messages.metadata import FindCoordinatorRequest
 
 TP = TopicPartition
 BOTH = frozenset({TP("t", 0), TP("t", 1)})

@@ -17,7 +17,7 @@ from kseg.client.protocol.embedded.consumer_protocol import (
     decode_subscription,
     encode_assignment,
 )
-from kseg.client.protocol.messages import (
+from kseg.client.protocol.messages.groups import (
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,

@@ -14,7 +14,7 @@ from kseg.client.cluster.retry import Deadline
 from kseg.client.membership import CooperativeStickyAssignor, GroupMember, MemberSettings, RoundRobinAssignor
 from kseg.client.membership.classic_session import ClassicSession
 from kseg.client.membership.consumer_protocol import ConsumerProtocol
-from kseg.client.protocol.messages import JoinGroupRequest
+from kseg.client.protocol.messages.groups import JoinGroupRequest
 
 pytestmark = pytest.mark.broker
 

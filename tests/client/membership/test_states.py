@@ -25,7 +25,8 @@ from kseg.client.membership.states import (
     Machine,
 )
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import ConsumerGroupHeartbeatResponse, JoinGroupResponse, SyncGroupResponse
+from kseg.client.protocol.messages.consumer_groups import ConsumerGroupHeartbeatResponse
+from kseg.client.protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
 
 STEPS: list[tuple[Any, Any, Enum, Enum]] = [
     (table, start, state, event)

@@ -10,7 +10,12 @@ from typing import Any
 
 from kseg.client import TopicPartition
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest, ProduceResponse
+from kseg.client.protocol.messages.produce import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
 from kseg.segment_reader.decode.batch import RECORD_BATCH, RECORDS_AT
 from kseg.segment_reader.encode.bodies import Body, records_of
 

@@ -12,7 +12,12 @@ import pytest
 from kseg.client import CommittedOffset, Fenced, KafkaError, TopicPartition, committed_offsets
 from kseg.client.producer import Produced, Producer, produce
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest, ProduceResponse
+from kseg.client.protocol.messages.produce import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
 from kseg.segment_reader.encode.batches import Record, encode_batch
 
 
@@ -199,7 +204,7 @@ def test_sequences_begin_again_after_the_largest(fake: Any, idempotent: Producer
 def test_the_version_depends_on_the_transactions_protocol(
     fake: Any, connect: Any, transactional: bool, features: dict[str, int], version: int
 ):
-    from kseg.client.protocol.messages import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+    from kseg.client.protocol.messages.transactions import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 
     fake.add_topic("t", [1])
     fake.features = features

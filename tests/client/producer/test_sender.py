@@ -20,7 +20,8 @@ from kseg.client.errors import (
     UnsupportedVersion,
 )
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import MetadataRequest, ProduceRequest
+from kseg.client.protocol.messages.metadata import MetadataRequest
+from kseg.client.protocol.messages.produce import ProduceRequest
 from kseg.segment_reader.encode.batches import Record
 
 # -- what is sent again, where, and for how long

@@ -11,14 +11,12 @@ import pytest
 from kseg.client import TopicPartition
 from kseg.client.errors import BrokerError, SequenceLost
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import (
+from kseg.client.protocol.messages.produce import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest
+from kseg.client.protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     EndTxnRequest,
     EndTxnResponse,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-    ProduceRequest,
 )
 
 TP = TopicPartition("t", 0)

@@ -5,24 +5,11 @@ from __future__ import annotations
 import pytest
 
 from kseg.client.protocol import DecodeError, EncodeError
-from kseg.client.protocol.api import (
-    API_BY_KEY,
-    API_BY_NAME,
-    api_of,
-    decode_request,
-    decode_response,
-    encode_request,
-    encode_request_parts,
-    encode_response,
-)
-from kseg.client.protocol.messages import (
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    ControlledShutdownRequest,
-    HeartbeatRequest,
-    HeartbeatResponse,
-    ProduceRequest,
-)
+from kseg.client.protocol.api import api_of, decode_response, encode_request
+from kseg.client.protocol.messages.brokers import ControlledShutdownRequest
+from kseg.client.protocol.messages.connection import ApiVersionsRequest, ApiVersionsResponse
+from kseg.client.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
+from kseg.client.protocol.registry import API_BY_KEY, API_BY_NAME, decode_request, encode_response
 
 
 def test_the_header_of_a_plain_request() -> None:
@@ -84,9 +71,3 @@ def test_the_request_header_of_controlled_shutdown_0_has_no_client_id() -> None:
 def test_a_request_of_an_unknown_api_is_refused() -> None:
     with pytest.raises(DecodeError, match="API key 999"):
         decode_request(bytes.fromhex("03e7 0000 00000001 ffff"))
-
-
-def test_the_pieces_of_a_request_are_its_frame() -> None:
-    data = ProduceRequest.PartitionProduceData(records=b"records")
-    request = ProduceRequest(topic_data=[ProduceRequest.TopicProduceData(name="t", partition_data=[data])])
-    assert b"".join(encode_request_parts(9, 1, "me", request)) == encode_request(9, 1, "me", request)

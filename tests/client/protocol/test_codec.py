@@ -15,20 +15,14 @@ from hypothesis import strategies as st
 
 from kseg.client.protocol import DecodeError, EncodeError, UnsupportedFieldError, UnsupportedVersionError
 from kseg.client.protocol.codec import decode, decode_prefix, encode, encode_parts
-from kseg.client.protocol.messages import (
-    AddOffsetsToTxnRequest,
-    ApiVersionsResponse,
-    DescribeLogDirsRequest,
-    FetchRequest,
-    FetchResponse,
-    HeartbeatResponse,
-    JoinGroupRequest,
-    ListOffsetsRequest,
-    MetadataRequest,
-    MetadataResponse,
-    OffsetFetchRequest,
-    ProduceRequest,
-)
+from kseg.client.protocol.messages.connection import ApiVersionsResponse
+from kseg.client.protocol.messages.fetch import FetchRequest, FetchResponse, ListOffsetsRequest
+from kseg.client.protocol.messages.groups import HeartbeatResponse, JoinGroupRequest
+from kseg.client.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kseg.client.protocol.messages.offsets import OffsetFetchRequest
+from kseg.client.protocol.messages.placement import DescribeLogDirsRequest
+from kseg.client.protocol.messages.produce import ProduceRequest
+from kseg.client.protocol.messages.transactions import AddOffsetsToTxnRequest
 from kseg.client.protocol.schema import Message
 
 SOME_ID = UUID("0a1b2c3d-0000-4000-8000-00000000002a")

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.client.protocol import enum_names
-from kseg.client.protocol.api import API_BY_KEY
 from kseg.client.protocol.enum_names import AUTHORIZED_OPERATIONS, NOT_REQUESTED, Bits, Names, naming
-from kseg.client.protocol.messages import ApiVersionsResponse, DescribeGroupsResponse
+from kseg.client.protocol.messages.connection import ApiVersionsResponse
+from kseg.client.protocol.messages.groups import DescribeGroupsResponse
+from kseg.client.protocol.registry import API_BY_KEY
 from kseg.client.protocol.schema import Struct
 
 TABLES = {name: value for name, value in vars(enum_names).items() if isinstance(value, Names)}

@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Callable
 
 from kseg.client.protocol import ErrorCode, UnknownErrorCode
-from kseg.client.protocol.api import API_BY_KEY, API_BY_NAME
+from kseg.client.protocol.registry import API_BY_KEY, API_BY_NAME
 
 
 def facts(lines: list[str], kind: str) -> list[list[str]]:

@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from kseg.client.protocol import DecodeError, UnsupportedVersionError
-from kseg.client.protocol.api import API_BY_KEY, decode_request, decode_response
+from kseg.client.protocol.api import decode_response
 from kseg.client.protocol.codec import decode, encode
+from kseg.client.protocol.registry import API_BY_KEY, decode_request
 from kseg.client.protocol.schema import Message
 
 SLICES = st.binary(max_size=6) | st.sampled_from([b"\xff", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x80\x80\x01"])

@@ -22,23 +22,26 @@ from kseg.client.protocol.embedded.consumer_protocol import (
 )
 from kseg.client.protocol.errors import EncodeError, JsonError, UnsupportedFieldError, UnsupportedVersionError
 from kseg.client.protocol.json_form import from_json, json_path, to_json
-from kseg.client.protocol.messages import (
+from kseg.client.protocol.messages.configs import (
     AlterClientQuotasRequest,
-    CreateTopicsRequest,
-    DescribeClusterResponse,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
+)
+from kseg.client.protocol.messages.fetch import FetchRequest, ListOffsetsRequest
+from kseg.client.protocol.messages.groups import (
     DescribeGroupsResponse,
-    FetchRequest,
-    FindCoordinatorRequest,
     JoinGroupRequest,
-    ListOffsetsRequest,
-    MetadataRequest,
-    MetadataResponse,
-    ProduceRequest,
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from kseg.client.protocol.messages.metadata import (
+    DescribeClusterResponse,
+    FindCoordinatorRequest,
+    MetadataRequest,
+    MetadataResponse,
+)
+from kseg.client.protocol.messages.produce import ProduceRequest
+from kseg.client.protocol.messages.topics import CreateTopicsRequest
 from kseg.client.protocol.schema import Message
 
 

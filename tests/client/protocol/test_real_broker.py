@@ -10,20 +10,13 @@ import pytest
 
 from kseg.client.protocol.api import Api, api_of, decode_response, encode_request
 from kseg.client.protocol.errors import UnsupportedVersionError
-from kseg.client.protocol.messages import (
-    ApiVersionsRequest,
-    ConsumerGroupDescribeRequest,
-    DescribeClusterRequest,
-    DescribeConfigsRequest,
-    DescribeGroupsRequest,
-    DescribeLogDirsRequest,
-    FetchRequest,
-    FindCoordinatorRequest,
-    ListGroupsRequest,
-    ListOffsetsRequest,
-    MetadataRequest,
-    OffsetForLeaderEpochRequest,
-)
+from kseg.client.protocol.messages.configs import DescribeConfigsRequest
+from kseg.client.protocol.messages.connection import ApiVersionsRequest
+from kseg.client.protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
+from kseg.client.protocol.messages.fetch import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
+from kseg.client.protocol.messages.groups import DescribeGroupsRequest, ListGroupsRequest
+from kseg.client.protocol.messages.metadata import DescribeClusterRequest, FindCoordinatorRequest, MetadataRequest
+from kseg.client.protocol.messages.placement import DescribeLogDirsRequest
 from kseg.client.protocol.schema import Request
 from kseg.client.protocol.versions import negotiate
 

@@ -8,7 +8,9 @@ import pickle
 
 import pytest
 
-from kseg.client.protocol.messages import FetchRequest, FetchResponse, MetadataRequest, RequestHeader
+from kseg.client.protocol.messages.connection import RequestHeader
+from kseg.client.protocol.messages.fetch import FetchRequest, FetchResponse
+from kseg.client.protocol.messages.metadata import MetadataRequest
 from kseg.client.protocol.reader import reader_source
 from kseg.client.protocol.writer import writer_source
 

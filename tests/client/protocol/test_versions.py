@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kseg.client.protocol import UnsupportedVersionError
-from kseg.client.protocol.api import API_BY_KEY, API_BY_NAME
 from kseg.client.protocol.codec import encode
-from kseg.client.protocol.messages import MetadataRequest
+from kseg.client.protocol.messages.metadata import MetadataRequest
+from kseg.client.protocol.registry import API_BY_KEY, API_BY_NAME
 from kseg.client.protocol.versions import all_topics, asking_creates_topics, can_require_stable, negotiate
 
 NEWEST = dict.fromkeys(API_BY_KEY, (0, 99))

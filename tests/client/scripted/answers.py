@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kseg.client.protocol.messages import FetchResponse, ListOffsetsResponse, OffsetFetchResponse, ProduceResponse
+from kseg.client.protocol.messages.fetch import FetchResponse, ListOffsetsResponse
+from kseg.client.protocol.messages.offsets import OffsetFetchResponse
+from kseg.client.protocol.messages.produce import ProduceResponse
 
 
 def list_offsets(code: int = 0, offset: int = 42) -> Callable[[Any], ListOffsetsResponse]:

@@ -16,17 +16,19 @@ from typing import Any
 from uuid import UUID
 
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.api import API_BY_KEY, decode_request, encode_response, is_answered
-from kseg.client.protocol.messages import (
+from kseg.client.protocol.messages.connection import (
     ApiVersionsRequest,
     ApiVersionsResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+from kseg.client.protocol.messages.metadata import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
     MetadataRequest,
     MetadataResponse,
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
 )
+from kseg.client.protocol.registry import API_BY_KEY, decode_request, encode_response
 
 CLOSE = object()
 SILENT = object()
@@ -250,7 +252,7 @@ class FakeBroker:
             handlers = self._handlers[type(seen.request)]
             handler = handlers[0] if len(handlers) == 1 else handlers.pop(0)
         answer = handler(seen)
-        if not is_answered(seen.request):
+        if not seen.request.is_answered:
             return CLOSE if answer is CLOSE else SILENT
         if answer is CLOSE or answer is SILENT or isinstance(answer, bytes):
             return answer

@@ -14,18 +14,17 @@ from collections.abc import Callable
 from typing import Any
 
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import (
+from kseg.client.protocol.messages.groups import (
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
     JoinGroupResponse,
     LeaveGroupRequest,
     LeaveGroupResponse,
-    OffsetCommitRequest,
-    OffsetCommitResponse,
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from kseg.client.protocol.messages.offsets import OffsetCommitRequest, OffsetCommitResponse
 
 _PATIENCE = 60.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import FetchRequest, FetchResponse
+from kseg.client.protocol.messages.fetch import FetchRequest, FetchResponse
 
 
 class ScriptedSessions:

@@ -8,14 +8,9 @@ from typing import Any
 import pytest
 
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import (
-    HeartbeatRequest,
-    JoinGroupRequest,
-    LeaveGroupRequest,
-    ListOffsetsRequest,
-    OffsetCommitRequest,
-    SyncGroupRequest,
-)
+from kseg.client.protocol.messages.fetch import ListOffsetsRequest
+from kseg.client.protocol.messages.groups import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+from kseg.client.protocol.messages.offsets import OffsetCommitRequest
 
 
 @pytest.fixture

@@ -16,14 +16,14 @@ import pytest
 from kseg.client import AuthenticationFailed, ClientConfig, Cluster
 from kseg.client.errors import BrokerUnavailable, ProtocolFault, RequestTimedOut
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import (
+from kseg.client.protocol.messages.connection import (
     ApiVersionsRequest,
-    MetadataRequest,
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
+from kseg.client.protocol.messages.metadata import MetadataRequest
 from kseg.client.security import kerberos
 from kseg.client.security.kerberos import KerberosConfig
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from kseg.client import AuthenticationFailed, ClientConfig, Cluster
-from kseg.client.protocol.messages import CreateDelegationTokenRequest
+from kseg.client.protocol.messages.security import CreateDelegationTokenRequest
 from kseg.client.wire.trace import TRAFFIC
 from kseg.jobs.broker import EmbeddedKafka, Listener
 from kseg.jobs.broker.ports import free_ports

@@ -17,7 +17,8 @@ from certificates import PASSWORD, Authority
 from kseg.client import AuthenticationFailed, ClientConfig, Cluster, KafkaError, PartitionReader, TopicPartition
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import BrokerUnavailable, ProtocolFault, RequestTimedOut
-from kseg.client.protocol.messages import ApiVersionsRequest, MetadataRequest
+from kseg.client.protocol.messages.connection import ApiVersionsRequest
+from kseg.client.protocol.messages.metadata import MetadataRequest
 from kseg.client.security.secret import Secret
 from kseg.client.security.stores import Store
 from kseg.client.security.tls import TlsConfig, openssl_name

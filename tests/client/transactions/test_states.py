@@ -11,13 +11,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from kseg.client import ClientConfig, Cluster, CommittedOffset, Fenced, KafkaError, TopicPartition, Transaction
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import (
+from kseg.client.protocol.messages.produce import InitProducerIdRequest, InitProducerIdResponse
+from kseg.client.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
     EndTxnRequest,
     EndTxnResponse,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )

@@ -23,16 +23,15 @@ from kseg.client import (
 from kseg.client.admin import create_topic, describe_transactions
 from kseg.client.producer import Producer
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages import (
+from kseg.client.protocol.messages.metadata import FindCoordinatorRequest
+from kseg.client.protocol.messages.produce import InitProducerIdRequest, InitProducerIdResponse
+from kseg.client.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     EndTxnRequest,
     EndTxnResponse,
-    FindCoordinatorRequest,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )

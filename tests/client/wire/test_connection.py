@@ -9,16 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.client.errors import ProtocolFault, UnsupportedVersion
-from kseg.client.protocol.api import API_BY_KEY, encode_response
-from kseg.client.protocol.messages import (
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    FetchRequest,
-    FetchResponse,
-    MetadataRequest,
-    MetadataResponse,
-    OffsetFetchRequest,
-)
+from kseg.client.protocol.messages.connection import ApiVersionsRequest, ApiVersionsResponse
+from kseg.client.protocol.messages.fetch import FetchRequest, FetchResponse
+from kseg.client.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kseg.client.protocol.messages.offsets import OffsetFetchRequest
+from kseg.client.protocol.registry import API_BY_KEY, encode_response
 from kseg.client.wire.connection import Answer, Connection
 
 METADATA = API_BY_KEY[MetadataRequest.KEY]

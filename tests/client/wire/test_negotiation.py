@@ -13,8 +13,10 @@ import pytest
 from kseg.client import ClientConfig, Cluster
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import BrokerUnavailable, ConfigError, ProtocolFault, RequestTimedOut, UnsupportedVersion
-from kseg.client.protocol.api import API_BY_KEY, API_BY_NAME
-from kseg.client.protocol.messages import ApiVersionsRequest, ApiVersionsResponse, FetchRequest, MetadataRequest
+from kseg.client.protocol.messages.connection import ApiVersionsRequest, ApiVersionsResponse
+from kseg.client.protocol.messages.fetch import FetchRequest
+from kseg.client.protocol.messages.metadata import MetadataRequest
+from kseg.client.protocol.registry import API_BY_KEY, API_BY_NAME
 from kseg.client.wire.broker import BrokerConnection, Endpoint
 from kseg.client.wire.negotiation import SilentBrokers, assumed_versions, parse_fallback
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from kseg.client.protocol.messages import ListGroupsRequest, ListGroupsResponse, MetadataRequest
+from kseg.client.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
+from kseg.client.protocol.messages.metadata import MetadataRequest
 from kseg.client.wire.throttle import CLIENT_WAITS_FROM, Throttle, client_waits
 from kseg.jobs.broker import jars
 from kseg.jobs.broker.java import find_java

@@ -15,27 +15,25 @@ import pytest
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.api import API_BY_KEY
-from kseg.client.protocol.messages import (
-    AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsResponse,
+from kseg.client.protocol.messages.connection import (
     ApiVersionsRequest,
-    CreateDelegationTokenRequest,
-    CreateDelegationTokenResponse,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    FetchRequest,
-    FetchResponse,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-    ListGroupsRequest,
-    ListGroupsResponse,
-    ProduceRequest,
-    RenewDelegationTokenRequest,
-    RenewDelegationTokenResponse,
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
 )
+from kseg.client.protocol.messages.fetch import FetchRequest, FetchResponse
+from kseg.client.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
+from kseg.client.protocol.messages.metadata import FindCoordinatorRequest, FindCoordinatorResponse
+from kseg.client.protocol.messages.produce import ProduceRequest
+from kseg.client.protocol.messages.security import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
+)
+from kseg.client.protocol.messages.topics import CreateTopicsRequest, CreateTopicsResponse
+from kseg.client.protocol.registry import API_BY_KEY
 from kseg.client.wire import trace
 from kseg.client.wire.connection import Answer, Open
 

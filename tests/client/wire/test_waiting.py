@@ -12,8 +12,8 @@ import pytest
 
 from kseg.client import BrokerUnavailable, ClientConfig
 from kseg.client.cluster.retry import Deadline
-from kseg.client.protocol.api import encode_response
-from kseg.client.protocol.messages import HeartbeatRequest, HeartbeatResponse
+from kseg.client.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
+from kseg.client.protocol.registry import encode_response
 from kseg.client.wire.broker import BrokerConnection, Endpoint
 from kseg.client.wire.connection import Connection
 from kseg.client.wire.negotiation import Versions

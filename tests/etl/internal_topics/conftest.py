@@ -29,7 +29,7 @@ from kseg.client.admin import (
 from kseg.client.groups.offsets import committed_offsets
 from kseg.client.protocol.embedded.framing import TypedMessage
 from kseg.client.protocol.embedded.internal_topics import _LOGS, CLUSTER_METADATA, TOPICS
-from kseg.client.protocol.messages import ShareGroupHeartbeatRequest
+from kseg.client.protocol.messages.share_groups import ShareGroupHeartbeatRequest
 from kseg.client.transactions.transaction import Transaction
 from kseg.jobs.broker import jars
 from kseg.jobs.broker.java import find_java

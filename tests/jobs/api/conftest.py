@@ -18,7 +18,8 @@ from uuid import uuid4
 import pytest
 
 from kseg.client import ClientConfig, Cluster
-from kseg.client.protocol.api import API_BY_NAME, Api
+from kseg.client.protocol.api import Api
+from kseg.client.protocol.registry import API_BY_NAME
 from kseg.jobs.api import destination
 from kseg.jobs.api.calling import call
 from kseg.segment_reader.encode.batches import Record, encode_batch

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import pytest
 from click.testing import CliRunner, Result
 
-from kseg.client.protocol.api import API_BY_KEY
+from kseg.client.protocol.registry import API_BY_KEY
 from kseg.jobs.api.calling import find_api
 from kseg.jobs.api.properties import read_properties
 from kseg.jobs.cli import cli

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from kseg.client.protocol.api import API_BY_NAME
+from kseg.client.protocol.registry import API_BY_NAME
 from kseg.jobs.broker.properties import to_text
 from kseg.jobs.cli import cli
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from kseg.client.protocol.api import decode_request, encode_request
+from kseg.client.protocol.api import encode_request
 from kseg.client.protocol.embedded.consumer_protocol import ConsumerProtocolSubscription, encode_subscription
-from kseg.client.protocol.messages import MetadataRequest
+from kseg.client.protocol.messages.metadata import MetadataRequest
+from kseg.client.protocol.registry import decode_request
 from kseg.jobs.cli import cli
 
 #: What the generated classes of kafka-clients 4.3.1 make of the JSON: name, side, version, JSON, hex.

@@ -9,7 +9,7 @@ import pytest
 
 from kseg.client.cluster import routing
 from kseg.client.cluster.routing import SENDING
-from kseg.client.protocol.api import API_BY_NAME
+from kseg.client.protocol.registry import API_BY_NAME
 from kseg.etl.errors import ConfigurationError
 from kseg.jobs.api import destination
 from kseg.jobs.api.calling import _any_version

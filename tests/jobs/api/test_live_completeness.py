@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kseg.client.protocol.api import API_BY_NAME
+from kseg.client.protocol.registry import API_BY_NAME
 from kseg.etl.errors import ConfigurationError
 from kseg.jobs.api.calling import call
 

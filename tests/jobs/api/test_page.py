@@ -7,7 +7,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from kseg.client.protocol.api import API_BY_NAME
+from kseg.client.protocol.registry import API_BY_NAME
 from kseg.jobs.api.embedded import by_name
 from kseg.jobs.api.page import page
 from kseg.jobs.cli import cli

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kseg.client.protocol.api import API_BY_NAME
+from kseg.client.protocol.registry import API_BY_NAME
 from kseg.jobs.api.requests_page import page
 
 PAGE = Path(__file__).parents[3] / "docs" / "requests.md"

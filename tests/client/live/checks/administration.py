@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from kseg.client.protocol.messages import (
+from kseg.client.protocol.messages.configs import (
     AlterConfigsRequest,
-    AlterPartitionReassignmentsRequest,
-    AlterReplicaLogDirsRequest,
-    CreatePartitionsRequest,
-    CreateTopicsRequest,
-    DeleteTopicsRequest,
     DescribeConfigsRequest,
-    DescribeLogDirsRequest,
-    ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
     ListConfigResourcesRequest,
-    ListPartitionReassignmentsRequest,
-    MetadataRequest,
 )
+from kseg.client.protocol.messages.metadata import MetadataRequest
+from kseg.client.protocol.messages.placement import (
+    AlterPartitionReassignmentsRequest,
+    AlterReplicaLogDirsRequest,
+    DescribeLogDirsRequest,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+)
+from kseg.client.protocol.messages.topics import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
 
 TOPIC = 2
 RETENTION = "retention.ms"

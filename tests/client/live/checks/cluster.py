@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from kseg.client.protocol.messages import (
-    AddRaftVoterRequest,
-    ApiVersionsRequest,
+from kseg.client.protocol.messages.brokers import UnregisterBrokerRequest
+from kseg.client.protocol.messages.configs import UpdateFeaturesRequest
+from kseg.client.protocol.messages.connection import ApiVersionsRequest
+from kseg.client.protocol.messages.metadata import (
     DescribeClusterRequest,
-    DescribeQuorumRequest,
     DescribeTopicPartitionsRequest,
     MetadataRequest,
-    RemoveRaftVoterRequest,
-    UnregisterBrokerRequest,
-    UpdateFeaturesRequest,
 )
+from kseg.client.protocol.messages.quorum import AddRaftVoterRequest, DescribeQuorumRequest, RemoveRaftVoterRequest
 
 #: As bits: everything that a super user may do to a cluster or topic includes DESCRIBE (8).
 DESCRIBE = 1 << 8

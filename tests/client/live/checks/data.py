@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kseg.client.protocol.messages import DeleteRecordsRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
+from kseg.client.protocol.messages.fetch import ListOffsetsRequest, OffsetForLeaderEpochRequest
+from kseg.client.protocol.messages.topics import DeleteRecordsRequest
 from kseg.segment_reader.encode.batches import Record
 
 NOW = 1_700_000_000_000

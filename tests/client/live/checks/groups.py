@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from kseg.client.protocol.messages import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupHeartbeatRequest,
+from kseg.client.protocol.messages.consumer_groups import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
+from kseg.client.protocol.messages.groups import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
-    FindCoordinatorRequest,
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
     ListGroupsRequest,
-    OffsetCommitRequest,
-    OffsetDeleteRequest,
-    OffsetFetchRequest,
     SyncGroupRequest,
 )
+from kseg.client.protocol.messages.metadata import FindCoordinatorRequest
+from kseg.client.protocol.messages.offsets import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 
 MEMBER_ID_REQUIRED = 79
 #: A subscription, version 0: one topic, no user data. Brokers from 2.4 on look into it, and one that they cannot read

@@ -10,14 +10,10 @@ from typing import Any
 
 from kseg.client import ClientConfig
 from kseg.client.cluster.retry import Deadline
-from kseg.client.protocol.api import API_BY_NAME
-from kseg.client.protocol.messages import (
-    FetchRequest,
-    FindCoordinatorRequest,
-    InitProducerIdRequest,
-    MetadataRequest,
-    ProduceRequest,
-)
+from kseg.client.protocol.messages.fetch import FetchRequest
+from kseg.client.protocol.messages.metadata import FindCoordinatorRequest, MetadataRequest
+from kseg.client.protocol.messages.produce import InitProducerIdRequest, ProduceRequest
+from kseg.client.protocol.registry import API_BY_NAME
 from kseg.client.wire.broker import BrokerConnection, Endpoint
 from kseg.segment_reader.decode.range_decoder import RangeDecoder
 from kseg.segment_reader.encode.batches import Record, encode_batch, encode_message_set

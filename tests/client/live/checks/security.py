@@ -10,23 +10,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kseg.client.protocol.api import API_BY_KEY, decode_response, encode_request
-from kseg.client.protocol.messages import (
-    AlterClientQuotasRequest,
+from kseg.client.protocol.api import decode_response, encode_request
+from kseg.client.protocol.messages.configs import AlterClientQuotasRequest, DescribeClientQuotasRequest
+from kseg.client.protocol.messages.connection import SaslAuthenticateRequest, SaslHandshakeRequest
+from kseg.client.protocol.messages.metadata import MetadataRequest
+from kseg.client.protocol.messages.security import (
     AlterUserScramCredentialsRequest,
     CreateAclsRequest,
     CreateDelegationTokenRequest,
     DeleteAclsRequest,
     DescribeAclsRequest,
-    DescribeClientQuotasRequest,
     DescribeDelegationTokenRequest,
     DescribeUserScramCredentialsRequest,
     ExpireDelegationTokenRequest,
-    MetadataRequest,
     RenewDelegationTokenRequest,
-    SaslAuthenticateRequest,
-    SaslHandshakeRequest,
 )
+from kseg.client.protocol.registry import API_BY_KEY
 
 TOPIC, ANY, LITERAL, READ, ALLOW = 2, 1, 3, 3, 3
 RIGHT, WRONG = b"\0alice\0alice-secret", b"\0alice\0guessed"

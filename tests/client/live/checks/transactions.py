@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from kseg.client.protocol.messages import (
+from kseg.client.protocol.messages.offsets import OffsetFetchRequest
+from kseg.client.protocol.messages.produce import InitProducerIdRequest
+from kseg.client.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     DescribeProducersRequest,
     DescribeTransactionsRequest,
     EndTxnRequest,
-    InitProducerIdRequest,
     ListTransactionsRequest,
-    OffsetFetchRequest,
     TxnOffsetCommitRequest,
     WriteTxnMarkersRequest,
 )

@@ -1,0 +1,345 @@
+"""ACLs, SCRAM credentials and delegation tokens."""
+
+# mypy: disable-error-code=misc
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from kseg.client.protocol.fields import array, byte_string, int8, int16, int32, int64, string
+from kseg.client.protocol.schema import Request, Response, Struct
+
+
+class DescribeAclsRequest(Request["DescribeAclsResponse"], key=29, versions="0-3", flexible="2+", deprecated="0"):
+    """DescribeAcls (API key 29): lists the access control entries that a filter matches.
+
+    v1  pattern types (KIP-290); throttles after the answer
+    v2  flexible
+    v3  resource type USER (KIP-373)
+
+    Resource types, pattern types, operations and permission types are numbers; 1 stands for any of them.
+
+    One filter; null matches all names, principals or hosts.
+    """
+
+    resource_type_filter: int = int8("0+")
+    resource_name_filter: str | None = string("0+", nullable="0+")
+    pattern_type_filter: int = int8("1+", default=3)
+    principal_filter: str | None = string("0+", nullable="0+")
+    host_filter: str | None = string("0+", nullable="0+")
+    operation: int = int8("0+")
+    permission_type: int = int8("0+")
+
+
+class DescribeAclsResponse(Response, key=29, versions="0-3", flexible="2+"):
+    """The entries, by resource."""
+
+    class DescribeAclsResource(Struct):
+        """One resource's entries."""
+
+        class AclDescription(Struct):
+            principal: str = string("0+")
+            host: str = string("0+")
+            operation: int = int8("0+")
+            permission_type: int = int8("0+")
+
+        resource_type: int = int8("0+")
+        resource_name: str = string("0+")
+        pattern_type: int = int8("1+", default=3)
+        acls: list[AclDescription] = array(AclDescription, "0+")
+
+    AclDescription: TypeAlias = DescribeAclsResource.AclDescription
+
+    throttle_time_ms: int = int32("0+")
+    error_code: int = int16("0+")
+    error_message: str | None = string("0+", nullable="0+")
+    resources: list[DescribeAclsResource] = array(DescribeAclsResource, "0+")
+
+
+class CreateAclsRequest(Request["CreateAclsResponse"], key=30, versions="0-3", flexible="2+", deprecated="0"):
+    """CreateAcls (API key 30): adds access control entries; goes to the controller.
+
+    v1  pattern types (KIP-290); throttles after the answer
+    v2  flexible
+    v3  resource type USER (KIP-373)
+
+    Entries to add; pattern type 3 is a literal name, 4 a prefix.
+    """
+
+    class AclCreation(Struct):
+        resource_type: int = int8("0+")
+        resource_name: str = string("0+")
+        resource_pattern_type: int = int8("1+", default=3)
+        principal: str = string("0+")
+        host: str = string("0+")
+        operation: int = int8("0+")
+        permission_type: int = int8("0+")
+
+    creations: list[AclCreation] = array(AclCreation, "0+")
+
+
+class CreateAclsResponse(Response, key=30, versions="0-3", flexible="2+"):
+    """What became of each, in the request's order."""
+
+    class AclCreationResult(Struct):
+        error_code: int = int16("0+")
+        error_message: str | None = string("0+", nullable="0+")
+
+    throttle_time_ms: int = int32("0+")
+    results: list[AclCreationResult] = array(AclCreationResult, "0+")
+
+
+class DeleteAclsRequest(Request["DeleteAclsResponse"], key=31, versions="0-3", flexible="2+", deprecated="0"):
+    """DeleteAcls (API key 31): removes the access control entries that filters match; goes to the controller.
+
+    v1  pattern types (KIP-290); throttles after the answer
+    v2  flexible
+    v3  resource type USER (KIP-373)
+
+    Filters; null matches all names, principals or hosts.
+    """
+
+    class DeleteAclsFilter(Struct):
+        resource_type_filter: int = int8("0+")
+        resource_name_filter: str | None = string("0+", nullable="0+")
+        pattern_type_filter: int = int8("1+", default=3)
+        principal_filter: str | None = string("0+", nullable="0+")
+        host_filter: str | None = string("0+", nullable="0+")
+        operation: int = int8("0+")
+        permission_type: int = int8("0+")
+
+    filters: list[DeleteAclsFilter] = array(DeleteAclsFilter, "0+")
+
+
+class DeleteAclsResponse(Response, key=31, versions="0-3", flexible="2+"):
+    """One result a filter, in the request's order."""
+
+    class DeleteAclsFilterResult(Struct):
+        class DeleteAclsMatchingAcl(Struct):
+            """An entry that the filter has matched, and whether it is gone."""
+
+            error_code: int = int16("0+")
+            error_message: str | None = string("0+", nullable="0+")
+            resource_type: int = int8("0+")
+            resource_name: str = string("0+")
+            pattern_type: int = int8("1+", default=3)
+            principal: str = string("0+")
+            host: str = string("0+")
+            operation: int = int8("0+")
+            permission_type: int = int8("0+")
+
+        error_code: int = int16("0+")
+        error_message: str | None = string("0+", nullable="0+")
+        matching_acls: list[DeleteAclsMatchingAcl] = array(DeleteAclsMatchingAcl, "0+")
+
+    DeleteAclsMatchingAcl: TypeAlias = DeleteAclsFilterResult.DeleteAclsMatchingAcl
+
+    throttle_time_ms: int = int32("0+")
+    filter_results: list[DeleteAclsFilterResult] = array(DeleteAclsFilterResult, "0+")
+
+
+class DescribeUserScramCredentialsRequest(
+    Request["DescribeUserScramCredentialsResponse"], key=50, versions="0", flexible="0+"
+):
+    """DescribeUserScramCredentials (API key 50): tells users' SCRAM mechanisms (KIP-554).
+
+    The credentials themselves are never told.
+
+    Null or an empty list asks for all users.
+    """
+
+    class UserName(Struct):
+        name: str = string("0+")
+
+    users: list[UserName] | None = array(UserName, "0+", nullable="0+")
+
+
+class DescribeUserScramCredentialsResponse(Response, key=50, versions="0", flexible="0+"):
+    """An error or the mechanisms per user: 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
+
+    class DescribeUserScramCredentialsResult(Struct):
+        class CredentialInfo(Struct):
+            mechanism: int = int8("0+")
+            iterations: int = int32("0+")
+
+        user: str = string("0+")
+        error_code: int = int16("0+")
+        error_message: str | None = string("0+", nullable="0+")
+        credential_infos: list[CredentialInfo] = array(CredentialInfo, "0+")
+
+    CredentialInfo: TypeAlias = DescribeUserScramCredentialsResult.CredentialInfo
+
+    throttle_time_ms: int = int32("0+")
+    error_code: int = int16("0+")
+    error_message: str | None = string("0+", nullable="0+")
+    results: list[DescribeUserScramCredentialsResult] = array(DescribeUserScramCredentialsResult, "0+")
+
+
+class AlterUserScramCredentialsRequest(
+    Request["AlterUserScramCredentialsResponse"], key=51, versions="0", flexible="0+"
+):
+    """AlterUserScramCredentials (API key 51): sets and removes users' SCRAM credentials (KIP-554).
+
+    Goes to the controller.
+
+    What to remove and what to set. A password is salted on the client's side and never sent.
+    """
+
+    class ScramCredentialDeletion(Struct):
+        name: str = string("0+")
+        mechanism: int = int8("0+")
+
+    class ScramCredentialUpsertion(Struct):
+        """Mechanism 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
+
+        name: str = string("0+")
+        mechanism: int = int8("0+")
+        iterations: int = int32("0+")
+        salt: bytes = byte_string("0+")
+        salted_password: bytes = byte_string("0+")
+
+    deletions: list[ScramCredentialDeletion] = array(ScramCredentialDeletion, "0+")
+    upsertions: list[ScramCredentialUpsertion] = array(ScramCredentialUpsertion, "0+")
+
+
+class AlterUserScramCredentialsResponse(Response, key=51, versions="0", flexible="0+"):
+    """An error per user."""
+
+    class AlterUserScramCredentialsResult(Struct):
+        user: str = string("0+")
+        error_code: int = int16("0+")
+        error_message: str | None = string("0+", nullable="0+")
+
+    throttle_time_ms: int = int32("0+")
+    results: list[AlterUserScramCredentialsResult] = array(AlterUserScramCredentialsResult, "0+")
+
+
+class CreateDelegationTokenRequest(
+    Request["CreateDelegationTokenResponse"], key=38, versions="0-3", flexible="2+", deprecated="0"
+):
+    """CreateDelegationToken (API key 38): makes a delegation token for the principal that asks (KIP-48).
+
+    v1  throttles after the answer
+    v2  flexible
+    v3  an owner other than the one who asks (KIP-373)
+
+    The owner (null: who asks), who may renew it, and its longest life in ms (-1: the broker's own limit).
+    """
+
+    class CreatableRenewers(Struct):
+        """A principal that may renew the token."""
+
+        principal_type: str = string("0+")
+        principal_name: str = string("0+")
+
+    owner_principal_type: str | None = string("3+", nullable="3+")
+    owner_principal_name: str | None = string("3+", nullable="3+")
+    renewers: list[CreatableRenewers] = array(CreatableRenewers, "0+")
+    max_lifetime_ms: int = int64("0+")
+
+
+class CreateDelegationTokenResponse(Response, key=38, versions="0-3", flexible="2+"):
+    """The token; `hmac` is its secret. Times are ms since 1970."""
+
+    error_code: int = int16("0+")
+    principal_type: str = string("0+")
+    principal_name: str = string("0+")
+    token_requester_principal_type: str = string("3+")
+    token_requester_principal_name: str = string("3+")
+    issue_timestamp_ms: int = int64("0+")
+    expiry_timestamp_ms: int = int64("0+")
+    max_timestamp_ms: int = int64("0+")
+    token_id: str = string("0+")
+    hmac: bytes = byte_string("0+")
+    throttle_time_ms: int = int32("0+")
+
+
+class RenewDelegationTokenRequest(
+    Request["RenewDelegationTokenResponse"], key=39, versions="0-2", flexible="2+", deprecated="0"
+):
+    """RenewDelegationToken (API key 39): makes a delegation token live longer (KIP-48).
+
+    v1  throttles after the answer
+    v2  flexible
+
+    The token by its secret, and how many ms from now it is to live.
+    """
+
+    hmac: bytes = byte_string("0+")
+    renew_period_ms: int = int64("0+")
+
+
+class RenewDelegationTokenResponse(Response, key=39, versions="0-2", flexible="2+"):
+    """When it expires now, in ms since 1970."""
+
+    error_code: int = int16("0+")
+    expiry_timestamp_ms: int = int64("0+")
+    throttle_time_ms: int = int32("0+")
+
+
+class ExpireDelegationTokenRequest(
+    Request["ExpireDelegationTokenResponse"], key=40, versions="0-2", flexible="2+", deprecated="0"
+):
+    """ExpireDelegationToken (API key 40): changes when a delegation token expires, or ends it at once (KIP-48).
+
+    v1  throttles after the answer
+    v2  flexible
+
+    The token by its secret; a negative period ends it at once.
+    """
+
+    hmac: bytes = byte_string("0+")
+    expiry_time_period_ms: int = int64("0+")
+
+
+class ExpireDelegationTokenResponse(Response, key=40, versions="0-2", flexible="2+"):
+    """When it expires now, in ms since 1970."""
+
+    error_code: int = int16("0+")
+    expiry_timestamp_ms: int = int64("0+")
+    throttle_time_ms: int = int32("0+")
+
+
+class DescribeDelegationTokenRequest(
+    Request["DescribeDelegationTokenResponse"], key=41, versions="0-3", flexible="2+", deprecated="0"
+):
+    """DescribeDelegationToken (API key 41): lists delegation tokens (KIP-48).
+
+    v1  throttles after the answer
+    v2  flexible
+    v3  who asked for each (KIP-373)
+
+    Null asks for all owners' tokens that the asker may see.
+    """
+
+    class DescribeDelegationTokenOwner(Struct):
+        principal_type: str = string("0+")
+        principal_name: str = string("0+")
+
+    owners: list[DescribeDelegationTokenOwner] | None = array(DescribeDelegationTokenOwner, "0+", nullable="0+")
+
+
+class DescribeDelegationTokenResponse(Response, key=41, versions="0-3", flexible="2+"):
+    """The tokens with their secrets."""
+
+    class DescribedDelegationToken(Struct):
+        class DescribedDelegationTokenRenewer(Struct):
+            principal_type: str = string("0+")
+            principal_name: str = string("0+")
+
+        principal_type: str = string("0+")
+        principal_name: str = string("0+")
+        token_requester_principal_type: str = string("3+")
+        token_requester_principal_name: str = string("3+")
+        issue_timestamp: int = int64("0+")
+        expiry_timestamp: int = int64("0+")
+        max_timestamp: int = int64("0+")
+        token_id: str = string("0+")
+        hmac: bytes = byte_string("0+")
+        renewers: list[DescribedDelegationTokenRenewer] = array(DescribedDelegationTokenRenewer, "0+")
+
+    DescribedDelegationTokenRenewer: TypeAlias = DescribedDelegationToken.DescribedDelegationTokenRenewer
+
+    error_code: int = int16("0+")
+    tokens: list[DescribedDelegationToken] = array(DescribedDelegationToken, "0+")
+    throttle_time_ms: int = int32("0+")

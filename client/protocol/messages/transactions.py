@@ -1,0 +1,343 @@
+"""Transactions of producers, and what an administrator asks about them."""
+
+# mypy: disable-error-code=misc
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from kseg.client.protocol.fields import array, boolean, int8, int16, int32, int64, string
+from kseg.client.protocol.schema import Request, Response, Struct
+
+
+class AddPartitionsToTxnRequest(Request["AddPartitionsToTxnResponse"], key=24, versions="0-5", flexible="3+"):
+    """AddPartitionsToTxn (API key 24): tells the transaction coordinator which partitions a transaction is to write to.
+
+    v1  throttles after the answer
+    v2  PRODUCER_FENCED
+    v3  flexible; the last version for clients
+    v4  many transactions at once, asked by brokers on behalf of their clients (KIP-890)
+    v5  TRANSACTION_ABORTABLE
+
+    One transaction's partitions up to v3, many transactions' from v4.
+    """
+
+    class AddPartitionsToTxnTransaction(Struct):
+        """From v4."""
+
+        class AddPartitionsToTxnTopic(Struct):
+            name: str = string("0+")
+            partitions: list[int] = array(int32, "0+")
+
+        transactional_id: str = string("4+")
+        producer_id: int = int64("4+")
+        producer_epoch: int = int16("4+")
+        verify_only: bool = boolean("4+")
+        topics: list[AddPartitionsToTxnTopic] = array(AddPartitionsToTxnTopic, "4+")
+
+    AddPartitionsToTxnTopic: TypeAlias = AddPartitionsToTxnTransaction.AddPartitionsToTxnTopic
+
+    transactions: list[AddPartitionsToTxnTransaction] = array(AddPartitionsToTxnTransaction, "4+")
+    v3_and_below_transactional_id: str = string("0-3")
+    v3_and_below_producer_id: int = int64("0-3")
+    v3_and_below_producer_epoch: int = int16("0-3")
+    v3_and_below_topics: list[AddPartitionsToTxnTopic] = array(AddPartitionsToTxnTopic, "0-3")
+
+
+class AddPartitionsToTxnResponse(Response, key=24, versions="0-5", flexible="3+"):
+    """An error per partition."""
+
+    class AddPartitionsToTxnResult(Struct):
+        """From v4."""
+
+        class AddPartitionsToTxnTopicResult(Struct):
+            class AddPartitionsToTxnPartitionResult(Struct):
+                partition_index: int = int32("0+")
+                partition_error_code: int = int16("0+")
+
+            name: str = string("0+")
+            results_by_partition: list[AddPartitionsToTxnPartitionResult] = array(
+                AddPartitionsToTxnPartitionResult, "0+"
+            )
+
+        transactional_id: str = string("4+")
+        topic_results: list[AddPartitionsToTxnTopicResult] = array(AddPartitionsToTxnTopicResult, "4+")
+
+    AddPartitionsToTxnTopicResult: TypeAlias = AddPartitionsToTxnResult.AddPartitionsToTxnTopicResult
+    AddPartitionsToTxnPartitionResult: TypeAlias = AddPartitionsToTxnTopicResult.AddPartitionsToTxnPartitionResult
+
+    throttle_time_ms: int = int32("0+")
+    error_code: int = int16("4+", ignorable=True)
+    results_by_transaction: list[AddPartitionsToTxnResult] = array(AddPartitionsToTxnResult, "4+")
+    results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = array(AddPartitionsToTxnTopicResult, "0-3")
+
+
+class AddOffsetsToTxnRequest(Request["AddOffsetsToTxnResponse"], key=25, versions="0-4", flexible="3+"):
+    """AddOffsetsToTxn (API key 25): tells the transaction coordinator that a transaction commits a group's offsets.
+
+    Under the second transaction protocol TxnOffsetCommit says so by itself (KIP-890).
+
+        v1  throttles after the answer
+        v2  PRODUCER_FENCED
+        v3  flexible
+        v4  TRANSACTION_ABORTABLE (KIP-890)
+
+    The transaction and the group.
+    """
+
+    transactional_id: str = string("0+")
+    producer_id: int = int64("0+")
+    producer_epoch: int = int16("0+")
+    group_id: str = string("0+")
+
+
+class AddOffsetsToTxnResponse(Response, key=25, versions="0-4", flexible="3+"):
+    """Whether it worked."""
+
+    throttle_time_ms: int = int32("0+")
+    error_code: int = int16("0+")
+
+
+class TxnOffsetCommitRequest(Request["TxnOffsetCommitResponse"], key=28, versions="0-5", flexible="3+"):
+    """TxnOffsetCommit (API key 28): stores a group's offsets as part of a transaction: they count when it commits.
+
+        v1  throttles after the answer
+        v2  leader epoch of the last record read
+        v3  flexible; the member says who it is, so that one left behind is refused (KIP-447)
+        v4  TRANSACTION_ABORTABLE (KIP-890)
+        v5  adds the offsets to the transaction by itself: `versions` tells when it may be used
+
+    Goes to the group's coordinator, not to the transaction's. A commit from outside of the group carries generation -1
+    and member id ""; brokers take such a commit even while the group has live members.
+
+    Offsets per partition, and the transaction they belong to.
+    """
+
+    class TxnOffsetCommitRequestTopic(Struct):
+        class TxnOffsetCommitRequestPartition(Struct):
+            """`committed_offset` is the next one to read."""
+
+            partition_index: int = int32("0+")
+            committed_offset: int = int64("0+")
+            committed_leader_epoch: int = int32("2+", default=-1, ignorable=True)
+            committed_metadata: str | None = string("0+", nullable="0+")
+
+        name: str = string("0+")
+        partitions: list[TxnOffsetCommitRequestPartition] = array(TxnOffsetCommitRequestPartition, "0+")
+
+    TxnOffsetCommitRequestPartition: TypeAlias = TxnOffsetCommitRequestTopic.TxnOffsetCommitRequestPartition
+
+    transactional_id: str = string("0+")
+    group_id: str = string("0+")
+    producer_id: int = int64("0+")
+    producer_epoch: int = int16("0+")
+    generation_id: int = int32("3+", default=-1)
+    member_id: str = string("3+")
+    group_instance_id: str | None = string("3+", nullable="3+", default=None)
+    topics: list[TxnOffsetCommitRequestTopic] = array(TxnOffsetCommitRequestTopic, "0+")
+
+
+class TxnOffsetCommitResponse(Response, key=28, versions="0-5", flexible="3+"):
+    """An error per partition."""
+
+    class TxnOffsetCommitResponseTopic(Struct):
+        class TxnOffsetCommitResponsePartition(Struct):
+            partition_index: int = int32("0+")
+            error_code: int = int16("0+")
+
+        name: str = string("0+")
+        partitions: list[TxnOffsetCommitResponsePartition] = array(TxnOffsetCommitResponsePartition, "0+")
+
+    TxnOffsetCommitResponsePartition: TypeAlias = TxnOffsetCommitResponseTopic.TxnOffsetCommitResponsePartition
+
+    throttle_time_ms: int = int32("0+")
+    topics: list[TxnOffsetCommitResponseTopic] = array(TxnOffsetCommitResponseTopic, "0+")
+
+
+class EndTxnRequest(Request["EndTxnResponse"], key=26, versions="0-5", flexible="3+"):
+    """EndTxn (API key 26): commits or aborts a transaction.
+
+    The answer comes when the decision stands in the transaction log; markers follow.
+
+    v1  throttles after the answer
+    v2  PRODUCER_FENCED
+    v3  flexible
+    v4  TRANSACTION_ABORTABLE (KIP-890)
+    v5  every transaction has an epoch of its own, told in the answer: `versions` tells when it may be used
+
+    The transaction, and how it ends.
+    """
+
+    transactional_id: str = string("0+")
+    producer_id: int = int64("0+")
+    producer_epoch: int = int16("0+")
+    committed: bool = boolean("0+")
+
+
+class EndTxnResponse(Response, key=26, versions="0-5", flexible="3+"):
+    """From v5: the producer id and epoch of the next transaction, -1 where none are told."""
+
+    throttle_time_ms: int = int32("0+")
+    error_code: int = int16("0+")
+    producer_id: int = int64("5+", default=-1, ignorable=True)
+    producer_epoch: int = int16("5+", default=-1, ignorable=True)
+
+
+class WriteTxnMarkersRequest(Request["WriteTxnMarkersResponse"], key=27, versions="0-2", flexible="1+", deprecated="0"):
+    """WriteTxnMarkers (API key 27): writes commit or abort markers into partitions.
+
+    Sent by transaction coordinators; an administrator ends a hanging transaction with it (KIP-664).
+
+    v1  flexible
+    v2  the transaction's version, for a stricter check of epochs (KIP-1228)
+
+    Markers, each for one producer's partitions; `transaction_result` is true for a commit.
+    """
+
+    class WritableTxnMarker(Struct):
+        """`coordinator_epoch` -1 for an administrator's."""
+
+        class WritableTxnMarkerTopic(Struct):
+            name: str = string("0+")
+            partition_indexes: list[int] = array(int32, "0+")
+
+        producer_id: int = int64("0+")
+        producer_epoch: int = int16("0+")
+        transaction_result: bool = boolean("0+")
+        topics: list[WritableTxnMarkerTopic] = array(WritableTxnMarkerTopic, "0+")
+        coordinator_epoch: int = int32("0+")
+        transaction_version: int = int8("2+", ignorable=True)
+
+    WritableTxnMarkerTopic: TypeAlias = WritableTxnMarker.WritableTxnMarkerTopic
+
+    markers: list[WritableTxnMarker] = array(WritableTxnMarker, "0+")
+
+
+class WriteTxnMarkersResponse(Response, key=27, versions="0-2", flexible="1+"):
+    """An error per producer and partition."""
+
+    class WritableTxnMarkerResult(Struct):
+        class WritableTxnMarkerTopicResult(Struct):
+            class WritableTxnMarkerPartitionResult(Struct):
+                partition_index: int = int32("0+")
+                error_code: int = int16("0+")
+
+            name: str = string("0+")
+            partitions: list[WritableTxnMarkerPartitionResult] = array(WritableTxnMarkerPartitionResult, "0+")
+
+        producer_id: int = int64("0+")
+        topics: list[WritableTxnMarkerTopicResult] = array(WritableTxnMarkerTopicResult, "0+")
+
+    WritableTxnMarkerTopicResult: TypeAlias = WritableTxnMarkerResult.WritableTxnMarkerTopicResult
+    WritableTxnMarkerPartitionResult: TypeAlias = WritableTxnMarkerTopicResult.WritableTxnMarkerPartitionResult
+
+    markers: list[WritableTxnMarkerResult] = array(WritableTxnMarkerResult, "0+")
+
+
+class DescribeTransactionsRequest(Request["DescribeTransactionsResponse"], key=65, versions="0", flexible="0+"):
+    """DescribeTransactions (API key 65): tells the state of transactions (KIP-664); goes to each one's coordinator.
+
+    Transactional ids.
+    """
+
+    transactional_ids: list[str] = array(string, "0+")
+
+
+class DescribeTransactionsResponse(Response, key=65, versions="0", flexible="0+"):
+    """State, producer and partitions of each."""
+
+    class TransactionState(Struct):
+        """`transaction_start_time_ms` is -1 where no transaction is open."""
+
+        class TopicData(Struct):
+            topic: str = string("0+")
+            partitions: list[int] = array(int32, "0+")
+
+        error_code: int = int16("0+")
+        transactional_id: str = string("0+")
+        transaction_state: str = string("0+")
+        transaction_timeout_ms: int = int32("0+")
+        transaction_start_time_ms: int = int64("0+")
+        producer_id: int = int64("0+")
+        producer_epoch: int = int16("0+")
+        topics: list[TopicData] = array(TopicData, "0+")
+
+    TopicData: TypeAlias = TransactionState.TopicData
+
+    throttle_time_ms: int = int32("0+")
+    transaction_states: list[TransactionState] = array(TransactionState, "0+")
+
+
+class ListTransactionsRequest(Request["ListTransactionsResponse"], key=66, versions="0-2", flexible="0+"):
+    """ListTransactions (API key 66): lists the transactions that one broker coordinates (KIP-664): ask all brokers for
+    all.
+
+    v1  only those that have been open for longer (KIP-994)
+    v2  only those whose transactional id matches a regular expression (KIP-1152)
+
+    Filters; an empty list and -1 let everything pass.
+    """
+
+    state_filters: list[str] = array(string, "0+")
+    producer_id_filters: list[int] = array(int64, "0+")
+    duration_filter: int = int64("1+", default=-1)
+    transactional_id_pattern: str | None = string("2+", nullable="2+", default=None)
+
+
+class ListTransactionsResponse(Response, key=66, versions="0-2", flexible="0+"):
+    """The transactions. State filters that the broker does not know are told."""
+
+    class TransactionState(Struct):
+        transactional_id: str = string("0+")
+        producer_id: int = int64("0+")
+        transaction_state: str = string("0+")
+
+    throttle_time_ms: int = int32("0+")
+    error_code: int = int16("0+")
+    unknown_state_filters: list[str] = array(string, "0+")
+    transaction_states: list[TransactionState] = array(TransactionState, "0+")
+
+
+class DescribeProducersRequest(Request["DescribeProducersResponse"], key=61, versions="0", flexible="0+"):
+    """DescribeProducers (API key 61): tells who writes to partitions (KIP-664); goes to the leader.
+
+    So a transaction that hangs there is found.
+
+    Partitions by topic.
+    """
+
+    class TopicRequest(Struct):
+        name: str = string("0+")
+        partition_indexes: list[int] = array(int32, "0+")
+
+    topics: list[TopicRequest] = array(TopicRequest, "0+")
+
+
+class DescribeProducersResponse(Response, key=61, versions="0", flexible="0+"):
+    """The producers of each partition."""
+
+    class TopicResponse(Struct):
+        class PartitionResponse(Struct):
+            class ProducerState(Struct):
+                """`current_txn_start_offset` is -1 where no transaction is open."""
+
+                producer_id: int = int64("0+")
+                producer_epoch: int = int32("0+")
+                last_sequence: int = int32("0+", default=-1)
+                last_timestamp: int = int64("0+", default=-1)
+                coordinator_epoch: int = int32("0+")
+                current_txn_start_offset: int = int64("0+", default=-1)
+
+            partition_index: int = int32("0+")
+            error_code: int = int16("0+")
+            error_message: str | None = string("0+", nullable="0+", default=None)
+            active_producers: list[ProducerState] = array(ProducerState, "0+")
+
+        name: str = string("0+")
+        partitions: list[PartitionResponse] = array(PartitionResponse, "0+")
+
+    PartitionResponse: TypeAlias = TopicResponse.PartitionResponse
+    ProducerState: TypeAlias = PartitionResponse.ProducerState
+
+    throttle_time_ms: int = int32("0+")
+    topics: list[TopicResponse] = array(TopicResponse, "0+")
