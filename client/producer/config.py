@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from kseg.client.config import INT32_MAX, ClientConfig
 from kseg.client.errors import ConfigError, ConfigFault
+from kseg.segment_reader.codecs.registry import BY_NAME, CODECS
 
 ALL_IN_SYNC: Final = -1
 _ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
@@ -111,7 +112,7 @@ def _check_together(
 
 
 _REMEDY: Final = "see docs/producing.md"
-_LEVELS: Final = {"gzip", "lz4", "zstd"}
+_LEVELS: Final = {codec.name for codec in CODECS if codec.levels}
 
 _Parse = Callable[[str], tuple[str, Any]]
 
@@ -143,8 +144,8 @@ def _acks(text: str) -> tuple[str, Any]:
 
 
 def _compression(text: str) -> tuple[str, Any]:
-    if text not in ("none", "gzip", "snappy", "lz4", "zstd"):
-        raise ValueError(f"{text!r} is none of none, gzip, snappy, lz4, zstd")
+    if text not in BY_NAME:
+        raise ValueError(f"{text!r} is none of {', '.join(BY_NAME)}")
     return "compression", text
 
 
@@ -178,9 +179,7 @@ _OWN: dict[str, _Parse] = {
     "delivery.timeout.ms": _integer("delivery_timeout_ms", 0),
     "retries": _integer("retries", 0),
     "compression.type": _compression,
-    "compression.gzip.level": _integer("gzip", -1, 9),
-    "compression.lz4.level": _integer("lz4", 1, 17),
-    "compression.zstd.level": _integer("zstd", -131_072, 22),
+    **{f"compression.{codec.name}.level": _integer(codec.name, *codec.levels) for codec in CODECS if codec.levels},
     "partitioner.class": _partitioner,
     "partitioner.ignore.keys": _truth("ignore_keys"),
     "partitioner.adaptive.partitioning.enable": _truth("adaptive_partitioning"),

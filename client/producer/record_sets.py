@@ -11,18 +11,18 @@ from typing import Final
 from kseg.client.errors import UnsupportedVersion
 from kseg.client.producer.batch import NO_SEQUENCE, Batch
 from kseg.client.producer.config import ProducerConfig
+from kseg.segment_reader.codecs.registry import BY_NAME
 from kseg.segment_reader.encode.batches import encode_message_set
 from kseg.segment_reader.encode.bodies import batch_of
 
 _FIRST_WITH_MAGIC_1: Final = 2
 _FIRST_WITH_MAGIC_2: Final = 3
-_FIRST_WITH_ZSTD: Final = 7
 
 
 def record_set(batch: Batch, version: int, config: ProducerConfig, *, transactional: bool) -> bytes:
     """The bytes of the partition's record set. Raises UnsupportedVersion."""
-    if config.compression == "zstd" and version < _FIRST_WITH_ZSTD:
-        raise _too_old(batch, version, "takes no zstd: choose another compression.type")
+    if version < BY_NAME[config.compression].min_produce_version:
+        raise _too_old(batch, version, f"takes no {config.compression}: choose another compression.type")
     if version >= _FIRST_WITH_MAGIC_2:
         return batch_of(
             batch.body,

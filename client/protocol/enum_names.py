@@ -102,7 +102,6 @@ ISOLATION_LEVELS = Names("isolation level", _table("READ_UNCOMMITTED READ_COMMIT
 COORDINATORS = Names("key type", _table("GROUP TRANSACTION SHARE"))
 ELECTIONS = Names("election type", _table("PREFERRED UNCLEAN"))
 SCRAM_MECHANISMS = Names("SCRAM mechanism", {0: "UNKNOWN", 1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"})
-COMPRESSIONS = Names("compression type", _table("NONE GZIP SNAPPY LZ4 ZSTD"))
 # No public enum of Java's has these: the names are ours, after the words of the definitions.
 QUOTA_MATCHES = Names("match type", _table("EXACT DEFAULT ANY"))
 ENDPOINTS = Names("endpoint type", {1: "BROKERS", 2: "CONTROLLERS"})
@@ -142,8 +141,6 @@ _EVERYWHERE: Final[Mapping[str, Naming]] = {
     "election_type": ELECTIONS,
     "mechanism": SCRAM_MECHANISMS,
     "upgrade_type": UPGRADES,
-    "compression_type": COMPRESSIONS,
-    "accepted_compression_types": COMPRESSIONS,
     "match_type": QUOTA_MATCHES,
     "endpoint_type": ENDPOINTS,
     "member_type": MEMBERS,
@@ -172,6 +169,8 @@ def naming(message: str, field: Field) -> Naming | None:
         return TIMESTAMPS
     if (message, field.name) in (("ApiVersionsResponse", "api_key"), ("RequestHeader", "request_api_key")):
         return _apis()
+    if field.name in ("compression_type", "accepted_compression_types"):
+        return compressions()
     return _EVERYWHERE.get(field.name)
 
 
@@ -180,3 +179,10 @@ def _apis() -> Names:
     from kseg.client.protocol.registry import API_BY_KEY  # imports all messages, which these tables do not need
 
     return Names("API", {key: api.name for key, api in API_BY_KEY.items()})
+
+
+@cache
+def compressions() -> Names:
+    from kseg.segment_reader.codecs.registry import CODECS  # it loads the codecs' libraries
+
+    return Names("compression type", {codec.number: codec.name.upper() for codec in CODECS})

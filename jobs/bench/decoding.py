@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any, Literal
 
 from kseg.jobs.bench.workload import records
-from kseg.segment_reader.codecs.registry import CODECS
+from kseg.segment_reader.codecs.registry import BY_NAME
 from kseg.segment_reader.decode.range_decoder import RangeDecoder
 from kseg.segment_reader.encode.batches import encode_batch
 
@@ -28,7 +28,7 @@ def measure(times: int, batches: int) -> Iterator[dict[str, Any]]:
     """
     bodies = [records(n * RECORDS_PER_BATCH, RECORDS_PER_BATCH, RECORD_BYTES) for n in range(batches)]
     unpacked = sum(len(encode_batch(body)) for body in bodies)
-    for codec in CODECS:
+    for codec in BY_NAME:
         packed = b"".join(
             encode_batch(body, base_offset=n * RECORDS_PER_BATCH, compression=codec) for n, body in enumerate(bodies)
         )

@@ -83,7 +83,7 @@ class Alone:
         self._share = sample.row_bytes / sample.rows
         self._target = memoryview(bytearray(8 << 20))
         self._buffer = memoryview(b"")
-        self._room = memoryview(bytearray(2 << 20))
+        self._buffer = memoryview(bytearray(2 << 20))
         self._files: list[tuple[Path, bytes, list[list[Frame]]]] = []
         for path in sample.files:
             data = path.read_bytes()
@@ -110,7 +110,8 @@ class Alone:
         rows, at, target = 0, 0, self._target
         for frame in window:
             first = frame.position - start
-            body = memoryview(decompress(frame.codec, data[first + RECORDS_AT : first + frame.size], room=self._room))
+            packed = data[first + RECORDS_AT : first + frame.size]
+            body = memoryview(decompress(frame.codec, packed, buffer=self._buffer))
             size = int(frame.record_count * self._share)
             at = 0 if at + size > len(target) else at
             target[at : at + size] = body[:size]

@@ -18,7 +18,7 @@ from kseg.client.producer import produce
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.telemetry.progress import Progress
 from kseg.jobs.bench.workload import client_config, records
-from kseg.segment_reader.codecs.registry import CODECS
+from kseg.segment_reader.codecs.registry import BY_NAME
 from kseg.segment_reader.encode.batches import Record, encode_batch
 
 RECORD_BYTES: Final = (20, 200, 4096)
@@ -48,7 +48,7 @@ class Shape:
         return max(1, self.batch_bytes // self.record_bytes)
 
 
-ALL: Final = tuple(Shape(codec, size, batch) for size, batch, codec in product(RECORD_BYTES, BATCH_BYTES, CODECS))
+ALL: Final = tuple(Shape(codec, size, batch) for size, batch, codec in product(RECORD_BYTES, BATCH_BYTES, BY_NAME))
 
 
 def _short(size: int) -> str:

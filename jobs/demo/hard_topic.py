@@ -2,7 +2,7 @@
 
 Each round writes to every partition:
 
-- records of five plain producers, one for each codec, some with null keys, null or empty values, and headers that are
+- records of plain producers, one for each codec, some with null keys, null or empty values, and headers that are
   null or whose keys repeat;
 - transactions of four producers that run at the same time, their batches interleaved, a third of them aborted, some
   with batches in several partitions and some in one;
@@ -23,11 +23,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from kseg.jobs.demo.group import ends
+from kseg.segment_reader.codecs.registry import CODECS
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer
 
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PARTITIONS = 4
 PLAIN_RECORDS = 30_000
 """Records of each plain producer in a round."""
@@ -120,7 +120,7 @@ class HardTopic:
 
     def _write_plain(self, told: Told) -> None:
         count = self._scaled(PLAIN_RECORDS)
-        producers = [self._producer(codec) for codec in CODECS]
+        producers = [self._producer(codec.name) for codec in CODECS]
         for start in range(0, count, 5_000):
             for producer in producers:
                 amount = min(5_000, count - start)

@@ -1,1 +1,1 @@
-"""The codecs of record batches."""
+"""The codecs of record batches: one module for each, and the registry that lists them."""

@@ -36,6 +36,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from struct import Struct
 
+from kseg.segment_reader.codecs.registry import CODECS
 from kseg.segment_reader.errors import BatchAddress, Fault, RecordFormatError
 
 OFFSET_AT = 0
@@ -66,7 +67,7 @@ TIMESTAMP_TYPE_BIT = 0x08
 TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
 
-MAX_CODEC = 4
+MAX_CODEC = CODECS[-1].number
 MAX_OFFSET = (1 << 63) - 2  # one less than int64's, so that "the offset after" exists
 
 ABORT_MARKER, COMMIT_MARKER = 0, 1

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from kseg.segment_reader.codecs import registry
+from kseg.segment_reader.codecs.codec import DEFAULT_LIMIT
 from kseg.segment_reader.decode.schema import arrow_schema, row_cost
 from kseg.segment_reader.errors import BatchAddress, Fault, RecordFormatError
 
@@ -27,7 +27,7 @@ class Limits:
     max_rows: int = 8192
     max_bytes: int = 64 << 20
     group_bytes: int = 1 << 20
-    max_batch_bytes: int = registry.DEFAULT_LIMIT
+    max_batch_bytes: int = DEFAULT_LIMIT
 
     def __post_init__(self) -> None:
         for name in ("max_rows", "max_bytes", "group_bytes", "max_batch_bytes"):

@@ -244,7 +244,7 @@ class FastEngine:
         self,
         view: memoryview,
         unit: int,
-        room: memoryview,
+        buffer: memoryview,
         start: int,
         size: int,
         magic: int,
@@ -253,7 +253,7 @@ class FastEngine:
         check: int,
         marker: int,
     ) -> bytes | memoryview:
-        """The unpacked records of a batch, or the message set of a wrapper; in `room` where that works out.
+        """The unpacked records of a batch, or the message set of a wrapper; in `buffer` where they fit.
 
         Raises RecordFault.
         """
@@ -263,13 +263,13 @@ class FastEngine:
                 raise RecordFault(Fault.CRC)
             if marker == BAD_MARKER:
                 raise RecordFault(Fault.CONTROL_KEY)
-            return unpack(codec, view[start + RECORDS_AT : stop], 2, limit, room)
+            return unpack(codec, view[start + RECORDS_AT : stop], 2, limit, buffer)
         if check and zlib.crc32(view[start + MAGIC_AT : stop]) != crc:
             raise RecordFault(Fault.CRC)
         value = message_fields(view[start:stop])[1]
         if value is None:
             raise RecordFault(Fault.INNER_EMPTY)
-        content = unpack(codec, value, magic, limit, room)
+        content = unpack(codec, value, magic, limit, buffer)
         last, nested, fault = scan_messages(as_bytes(content), 0, len(content), magic)
         if fault:
             raise RecordFault(Fault(fault))

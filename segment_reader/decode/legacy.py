@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from struct import Struct
 
 from kseg.segment_reader.codecs import registry
-from kseg.segment_reader.codecs.registry import NO_ROOM
+from kseg.segment_reader.codecs.codec import DEFAULT_LIMIT, NO_BUFFER, CodecFault
 from kseg.segment_reader.decode.batch import (
     CODEC_MASK,
     FRAME_OVERHEAD,
@@ -59,12 +59,12 @@ class Leaf:
 
 
 def unpack(
-    codec: int, payload: bytes | memoryview, magic: int, limit: int, room: memoryview = NO_ROOM
+    codec: int, payload: bytes | memoryview, magic: int, limit: int, buffer: memoryview = NO_BUFFER
 ) -> bytes | memoryview:
-    """See `codecs.decompress`. Raises RecordFault."""
+    """See `codecs.registry.decompress`. Raises RecordFault."""
     try:
-        return registry.decompress(codec, payload, magic=magic, limit=limit, room=room)
-    except registry.CodecFault as fault:
+        return registry.decompress(codec, payload, magic=magic, limit=limit, buffer=buffer)
+    except CodecFault as fault:
         raise RecordFault(fault.fault, detail=fault.detail) from None
 
 
@@ -106,7 +106,7 @@ def open_wrapper(
     return [replace(leaf, timestamp_type=1, timestamp=timestamp) for leaf in leaves]
 
 
-def first_offset(wrapper: bytes | memoryview, offset: int, limit: int = registry.DEFAULT_LIMIT) -> int:
+def first_offset(wrapper: bytes | memoryview, offset: int, limit: int = DEFAULT_LIMIT) -> int:
     """The offset of the first record inside of a compressed message, whose own is `offset`. Raises RecordFault."""
     magic = wrapper[MAGIC_AT]
     value = message_fields(wrapper)[1]

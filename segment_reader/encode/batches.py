@@ -13,6 +13,7 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from kseg.segment_reader.codecs import registry
+from kseg.segment_reader.codecs.none import NONE
 from kseg.segment_reader.decode.batch import (
     ABORT_MARKER,
     ATTRIBUTES_AT,
@@ -114,7 +115,7 @@ def encode_batch(
         encode_record(row, offset_delta=delta, base_timestamp=base_timestamp)
         for row, delta in zip(rows, deltas, strict=True)
     )
-    codec = registry.CODECS[compression]
+    codec = registry.BY_NAME[compression].number
     attributes = (
         codec
         | (TIMESTAMP_TYPE_BIT if timestamp_type == 1 else 0)
@@ -173,7 +174,7 @@ def encode_control_batch(
 
 
 def encode_message(
-    record: Record, *, magic: int, offset: int, codec: int = registry.NONE, timestamp_type: int = 0
+    record: Record, *, magic: int, offset: int, codec: int = NONE.number, timestamp_type: int = 0
 ) -> bytes:
     """One message of magic 0 or 1 with its offset and length in front. There are no headers; magic 0 has no time."""
     if record.headers:
@@ -205,10 +206,10 @@ def encode_message_set(
     """
     rows = list(records)
     deltas = range(len(rows)) if offset_deltas is None else offset_deltas
-    codec = registry.CODECS[compression]
+    codec = registry.BY_NAME[compression].number
     if timestamp is None:
         timestamp = max((row.timestamp for row in rows), default=-1)
-    if codec == registry.NONE:
+    if codec == NONE.number:
         return b"".join(
             encode_message(
                 row._replace(timestamp=timestamp) if timestamp_type == 1 else row,
@@ -236,7 +237,7 @@ def encode_wrapper(
     inner: bytes, *, magic: int, offset: int, compression: str, timestamp: int = -1, timestamp_type: int = 0
 ) -> bytes:
     """A compressed message around the ready bytes of a message set. `offset` is the last inner message's, absolute."""
-    codec = registry.CODECS[compression]
+    codec = registry.BY_NAME[compression].number
     value = registry.compress(codec, inner, magic=magic)
     return encode_message(
         Record(None, value, timestamp=timestamp),

@@ -73,7 +73,7 @@ def _headers(headers: Sequence[tuple[str | bytes, bytes | None]]) -> bytes:
 
 def compress_body(body: Body, compression: str, level: int | None = None) -> bytes:
     """The bytes that stand in the batch."""
-    return registry.compress(registry.CODECS[compression], body.data, level=level)
+    return registry.compress(registry.BY_NAME[compression].number, body.data, level=level)
 
 
 def batch_of(
@@ -94,7 +94,7 @@ def batch_of(
             -1,
             2,
             0,
-            registry.CODECS[compression] | (TRANSACTIONAL_BIT if transactional else 0),
+            registry.BY_NAME[compression].number | (TRANSACTIONAL_BIT if transactional else 0),
             body.count - 1,
             body.base_timestamp,
             body.max_timestamp,

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from kseg.segment_reader.codecs.registry import CODECS, DEFAULT_LIMIT
+from kseg.segment_reader.codecs.codec import DEFAULT_LIMIT
+from kseg.segment_reader.codecs.registry import BY_NUMBER
 from kseg.segment_reader.decode.batch import (
     CONTROL_KEY,
     FRAME_OVERHEAD,
@@ -26,7 +27,6 @@ from kseg.segment_reader.log.errors import LogDamaged
 from kseg.segment_reader.log.files.storage import OpenFile
 from kseg.segment_reader.log.scan.headers import frame_size, only_zeros
 
-_CODEC_NAMES: Final = {number: name for name, number in CODECS.items()}
 CONTROL_TYPES: Final = {0: "ABORT", 1: "COMMIT", 2: "LEADER_CHANGE", 3: "SNAPSHOT_HEADER", 4: "SNAPSHOT_FOOTER"} | {
     5: "KRAFT_VERSION",
     6: "KRAFT_VOTERS",
@@ -45,7 +45,7 @@ class Batch:
 
     @property
     def codec(self) -> str:
-        return _CODEC_NAMES[self.frame.codec]
+        return BY_NUMBER[self.frame.codec].name
 
     @property
     def delete_horizon_ms(self) -> int | None:

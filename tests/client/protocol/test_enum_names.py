@@ -15,7 +15,9 @@ from kseg.client.protocol.messages.groups import DescribeGroupsResponse
 from kseg.client.protocol.registry import API_BY_KEY
 from kseg.client.protocol.schema import Struct
 
-TABLES = {name: value for name, value in vars(enum_names).items() if isinstance(value, Names)}
+TABLES = {name: value for name, value in vars(enum_names).items() if isinstance(value, Names)} | {
+    "COMPRESSIONS": enum_names.compressions()
+}
 
 
 def test_names_are_those_of_the_java_client(java: Callable[[str], list[str]]) -> None:

@@ -13,7 +13,7 @@ from kseg.jobs.bench.contenders import WrongCount
 from kseg.jobs.bench.log_files import Effort, measure
 from kseg.jobs.bench.readers import Alone, Taken, files, timed
 from kseg.jobs.bench.shapes import Shape, write
-from kseg.segment_reader.codecs.registry import CODECS
+from kseg.segment_reader.codecs.registry import BY_NAME, CODECS
 from kseg.segment_reader.decode.batch import frames
 
 SHAPES = [Shape("none", 20, 16 * 1024), Shape("gzip", 200, 16 * 1024), Shape("lz4", 4096, 1_000_000)]
@@ -31,7 +31,7 @@ def test_samples_hold_what_their_shape_says(kafka: Any) -> None:
         data = b"".join(file.read_bytes() for file in sample.files)
         found = list(frames(data))
         shape = sample.shape
-        assert {frame.codec for frame in found} == {CODECS[shape.codec]}
+        assert {frame.codec for frame in found} == {BY_NAME[shape.codec].number}
         assert {frame.record_count for frame in found} == {shape.records_per_batch}
         assert sum(frame.record_count for frame in found) == sample.rows
         assert sample.row_bytes >= size

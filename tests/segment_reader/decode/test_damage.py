@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kseg.segment_reader.codecs.registry import BY_NAME
 from kseg.segment_reader.decode.batch import MAGIC_AT, FrameFault, frames, next_offset
 from kseg.segment_reader.decode.range_decoder import Limits
 from kseg.segment_reader.encode.batches import (
@@ -20,7 +21,7 @@ from kseg.segment_reader.encode.batches import (
 )
 from kseg.segment_reader.errors import RecordFormatError
 
-CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+CODECS = list(BY_NAME)
 LIMITS = Limits(max_rows=5, max_bytes=3000, group_bytes=400, max_batch_bytes=1 << 20)
 
 records = st.lists(

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from kseg.segment_reader import errors
+from kseg.segment_reader.codecs.registry import BY_NAME
 from kseg.segment_reader.decode.range_decoder import Limits
 from kseg.segment_reader.encode.batches import Record, encode_batch, encode_message, encode_message_set, encode_wrapper
 
-CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+CODECS = list(BY_NAME)
 ROWS = [
     Record(b"key", b"value", (), 1_400_000_000_000),
     Record(None, b"value", (), 1_400_000_000_001),

@@ -8,11 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kseg.segment_reader.codecs.registry import BY_NAME
 from kseg.segment_reader.decode.range_decoder import Limits, RangeDecoder
 from kseg.segment_reader.decode.schema import arrow_schema
 from kseg.segment_reader.encode.batches import Record, encode_batch, encode_control_batch, encode_message_set, seal
 
-CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+CODECS = list(BY_NAME)
 ROWS = [
     Record(b"key", b"value", [("a", b"1"), ("a", b"2"), ("b", None), ("", b"")], 1_700_000_000_000),
     Record(None, b"value", [], 1_700_000_000_123),

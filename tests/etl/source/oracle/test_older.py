@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kseg.jobs.broker import JarsUnavailable
-from kseg.segment_reader.codecs.registry import _xxh32
+from kseg.segment_reader.codecs.lz4 import xxh32
 from kseg.segment_reader.decode.batch import frames
 from kseg.segment_reader.log.damage.check import check_partition
 from kseg.segment_reader.log.files.segments import open_log
@@ -157,7 +157,7 @@ def broken_lz4_frames(paths: list[Path]) -> int:
         data = path.read_bytes()
         at = data.find(_LZ4_MAGIC)
         while at >= 0:
-            right, wrong = (_xxh32(data[start : at + 6]) >> 8 & 0xFF for start in (at + 4, at))
+            right, wrong = (xxh32(data[start : at + 6]) >> 8 & 0xFF for start in (at + 4, at))
             found += data[at + 6] == wrong != right
             at = data.find(_LZ4_MAGIC, at + 1)
     return found

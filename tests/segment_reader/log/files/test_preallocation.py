@@ -9,6 +9,7 @@ from typing import Final
 
 import pytest
 
+from kseg.segment_reader.codecs.registry import BY_NAME
 from kseg.segment_reader.decode.batch import COMMIT_MARKER, RECORDS_AT
 from kseg.segment_reader.decode.range_decoder import RangeDecoder
 from kseg.segment_reader.encode.batches import Record, encode_batch, encode_control_batch, encode_message_set
@@ -23,7 +24,7 @@ from kseg.segment_reader.log.scan.record_sets import record_sets
 
 STORAGE: Final = LocalStorage()
 ROOM: Final = bytes(10 * PAGE_BYTES)
-CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+CODECS: Final = list(BY_NAME)
 
 
 def records(count: int, size: int = 200) -> list[Record]:
