@@ -140,11 +140,11 @@ def _link_or_copy(source: Path, target: Path) -> None:
 
 def _copy_compiled(site: Path) -> None:
     """What this machine has compiled: taken where sources and processor are the same, else compiled anew."""
-    from kseg.segment_reader.decode.primitives import FINGERPRINT
+    from kseg.segment_reader.decode.jit import cache_entries
 
     spec = find_spec("kseg.segment_reader")
     folder = Path(spec.origin).parent if spec and spec.origin else Path()
-    for path in folder.rglob(f"__pycache__/*-{FINGERPRINT}-*.nb[ic]"):
+    for path in cache_entries():
         target = site / "kseg" / "segment_reader" / path.relative_to(folder)
         target.parent.mkdir(exist_ok=True)
         target.write_bytes(path.read_bytes())

@@ -20,7 +20,8 @@ from kseg.segment_reader.decode.batch import (
     MAGIC_AT,
     TIMESTAMP_TYPE_BIT,
 )
-from kseg.segment_reader.decode.primitives import be32, be64, compiled, crc32, crc32c, inlined
+from kseg.segment_reader.decode.jit import compiled, inlined
+from kseg.segment_reader.decode.primitives import be32, be64, crc32, crc32c
 from kseg.segment_reader.decode.rows import put_headers, put_no_headers, put_place, put_provenance, put_row, row_room
 from kseg.segment_reader.decode.scan import varint32, varint64
 from kseg.segment_reader.decode.table import (

@@ -1,18 +1,11 @@
 """What compiled code needs and numba lacks: unaligned loads, memcpy, the CPU's CRC-32C instruction.
 
 Nothing here checks bounds: callers do.
-
-All of it is compiled once and cached beside the source, or in the user's cache directory where that is read-only or a
-zip file (NUMBA_CACHE_DIR moves it). An entry is tied to the CPU and to the source of all that is compiled into it.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable
-from importlib import resources
-from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import llvmlite.binding as llvm
 import numba as nb
@@ -21,46 +14,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from kseg.segment_reader.decode.zip_sources import comes_from, lay_out
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-# Without numba's reference counting (_nrt), which took 250 of 310 ns a row: atomic counts on every array that a record
-# touches. Compiled code here allocates nothing and keeps nothing, its callers hold the arrays.
-_FLAGS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
-
-
-#: The modules whose functions and constants end up in compiled code.
-_SOURCES = (
-    "errors",
-    *(f"decode.{name}" for name in ["batch", "kernel", "primitives", "rows", "scan", "schema", "table", "zip_sources"]),
-)
-
-_PACKAGE = "kseg.segment_reader"
-_SOURCE = {f"{name}.py": (resources.files(_PACKAGE) / f"{name.replace('.', '/')}.py").read_bytes() for name in _SOURCES}
-
-#: A hash of those sources. Numba itself ties a cache entry to the function's own file alone: an edit of a constant
-#: elsewhere would go on running the old one, over buffers of the new layout.
-FINGERPRINT = hashlib.sha256(b"".join(_SOURCE.values())).hexdigest()[:12]
-
-#: Where they lie as files, if this package is in a zip file.
-_FILES = None if Path(__file__).exists() else lay_out(f"segment_reader-{FINGERPRINT}", _SOURCE)
-
-
-def compiled(function: F) -> F:
-    """njit with a cache, or without one where no directory is writable (a container without a home)."""
-    function.__qualname__ += f"-{FINGERPRINT}"  # part of the cache entry's file name
-    if _FILES is not None:
-        comes_from(function, _FILES)
-    try:
-        return cast(F, nb.njit(cache=True, **_FLAGS)(function))
-    except RuntimeError:  # "cannot cache function: no locator available"
-        return cast(F, nb.njit(**_FLAGS)(function))
-
-
-def inlined(function: F) -> F:
-    """njit for a part of compiled functions: it becomes part of its callers, so that no array is passed at run time."""
-    return cast(F, nb.njit(forceinline=True, **_FLAGS)(function))
+from kseg.segment_reader.decode.jit import compiled
 
 
 def _copy(typing_context: Any, target: Any, at: Any, source: Any, start: Any, size: Any) -> Any:

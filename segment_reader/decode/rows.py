@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from kseg.segment_reader.decode.batch import TRANSACTIONAL_BIT
-from kseg.segment_reader.decode.primitives import copy, inlined
+from kseg.segment_reader.decode.jit import inlined
+from kseg.segment_reader.decode.primitives import copy
 from kseg.segment_reader.decode.scan import varint32
 from kseg.segment_reader.decode.schema import HEADER_COST
 from kseg.segment_reader.decode.table import (

@@ -31,7 +31,8 @@ from kseg.segment_reader.decode.batch import (
     RECORDS_AT,
     TRANSACTIONAL_BIT,
 )
-from kseg.segment_reader.decode.primitives import be8, be16, be32, be64, compiled, inlined
+from kseg.segment_reader.decode.jit import compiled, inlined
+from kseg.segment_reader.decode.primitives import be8, be16, be32, be64
 from kseg.segment_reader.decode.table import (
     ABORTED,
     ATTRIBUTES,

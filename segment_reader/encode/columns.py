@@ -19,7 +19,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kseg.segment_reader.decode.primitives import compiled, copy, inlined
+from kseg.segment_reader.decode.jit import compiled, inlined
+from kseg.segment_reader.decode.primitives import copy
 from kseg.segment_reader.encode.bodies import Body
 
 Bytes = npt.NDArray[np.uint8]

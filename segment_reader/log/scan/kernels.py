@@ -15,7 +15,8 @@ from kseg.segment_reader.decode.batch import (
     MIN_LENGTH,
     RECORDS_AT,
 )
-from kseg.segment_reader.decode.primitives import be32, be64, compiled, crc32, crc32c
+from kseg.segment_reader.decode.jit import compiled
+from kseg.segment_reader.decode.primitives import be32, be64, crc32, crc32c
 from kseg.segment_reader.decode.table import CRC, MAGIC, POSITION, SIZE
 from kseg.segment_reader.errors import Fault
 
