@@ -1,4 +1,4 @@
-"""The second half of ``make setup``: Java, the jars, and what makes Spark start fast. ``python -m jobs.setup``."""
+"""The second half of ``make setup``: Java, the jars, and what makes Spark start fast. ``python -m kseg.jobs.setup``."""
 
 from __future__ import annotations
 

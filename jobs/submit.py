@@ -13,8 +13,8 @@ from pathlib import Path
 def run() -> None:
     folder = Path(__file__).resolve().parent
     if sys.path and Path(sys.path[0] or ".").resolve() == folder and (folder / "cli.py").is_file():
-        # Python puts a script's own folder first; from a checkout the packages lie one above it.
-        sys.path[0] = str(folder.parent)
+        # Python puts a script's own folder first: its `kseg` and `packaging` would hide the installed ones.
+        del sys.path[0]
     from kseg.jobs.cli import main
 
     main(sys.argv[1:])

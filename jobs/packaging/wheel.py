@@ -59,7 +59,7 @@ def wheel_bytes() -> bytes:
 
 
 def package_files() -> Iterator[tuple[str, bytes]]:
-    """Path in the wheel and content of every file of our packages. Raises NotInstalled."""
+    """Path in the wheel and content of every file of our packages, the same that pip builds. Raises NotInstalled."""
     for path in sorted(_folder(PACKAGE).iterdir()):
         if path.suffix in _DATA:
             yield f"{PACKAGE}/{path.name}", path.read_bytes()

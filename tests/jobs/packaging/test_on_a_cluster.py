@@ -34,14 +34,17 @@ SMALL = (
     "spark.databricks.delta.snapshotPartitions=2",
 )
 OURS = ("kseg", "pyspark_kseg")
-STEPS = """
+# The job's own packages have names that ours had once, and its step imports another one of them.
+MINE = """
 import os
 
 import pyarrow as pa
 
+from jobs.words import loud
+
 
 def shout(batch: pa.RecordBatch) -> pa.RecordBatch:
-    body = pa.array([value.as_py().decode().upper() for value in batch.column("value")], pa.string())
+    body = pa.array([loud(value.as_py().decode()) for value in batch.column("value")], pa.string())
     prefix = pa.array([os.path.realpath(os.sys.prefix)] * batch.num_rows, pa.string())
     return batch.append_column("body", body).append_column("prefix", prefix)
 """
@@ -84,7 +87,10 @@ def topic(secure_kafka: Any) -> str:
 
 @pytest.fixture
 def job_file(secure_kafka: Any, topic: str, tmp_path: Path) -> Path:
-    (tmp_path / "my_steps.py").write_text(STEPS)
+    own = {"etl/mine.py": MINE, "jobs/words.py": "def loud(text):\n    return text.upper()\n"}
+    for name, text in (own | {"etl/__init__.py": "", "jobs/__init__.py": ""}).items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
     file = tmp_path / "orders.yaml"
     file.write_text(
         f"""
@@ -92,7 +98,7 @@ version: 1
 name: orders
 kafka: {{bootstrap.servers: "{secure_kafka.bootstrap_servers}"}}
 source: {{topics: [{topic}], max_records_per_task: 1000}}
-transform: [{{arrow: "my_steps:shout"}}]
+transform: [{{arrow: "etl.mine:shout"}}]
 sink: {{path: ./lake/orders}}
 group: {tmp_path.name}
 ledger: ./lake/_kseg_ledger

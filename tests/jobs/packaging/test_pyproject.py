@@ -17,8 +17,8 @@ MAPPED = re.compile(r"^kseg/(?:etl/spark_format/(?=pyspark_kseg/)|jobs/(?=kseg/)
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, set[str]]:
-    """A copy of what is under version control or new, and the names of all files in the wheel that is built from it."""
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, bytes]]:
+    """A copy of what is under version control or new, and all files in the wheel that is built from it."""
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "source"
     listed = subprocess.run(
@@ -34,16 +34,17 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, set[str]]:
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(source)]
     subprocess.run(command, check=True, timeout=300)
     (wheel,) = folder.glob("*.whl")
-    return source, set(zipfile.ZipFile(wheel).namelist())
+    with zipfile.ZipFile(wheel) as archive:
+        return source, {name: archive.read(name) for name in archive.namelist()}
 
 
 @pytest.fixture(scope="module")
-def wheel_files(built: tuple[Path, set[str]]) -> set[str]:
-    return built[1]
+def wheel_files(built: tuple[Path, dict[str, bytes]]) -> set[str]:
+    return set(built[1])
 
 
-def test_every_module_is_in_the_wheel(built: tuple[Path, set[str]]) -> None:
-    source, wheel_files = built
+def test_every_module_is_in_the_wheel(built: tuple[Path, dict[str, bytes]], wheel_files: set[str]) -> None:
+    source, _ = built
     written = {
         MAPPED.sub("", f"kseg/{path.relative_to(source)}") for part in PARTS for path in (source / part).rglob("*.py")
     }
@@ -57,10 +58,10 @@ def test_nothing_else_gets_a_top_level_name(wheel_files: set[str]) -> None:
     assert top == {"kseg", "pyspark_kseg"}
 
 
-def test_kseg_package_packs_the_same_files_without_a_build(wheel_files: set[str]) -> None:
+def test_kseg_package_packs_the_same_files_without_a_build(built: tuple[Path, dict[str, bytes]]) -> None:
     from kseg.jobs.packaging.wheel import package_files
 
-    assert {name for name, _ in package_files()} == {name for name in wheel_files if ".dist-info/" not in name}
+    assert dict(package_files()) == {name: data for name, data in built[1].items() if ".dist-info/" not in name}
 
 
 def test_the_licence_and_the_command_are_in_the_wheel(wheel_files: set[str]) -> None:
