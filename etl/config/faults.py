@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from kseg.etl.config.document import PathKey
-from kseg.etl.config.values import FAULT
+from kseg.etl.config.values import FAULT, models_in
 
 _SHOWN = 60
 
@@ -149,13 +149,4 @@ def _siblings(model: type[BaseModel], loc: Sequence[str | int]) -> list[str]:
 
 def _models_below(model: type[BaseModel], part: str | int) -> list[type[BaseModel]]:
     field = model.model_fields.get(str(part))
-    return list(_models_in(field.annotation)) if field is not None else []
-
-
-def _models_in(annotation: Any) -> Iterable[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for argument in getattr(annotation, "__args__", ()):
-        yield from _models_in(argument)
-    if hasattr(annotation, "__origin__") and not isinstance(annotation.__origin__, type):
-        yield from _models_in(annotation.__origin__)
+    return list(models_in(field.annotation)) if field is not None else []

@@ -6,8 +6,6 @@ A `Job` holds no secret: `kafka`, `spark.conf` and `source.segments.options` kee
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, PrivateAttr
 
 from kseg.etl.config.interval import IntervalRules
+from kseg.etl.config.marks import DecidesRows, HowItRuns, config_hash
 from kseg.etl.config.reporting import Reporting
 from kseg.etl.config.scheduling import Airflow
 from kseg.etl.config.secrets import SecretProperties, has_reference, resolve
@@ -31,21 +30,22 @@ if TYPE_CHECKING:
 class Job(Section):
     """One validated job file; `load.py` makes one, nothing else should. Paths are absolute."""
 
-    version: Annotated[Literal[1], BeforeValidator(version_one)]
-    name: JobName
-    kafka: dict[str, str] | None = None
-    source: Source
-    transform: Annotated[tuple[Step, ...], Field(strict=False)] = ()
-    sink: Sink
-    group: Text | None = None
-    group_commit: Literal["transactional", "plain", "none"]
-    transactional_id: TransactionalId | None = None
-    ledger: PlainPath
-    run: Run = Run()
-    interval: IntervalRules | None = None
-    airflow: Airflow | None = None
-    spark: Spark = Spark()
-    reporting: Reporting = Reporting()
+    version: DecidesRows[Annotated[Literal[1], BeforeValidator(version_one)]]
+    name: HowItRuns[JobName]
+    kafka: HowItRuns[dict[str, str] | None] = None
+    source: DecidesRows[Source]
+    transform: DecidesRows[Annotated[tuple[Step, ...], Field(strict=False)]] = ()
+    sink: DecidesRows[Sink]
+    group: HowItRuns[Text | None] = None
+    group_commit: HowItRuns[Literal["transactional", "plain", "none"]]
+    transactional_id: HowItRuns[TransactionalId | None] = None
+    ledger: HowItRuns[PlainPath]
+    run: HowItRuns[Run] = Run()
+    # It adds the column `_kseg_late`; a run that was taken up has it or lacks it as its plan says.
+    interval: HowItRuns[IntervalRules | None] = None
+    airflow: HowItRuns[Airflow | None] = None
+    spark: HowItRuns[Spark] = Spark()
+    reporting: HowItRuns[Reporting] = Reporting()
 
     # Resolved at load, with the environment of then; not a field, so it is in no repr and no dump.
     _secrets: dict[str, SecretProperties] = PrivateAttr(default_factory=dict)
@@ -138,38 +138,18 @@ class Job(Section):
 
     @property
     def config_hash(self) -> str:
-        """sha256 of what decides which rows land where: source, transform and sink, as 64 hex digits.
+        """sha256 of what decides which rows land where, as 64 hex digits: a run that has landed rows keeps to it.
 
-        Left out: secrets; where the records are to be had (brokers or files: cluster and topic tell whether they are
-        the same ones); how work is cut (`max_records_per_task`); and what is decided before a run's ranges are pinned
-        or is a person's word to go on (`on_data_loss`, `on_gap`, `on_corruption` with its quarantine, `untimed`,
-        `single_driver`), so that changing these lets an unfinished run go on.
+        What is part of it and what is not, each field says by its mark (`marks.py`).
         """
-        source = self.source.model_dump(
-            mode="json",
-            exclude={"segments", "max_records_per_task", "on_data_loss", "on_gap", "on_corruption", "untimed"},
-        )
-        if self.source.topics is not None:
-            source["topics"] = sorted(self.source.topics)
-        decisive = {
-            "version": self.version,
-            "source": source,
-            "transform": [step.model_dump(mode="json") for step in self.transform],
-            "sink": self.sink.model_dump(mode="json", exclude={"single_driver", "quarantine"}),
-        }
-        text = json.dumps(decisive, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
+        return config_hash(self)
 
     def pinned(self) -> dict[str, Any]:
-        """The job as a JSON-able document for the ledger: absolute paths, references unresolved, so no secret in it."""
+        """The job as a JSON-able document for the ledger: absolute paths, references unresolved, so no secret in it.
+
+        `load.job_from_document` is its inverse.
+        """
         return self.model_dump(mode="json", exclude_none=True)
-
-    @classmethod
-    def from_pinned(cls, document: Mapping[str, Any], *, env: Mapping[str, str] = os.environ) -> Job:
-        """The inverse of `pinned()`; references are resolved anew. Raises ConfigurationError."""
-        from kseg.etl.config.load import job_from_document
-
-        return job_from_document(document, env=env)
 
     def take_secrets(self, laid_over: Mapping[str, str], **sections: SecretProperties) -> None:
         """For loading alone: what the references stood for, and those of `--command-config` among them (laid_over)."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Discriminator, Field, Tag
 
+from kseg.etl.config.marks import DecidesRows, DecidesRowsInAnyOrder, HowItRuns
 from kseg.etl.config.paths import TOPIC_PLACEHOLDER, location
 from kseg.etl.config.remote import ConnectUrl
 from kseg.etl.config.values import (
@@ -49,7 +50,7 @@ CATCH_ALL = "*"
 class AtTime(Section):
     """Offsets by time: of each partition, the first record at or after it."""
 
-    timestamp: Instant
+    timestamp: DecidesRows[Instant]
 
 
 TopicOffsets = Annotated[
@@ -133,19 +134,20 @@ def _segments_shape(value: Any) -> Any:
 class Source(Section):
     """Which records: exactly one of topics, pattern and assign is set."""
 
-    topics: Topics | None = None
-    pattern: TopicPattern | None = None
-    assign: Annotated[dict[Topic, Partitions], BeforeValidator(not_empty_map)] | None = None
-    segments: Annotated[Segments, BeforeValidator(_segments_shape)] | None = None
-    isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
-    starting_offsets: OffsetSpec = "earliest"
-    ending_offsets: EndSpec = "latest"
-    max_records_per_task: Annotated[int, Field(ge=1, le=2**63 - 1)] = 1_000_000
-    on_data_loss: Literal["fail", "record"] = "fail"
-    on_gap: Literal["fail", "record"] = "fail"
-    on_corruption: Literal["fail", "quarantine"] = "fail"
-    untimed: Literal["refuse", "include"] = "refuse"
-    provenance: bool = False
+    topics: DecidesRowsInAnyOrder[Topics | None] = None
+    pattern: DecidesRows[TopicPattern | None] = None
+    # The order of partitions means nothing, and is part of the hash: without it, jobs would get another hash.
+    assign: DecidesRows[Annotated[dict[Topic, Partitions], BeforeValidator(not_empty_map)] | None] = None
+    segments: HowItRuns[Annotated[Segments, BeforeValidator(_segments_shape)] | None] = None
+    isolation_level: DecidesRows[Literal["read_committed", "read_uncommitted"]] = "read_committed"
+    starting_offsets: DecidesRows[OffsetSpec] = "earliest"
+    ending_offsets: DecidesRows[EndSpec] = "latest"
+    max_records_per_task: HowItRuns[Annotated[int, Field(ge=1, le=2**63 - 1)]] = 1_000_000
+    on_data_loss: HowItRuns[Literal["fail", "record"]] = "fail"
+    on_gap: HowItRuns[Literal["fail", "record"]] = "fail"
+    on_corruption: HowItRuns[Literal["fail", "quarantine"]] = "fail"
+    untimed: HowItRuns[Literal["refuse", "include"]] = "refuse"
+    provenance: DecidesRows[bool] = False
 
     @property
     def named_topics(self) -> tuple[str, ...] | None:
@@ -156,19 +158,19 @@ class Source(Section):
 class ArrowStep(Section):
     """pa.RecordBatch -> pa.RecordBatch, in the worker."""
 
-    arrow: Function
+    arrow: DecidesRows[Function]
 
 
 class SqlStep(Section):
     """SQL over `__rows__`."""
 
-    sql: Sql
+    sql: DecidesRows[Sql]
 
 
 class PythonStep(Section):
     """DataFrame -> DataFrame."""
 
-    python: Function
+    python: DecidesRows[Function]
 
 
 def _step_kind(value: Any) -> str | None:
@@ -211,8 +213,8 @@ class Target(NamedTuple):
 class Route(Section):
     """Where one topic's rows land: exactly one of path and table is set."""
 
-    path: PathTemplate | None = None
-    table: TableTemplate | None = None
+    path: DecidesRows[PathTemplate | None] = None
+    table: DecidesRows[TableTemplate | None] = None
 
     @property
     def target(self) -> Target:
@@ -228,15 +230,15 @@ class QuarantineTable(Section):
 class Sink(Section):
     """Where rows land: exactly one of path, table and routes is set."""
 
-    path: PathTemplate | None = None
-    table: TableTemplate | None = None
-    routes: Annotated[dict[RouteName, Route], BeforeValidator(not_empty_map)] | None = None
-    partition_by: Columns = ()
-    cluster_by: Columns = ()
-    merge_schema: bool = False
-    single_driver: bool = False
-    addresses: bool = True
-    quarantine: QuarantineTable | None = None
+    path: DecidesRows[PathTemplate | None] = None
+    table: DecidesRows[TableTemplate | None] = None
+    routes: DecidesRows[Annotated[dict[RouteName, Route], BeforeValidator(not_empty_map)] | None] = None
+    partition_by: DecidesRows[Columns] = ()
+    cluster_by: DecidesRows[Columns] = ()
+    merge_schema: DecidesRows[bool] = False
+    single_driver: HowItRuns[bool] = False
+    addresses: DecidesRows[bool] = True
+    quarantine: HowItRuns[QuarantineTable | None] = None
 
     @property
     def targets(self) -> dict[str, Target]:

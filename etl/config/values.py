@@ -7,10 +7,10 @@ plain words with a remedy. Paths are made absolute against the validation contex
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationInfo
 from pydantic_core import PydanticCustomError
@@ -45,6 +45,14 @@ class Section(BaseModel):
     """A part of the job file: frozen, strict, without unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models in a field's type."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from models_in(part)
 
 
 def fault(message: str, remedy: str) -> PydanticCustomError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 
 from kseg.etl.config.job import Job
+from kseg.etl.config.load import job_from_document
 from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.state import RunState
@@ -54,7 +55,7 @@ def _as_planned(job: Job, run: RunState) -> Job:
     if run.mode == ev.INCREMENTAL and job.source.segments is not None:
         segments = job.source.segments.model_dump(mode="json", exclude_none=True)
         document["source"] = {**document["source"], "segments": segments}
-    return Job.from_pinned(document, env=job.environment())
+    return job_from_document(document, env=job.environment())
 
 
 def abandon(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kseg.etl.config.job import Job
-from kseg.etl.config.load import load_job
+from kseg.etl.config.load import job_from_document, load_job
 from kseg.etl.config.sections import ArrowStep, AtTime, PythonStep, Segments, SqlStep, Target
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.source.origin import LogFiles
@@ -200,7 +200,7 @@ def test_a_pinned_job_is_the_same_job(load: Load) -> None:
     dollars = {"group": "$${x}", "transform": [{"sql": "SELECT '$${file:x}' FROM __rows__"}]}
     for job in (load(FULL), load(changes), load({"run/lease": "5500ms"}), load(dollars)):
         pinned = json.loads(json.dumps(job.pinned()))
-        back = Job.from_pinned(pinned, env={})
+        back = job_from_document(pinned, env={})
         assert back == job
         assert back.config_hash == job.config_hash
         assert back.pinned() == job.pinned()
@@ -208,7 +208,7 @@ def test_a_pinned_job_is_the_same_job(load: Load) -> None:
 
 def test_a_pinned_job_is_validated_again(load: Load) -> None:
     with pytest.raises(ConfigurationError, match=r"sink\.colour: is an unknown key"):
-        Job.from_pinned({**load().pinned(), "sink": {"path": "/x", "colour": "red"}})
+        job_from_document({**load().pinned(), "sink": {"path": "/x", "colour": "red"}})
 
 
 SAME = [
@@ -267,7 +267,7 @@ def test_log_files_stand_in_for_brokers(load: Load, tmp_path: Path, written: Any
     job = load({"kafka": ..., "group": "g", "source/segments": written})
     assert job.origin == LogFiles(tuple(path.format(folder=tmp_path, parent=tmp_path.parent) for path in paths))
     assert (job.kafka, job.group, job.group_commit) == (None, "g", "none")
-    assert Job.from_pinned(job.pinned()) == job
+    assert job_from_document(job.pinned()) == job
     assert job.config_hash == load().config_hash
 
 

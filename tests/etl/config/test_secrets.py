@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kseg.etl.config.job import Job
-from kseg.etl.config.load import load_job
+from kseg.etl.config.load import job_from_document, load_job
 from kseg.etl.config.secrets import SecretProperties, sounds_secret, stands_in_clear
 from kseg.etl.errors import ConfigurationError
 
@@ -58,7 +58,7 @@ def test_a_secret_from_the_environment_is_resolved_and_never_shown(load: Load, s
     assert job.spark_conf() == {"spark.x.password": secret, "spark.y": f"a{secret}b"}
     assert not leaks(secret, shown(job))
     assert job.pinned()["kafka"]["client.id"] == "${SECRET}"
-    back = Job.from_pinned(job.pinned(), env={"SECRET": secret})
+    back = job_from_document(job.pinned(), env={"SECRET": secret})
     assert dict(back.spark_conf()) == dict(job.spark_conf())
 
 
@@ -135,9 +135,9 @@ def test_a_pickled_job_still_connects(load: Load) -> None:
 
 def test_references_resolve_anew_in_a_pinned_job(load: Load) -> None:
     pinned = load({"kafka/client.id": "${ID}"}, {"ID": "x"}).pinned()
-    assert Job.from_pinned(pinned, env={"ID": "y"}).kafka_properties()["client.id"] == "y"
+    assert job_from_document(pinned, env={"ID": "y"}).kafka_properties()["client.id"] == "y"
     with pytest.raises(ConfigurationError, match="ID is not set"):
-        Job.from_pinned(pinned, env={})
+        job_from_document(pinned, env={})
 
 
 @pytest.mark.parametrize(

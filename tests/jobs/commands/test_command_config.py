@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kseg.etl.config.job import Job
-from kseg.etl.config.load import load_job
+from kseg.etl.config.load import job_from_document, load_job
 from kseg.etl.errors import ConfigurationError
 from kseg.jobs.cli import cli
 
@@ -64,7 +63,7 @@ def test_no_secret_is_in_the_jobs_repr_or_in_what_its_ledger_keeps(job_file: Pat
 
 def test_a_pinned_job_connects_as_the_one_that_is_asked_now(job_file: Path) -> None:
     job = load_job(job_file, kafka=OVER)
-    pinned = Job.from_pinned({**job.pinned(), "kafka": job.kafka}, env=job.environment())
+    pinned = job_from_document({**job.pinned(), "kafka": job.kafka}, env=job.environment())
     assert dict(pinned.kafka_properties()) == OVER
 
 

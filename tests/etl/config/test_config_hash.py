@@ -1,0 +1,50 @@
+"""Job files of 0.1.0 keep what ledgers, tables and clusters know them by: their hashes, transactional ids, app
+transactions, run ids of backfills and pinned configurations. `data/` was written by 0.1.0 and is not written again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kseg.etl.config.job import Job
+from kseg.etl.config.load import job_from_document, load_job
+from kseg.etl.ledger.state import JobState
+from kseg.etl.planning.backfill_request import BackfillRequest
+from kseg.etl.planning.group_reconciliation import commit_metadata
+from kseg.etl.run.group_commit import transactional_id
+
+DATA = Path(__file__).parent / "data"
+KNOWN: dict[str, Any] = json.loads((DATA / "config_hashes.json").read_text())
+OF = KNOWN.pop("_of")
+
+
+@pytest.fixture(params=KNOWN)
+def known(request: pytest.FixtureRequest) -> tuple[Job, dict[str, Any]]:
+    name: str = request.param
+    return load_job(DATA / "job_files" / name, env=OF["environment"]), KNOWN[name]
+
+
+def test_hash_and_pinned_configuration(known: tuple[Job, dict[str, Any]]) -> None:
+    job, expected = known
+    assert job.config_hash == expected["config_hash"]
+    assert job.pinned() == expected["pinned"]
+    assert job_from_document(expected["pinned"], env=OF["environment"]).config_hash == expected["config_hash"]
+
+
+def test_names_made_from_a_job(known: tuple[Job, dict[str, Any]]) -> None:
+    job, expected = known
+    state = JobState(job=job.name, ledger_id=OF["ledger_id"])
+    requests = {name: BackfillRequest.parse(**words) for name, words in OF["backfill_requests"].items()}
+    assert {
+        "client_id": job.client_id,
+        "group_commit": job.group_commit,
+        "transactional_id": transactional_id(job, OF["ledger_id"]),
+        "app_transaction_incremental": list(state.next_app_transaction()),
+        "app_transaction_backfill": list(state.next_app_transaction(requests["interval"].run_id(job.name))),
+        "offset_metadata": commit_metadata(OF["ledger_id"], OF["run_id"]),
+        "backfill_run_ids": {name: request.run_id(job.name) for name, request in requests.items()},
+        "targets": {route: str(target) for route, target in job.sink.targets.items()},
+    }.items() <= expected.items()
