@@ -9,7 +9,8 @@ import sys
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from kseg.etl.spark.jvm import archive_path, make_archive
+from kseg.etl.spark.class_archive import make_archive
+from kseg.etl.spark.jvm import archive_path
 from kseg.jobs.broker import jars
 from kseg.jobs.broker.errors import BrokerError
 from kseg.jobs.broker.java import use_java

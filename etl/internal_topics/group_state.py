@@ -13,6 +13,7 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.internal_topics.display import time_of
 from kseg.etl.internal_topics.group_kinds import GroupKind, kind_of
 from kseg.etl.internal_topics.group_records import GroupRecords, Record, as_commit, group_records
+from kseg.etl.internal_topics.key_places import find
 from kseg.etl.internal_topics.locations import KeyPlace, LogDirs
 
 #: `offsets.retention.minutes` of a broker that says nothing else: a week.
@@ -101,7 +102,7 @@ def group_state(
     at: the time in ms since 1970 for which expiry is told; None is now.
 
     Raises:
-        ConfigurationError: as `LogDirs.place_of`.
+        ConfigurationError: as `key_places.place_of`.
         LogFileError, RecordFormatError, UndecodableRecord: the files are damaged, or newer than this release knows.
     """
     place, records = _find(log_dirs, group, partitions)
@@ -121,7 +122,8 @@ def committed_in_files(
 
 
 def _find(log_dirs: LogDirs, group: str, partitions: int | None) -> tuple[KeyPlace, GroupRecords]:
-    return log_dirs.find(
+    return find(
+        log_dirs,
         CONSUMER_OFFSETS,
         group,
         partitions,

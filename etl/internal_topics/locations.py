@@ -1,17 +1,11 @@
-"""Where the files of an internal topic are, among folders of `log.dirs`, and which of its partitions a key is in.
-
-How many partitions the topic has is told, in this order, by the caller; by the folders, if they are numbered from 0
-without a gap; by the metadata log in the same directories, where it is. Folders that are numbered without a gap may
-lack the last ones, so if they lead to nothing the metadata log is asked after all (`find`).
-"""
+"""Where the files of an internal topic's partitions are, among folders of `log.dirs`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
-from kseg.client.protocol.java_hash import coordinator_partition
 from kseg.etl.errors import ConfigurationError
 from kseg.segment_reader.log.errors import SegmentGone
 from kseg.segment_reader.log.files.names import partition_folder
@@ -19,7 +13,6 @@ from kseg.segment_reader.log.files.segments import PartitionLog, open_log, parti
 from kseg.segment_reader.log.files.storage import Storage, open_storage
 from kseg.segment_reader.log.scan.bounds import log_end_offset
 
-T = TypeVar("T")
 CountedBy = Literal["caller", "folders", "metadata log"]
 
 
@@ -94,64 +87,3 @@ class LogDirs:
             if found is None or end > found.end:
                 found = Replica(storage, log, end)
         return found
-
-    def find(
-        self, topic: str, key: str, partitions: int | None, read: Callable[[KeyPlace], T], found: Callable[[T], bool]
-    ) -> tuple[KeyPlace, T]:
-        """The key's place, and what `read` tells of it; `found` says whether that is anything at all.
-
-        Raises as `place_of`, and whatever `read` raises.
-        """
-        place = self.place_of(topic, key, partitions)
-        told = read(place)
-        if place.counted_by == "folders" and not found(told):
-            count = self._told_by_metadata(topic)
-            if count is not None and count != place.partitions:
-                place = self._place(topic, key, count, "metadata log")
-                told = read(place)
-        return place, told
-
-    def place_of(self, topic: str, key: str, partitions: int | None = None) -> KeyPlace:
-        """Where the records of a group or a transactional id are.
-
-        Raises:
-            ConfigurationError: nobody tells how many partitions there are, or the partition's folder is missing.
-            LogFileError: the files cannot be walked.
-        """
-        return self._place(topic, key, *self._count(topic, partitions))
-
-    def _place(self, topic: str, key: str, count: int, counted_by: CountedBy) -> KeyPlace:
-        partition = coordinator_partition(key, count)
-        replica = self.replica(topic, partition)
-        if replica is None:
-            raise ConfigurationError.of(
-                "path",
-                f"{key!r} is in partition {partition} of {topic}, and {' and '.join(self.locations)} "
-                f"{'has' if len(self.locations) == 1 else 'have'} no folder {topic}-{partition}",
-                "name the log directories of a broker that has it too",
-            )
-        return KeyPlace(topic, partition, count, counted_by, replica)
-
-    def _count(self, topic: str, partitions: int | None) -> tuple[int, CountedBy]:
-        if partitions is not None:
-            return partitions, "caller"
-        there = self.partitions(topic)
-        if there and there == set(range(len(there))):
-            return len(there), "folders"
-        told = self._told_by_metadata(topic)
-        if told is not None:
-            return told, "metadata log"
-        missing = sorted(set(range(max(there, default=0) + 1)) - there)
-        raise ConfigurationError.of(
-            "path",
-            f"{' and '.join(self.locations)} lacks folders of {topic} (such as {topic}-{missing[0]}), and no metadata "
-            "log is there to tell how many partitions the topic has",
-            "tell how many partitions it has, or name the log directories of the other brokers too",
-        )
-
-    def _told_by_metadata(self, topic: str) -> int | None:
-        from kseg.etl.internal_topics.metadata_log import (
-            partition_count,  # it reads the metadata log by way of this class
-        )
-
-        return partition_count(self, topic)

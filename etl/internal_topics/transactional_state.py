@@ -11,6 +11,7 @@ from kseg.client.protocol.errors import DecodeError
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.internal_topics.display import time_of
 from kseg.etl.internal_topics.errors import UndecodableRecord
+from kseg.etl.internal_topics.key_places import find
 from kseg.etl.internal_topics.locations import KeyPlace, LogDirs
 from kseg.etl.internal_topics.records_by_key import Change, changes
 
@@ -55,7 +56,7 @@ def transactional_id_state(
     partitions: how many `__transaction_state` has, where the folders cannot tell.
 
     Raises:
-        ConfigurationError: as `LogDirs.place_of`.
+        ConfigurationError: as `key_places.place_of`.
         LogFileError, RecordFormatError, UndecodableRecord: the files are damaged, or newer than this release knows.
     """
 
@@ -66,8 +67,8 @@ def transactional_id_state(
                 last = change
         return last
 
-    place, last = log_dirs.find(
-        TRANSACTION_STATE, transactional_id, partitions, last_of, lambda found: found is not None
+    place, last = find(
+        log_dirs, TRANSACTION_STATE, transactional_id, partitions, last_of, lambda found: found is not None
     )
     if last is None or last.value is None:
         return TransactionalIdState(transactional_id, place)

@@ -37,7 +37,7 @@ from kseg.etl.errors import Refused
 from kseg.etl.source.errors import OffsetsLost
 from kseg.etl.source.logs import Logs, open_logs
 from kseg.etl.source.resolve import LogBounds
-from kseg.etl.spark_format.datasource import KsegPartition, read_partition
+from kseg.etl.spark_format.partition import KsegPartition, read_partition
 from kseg.etl.spark_format.planning import PartitionRange
 from kseg.etl.spark_format.stream_admission import take_at_most
 from kseg.etl.spark_format.stream_identity import check_cluster, lost_records

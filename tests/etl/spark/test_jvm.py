@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kseg.etl.spark import jvm
+from kseg.etl.spark import class_archive, jvm
 
 COUNT = """
 from kseg.etl.spark.jvm import light_options
@@ -54,7 +54,7 @@ def test_an_environment_that_is_reached_by_a_link_has_the_same_archive(
 
 @pytest.mark.spark
 def test_a_context_starts_from_the_archive_that_was_made(cache: Path) -> None:
-    made = jvm.make_archive()
+    made = class_archive.make_archive()
     assert [path.name for path in (cache / "jvm").iterdir()] == [made.name]
     assert f"-XX:SharedArchiveFile={made}" in jvm.light_options()
     told = count_in_spark()
@@ -73,8 +73,8 @@ def test_an_archive_that_does_not_fit_is_passed_over_in_silence(cache: Path) -> 
 
 def test_what_java_cannot_read_is_not_kept(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # As if the disk had been full: a file is there, and it is none.
-    monkeypatch.setattr(jvm, "_START_AND_END", "import os; open(os.environ['KSEG_ARCHIVE'], 'w')")
-    monkeypatch.setattr(jvm, "_java", lambda: "/bin/false")
+    monkeypatch.setattr(class_archive, "_START_AND_END", "import os; open(os.environ['KSEG_ARCHIVE'], 'w')")
+    monkeypatch.setattr(class_archive, "java_program", lambda: "/bin/false")
     with pytest.raises(subprocess.CalledProcessError):
-        jvm.make_archive()
+        class_archive.make_archive()
     assert list((cache / "jvm").iterdir()) == []
