@@ -121,7 +121,6 @@ def circles() -> list[list[str]]:
 REMAINING = {
     "kseg.client.cluster.broadcast",
     "kseg.client.protocol.fields",
-    "kseg.etl.config.job",
     "kseg.segment_reader.decode.batch",
     "kseg.segment_reader.log.files.storage",
 }
