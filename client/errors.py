@@ -30,7 +30,7 @@
     │   └── Fenced              a newer producer holds the transactional id
     └── BrokerError             any other error code in an answer                               as its code says
 
-What to do about an error code of which API: `client.cluster.error_policy`; an error made from a code has it as
+What to do about an error code of which API: `client.protocol.error_policy`; an error made from a code has it as
 `reaction`. `retriable` says whether the same operation may succeed when it is simply tried again. An operation of this
 client that raises a retriable error has already tried again up to its deadline (`client.cluster.retry`). Every error
 carries its address (topic, partition, group, broker …) where it has one, and survives pickling: errors cross worker
@@ -45,10 +45,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kseg.client.cluster.error_policy import reaction as reaction_to
-from kseg.client.cluster.error_reactions import Reaction, by_code
-from kseg.client.cluster.permissions import Permission, permission_lacking
 from kseg.client.protocol import ErrorCode, UnknownErrorCode
+from kseg.client.protocol.error_policy import Reaction, reaction_by_code
+from kseg.client.protocol.lookup import permission_lacking
+from kseg.client.protocol.lookup import reaction as reaction_to
+from kseg.client.protocol.permissions import Permission
 
 if TYPE_CHECKING:
     from kseg.client.protocol.partition import TopicPartition
@@ -86,7 +87,7 @@ class KafkaError(Exception):
         super().__init__(message)
         self.message = message
         self.code = code
-        self.reaction = by_code(code) if reaction is None and code is not None else reaction
+        self.reaction = reaction_by_code(code) if reaction is None and code is not None else reaction
         self.topic = topic
         self.partition = partition
         self.group = group
@@ -389,7 +390,7 @@ def error_from_code(code: int, what: str, *, detail: str | None = None, **addres
         address["lacking"] = lacking
     kind = reaction_to(what, known)
     error = cls(
-        f"{what}: {known.name} ({int(code)}): {words}", code=known, reaction=kind, retriable=kind.again, **address
+        f"{what}: {known.name} ({int(code)}): {words}", code=known, reaction=kind, retriable=kind.retriable, **address
     )
     if isinstance(error, TransactionError):
         error.abortable = code == ErrorCode.TRANSACTION_ABORTABLE

@@ -1,10 +1,10 @@
 """The cluster as one thing to talk to: finds a broker for a request, keeps metadata, tries again.
 
-    bootstrap list -> any broker that answers -> metadata (brokers, leaders, controller)     client.cluster.bootstrap
-                                              -> FindCoordinator (group, transaction)        client.cluster.coordinators
-    whom to ask, and whether again after a lost answer                                       client.cluster.routing
-    what an error code leads to                                                              client.cluster.error_policy
-    connections                                                                              client.wire.pool
+    bootstrap list -> any broker that answers -> metadata (brokers, leaders, controller)   client.cluster.bootstrap
+                                              -> FindCoordinator (group, transaction)      client.cluster.coordinators
+    which broker is asked, and whether again after a lost answer                           client.protocol.routing
+    what an error code leads to                                                            client.protocol.error_policy
+    connections                                                                            client.wire.pool
 
 What is learnt from an error before the next try is in `learn`; whether and when there is one, in
 `client.cluster.retry`. A cluster is for one thread. It is not pickled: workers get the `ClientConfig` and make their
@@ -19,14 +19,13 @@ from typing import Any, Final, TypeVar
 from kseg.client.cluster.bootstrap import NEXT_BROKER, ask_anybody, nobody_answers
 from kseg.client.cluster.broadcast import Everybody, ask_every_broker
 from kseg.client.cluster.coordinators import CoordinatorKey, find_coordinator
-from kseg.client.cluster.error_reactions import Reaction
 from kseg.client.cluster.metadata import Broker, ClusterMetadata, Leader, LeaderHint, MetadataCache, leader_in
 from kseg.client.cluster.retry import Deadline
-from kseg.client.cluster.routing import again
 from kseg.client.config import ClientConfig
 from kseg.client.errors import BrokerUnavailable, KafkaError, LeaderNotAvailable, OutcomeUnknown, UnsupportedVersion
 from kseg.client.protocol import ErrorCode
 from kseg.client.protocol.api import api_of
+from kseg.client.protocol.error_policy import Reaction
 from kseg.client.protocol.messages.metadata import MetadataRequest
 from kseg.client.protocol.partition import TopicPartition
 from kseg.client.protocol.schema import Request, Response
@@ -102,7 +101,7 @@ class Cluster:
         `check` raises the `KafkaError` that the answer's error codes stand for. Errors that are retriable, whether
         from there or from the connection, are tried again until `default.api.timeout.ms` has passed.
 
-        When the connection was lost after the request was written, `client.cluster.routing` says whether it may be
+        When the connection was lost after the request was written, the request's `ROUTE` says whether it may be
         sent again (`repeatable` knows better about this very request). If not, `find_out` tells whether it was done,
         by a response or None; without it OutcomeUnknown is raised.
         """
@@ -135,7 +134,7 @@ class Cluster:
     ) -> R:
         """`send` for a request that looks different by version: `build` makes it from the negotiated one."""
         name = api_of(kind).name
-        may_repeat = again(name).allowed if repeatable is None else repeatable
+        may_repeat = kind.ROUTE.safety.allowed if repeatable is None else repeatable
         in_doubt = False
 
         def attempt(deadline: Deadline) -> R:
@@ -182,7 +181,7 @@ class Cluster:
         try:
             return connection.call(build(version), version, deadline=deadline)
         except KafkaError as error:
-            if error.sent and not (again(name).allowed if repeatable is None else repeatable):
+            if error.sent and not (kind.ROUTE.safety.allowed if repeatable is None else repeatable):
                 raise outcome_unknown(name, error) from error
             raise
 

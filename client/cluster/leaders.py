@@ -46,7 +46,7 @@ def ask_leaders(
 
     `build` makes one leader's request for a version, `read` takes its answer apart; `version_of` chooses the version
     where that depends on more than the API. `repeatable`: whether a request may be sent again when its answer was lost
-    (`client.cluster.routing`); OutcomeUnknown is raised otherwise.
+    (its `ROUTE`); OutcomeUnknown is raised otherwise.
 
     Raises the first error that cannot be tried again, or the last one that could when the deadline has passed.
     """

@@ -23,7 +23,6 @@ from copy import copy
 from uuid import UUID
 
 from kseg.client.cluster.cluster import Cluster
-from kseg.client.cluster.error_reactions import Reaction
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, ProtocolFault, RequestTimedOut, error_from_code
 from kseg.client.fetch.limit import LARGEST_MESSAGE, FetchLimit
@@ -31,6 +30,7 @@ from kseg.client.fetch.messages import NOT_KNOWN, Ask, FetchedRecords, Partition
 from kseg.client.fetch.positions import Link, Place
 from kseg.client.fetch.replica import FetchSource
 from kseg.client.offsets import IsolationLevel, isolation_code
+from kseg.client.protocol.error_policy import Reaction
 from kseg.client.protocol.messages.fetch import FetchRequest, FetchResponse
 from kseg.client.protocol.partition import TopicPartition
 from kseg.client.wire.waiting import Waiter

@@ -16,12 +16,11 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from kseg.client.cluster.cluster import Cluster
-from kseg.client.cluster.error_policy import FETCH_FROM_FOLLOWER
 from kseg.client.cluster.metadata import leader_hint
 from kseg.client.errors import BrokerError, KafkaError, LogTruncated, OffsetOutOfRange, error_from_code
 from kseg.client.offsets import EARLIEST, LATEST, list_offsets
 from kseg.client.protocol import ErrorCode
-from kseg.client.protocol.messages.fetch import FetchRequest, FetchResponse
+from kseg.client.protocol.messages.fetch import FETCH_FROM_FOLLOWER, FetchRequest, FetchResponse
 from kseg.client.protocol.partition import TopicPartition
 
 _FIRST_WITH_STABLE_OFFSET: Final = 4

@@ -15,12 +15,11 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from kseg.client.cluster.cluster import Cluster, CoordinatorKey
-from kseg.client.cluster.error_policy import reaction
 from kseg.client.cluster.metadata import NO_ID
-from kseg.client.cluster.permissions import permission_lacking
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import Code, KafkaError, OffsetCommitFailed, ProtocolFault, UnsupportedVersion, error_from_code
 from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.lookup import permission_lacking, reaction
 from kseg.client.protocol.messages.offsets import OffsetCommitRequest, OffsetFetchRequest, OffsetFetchResponse
 from kseg.client.protocol.partition import TopicPartition, by_topic
 from kseg.client.protocol.versions import can_require_stable
@@ -146,7 +145,7 @@ def raise_commit_failed(
         return
     words = ", ".join(f"{tp}: {code.name}" for tp, code in failed.items())
     place, decisive = next(
-        ((tp, code) for tp, code in failed.items() if not reaction(what, code).again), next(iter(failed.items()))
+        ((tp, code) for tp, code in failed.items() if not reaction(what, code).retriable), next(iter(failed.items()))
     )
     lacking = permission_lacking(decisive, what, topic=place.topic, group=group, transactional_id=transactional_id)
     if lacking is not None:
@@ -157,7 +156,7 @@ def raise_commit_failed(
         partitions=failed,
         lacking=lacking,
         code=decisive,
-        retriable=kind.again,
+        retriable=kind.retriable,
         reaction=kind,
         group=group,
     )

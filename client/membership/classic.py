@@ -13,7 +13,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from kseg.client.cluster.cluster import Cluster
-from kseg.client.cluster.error_reactions import Reaction
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import GroupError, KafkaError, OffsetCommitFailed, error_from_code
 from kseg.client.groups.offsets import CommittedOffset, Committer, commit_offsets
@@ -27,6 +26,7 @@ from kseg.client.membership.settings import MemberSettings
 from kseg.client.membership.states import ClassicState
 from kseg.client.membership.topics import Wanted, partition_counts, replica_racks
 from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_policy import Reaction
 from kseg.client.protocol.partition import TopicPartition
 
 #: At most so long at a time: the heart has to be told that the user is there.

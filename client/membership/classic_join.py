@@ -15,13 +15,13 @@ from enum import Enum
 from typing import Final
 
 from kseg.client.cluster.cluster import Cluster, CoordinatorKey
-from kseg.client.cluster.error_reactions import Reaction
 from kseg.client.cluster.metadata import Broker
 from kseg.client.cluster.retry import Backoff, Deadline
 from kseg.client.errors import KafkaError, RequestTimedOut
 from kseg.client.membership.background import now
 from kseg.client.membership.classic_session import ClassicSession, Generation
 from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_policy import Reaction
 from kseg.client.protocol.messages.groups import JoinGroupRequest, SyncGroupRequest
 from kseg.client.wire.broker import BrokerConnection
 

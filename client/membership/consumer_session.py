@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from kseg.client.cluster.error_reactions import Reaction
 from kseg.client.errors import KafkaError, UnsupportedVersion, error_from_code
 from kseg.client.membership.settings import MemberSettings
 from kseg.client.membership.states import CONSUMER, ConsumerEvent, ConsumerState, Machine
+from kseg.client.protocol.error_policy import Reaction
 from kseg.client.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kseg.client.protocol.partition import TopicPartition
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Final
 
 from kseg.client.cluster.cluster import Cluster, CoordinatorKey
-from kseg.client.cluster.error_reactions import Reaction
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, error_from_code
 from kseg.client.membership.background import Background, now
 from kseg.client.membership.classic_session import Generation, heartbeat_request, leave_request
 from kseg.client.membership.settings import MemberSettings
+from kseg.client.protocol.error_policy import Reaction
 from kseg.client.protocol.messages.groups import HeartbeatRequest, LeaveGroupRequest
 
 #: After these there is nothing more to say until the member has joined again.

@@ -1,7 +1,7 @@
 """What follows from a leader's answer for one batch: Java's rules, as one pure function.
 
-The general rule is the table's (`client.cluster.error_policy`); sequences refine it for the two errors that speak of
-them.
+The general rule is the error policy of Produce (`client.protocol.error_policy`); sequences refine it for the two errors
+that speak of them.
 
     OUT_OF_ORDER_SEQUENCE_NUMBER  not the first open batch: it follows from the one before, wait for that
                                   the first one: idempotent: start anew under a higher epoch; transactional: failed
@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from enum import Enum
 
-from kseg.client.cluster.error_policy import reaction
-from kseg.client.cluster.error_reactions import Reaction
 from kseg.client.producer.batch import Batch
 from kseg.client.producer.sequences import Sequences
 from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_policy import Reaction
+from kseg.client.protocol.lookup import reaction
 
 _NOT_TOLD = -1
 
@@ -53,4 +53,4 @@ def verdict(
         if not transactional:
             return Verdict.RESTART if sequences.is_first(batch) else Verdict.IN_TURN
         return Verdict.RECOUNT if sequences.last_offset < log_start_offset else Verdict.FAILED
-    return Verdict.AGAIN if kind.again and retries > 0 else Verdict.FAILED
+    return Verdict.AGAIN if kind.retriable and retries > 0 else Verdict.FAILED

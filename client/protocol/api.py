@@ -14,9 +14,9 @@ from functools import cache
 from typing import Any, Generic, TypeVar, cast
 
 from kseg.client.protocol.codec import decode, decode_prefix, encode_parts
-from kseg.client.protocol.fields import ByteString, Versions
+from kseg.client.protocol.fields import ByteString
 from kseg.client.protocol.messages.connection import ApiVersionsRequest, RequestHeader, ResponseHeader
-from kseg.client.protocol.schema import Request, Response, Scope
+from kseg.client.protocol.schema import Request, Response, Scope, Versions
 
 R = TypeVar("R", bound=Response)
 R_co = TypeVar("R_co", bound=Response, covariant=True)

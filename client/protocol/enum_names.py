@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from kseg.client.protocol import enums
 from kseg.client.protocol.error_codes import ErrorCode
-from kseg.client.protocol.fields import Field
+from kseg.client.protocol.schema import Field
 
 NOT_REQUESTED: Final = "NOT_REQUESTED"
 

@@ -6,9 +6,9 @@ from typing import Any
 from uuid import UUID
 
 from kseg.client.protocol.errors import EncodeError
-from kseg.client.protocol.fields import FIXED, Field
+from kseg.client.protocol.fields import FIXED
 from kseg.client.protocol.primitives import MAX_STRING
-from kseg.client.protocol.schema import Message, Struct
+from kseg.client.protocol.schema import Field, Message, Struct
 from kseg.client.protocol.source import Shape
 
 _RANGES = {

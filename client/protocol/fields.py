@@ -15,41 +15,14 @@ with typed attributes that have defaults; what it really returns is a `Field`, w
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast, overload
+from typing import Any, Literal, TypeAlias, TypeVar, cast, overload
 from uuid import UUID
 
-if TYPE_CHECKING:
-    from kseg.client.protocol.schema import Struct
+from kseg.client.protocol.schema import NEVER, Field, Struct, Versions
 
 T = TypeVar("T")
 ByteString: TypeAlias = bytes | bytearray | memoryview
 ZERO_UUID = UUID(int=0)
-
-MAX_VERSION = 32767
-
-
-class Versions(NamedTuple):
-    """A closed range of versions; empty where `lowest` is above `highest`."""
-
-    lowest: int
-    highest: int
-
-    @classmethod
-    def parse(cls, text: str) -> Versions:
-        """Read "4+", "0-12", "3" or "none"."""
-        if text == "none":
-            return NEVER
-        if text.endswith("+"):
-            return cls(int(text[:-1]), MAX_VERSION)
-        lowest, _, highest = text.partition("-")
-        return cls(int(lowest), int(highest or lowest))
-
-    def has(self, version: int) -> bool:
-        return self.lowest <= version <= self.highest
-
-
-NEVER = Versions(1, 0)
 
 #: Kinds of one fixed width: format letter of the `struct` module and size in bytes.
 FIXED = {
@@ -61,40 +34,6 @@ FIXED = {
     "int64": ("q", 8),
     "float64": ("d", 8),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One field of a definition: `kind` names its type, `of` is its struct class or the type of its elements."""
-
-    kind: str
-    versions: Versions
-    default: Any
-    of: str | type[Struct] | None = None
-    nullable: Versions = NEVER
-    tag: int | None = None
-    tagged: Versions = NEVER
-    flexible: Versions | None = None
-    ignorable: bool = False
-    name: str = ""
-
-    def named(self, name: str) -> Field:
-        """This field, which the class body that it stands in calls so: once, before anybody else sees it."""
-        object.__setattr__(self, "name", name)
-        return self
-
-    def fresh_default(self) -> Any:
-        """The default as a value of its own: lists and structs are mutable."""
-        if self.default is None:
-            return None
-        if self.kind == "array":
-            return []
-        return self.struct() if self.kind == "struct" else self.default
-
-    def struct(self) -> Any:
-        """An instance of the nested struct, all defaults."""
-        assert isinstance(self.of, type)
-        return self.of()
 
 
 def _field(
@@ -199,7 +138,7 @@ def record_set(
     return cast("ByteString | None", _field("records", versions, None, nullable=nullable, tag=tag, ignorable=ignorable))
 
 
-S = TypeVar("S", bound="Struct")
+S = TypeVar("S", bound=Struct)
 
 
 @overload

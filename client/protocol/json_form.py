@@ -37,8 +37,8 @@ from kseg.client.protocol.embedded.consumer_protocol import (
 from kseg.client.protocol.embedded.framing import encode_versioned, version_of
 from kseg.client.protocol.enum_names import naming
 from kseg.client.protocol.errors import JsonError, ProtocolError, UnsupportedFieldError, UnsupportedVersionError
-from kseg.client.protocol.fields import FIXED, MAX_VERSION, Field, Versions
-from kseg.client.protocol.schema import Message, Struct
+from kseg.client.protocol.fields import FIXED
+from kseg.client.protocol.schema import MAX_VERSION, Field, Message, Struct, Versions
 
 M = TypeVar("M", bound=Message)
 

@@ -24,8 +24,8 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from kseg.client.protocol import primitives
-from kseg.client.protocol.fields import FIXED, ByteString, Field
-from kseg.client.protocol.schema import Struct
+from kseg.client.protocol.fields import FIXED, ByteString
+from kseg.client.protocol.schema import Field, Struct
 from kseg.client.protocol.source import Shape, Source, least_size
 
 Reader: TypeAlias = Callable[[ByteString, int, int], tuple[Any, int]]

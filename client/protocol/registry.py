@@ -6,31 +6,20 @@ imports all of them. A client that sends needs only the classes that it sends (`
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from kseg.client.protocol import messages
 from kseg.client.protocol.api import Api, api_of
 from kseg.client.protocol.codec import decode, decode_prefix, encode_parts
 from kseg.client.protocol.errors import DecodeError
 from kseg.client.protocol.fields import ByteString
+from kseg.client.protocol.lookup import import_all
 from kseg.client.protocol.messages.connection import RequestHeader, ResponseHeader
-from kseg.client.protocol.schema import Request, Response
+from kseg.client.protocol.schema import REQUESTS, Request, Response
 
-
-def _discover() -> Iterator[Api[Response]]:
-    """One API for each class XRequest in the modules of `messages`."""
-    for found in pkgutil.iter_modules(messages.__path__):
-        names = vars(importlib.import_module(f"{messages.__name__}.{found.name}"))
-        for name, request in names.items():
-            if name.endswith("Request") and name != "Request":
-                yield api_of(request)
-
-
-_APIS = sorted(_discover(), key=lambda api: api.key)
+import_all()
+_APIS = sorted(map(api_of, REQUESTS.values()), key=lambda api: api.key)
 
 API_BY_KEY: Mapping[int, Api[Response]] = MappingProxyType({api.key: api for api in _APIS})
 API_BY_NAME: Mapping[str, Api[Response]] = MappingProxyType({api.name: api for api in _APIS})

@@ -1,4 +1,4 @@
-"""Classes that are message definitions.
+"""Classes that are message definitions, and what stands on them beside their fields.
 
 `StructType` turns the fields of a class body (see `fields`) into slots and a keyword constructor in which everything
 has its Kafka default. Instances hold values and nothing else: how they become bytes is `codec`'s work, and one class
@@ -7,15 +7,79 @@ serves all versions of its message.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from inspect import Parameter, Signature
-from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, dataclass_transform
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar, dataclass_transform
 
-from kseg.client.protocol.fields import NEVER, Field, Versions
+from kseg.client.protocol.error_policy import NO_ERRORS, ErrorPolicy
+from kseg.client.protocol.permissions import NONE, Permissions
+from kseg.client.protocol.routing import NOT_SENT, Route
 
 #: Who sends a request: anybody, brokers among themselves, or brokers and controllers to a controller.
 Scope: TypeAlias = Literal["client", "broker", "controller"]
 
 _SHOWN_BYTES = 32
+
+MAX_VERSION = 32767
+
+
+class Versions(NamedTuple):
+    """A closed range of versions; empty where `lowest` is above `highest`."""
+
+    lowest: int
+    highest: int
+
+    @classmethod
+    def parse(cls, text: str) -> Versions:
+        """Read "4+", "0-12", "3" or "none"."""
+        if text == "none":
+            return NEVER
+        if text.endswith("+"):
+            return cls(int(text[:-1]), MAX_VERSION)
+        lowest, _, highest = text.partition("-")
+        return cls(int(lowest), int(highest or lowest))
+
+    def has(self, version: int) -> bool:
+        return self.lowest <= version <= self.highest
+
+
+NEVER = Versions(1, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a definition: `kind` names its type, `of` is its struct class or the type of its elements."""
+
+    kind: str
+    versions: Versions
+    default: Any
+    of: str | type[Struct] | None = None
+    nullable: Versions = NEVER
+    tag: int | None = None
+    tagged: Versions = NEVER
+    flexible: Versions | None = None
+    ignorable: bool = False
+    name: str = ""
+
+    def named(self, name: str) -> Field:
+        """This field, which the class body that it stands in calls so: once, before anybody else sees it."""
+        object.__setattr__(self, "name", name)
+        return self
+
+    def fresh_default(self) -> Any:
+        """The default as a value of its own: lists and structs are mutable."""
+        if self.default is None:
+            return None
+        if self.kind == "array":
+            return []
+        return self.struct() if self.kind == "struct" else self.default
+
+    def struct(self) -> Any:
+        """An instance of the nested struct, all defaults."""
+        assert isinstance(self.of, type)
+        return self.of()
 
 
 @dataclass_transform(kw_only_default=True, eq_default=True)
@@ -130,16 +194,35 @@ R_co = TypeVar("R_co", bound=Response, covariant=True)
 
 
 class Request(Message, Generic[R_co]):
-    """Base of all requests; `KEY` is the API key, the type parameter is the response that answers it.
+    """Base of all requests; the type parameter is the response that answers it. What is known of an API stands here:
 
-    `SCOPE` says who sends it, `DEPRECATED` which versions Kafka 4 has dropped, `WITHOUT_CLIENT_ID` which ones have a
-    header that lacks the client id.
+        class DeleteGroupsRequest(
+            Request["DeleteGroupsResponse"], key=42, versions="0-2", flexible="2+", client_waits="1+"
+        ):
+            ROUTE = Route(Target.GROUP_COORDINATOR, RetrySafety.SAME_EFFECT, done_already=(E.GROUP_ID_NOT_FOUND,))
+            PERMISSIONS = permissions("DELETE group")
+            ERRORS = error_policy(f"{GROUP} GROUP_ID_NOT_FOUND NON_EMPTY_GROUP")
+
+    KEY                the API key
+    VERSIONS           that have a definition; FLEXIBLE: those with tagged fields (KIP-482)
+    DEPRECATED         versions that Kafka 4 has dropped
+    SCOPE              who sends it
+    CLIENT_WAITS       versions whose throttled answer comes at once, so that the client waits (KIP-219)
+    WITHOUT_CLIENT_ID  versions whose header lacks the client id
+    ROUTE              which broker it is sent to, and whether again after a lost answer
+    PERMISSIONS        the operations that an authorizer has to allow
+    ERRORS             what each error code leads to; ERRORS_BY_USE: where one use of the API differs, by its name
     """
 
     KEY: ClassVar[int]
     SCOPE: ClassVar[Scope]
     DEPRECATED: ClassVar[Versions]
+    CLIENT_WAITS: ClassVar[Versions]
     WITHOUT_CLIENT_ID: ClassVar[Versions] = NEVER
+    ROUTE: ClassVar[Route] = NOT_SENT
+    PERMISSIONS: ClassVar[Permissions] = NONE
+    ERRORS: ClassVar[ErrorPolicy] = NO_ERRORS
+    ERRORS_BY_USE: ClassVar[Mapping[str, ErrorPolicy]] = MappingProxyType({})
 
     def __init_subclass__(
         cls,
@@ -149,13 +232,20 @@ class Request(Message, Generic[R_co]):
         flexible: str = "none",
         scope: Scope = "client",
         deprecated: str = "none",
+        client_waits: str = "none",
     ) -> None:
         super().__init_subclass__(versions=versions, flexible=flexible)
         cls.KEY = key
         cls.SCOPE = scope
         cls.DEPRECATED = Versions.parse(deprecated)
+        cls.CLIENT_WAITS = Versions.parse(client_waits)
+        REQUESTS[cls.__name__.removesuffix("Request")] = cls
 
     @property
     def is_answered(self) -> bool:
         """Whether the broker answers at all."""
         return True
+
+
+#: The requests' classes that are imported so far, by the name of their API.
+REQUESTS: Final[dict[str, type[Request[Any]]]] = {}

@@ -7,8 +7,8 @@ import struct
 from collections.abc import Iterable
 from typing import Any
 
-from kseg.client.protocol.fields import FIXED, NEVER, Field
-from kseg.client.protocol.schema import Struct
+from kseg.client.protocol.fields import FIXED
+from kseg.client.protocol.schema import NEVER, Field, Struct
 
 
 class Source:

@@ -23,7 +23,7 @@ from typing import Any
 
 from kseg.client.protocol.api import Api
 from kseg.client.protocol.errors import UnsupportedVersionError
-from kseg.client.protocol.fields import MAX_VERSION
+from kseg.client.protocol.schema import MAX_VERSION
 
 TRANSACTION_VERSION = "transaction.version"
 

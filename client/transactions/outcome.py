@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Final
 
 from kseg.client.cluster.cluster import Cluster
-from kseg.client.cluster.error_policy import reaction
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import error_from_code
+from kseg.client.protocol.lookup import reaction
 from kseg.client.protocol.messages.transactions import DescribeTransactionsRequest, EndTxnResponse
 
 _COMMITTED: Final = frozenset({"PrepareCommit", "CompleteCommit"})
@@ -33,7 +33,7 @@ def find_out_end(
     for state in response.transaction_states:
         if state.transactional_id != transactional_id:
             continue
-        if state.error_code and reaction("DescribeTransactions", state.error_code).again:
+        if state.error_code and reaction("DescribeTransactions", state.error_code).retriable:
             raise error_from_code(state.error_code, "DescribeTransactions", transactional_id=transactional_id)
         if not state.error_code and state.transaction_state in _COMMITTED:
             return EndTxnResponse()

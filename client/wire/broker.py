@@ -311,7 +311,7 @@ class BrokerConnection:
         self._last_used = time.monotonic()
         self._served = self._served or answer.request.api.name != "ApiVersions"
         self._tap.received(self.label, answer)
-        self.throttle.note(answer.request.api.name, answer.request.version, answer.response)
+        self.throttle.note(answer.request.api, answer.request.version, answer.response)
         return answer.response
 
     def call(self, request: Request[R], version: int, *, deadline: Deadline) -> R:

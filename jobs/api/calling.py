@@ -24,7 +24,7 @@ from kseg.client.wire.broker import BrokerConnection
 from kseg.client.wire.trace import error_codes
 from kseg.etl.errors import ConfigurationError, ExitCode
 from kseg.jobs.api import bad_argument, destination
-from kseg.jobs.api.destination import Whom
+from kseg.jobs.api.destination import Destination
 
 _ACKS: Final = (-1, 0, 1)
 #: What APIs were called in older guides.
@@ -80,7 +80,7 @@ def call(
     document: Any,
     *,
     version: int | None = None,
-    to: Whom | None = None,
+    to: Destination | None = None,
     names: bool = True,
 ) -> list[Outcome]:
     """Send the request once to each broker that it belongs to (one, unless it is for all).
@@ -93,7 +93,7 @@ def call(
             "NAME", f"{api.name} is spoken among brokers and controllers only", "kseg api encode and decode know it"
         )
     targets = [to] if to is not None else destination.by_default(api.name, _any_version(api, document))
-    if targets == [Whom("all")]:
+    if targets == [Destination("all")]:
         return _call_all(cluster, api, document, version, names)
 
     def attempt(deadline: Deadline) -> BrokerConnection:

@@ -1,4 +1,4 @@
-"""Which broker a request belongs to: by `--to`, or by what its API (`client.cluster.routing`) and its own fields say.
+"""Which broker a request belongs to: by `--to`, or by what its API (`client.protocol.routing`) and its own fields say.
 
     leader of the partition      Produce, Fetch, ListOffsets …
     coordinator of the group     OffsetCommit, JoinGroup, DescribeGroups …
@@ -20,16 +20,16 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 from uuid import UUID
 
-from kseg.client.cluster import routing
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import Broker
 from kseg.client.cluster.retry import Deadline
-from kseg.client.cluster.routing import SENDING
 from kseg.client.errors import BrokerUnavailable, UnknownTopic
 from kseg.client.protocol import ErrorCode
 from kseg.client.protocol.enums import ConfigResourceType
 from kseg.client.protocol.fields import ZERO_UUID
 from kseg.client.protocol.partition import TopicPartition
+from kseg.client.protocol.registry import API_BY_NAME
+from kseg.client.protocol.routing import Target
 from kseg.client.protocol.schema import Message
 from kseg.client.wire.broker import BrokerConnection
 from kseg.jobs.api import bad_argument
@@ -56,8 +56,11 @@ _OF_A_BROKER: Final = (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGG
 
 
 @dataclass(frozen=True, slots=True)
-class Whom:
-    """Whom to ask. `name`: group, transactional id or topic; `number`: broker or partition; `topic_id` for a topic."""
+class Destination:
+    """Which broker to ask.
+
+    `name`: group, transactional id or topic; `number`: broker or partition; `topic_id` for a topic.
+    """
 
     kind: Kind
     name: str = ""
@@ -70,60 +73,63 @@ class Whom:
         return ":".join([self.kind, *filter(None, parts)])
 
 
-def parse(text: str) -> Whom:
+def parse(text: str) -> Destination:
     """`--to` as a value. Raises ConfigurationError."""
     kind, _, rest = text.partition(":")
     if kind in ("any", "controller", "all") and not rest:
-        return Whom(kind)  # type: ignore[arg-type]
+        return Destination(kind)  # type: ignore[arg-type]
     if kind in ("group", "transaction") and rest:
-        return Whom(kind, name=rest)  # type: ignore[arg-type]
+        return Destination(kind, name=rest)  # type: ignore[arg-type]
     if kind == "broker" and re.fullmatch(r"\d{1,9}", rest):
-        return Whom("broker", number=int(rest))
+        return Destination("broker", number=int(rest))
     if kind == "leader" and (match := re.fullmatch(r"(.+):(\d{1,9})", rest)):
-        return Whom("leader", name=match[1], number=int(match[2]))
+        return Destination("leader", name=match[1], number=int(match[2]))
     raise bad_argument("--to", f"{text!r} says nobody to ask", f"give {FORMS}")
 
 
-def by_default(api: str, request: Message) -> list[Whom]:
-    """Whom the request belongs to. Several if it names several things, which then have to lead to one broker.
+def by_default(api: str, request: Message) -> list[Destination]:
+    """Where the request belongs. Several if it names several things, which then have to lead to one broker.
 
     Raises ConfigurationError where only a person can say (AlterReplicaLogDirs belongs to the broker with the replica).
     """
-    asked = SENDING[api].whom if api in SENDING else routing.Whom.ANY
-    if asked in (routing.Whom.LEADER, routing.Whom.REPLICA):
+    asked = API_BY_NAME[api].request.ROUTE.target
+    if asked in (Target.LEADER, Target.REPLICA):
         return _leaders_of(api, request) or [
             _ask_back(api, "names no partition", "leader:TOPIC:PARTITION or broker:ID")
         ]
-    if asked is routing.Whom.GROUP:
-        groups = [Whom("group", name=name) for name in _names(request, "group")]
+    if asked is Target.GROUP_COORDINATOR:
+        groups = [Destination("group", name=name) for name in _names(request, "group")]
         return groups or [_ask_back(api, "names no group", "group:ID or broker:ID")]
-    if asked is routing.Whom.TRANSACTION:
+    if asked is Target.TRANSACTION_COORDINATOR:
         # Without a transactional id a producer id may come from any broker.
-        return [Whom("transaction", name=name) for name in _names(request, "transactional")] or [Whom("any")]
+        ids = [Destination("transaction", name=name) for name in _names(request, "transactional")]
+        return ids or [Destination("any")]
     if api == "AlterReplicaLogDirs":
         _ask_back(api, "belongs to the broker that holds the replica", "broker:ID")
-    if asked is routing.Whom.NAMED:
-        return _brokers(request) or [Whom("any")]
-    if asked is routing.Whom.ALL:
-        return [Whom("all")]
-    return [Whom("controller" if asked is routing.Whom.CONTROLLER else "any")]
+    if asked is Target.NAMED_BROKER:
+        return _brokers(request) or [Destination("any")]
+    if asked is Target.ALL_BROKERS:
+        return [Destination("all")]
+    return [Destination("controller" if asked is Target.CONTROLLER else "any")]
 
 
-def connect(cluster: Cluster, whom: Whom, deadline: Deadline) -> BrokerConnection:
-    """A connection to whom is meant, for one try. Raises KafkaError."""
-    if whom.kind == "any":
+def connect(cluster: Cluster, destination: Destination, deadline: Deadline) -> BrokerConnection:
+    """A connection to the broker of a destination, for one try. Raises KafkaError."""
+    if destination.kind == "any":
         return cluster.any_connection(deadline)
-    if whom.kind == "group":
-        return cluster.coordinator(("group", whom.name), deadline)
-    if whom.kind == "transaction":
-        return cluster.coordinator(("transaction", whom.name), deadline)
-    if whom.kind == "leader":
-        place = TopicPartition(whom.name or _topic_of(cluster, whom.topic_id, deadline), whom.number)
+    if destination.kind == "group":
+        return cluster.coordinator(("group", destination.name), deadline)
+    if destination.kind == "transaction":
+        return cluster.coordinator(("transaction", destination.name), deadline)
+    if destination.kind == "leader":
+        place = TopicPartition(
+            destination.name or _topic_of(cluster, destination.topic_id, deadline), destination.number
+        )
         return cluster.connection(cluster.leader(place, deadline).broker, deadline)
     brokers = cluster.metadata_now([], deadline)
-    number = brokers.controller_id if whom.kind == "controller" else whom.number
+    number = brokers.controller_id if destination.kind == "controller" else destination.number
     broker = brokers.brokers.get(number)
-    if broker is None and whom.kind == "controller":
+    if broker is None and destination.kind == "controller":
         raise BrokerUnavailable("the cluster has no controller now", code=ErrorCode.NOT_CONTROLLER)
     if broker is None:
         listed = ", ".join(map(str, sorted(brokers.brokers)))
@@ -145,20 +151,20 @@ def _topic_of(cluster: Cluster, topic_id: UUID | None, deadline: Deadline) -> st
     )
 
 
-def _leaders_of(api: str, request: Any) -> list[Whom]:
+def _leaders_of(api: str, request: Any) -> list[Destination]:
     if api != "WriteTxnMarkers":
         return _leaders(request, *_LEADER[api])
     return list(dict.fromkeys(leader for marker in request.markers for leader in _leaders(marker, *_MARKED)))
 
 
-def _leaders(request: Any, topics: str, name: str, partitions: str, number: str) -> list[Whom]:
-    found: dict[Whom, None] = {}
+def _leaders(request: Any, topics: str, name: str, partitions: str, number: str) -> list[Destination]:
+    found: dict[Destination, None] = {}
     for topic in getattr(request, topics) or []:
         topic_id = getattr(topic, "topic_id", ZERO_UUID)
         text = "" if name == "topic_id" else getattr(topic, name, None) or ""
         for partition in getattr(topic, partitions) or []:
             index = getattr(partition, number) if number else partition
-            found[Whom("leader", text, index, topic_id if topic_id != ZERO_UUID and not text else None)] = None
+            found[Destination("leader", text, index, topic_id if topic_id != ZERO_UUID and not text else None)] = None
     return list(found)
 
 
@@ -181,15 +187,15 @@ def _names_in(value: Any, kind: str) -> Iterator[str]:
                 yield from _names_in(item, kind)
 
 
-def _brokers(request: Any) -> list[Whom]:
+def _brokers(request: Any) -> list[Destination]:
     """The brokers whose own configuration is meant; the name "" is the default of all brokers."""
     named: Iterable[Any] = request.resources or []
-    found: dict[Whom, None] = {}
+    found: dict[Destination, None] = {}
     for resource in named:
         if resource.resource_type in _OF_A_BROKER and resource.resource_name.isdecimal():
-            found[Whom("broker", number=int(resource.resource_name))] = None
+            found[Destination("broker", number=int(resource.resource_name))] = None
     return list(found)
 
 
-def _ask_back(api: str, reason: str, forms: str) -> Whom:
+def _ask_back(api: str, reason: str, forms: str) -> Destination:
     raise bad_argument("--to", f"{api}: the request {reason}, so nobody to ask follows from it", f"give {forms}")

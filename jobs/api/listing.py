@@ -7,8 +7,8 @@ from typing import Any
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.errors import UnsupportedVersion
 from kseg.client.protocol.api import Api
-from kseg.client.protocol.fields import Versions
 from kseg.client.protocol.registry import API_BY_KEY
+from kseg.client.protocol.schema import Versions
 from kseg.client.wire.broker import BrokerConnection
 
 

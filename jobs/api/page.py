@@ -9,10 +9,10 @@ from typing import Any
 
 from kseg.client.protocol.api import Api
 from kseg.client.protocol.enum_names import naming
-from kseg.client.protocol.fields import NEVER, ZERO_UUID, Field, Versions
+from kseg.client.protocol.fields import ZERO_UUID
 from kseg.client.protocol.json_form import json_name
 from kseg.client.protocol.registry import API_BY_KEY
-from kseg.client.protocol.schema import Message, Struct
+from kseg.client.protocol.schema import NEVER, Field, Message, Struct, Versions
 from kseg.jobs.api import embedded
 
 _HEAD = """\

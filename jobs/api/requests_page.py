@@ -1,21 +1,19 @@
-"""docs/requests.md, made from the client's tables: `python -m jobs.api.requests_page > docs/requests.md`."""
+"""docs/requests.md, made from the requests' classes: `python -m kseg.jobs.api.requests_page > docs/requests.md`."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from typing import Final
 
-from kseg.client.cluster.error_policy import TABLE
-from kseg.client.cluster.permissions import permission_lacking
-from kseg.client.cluster.routing import SENDING, Again, Sending
-from kseg.client.protocol import ErrorCode
-from kseg.client.wire.throttle import CLIENT_WAITS_FROM
+from kseg.client.protocol.permissions import RESOURCES, Permission, Permissions
+from kseg.client.protocol.registry import API_BY_NAME
+from kseg.client.protocol.routing import NOT_SENT, RetrySafety, Route
+from kseg.client.protocol.schema import NEVER
 
 _ABOUT: Final = """# Requests: who is asked, whether again, what is needed, what an error leads to
 
-Made by `python -m kseg.jobs.api.requests_page` from the tables that the client itself goes by
-(`client/cluster/routing.py`, `client/cluster/permissions.py`, `client/wire/throttle.py`,
-`client/cluster/error_policy.py`).
+Made by `python -m kseg.jobs.api.requests_page` from what the client itself goes by: the classes of the requests
+(`client/protocol/messages`).
 
 ## Who is asked, and whether again
 
@@ -34,62 +32,43 @@ Only codes that an API is known to answer have a row here. Any other code follow
 the metadata, look the coordinator up, try again, or fail. A code that is newer than this client is never tried again.
 """
 
-_BEFORE_LOGIN: Final = "nothing: it comes before there is a principal"
-#: What no authorization error tells: parts that are left out in silence, and tokens.
-_OTHERWISE: Final = {
-    "ApiVersions": _BEFORE_LOGIN,
-    "SaslHandshake": _BEFORE_LOGIN,
-    "SaslAuthenticate": _BEFORE_LOGIN,
-    "ListTransactions": "DESCRIBE on transactional id; others are left out",
-    "ListGroups": "DESCRIBE on cluster, or on group: others are left out",
-    "CreateDelegationToken": "CREATE_TOKENS on user, for another one's token",
-    "DescribeDelegationToken": "to own the token, DESCRIBE on it, or DESCRIBE_TOKENS on user",
-    "UpdateRaftVoter": "CLUSTER_ACTION on cluster",
-    "RenewDelegationToken": "to own the token, or to be one of its renewers",
-    "ExpireDelegationToken": "to own the token, or to be one of its renewers",
-}
-
-_RESOURCES: Final = (
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-    ErrorCode.GROUP_AUTHORIZATION_FAILED,
-    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-)
-
 
 def page() -> str:
     """The whole page."""
     lines = [_ABOUT, "| API | is sent to | after a lost answer | needs | waits |", "| --- | --- | --- | --- | --- |"]
-    for name in sorted(SENDING):
-        waits = CLIENT_WAITS_FROM.get(name)
-        lines.append(
-            f"| {name} | {SENDING[name].whom.value} | {_again(SENDING[name])} | {_needs(name)} "
-            f"| {'' if waits is None else f'v{waits}'} |"
-        )
+    requests = {name: api.request for name, api in sorted(API_BY_NAME.items()) if api.request.ROUTE is not NOT_SENT}
+    for name, request in requests.items():
+        waits = "" if request.CLIENT_WAITS == NEVER else f"v{request.CLIENT_WAITS.lowest}"
+        route = request.ROUTE
+        lines.append(f"| {name} | {route.target.value} | {_again(route)} | {_needs(request.PERMISSIONS)} | {waits} |")
     lines += [_ERRORS, "| API | what follows | errors |", "| --- | --- | --- |"]
-    for name in sorted(TABLE):
+    policies = {name: request.ERRORS for name, request in requests.items()}
+    for request in requests.values():
+        policies |= request.ERRORS_BY_USE
+    for name, policy in sorted(policies.items()):
         by_reaction = defaultdict(list)
-        for code, reaction in TABLE[name].items():
+        for code, reaction in policy.items():
             by_reaction[reaction].append(code.name)
         for reaction, codes in sorted(by_reaction.items(), key=lambda item: item[0].name):
             lines.append(f"| {name} | {reaction.value} | {', '.join(sorted(codes))} |")
     return "\n".join(lines) + "\n"
 
 
-def _again(sending: Sending) -> str:
-    words = sending.again.value
-    if sending.again is Again.FIND_OUT:
-        words += f" ({sending.find_out})"
-    if sending.done_already:
-        words += f" ({', '.join(code.name for code in sending.done_already)}: it is done)"
-    return f"{words}; {sending.note}" if sending.note else words
+def _again(route: Route) -> str:
+    words = route.safety.value
+    if route.safety is RetrySafety.VERIFY_FIRST:
+        words += f" ({route.verify_with})"
+    if route.done_already:
+        words += f" ({', '.join(code.name for code in route.done_already)}: it is done)"
+    return f"{words}; {route.note}" if route.note else words
 
 
-def _needs(api: str) -> str:
-    if api in _OTHERWISE:
-        return _OTHERWISE[api]
-    found = (permission_lacking(code, api, topic=None, group=None, transactional_id=None) for code in _RESOURCES)
-    return ", ".join(str(permission) for permission in found if permission is not None) or "nothing"
+def _needs(permissions: Permissions) -> str:
+    if permissions.otherwise:
+        return permissions.otherwise
+    of = permissions.operations
+    needed = [str(Permission(of[resource], resource, None)) for resource in RESOURCES.values() if resource in of]
+    return ", ".join(needed) or "nothing"
 
 
 if __name__ == "__main__":

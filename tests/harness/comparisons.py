@@ -24,9 +24,8 @@ import pytest
 
 from kseg.client.protocol import embedded
 from kseg.client.protocol.api import Api
-from kseg.client.protocol.fields import Versions
 from kseg.client.protocol.registry import API_BY_KEY
-from kseg.client.protocol.schema import Message
+from kseg.client.protocol.schema import Message, Versions
 from kseg.client.wire.trace import Tap, error_codes
 
 _PORT = re.compile(r":(\d+)\)?$")

@@ -7,12 +7,17 @@ from __future__ import annotations
 from typing import TypeAlias
 from uuid import UUID
 
-from kseg.client.protocol.fields import Versions, array, boolean, byte_string, int16, int32, int64, string, uint16, uuid
-from kseg.client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.error_codes import ErrorCode
+from kseg.client.protocol.error_policy import error_policy
+from kseg.client.protocol.fields import array, boolean, byte_string, int16, int32, int64, string, uint16, uuid
+from kseg.client.protocol.permissions import permissions
+from kseg.client.protocol.routing import RetrySafety, Route, Target
+from kseg.client.protocol.schema import Request, Response, Struct, Versions
+from kseg.client.protocol.shared_errors import CONTROLLER
 
 
 class BrokerRegistrationRequest(
-    Request["BrokerRegistrationResponse"], key=62, versions="0-4", flexible="0+", scope="controller"
+    Request["BrokerRegistrationResponse"], key=62, versions="0-4", flexible="0+", scope="controller", client_waits="0+"
 ):
     """BrokerRegistration (API key 62): a broker registers with the controller (KIP-500).
 
@@ -55,7 +60,7 @@ class BrokerRegistrationResponse(Response, key=62, versions="0-4", flexible="0+"
 
 
 class BrokerHeartbeatRequest(
-    Request["BrokerHeartbeatResponse"], key=63, versions="0-2", flexible="0+", scope="controller"
+    Request["BrokerHeartbeatResponse"], key=63, versions="0-2", flexible="0+", scope="controller", client_waits="0+"
 ):
     """BrokerHeartbeat (API key 63): a broker tells that it lives, and what it wants (KIP-500).
 
@@ -117,11 +122,17 @@ class ControlledShutdownResponse(Response, key=7, versions="0-3", flexible="3+")
     remaining_partitions: list[RemainingPartition] = array(RemainingPartition, "0+")
 
 
-class UnregisterBrokerRequest(Request["UnregisterBrokerResponse"], key=64, versions="0", flexible="0+"):
+class UnregisterBrokerRequest(
+    Request["UnregisterBrokerResponse"], key=64, versions="0", flexible="0+", client_waits="0+"
+):
     """UnregisterBroker (API key 64): removes a broker's registration; the broker must be gone (KIP-500).
 
     The broker.
     """
+
+    ROUTE = Route(Target.CONTROLLER, RetrySafety.SAME_EFFECT, done_already=(ErrorCode.BROKER_ID_NOT_REGISTERED,))
+    PERMISSIONS = permissions("ALTER cluster")
+    ERRORS = error_policy(f"{CONTROLLER} BROKER_ID_NOT_REGISTERED")
 
     broker_id: int = int32("0+")
 

@@ -4,13 +4,24 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from kseg.client.protocol.error_policy import error_policy
 from kseg.client.protocol.fields import array, boolean, float64, int8, int16, int32, string
+from kseg.client.protocol.permissions import permissions
+from kseg.client.protocol.routing import Route, Target
 from kseg.client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.shared_errors import CONTROLLER
+
+_CONFIGS: Final = (
+    f"{CONTROLLER} INVALID_CONFIG TOPIC_AUTHORIZATION_FAILED GROUP_AUTHORIZATION_FAILED "
+    "UNKNOWN_TOPIC_OR_PARTITION INVALID_TOPIC_EXCEPTION POLICY_VIOLATION"
+)
 
 
-class DescribeConfigsRequest(Request["DescribeConfigsResponse"], key=32, versions="0-4", flexible="4+", deprecated="0"):
+class DescribeConfigsRequest(
+    Request["DescribeConfigsResponse"], key=32, versions="0-4", flexible="4+", deprecated="0", client_waits="2+"
+):
     """DescribeConfigs (API key 32): configuration of topics (resource type 2), brokers (4), broker loggers (8) and
     others.
 
@@ -24,6 +35,10 @@ class DescribeConfigsRequest(Request["DescribeConfigsResponse"], key=32, version
 
     Null keys ask for all of a resource's.
     """
+
+    ROUTE = Route(Target.NAMED_BROKER)
+    PERMISSIONS = permissions("DESCRIBE_CONFIGS topic, DESCRIBE_CONFIGS group, DESCRIBE_CONFIGS cluster")
+    ERRORS = error_policy(_CONFIGS)
 
     class DescribeConfigsResource(Struct):
         resource_type: int = int8("0+")
@@ -70,7 +85,7 @@ class DescribeConfigsResponse(Response, key=32, versions="0-4", flexible="4+"):
     results: list[DescribeConfigsResult] = array(DescribeConfigsResult, "0+")
 
 
-class AlterConfigsRequest(Request["AlterConfigsResponse"], key=33, versions="0-2", flexible="2+"):
+class AlterConfigsRequest(Request["AlterConfigsResponse"], key=33, versions="0-2", flexible="2+", client_waits="1+"):
     """AlterConfigs (API key 33): replaces a resource's whole configuration.
 
     What is not named falls back to its default. IncrementalAlterConfigs changes single
@@ -81,6 +96,10 @@ class AlterConfigsRequest(Request["AlterConfigsResponse"], key=33, versions="0-2
 
     The whole new configuration of each resource.
     """
+
+    ROUTE = Route(Target.NAMED_BROKER)
+    PERMISSIONS = permissions("ALTER_CONFIGS topic, ALTER_CONFIGS group, ALTER_CONFIGS cluster")
+    ERRORS = error_policy(_CONFIGS)
 
     class AlterConfigsResource(Struct):
         class AlterableConfig(Struct):
@@ -110,7 +129,9 @@ class AlterConfigsResponse(Response, key=33, versions="0-2", flexible="2+"):
     responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse, "0+")
 
 
-class IncrementalAlterConfigsRequest(Request["IncrementalAlterConfigsResponse"], key=44, versions="0-1", flexible="1+"):
+class IncrementalAlterConfigsRequest(
+    Request["IncrementalAlterConfigsResponse"], key=44, versions="0-1", flexible="1+", client_waits="0+"
+):
     """IncrementalAlterConfigs (API key 44): changes single configuration values (KIP-339).
 
     Operation 0 sets, 1 deletes, 2 appends to and 3 subtracts from a list.
@@ -119,6 +140,10 @@ class IncrementalAlterConfigsRequest(Request["IncrementalAlterConfigsResponse"],
 
     Changes per resource.
     """
+
+    ROUTE = Route(Target.NAMED_BROKER)
+    PERMISSIONS = permissions("ALTER_CONFIGS topic, ALTER_CONFIGS group, ALTER_CONFIGS cluster")
+    ERRORS = error_policy(f"{_CONFIGS} UNKNOWN_SERVER_ERROR")
 
     class AlterConfigsResource(Struct):
         class AlterableConfig(Struct):
@@ -158,6 +183,10 @@ class ListConfigResourcesRequest(Request["ListConfigResourcesResponse"], key=74,
     The types to list; an empty list asks for all of them.
     """
 
+    ROUTE = Route(Target.ANY)
+    PERMISSIONS = permissions("DESCRIBE_CONFIGS cluster")
+    ERRORS = error_policy("CLUSTER_AUTHORIZATION_FAILED UNSUPPORTED_VERSION")
+
     resource_types: list[int] = array(int8, "1+")
 
 
@@ -180,6 +209,10 @@ class DescribeClientQuotasRequest(Request["DescribeClientQuotasResponse"], key=4
 
     Filters that an entry must match: type 0 exactly `match`, 1 the default entry, 2 any with this entity type.
     """
+
+    ROUTE = Route(Target.ANY)
+    PERMISSIONS = permissions("DESCRIBE_CONFIGS cluster")
+    ERRORS = error_policy("CLUSTER_AUTHORIZATION_FAILED INVALID_REQUEST")
 
     class ComponentData(Struct):
         """`match` is null for types 1 and 2."""
@@ -226,6 +259,10 @@ class AlterClientQuotasRequest(Request["AlterClientQuotasResponse"], key=49, ver
 
     Changes per entity.
     """
+
+    ROUTE = Route(Target.CONTROLLER)
+    PERMISSIONS = permissions("ALTER_CONFIGS cluster")
+    ERRORS = error_policy(CONTROLLER)
 
     class EntryData(Struct):
         class EntityData(Struct):
@@ -277,6 +314,10 @@ class UpdateFeaturesRequest(Request["UpdateFeaturesResponse"], key=57, versions=
 
     The wished levels; kind 1 only raises, 2 lowers where nothing is lost, 3 lowers in any case. Level 0 removes.
     """
+
+    ROUTE = Route(Target.CONTROLLER)
+    PERMISSIONS = permissions("ALTER cluster")
+    ERRORS = error_policy(f"{CONTROLLER} FEATURE_UPDATE_FAILED INVALID_UPDATE_VERSION")
 
     class FeatureUpdateKey(Struct):
         feature: str = string("0+")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from kseg.client.protocol.error_policy import error_policy
 from kseg.client.protocol.fields import array, boolean, byte_string, int16, int32, int64, string
+from kseg.client.protocol.permissions import permissions
+from kseg.client.protocol.routing import RetrySafety, Route, Target
 from kseg.client.protocol.schema import Message, Request, Response, Struct
 
 
@@ -25,7 +28,7 @@ class ResponseHeader(Message, versions="0-1", flexible="1+"):
     correlation_id: int = int32("0+")
 
 
-class ApiVersionsRequest(Request["ApiVersionsResponse"], key=18, versions="0-4", flexible="3+"):
+class ApiVersionsRequest(Request["ApiVersionsResponse"], key=18, versions="0-4", flexible="3+", client_waits="2+"):
     """ApiVersions (API key 18): what a broker can do. Asked first on every connection, for which alone the answer
     holds.
 
@@ -39,6 +42,10 @@ class ApiVersionsRequest(Request["ApiVersionsResponse"], key=18, versions="0-4",
 
     Asks for the ranges of all APIs.
     """
+
+    ROUTE = Route(Target.ANY)
+    PERMISSIONS = permissions("", otherwise="nothing: it comes before there is a principal")
+    ERRORS = error_policy("UNSUPPORTED_VERSION INVALID_REQUEST")
 
     client_software_name: str = string("3+", ignorable=True)
     client_software_version: str = string("3+", ignorable=True)
@@ -88,6 +95,11 @@ class SaslHandshakeRequest(Request["SaslHandshakeResponse"], key=17, versions="0
     The mechanism that the client has chosen, such as SCRAM-SHA-512.
     """
 
+    # An exchange that was broken off begins anew, over a new connection.
+    ROUTE = Route(Target.SAME_CONNECTION, RetrySafety.UNSAFE)
+    PERMISSIONS = permissions("", otherwise="nothing: it comes before there is a principal")
+    ERRORS = error_policy("UNSUPPORTED_SASL_MECHANISM ILLEGAL_SASL_STATE")
+
     mechanism: str = string("0+")
 
 
@@ -106,6 +118,11 @@ class SaslAuthenticateRequest(Request["SaslAuthenticateResponse"], key=36, versi
 
     The mechanism's own bytes; never log them.
     """
+
+    # An exchange that was broken off begins anew, over a new connection.
+    ROUTE = Route(Target.SAME_CONNECTION, RetrySafety.UNSAFE)
+    PERMISSIONS = permissions("", otherwise="nothing: it comes before there is a principal")
+    ERRORS = error_policy("SASL_AUTHENTICATION_FAILED ILLEGAL_SASL_STATE UNSUPPORTED_SASL_MECHANISM")
 
     auth_bytes: bytes = byte_string("0+")
 

@@ -7,8 +7,12 @@ from __future__ import annotations
 from typing import TypeAlias
 from uuid import UUID
 
+from kseg.client.protocol.error_policy import error_policy
 from kseg.client.protocol.fields import array, boolean, int8, int16, int32, string, struct, uuid
+from kseg.client.protocol.permissions import permissions
+from kseg.client.protocol.routing import Route, Target
 from kseg.client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.shared_errors import DESCRIBED_GROUP, GROUP, NEW_MEMBER
 
 
 class ConsumerGroupHeartbeatRequest(Request["ConsumerGroupHeartbeatResponse"], key=68, versions="0-1", flexible="0+"):
@@ -22,6 +26,14 @@ class ConsumerGroupHeartbeatRequest(Request["ConsumerGroupHeartbeatResponse"], k
 
     Who the member is, what it wants, which partitions it owns.
     """
+
+    ROUTE = Route(Target.GROUP_COORDINATOR)
+    PERMISSIONS = permissions("DESCRIBE topic, READ group")
+    ERRORS = error_policy(
+        f"{GROUP} INVALID_REQUEST UNSUPPORTED_ASSIGNOR GROUP_MAX_SIZE_REACHED "
+        "TOPIC_AUTHORIZATION_FAILED INVALID_REGULAR_EXPRESSION UNSUPPORTED_VERSION",
+        NEW_MEMBER,
+    )
 
     class TopicPartitions(Struct):
         topic_id: UUID = uuid("0+")
@@ -71,6 +83,10 @@ class ConsumerGroupDescribeRequest(Request["ConsumerGroupDescribeResponse"], key
 
     Groups by id.
     """
+
+    ROUTE = Route(Target.GROUP_COORDINATOR)
+    PERMISSIONS = permissions("DESCRIBE topic, DESCRIBE group")
+    ERRORS = error_policy(DESCRIBED_GROUP)
 
     group_ids: list[str] = array(string, "0+")
     include_authorized_operations: bool = boolean("0+")

@@ -4,14 +4,34 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from types import MappingProxyType
+from typing import Final, TypeAlias
 from uuid import UUID
 
+from kseg.client.protocol.error_policy import error_policy
 from kseg.client.protocol.fields import ByteString, array, int8, int16, int32, int64, record_set, string, struct, uuid
+from kseg.client.protocol.permissions import permissions
+from kseg.client.protocol.routing import Route, Target
 from kseg.client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.shared_errors import LEADER
+
+#: Fetch sessions that a broker has dropped, or counts differently.
+_SESSION: Final = error_policy(
+    NEW_SESSION="FETCH_SESSION_ID_NOT_FOUND INVALID_FETCH_SESSION_EPOCH FETCH_SESSION_TOPIC_ID_ERROR"
+)
+#: Not an API of its own: a fetch from a replica that does not lead (KIP-392).
+FETCH_FROM_FOLLOWER: Final = "Fetch from a follower"
+
+_FETCH: Final = (
+    f"{LEADER} TOPIC_AUTHORIZATION_FAILED INVALID_TOPIC_EXCEPTION UNSUPPORTED_COMPRESSION_TYPE "
+    "CORRUPT_MESSAGE UNKNOWN_TOPIC_ID INCONSISTENT_TOPIC_ID OFFSET_NOT_AVAILABLE LISTENER_NOT_FOUND "
+    "INVALID_REQUEST"
+)
 
 
-class FetchRequest(Request["FetchResponse"], key=1, versions="0-18", flexible="12+", deprecated="0-3"):
+class FetchRequest(
+    Request["FetchResponse"], key=1, versions="0-18", flexible="12+", deprecated="0-3", client_waits="8+"
+):
     """Fetch (API key 1): reads record sets.
 
         v1   the answer tells the throttle time
@@ -37,6 +57,24 @@ class FetchRequest(Request["FetchResponse"], key=1, versions="0-18", flexible="1
 
     Where to read, and how long to wait for how much.
     """
+
+    ROUTE = Route(Target.REPLICA)
+    PERMISSIONS = permissions("READ topic")
+    ERRORS = error_policy(
+        _FETCH,
+        _SESSION,
+        RESET_OFFSET="OFFSET_OUT_OF_RANGE",
+    )
+    ERRORS_BY_USE = MappingProxyType(
+        {
+            FETCH_FROM_FOLLOWER: error_policy(
+                "",
+                _SESSION,
+                TO_LEADER=f"{_FETCH} OFFSET_OUT_OF_RANGE",
+                FAIL="TOPIC_AUTHORIZATION_FAILED",
+            )
+        }
+    )
 
     class ReplicaState(Struct):
         """Of a following broker; a consumer leaves it alone."""
@@ -158,7 +196,9 @@ class FetchResponse(Response, key=1, versions="0-18", flexible="12+"):
     node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "16+", tag=0)
 
 
-class ListOffsetsRequest(Request["ListOffsetsResponse"], key=2, versions="0-11", flexible="6+", deprecated="0"):
+class ListOffsetsRequest(
+    Request["ListOffsetsResponse"], key=2, versions="0-11", flexible="6+", deprecated="0", client_waits="3+"
+):
     """ListOffsets (API key 2): offsets by time.
 
         v0   no offsets by time, but where segments start: at most `max_num_offsets` of them, newest first
@@ -178,6 +218,13 @@ class ListOffsetsRequest(Request["ListOffsetsResponse"], key=2, versions="0-11",
 
     A time (or one of the special values) per partition.
     """
+
+    ROUTE = Route(Target.LEADER)
+    PERMISSIONS = permissions("DESCRIBE topic")
+    ERRORS = error_policy(
+        f"{LEADER} LEADER_NOT_AVAILABLE OFFSET_NOT_AVAILABLE TOPIC_AUTHORIZATION_FAILED "
+        "UNSUPPORTED_FOR_MESSAGE_FORMAT INVALID_REQUEST",
+    )
 
     class ListOffsetsTopic(Struct):
         class ListOffsetsPartition(Struct):
@@ -234,6 +281,10 @@ class OffsetForLeaderEpochRequest(
 
     An epoch per partition.
     """
+
+    ROUTE = Route(Target.LEADER)
+    PERMISSIONS = permissions("DESCRIBE topic")
+    ERRORS = error_policy(f"{LEADER} TOPIC_AUTHORIZATION_FAILED CLUSTER_AUTHORIZATION_FAILED")
 
     class OffsetForLeaderTopic(Struct):
         class OffsetForLeaderPartition(Struct):

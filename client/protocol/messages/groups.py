@@ -6,11 +6,16 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from kseg.client.protocol.error_codes import ErrorCode
+from kseg.client.protocol.error_policy import error_policy
 from kseg.client.protocol.fields import array, boolean, byte_string, int16, int32, string
+from kseg.client.protocol.permissions import permissions
+from kseg.client.protocol.routing import RetrySafety, Route, Target
 from kseg.client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.shared_errors import GROUP, MEMBER
 
 
-class JoinGroupRequest(Request["JoinGroupResponse"], key=11, versions="0-9", flexible="6+"):
+class JoinGroupRequest(Request["JoinGroupResponse"], key=11, versions="0-9", flexible="6+", client_waits="3+"):
     """JoinGroup (API key 11): enters a classic group, or its next generation; the answer comes when all have joined.
 
     v1  a rebalance timeout of its own (KIP-62)
@@ -24,6 +29,15 @@ class JoinGroupRequest(Request["JoinGroupResponse"], key=11, versions="0-9", fle
 
     The member and the protocols it speaks.
     """
+
+    # Without a member id the member that the first request made stays until its session times out.
+    ROUTE = Route(Target.GROUP_COORDINATOR, RetrySafety.SAME_EFFECT)
+    PERMISSIONS = permissions("READ group")
+    ERRORS = error_policy(
+        f"{GROUP} INCONSISTENT_GROUP_PROTOCOL INVALID_SESSION_TIMEOUT GROUP_MAX_SIZE_REACHED UNSUPPORTED_VERSION",
+        MEMBER,
+        REJOIN="MEMBER_ID_REQUIRED",
+    )
 
     class JoinGroupRequestProtocol(Struct):
         """`metadata` is the client protocol's own bytes."""
@@ -60,7 +74,7 @@ class JoinGroupResponse(Response, key=11, versions="0-9", flexible="6+"):
     members: list[JoinGroupResponseMember] = array(JoinGroupResponseMember, "0+")
 
 
-class SyncGroupRequest(Request["SyncGroupResponse"], key=14, versions="0-5", flexible="4+"):
+class SyncGroupRequest(Request["SyncGroupResponse"], key=14, versions="0-5", flexible="4+", client_waits="2+"):
     """SyncGroup (API key 14): hands out a classic group's assignments: the leader brings them, each member gets its
     own.
 
@@ -71,6 +85,10 @@ class SyncGroupRequest(Request["SyncGroupResponse"], key=14, versions="0-5", fle
 
     From the leader: everybody's assignment.
     """
+
+    ROUTE = Route(Target.GROUP_COORDINATOR)
+    PERMISSIONS = permissions("READ group")
+    ERRORS = error_policy(f"{GROUP} INCONSISTENT_GROUP_PROTOCOL", MEMBER)
 
     class SyncGroupRequestAssignment(Struct):
         member_id: str = string("0+")
@@ -95,7 +113,7 @@ class SyncGroupResponse(Response, key=14, versions="0-5", flexible="4+"):
     assignment: bytes = byte_string("0+")
 
 
-class HeartbeatRequest(Request["HeartbeatResponse"], key=12, versions="0-4", flexible="4+"):
+class HeartbeatRequest(Request["HeartbeatResponse"], key=12, versions="0-4", flexible="4+", client_waits="2+"):
     """Heartbeat (API key 12): keeps a member of a classic group alive.
 
     v1  tells the throttle time; v2 throttles after the answer
@@ -104,6 +122,10 @@ class HeartbeatRequest(Request["HeartbeatResponse"], key=12, versions="0-4", fle
 
     The member.
     """
+
+    ROUTE = Route(Target.GROUP_COORDINATOR)
+    PERMISSIONS = permissions("READ group")
+    ERRORS = error_policy(GROUP, MEMBER)
 
     group_id: str = string("0+")
     generation_id: int = int32("0+")
@@ -118,7 +140,7 @@ class HeartbeatResponse(Response, key=12, versions="0-4", flexible="4+"):
     error_code: int = int16("0+")
 
 
-class LeaveGroupRequest(Request["LeaveGroupResponse"], key=13, versions="0-5", flexible="4+"):
+class LeaveGroupRequest(Request["LeaveGroupResponse"], key=13, versions="0-5", flexible="4+", client_waits="2+"):
     """LeaveGroup (API key 13): leaves a classic group.
 
     v1  tells the throttle time; v2 throttles after the answer
@@ -128,6 +150,14 @@ class LeaveGroupRequest(Request["LeaveGroupResponse"], key=13, versions="0-5", f
 
     The members that leave.
     """
+
+    ROUTE = Route(Target.GROUP_COORDINATOR, RetrySafety.SAME_EFFECT, done_already=(ErrorCode.UNKNOWN_MEMBER_ID,))
+    PERMISSIONS = permissions("READ group")
+    ERRORS = error_policy(
+        f"{GROUP} FENCED_INSTANCE_ID",
+        # Who wanted to leave and is no member any more has left.
+        DONE="UNKNOWN_MEMBER_ID",
+    )
 
     class MemberIdentity(Struct):
         member_id: str = string("3+")
@@ -152,7 +182,7 @@ class LeaveGroupResponse(Response, key=13, versions="0-5", flexible="4+"):
     members: list[MemberResponse] = array(MemberResponse, "3+")
 
 
-class ListGroupsRequest(Request["ListGroupsResponse"], key=16, versions="0-5", flexible="3+"):
+class ListGroupsRequest(Request["ListGroupsResponse"], key=16, versions="0-5", flexible="3+", client_waits="2+"):
     """ListGroups (API key 16): the groups that a broker coordinates: to see all, ask all brokers.
 
     v1  tells the throttle time; v2 throttles after the answer
@@ -162,6 +192,16 @@ class ListGroupsRequest(Request["ListGroupsResponse"], key=16, versions="0-5", f
 
     Empty filters let everything pass.
     """
+
+    ROUTE = Route(Target.ALL_BROKERS)
+    PERMISSIONS = permissions(
+        "DESCRIBE group, DESCRIBE cluster", otherwise="DESCRIBE on cluster, or on group: others are left out"
+    )
+    ERRORS = error_policy(
+        "COORDINATOR_LOAD_IN_PROGRESS CLUSTER_AUTHORIZATION_FAILED TOPIC_AUTHORIZATION_FAILED",
+        # Every broker is asked what it coordinates: there is no other to look for.
+        AGAIN="COORDINATOR_NOT_AVAILABLE",
+    )
 
     states_filter: list[str] = array(string, "4+")
     types_filter: list[str] = array(string, "5+")
@@ -181,7 +221,9 @@ class ListGroupsResponse(Response, key=16, versions="0-5", flexible="3+"):
     groups: list[ListedGroup] = array(ListedGroup, "0+")
 
 
-class DescribeGroupsRequest(Request["DescribeGroupsResponse"], key=15, versions="0-6", flexible="5+"):
+class DescribeGroupsRequest(
+    Request["DescribeGroupsResponse"], key=15, versions="0-6", flexible="5+", client_waits="2+"
+):
     """DescribeGroups (API key 15): state and members of classic groups.
 
     A group of the new protocol (KIP-848) looks like a dead one here: ask ConsumerGroupDescribe, or ListGroups for its
@@ -195,6 +237,10 @@ class DescribeGroupsRequest(Request["DescribeGroupsResponse"], key=15, versions=
 
     Groups by id.
     """
+
+    ROUTE = Route(Target.GROUP_COORDINATOR)
+    PERMISSIONS = permissions("DESCRIBE group")
+    ERRORS = error_policy(f"{GROUP} GROUP_ID_NOT_FOUND")
 
     groups: list[str] = array(string, "0+")
     include_authorized_operations: bool = boolean("3+")
@@ -231,7 +277,7 @@ class DescribeGroupsResponse(Response, key=15, versions="0-6", flexible="5+"):
     groups: list[DescribedGroup] = array(DescribedGroup, "0+")
 
 
-class DeleteGroupsRequest(Request["DeleteGroupsResponse"], key=42, versions="0-2", flexible="2+"):
+class DeleteGroupsRequest(Request["DeleteGroupsResponse"], key=42, versions="0-2", flexible="2+", client_waits="1+"):
     """DeleteGroups (API key 42): deletes groups without members, with their offsets (KIP-229).
 
     Goes to each group's coordinator.
@@ -241,6 +287,10 @@ class DeleteGroupsRequest(Request["DeleteGroupsResponse"], key=42, versions="0-2
 
     Groups by id.
     """
+
+    ROUTE = Route(Target.GROUP_COORDINATOR, RetrySafety.SAME_EFFECT, done_already=(ErrorCode.GROUP_ID_NOT_FOUND,))
+    PERMISSIONS = permissions("DELETE group")
+    ERRORS = error_policy(f"{GROUP} GROUP_ID_NOT_FOUND NON_EMPTY_GROUP")
 
     groups_names: list[str] = array(string, "0+")
 

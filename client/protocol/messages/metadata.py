@@ -7,11 +7,15 @@ from __future__ import annotations
 from typing import TypeAlias
 from uuid import UUID
 
+from kseg.client.protocol.error_policy import error_policy
 from kseg.client.protocol.fields import array, boolean, int8, int16, int32, string, struct, uuid
+from kseg.client.protocol.permissions import permissions
+from kseg.client.protocol.routing import Route, Target
 from kseg.client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.shared_errors import ABORTABLE
 
 
-class MetadataRequest(Request["MetadataResponse"], key=3, versions="0-13", flexible="9+"):
+class MetadataRequest(Request["MetadataResponse"], key=3, versions="0-13", flexible="9+", client_waits="6+"):
     """Metadata (API key 3): brokers, topics, and who leads each partition.
 
     v1   null asks for all topics, an empty list for none (in v0 an empty list asks for all); controller, racks
@@ -30,6 +34,15 @@ class MetadataRequest(Request["MetadataResponse"], key=3, versions="0-13", flexi
 
     Asks for topics; null means all (from v1).
     """
+
+    ROUTE = Route(Target.ANY)
+    PERMISSIONS = permissions("DESCRIBE topic, CREATE cluster")
+    ERRORS = error_policy(
+        "UNKNOWN_TOPIC_OR_PARTITION UNKNOWN_TOPIC_ID LEADER_NOT_AVAILABLE LISTENER_NOT_FOUND "
+        "INVALID_TOPIC_EXCEPTION TOPIC_AUTHORIZATION_FAILED REBOOTSTRAP_REQUIRED",
+        # Replicas of a partition are down: its leader is told all the same.
+        DONE="REPLICA_NOT_AVAILABLE",
+    )
 
     class MetadataRequestTopic(Struct):
         """A topic by its name or, from v12, by its id with name null."""
@@ -95,6 +108,13 @@ class DescribeClusterRequest(Request["DescribeClusterResponse"], key=60, version
     What to include.
     """
 
+    ROUTE = Route(Target.ANY)
+    PERMISSIONS = permissions("DESCRIBE cluster")
+    ERRORS = error_policy(
+        "CLUSTER_AUTHORIZATION_FAILED MISMATCHED_ENDPOINT_TYPE UNSUPPORTED_ENDPOINT_TYPE "
+        "INVALID_REQUEST UNSUPPORTED_VERSION",
+    )
+
     include_cluster_authorized_operations: bool = boolean("0+")
     endpoint_type: int = int8("1+", default=1)
     include_fenced_brokers: bool = boolean("2+")
@@ -120,11 +140,19 @@ class DescribeClusterResponse(Response, key=60, versions="0-2", flexible="0+"):
     cluster_authorized_operations: int = int32("0+", default=-2147483648)
 
 
-class DescribeTopicPartitionsRequest(Request["DescribeTopicPartitionsResponse"], key=75, versions="0", flexible="0+"):
+class DescribeTopicPartitionsRequest(
+    Request["DescribeTopicPartitionsResponse"], key=75, versions="0", flexible="0+", client_waits="0+"
+):
     """DescribeTopicPartitions (API key 75): tells about topics in pages (KIP-966).
 
     Topics by name, where to go on, and at most how many partitions to tell.
     """
+
+    ROUTE = Route(Target.ANY)
+    PERMISSIONS = permissions("DESCRIBE topic")
+    ERRORS = error_policy(
+        "UNKNOWN_TOPIC_OR_PARTITION TOPIC_AUTHORIZATION_FAILED INVALID_TOPIC_EXCEPTION INVALID_REQUEST"
+    )
 
     class TopicRequest(Struct):
         name: str = string("0+")
@@ -179,7 +207,9 @@ class DescribeTopicPartitionsResponse(Response, key=75, versions="0", flexible="
     next_cursor: Cursor | None = struct(Cursor, "0+", nullable="0+", default=None)
 
 
-class FindCoordinatorRequest(Request["FindCoordinatorResponse"], key=10, versions="0-6", flexible="3+"):
+class FindCoordinatorRequest(
+    Request["FindCoordinatorResponse"], key=10, versions="0-6", flexible="3+", client_waits="2+"
+):
     """FindCoordinator (API key 10): which broker keeps a group's offsets, or a transactional id's transactions.
 
     v1  key types: 0 group, 1 transaction
@@ -191,6 +221,14 @@ class FindCoordinatorRequest(Request["FindCoordinatorResponse"], key=10, version
 
     One key up to v3, many from v4.
     """
+
+    ROUTE = Route(Target.ANY)
+    PERMISSIONS = permissions("DESCRIBE group, DESCRIBE transactional id")
+    ERRORS = error_policy(
+        "COORDINATOR_NOT_AVAILABLE COORDINATOR_LOAD_IN_PROGRESS GROUP_AUTHORIZATION_FAILED "
+        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED INVALID_GROUP_ID INVALID_REQUEST",
+        ABORTABLE,
+    )
 
     key: str = string("0-3")
     key_type: int = int8("1+")

@@ -7,11 +7,17 @@ from __future__ import annotations
 from typing import TypeAlias
 from uuid import UUID
 
+from kseg.client.protocol.error_policy import error_policy
 from kseg.client.protocol.fields import array, boolean, int16, int32, int64, string, uuid
+from kseg.client.protocol.permissions import permissions
+from kseg.client.protocol.routing import Route, Target
 from kseg.client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.shared_errors import GROUP, MEMBER
 
 
-class OffsetCommitRequest(Request["OffsetCommitResponse"], key=8, versions="0-10", flexible="8+", deprecated="0-1"):
+class OffsetCommitRequest(
+    Request["OffsetCommitResponse"], key=8, versions="0-10", flexible="8+", deprecated="0-1", client_waits="4+"
+):
     """OffsetCommit (API key 8): stores a group's offsets, outside of a transaction.
 
         v0   into ZooKeeper, where no later version looks
@@ -29,6 +35,18 @@ class OffsetCommitRequest(Request["OffsetCommitResponse"], key=8, versions="0-10
 
     Offsets per partition, and who commits them.
     """
+
+    ROUTE = Route(Target.GROUP_COORDINATOR)
+    PERMISSIONS = permissions("READ topic, READ group")
+    ERRORS = error_policy(
+        f"{GROUP} UNKNOWN_TOPIC_OR_PARTITION UNKNOWN_TOPIC_ID REQUEST_TIMED_OUT "
+        "OFFSET_METADATA_TOO_LARGE INVALID_COMMIT_OFFSET_SIZE TOPIC_AUTHORIZATION_FAILED "
+        "INVALID_PRODUCER_ID_MAPPING INVALID_TXN_STATE GROUP_ID_NOT_FOUND",
+        MEMBER,
+        # The member learns its new epoch with the next heartbeat (KIP-848).
+        REJOIN="STALE_MEMBER_EPOCH",
+        JOIN_AFRESH="FENCED_MEMBER_EPOCH",
+    )
 
     class OffsetCommitRequestTopic(Struct):
         """A topic: by name up to v9, by id from v10."""
@@ -76,7 +94,9 @@ class OffsetCommitResponse(Response, key=8, versions="0-10", flexible="8+"):
     topics: list[OffsetCommitResponseTopic] = array(OffsetCommitResponseTopic, "0+")
 
 
-class OffsetFetchRequest(Request["OffsetFetchResponse"], key=9, versions="0-10", flexible="6+", deprecated="0"):
+class OffsetFetchRequest(
+    Request["OffsetFetchResponse"], key=9, versions="0-10", flexible="6+", deprecated="0", client_waits="4+"
+):
     """OffsetFetch (API key 9): a group's committed offsets.
 
     v0   from ZooKeeper, where only a commit of version 0 goes
@@ -92,6 +112,15 @@ class OffsetFetchRequest(Request["OffsetFetchResponse"], key=9, versions="0-10",
 
     Groups (one up to v7), and of which topics.
     """
+
+    ROUTE = Route(Target.GROUP_COORDINATOR)
+    PERMISSIONS = permissions("DESCRIBE topic, DESCRIBE group")
+    ERRORS = error_policy(
+        f"{GROUP} UNKNOWN_TOPIC_OR_PARTITION UNKNOWN_TOPIC_ID TOPIC_AUTHORIZATION_FAILED "
+        "UNSTABLE_OFFSET_COMMIT GROUP_ID_NOT_FOUND",
+        REJOIN="STALE_MEMBER_EPOCH",
+        JOIN_AFRESH="UNKNOWN_MEMBER_ID ILLEGAL_GENERATION",
+    )
 
     class OffsetFetchRequestTopic(Struct):
         """Up to v7."""
@@ -169,7 +198,7 @@ class OffsetFetchResponse(Response, key=9, versions="0-10", flexible="6+"):
     groups: list[OffsetFetchResponseGroup] = array(OffsetFetchResponseGroup, "8+")
 
 
-class OffsetDeleteRequest(Request["OffsetDeleteResponse"], key=47, versions="0"):
+class OffsetDeleteRequest(Request["OffsetDeleteResponse"], key=47, versions="0", client_waits="0+"):
     """OffsetDelete (API key 47): deletes a group's offsets of topics that it does not read any more (KIP-496).
 
     Goes to the group's coordinator.
@@ -178,6 +207,14 @@ class OffsetDeleteRequest(Request["OffsetDeleteResponse"], key=47, versions="0")
 
     Partitions by topic.
     """
+
+    ROUTE = Route(Target.GROUP_COORDINATOR)
+    PERMISSIONS = permissions("READ topic, DELETE group")
+    ERRORS = error_policy(
+        f"{GROUP} GROUP_ID_NOT_FOUND NON_EMPTY_GROUP GROUP_SUBSCRIBED_TO_TOPIC "
+        "TOPIC_AUTHORIZATION_FAILED UNKNOWN_TOPIC_OR_PARTITION",
+        FAIL="UNKNOWN_TOPIC_OR_PARTITION",
+    )
 
     class OffsetDeleteRequestTopic(Struct):
         class OffsetDeleteRequestPartition(Struct):

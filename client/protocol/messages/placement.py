@@ -6,11 +6,16 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from kseg.client.protocol.error_codes import ErrorCode
+from kseg.client.protocol.error_policy import error_policy
 from kseg.client.protocol.fields import array, boolean, int8, int16, int32, int64, string
+from kseg.client.protocol.permissions import permissions
+from kseg.client.protocol.routing import RetrySafety, Route, Target
 from kseg.client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.shared_errors import CONTROLLER
 
 
-class ElectLeadersRequest(Request["ElectLeadersResponse"], key=43, versions="0-2", flexible="2+"):
+class ElectLeadersRequest(Request["ElectLeadersResponse"], key=43, versions="0-2", flexible="2+", client_waits="0+"):
     """ElectLeaders (API key 43): has the controller elect partitions' leaders.
 
     Type 0 elects the preferred leader, type 1 an unclean one if need be (KIP-460).
@@ -20,6 +25,17 @@ class ElectLeadersRequest(Request["ElectLeadersResponse"], key=43, versions="0-2
 
     Null asks for all partitions.
     """
+
+    ROUTE = Route(Target.CONTROLLER, RetrySafety.SAME_EFFECT, done_already=(ErrorCode.ELECTION_NOT_NEEDED,))
+    PERMISSIONS = permissions("ALTER cluster")
+    ERRORS = error_policy(
+        f"{CONTROLLER} PREFERRED_LEADER_NOT_AVAILABLE ELIGIBLE_LEADERS_NOT_AVAILABLE "
+        "UNKNOWN_TOPIC_OR_PARTITION INVALID_TOPIC_EXCEPTION",
+        # Java calls it retriable, but the partition has the leader that was asked for.
+        DONE="ELECTION_NOT_NEEDED",
+        # The controller knows who lives: nobody comes back because somebody asks again.
+        FAIL="PREFERRED_LEADER_NOT_AVAILABLE ELIGIBLE_LEADERS_NOT_AVAILABLE UNKNOWN_TOPIC_OR_PARTITION",
+    )
 
     class TopicPartitions(Struct):
         topic: str = string("0+")
@@ -50,7 +66,7 @@ class ElectLeadersResponse(Response, key=43, versions="0-2", flexible="2+"):
 
 
 class AlterPartitionReassignmentsRequest(
-    Request["AlterPartitionReassignmentsResponse"], key=45, versions="0-1", flexible="0+"
+    Request["AlterPartitionReassignmentsResponse"], key=45, versions="0-1", flexible="0+", client_waits="0+"
 ):
     """AlterPartitionReassignments (API key 45): moves partitions to other brokers (KIP-455); goes to the controller.
 
@@ -58,6 +74,14 @@ class AlterPartitionReassignmentsRequest(
 
     The wished replicas per partition.
     """
+
+    ROUTE = Route(Target.CONTROLLER)
+    PERMISSIONS = permissions("ALTER cluster")
+    ERRORS = error_policy(
+        f"{CONTROLLER} INVALID_REPLICA_ASSIGNMENT INVALID_REPLICATION_FACTOR "
+        "NO_REASSIGNMENT_IN_PROGRESS UNKNOWN_TOPIC_OR_PARTITION INVALID_TOPIC_EXCEPTION",
+        FAIL="UNKNOWN_TOPIC_OR_PARTITION",
+    )
 
     class ReassignableTopic(Struct):
         class ReassignablePartition(Struct):
@@ -98,7 +122,7 @@ class AlterPartitionReassignmentsResponse(Response, key=45, versions="0-1", flex
 
 
 class ListPartitionReassignmentsRequest(
-    Request["ListPartitionReassignmentsResponse"], key=46, versions="0", flexible="0+"
+    Request["ListPartitionReassignmentsResponse"], key=46, versions="0", flexible="0+", client_waits="0+"
 ):
     """ListPartitionReassignments (API key 46): lists moves of partitions under way (KIP-455).
 
@@ -106,6 +130,10 @@ class ListPartitionReassignmentsRequest(
 
     Null asks for all topics.
     """
+
+    ROUTE = Route(Target.ANY)
+    PERMISSIONS = permissions("DESCRIBE cluster")
+    ERRORS = error_policy(f"{CONTROLLER} UNKNOWN_TOPIC_OR_PARTITION")
 
     class ListPartitionReassignmentsTopics(Struct):
         name: str = string("0+")
@@ -141,7 +169,7 @@ class ListPartitionReassignmentsResponse(Response, key=46, versions="0", flexibl
 
 
 class AlterReplicaLogDirsRequest(
-    Request["AlterReplicaLogDirsResponse"], key=34, versions="0-2", flexible="2+", deprecated="0"
+    Request["AlterReplicaLogDirsResponse"], key=34, versions="0-2", flexible="2+", deprecated="0", client_waits="1+"
 ):
     """AlterReplicaLogDirs (API key 34): moves replicas between a broker's log directories (KIP-113).
 
@@ -152,6 +180,15 @@ class AlterReplicaLogDirsRequest(
 
     Per target directory, given by its absolute path: the partitions to move there.
     """
+
+    ROUTE = Route(Target.NAMED_BROKER)
+    PERMISSIONS = permissions("ALTER cluster")
+    ERRORS = error_policy(
+        "LOG_DIR_NOT_FOUND KAFKA_STORAGE_ERROR REPLICA_NOT_AVAILABLE UNKNOWN_TOPIC_OR_PARTITION "
+        "INVALID_TOPIC_EXCEPTION CLUSTER_AUTHORIZATION_FAILED UNKNOWN_SERVER_ERROR",
+        # The broker has noted the folder for when it gets the replica: that may be never.
+        FAIL="REPLICA_NOT_AVAILABLE",
+    )
 
     class AlterReplicaLogDir(Struct):
         class AlterReplicaLogDirTopic(Struct):
@@ -183,7 +220,9 @@ class AlterReplicaLogDirsResponse(Response, key=34, versions="0-2", flexible="2+
     results: list[AlterReplicaLogDirTopicResult] = array(AlterReplicaLogDirTopicResult, "0+")
 
 
-class DescribeLogDirsRequest(Request["DescribeLogDirsResponse"], key=35, versions="0-5", flexible="2+", deprecated="0"):
+class DescribeLogDirsRequest(
+    Request["DescribeLogDirsResponse"], key=35, versions="0-5", flexible="2+", deprecated="0", client_waits="1+"
+):
     """DescribeLogDirs (API key 35): where partitions lie on one broker's disks, and how large they are.
 
     v1  the oldest version that 4.0 takes; throttles after the answer
@@ -194,6 +233,14 @@ class DescribeLogDirsRequest(Request["DescribeLogDirsResponse"], key=35, version
 
     Null asks for all partitions.
     """
+
+    ROUTE = Route(Target.ALL_BROKERS)
+    PERMISSIONS = permissions("DESCRIBE cluster")
+    ERRORS = error_policy(
+        "CLUSTER_AUTHORIZATION_FAILED",
+        # The folder's own state: told, and not waited for.
+        FAIL="KAFKA_STORAGE_ERROR",
+    )
 
     class DescribableLogDirTopic(Struct):
         topic: str = string("0+")

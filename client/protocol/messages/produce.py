@@ -7,11 +7,17 @@ from __future__ import annotations
 from typing import TypeAlias
 from uuid import UUID
 
+from kseg.client.protocol.error_policy import error_policy
 from kseg.client.protocol.fields import ByteString, array, int16, int32, int64, record_set, string, struct, uuid
+from kseg.client.protocol.permissions import permissions
+from kseg.client.protocol.routing import RetrySafety, Route, Target
 from kseg.client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.shared_errors import ABORTABLE, TRANSACTION
 
 
-class ProduceRequest(Request["ProduceResponse"], key=0, versions="0-13", flexible="9+", deprecated="0-2"):
+class ProduceRequest(
+    Request["ProduceResponse"], key=0, versions="0-13", flexible="9+", deprecated="0-2", client_waits="6+"
+):
     """Produce (API key 0): appends record batches.
 
         v1   the answer tells the throttle time
@@ -31,6 +37,25 @@ class ProduceRequest(Request["ProduceResponse"], key=0, versions="0-13", flexibl
 
     Record sets per partition.
     """
+
+    # With a producer id the leader drops what it has already; without one it would be there twice.
+    ROUTE = Route(Target.LEADER, RetrySafety.UNSAFE, note="yes for batches with a producer id")
+    PERMISSIONS = permissions("WRITE topic, WRITE transactional id, IDEMPOTENT_WRITE cluster")
+    ERRORS = error_policy(
+        "CORRUPT_MESSAGE UNKNOWN_TOPIC_OR_PARTITION UNKNOWN_TOPIC_ID NOT_LEADER_OR_FOLLOWER "
+        "LEADER_NOT_AVAILABLE REQUEST_TIMED_OUT INVALID_TOPIC_EXCEPTION NOT_ENOUGH_REPLICAS "
+        "NOT_ENOUGH_REPLICAS_AFTER_APPEND INVALID_REQUIRED_ACKS TOPIC_AUTHORIZATION_FAILED "
+        "CLUSTER_AUTHORIZATION_FAILED TRANSACTIONAL_ID_AUTHORIZATION_FAILED INVALID_TIMESTAMP "
+        "INVALID_RECORD UNSUPPORTED_FOR_MESSAGE_FORMAT UNSUPPORTED_COMPRESSION_TYPE "
+        "KAFKA_STORAGE_ERROR INVALID_PRODUCER_ID_MAPPING CONCURRENT_TRANSACTIONS INVALID_REQUEST "
+        "UNKNOWN_SERVER_ERROR",
+        ABORTABLE,
+        SPLIT="MESSAGE_TOO_LARGE RECORD_LIST_TOO_LARGE",
+        DONE="DUPLICATE_SEQUENCE_NUMBER",
+        NEW_PRODUCER="OUT_OF_ORDER_SEQUENCE_NUMBER UNKNOWN_PRODUCER_ID",
+        # An epoch that lags behind the own one is answered so too (KIP-588).
+        ABORT="INVALID_PRODUCER_EPOCH INVALID_TXN_STATE",
+    )
 
     class TopicProduceData(Struct):
         """A topic: by name up to v12, by id from v13."""
@@ -109,7 +134,9 @@ class ProduceResponse(Response, key=0, versions="0-13", flexible="9+"):
     node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "10+", tag=0)
 
 
-class InitProducerIdRequest(Request["InitProducerIdResponse"], key=22, versions="0-5", flexible="2+"):
+class InitProducerIdRequest(
+    Request["InitProducerIdResponse"], key=22, versions="0-5", flexible="2+", client_waits="1+"
+):
     """InitProducerId (API key 22): a producer id and epoch to write with.
 
     For a transactional id: the same producer id as before with a higher epoch, which fences whoever used it, after an
@@ -125,6 +152,13 @@ class InitProducerIdRequest(Request["InitProducerIdResponse"], key=22, versions=
 
     Who asks; a null transactional id asks for a plain idempotent producer.
     """
+
+    # The epoch is raised once more, and the one of the lost answer is fenced with all older ones.
+    ROUTE = Route(Target.TRANSACTION_COORDINATOR, RetrySafety.SAME_EFFECT)
+    PERMISSIONS = permissions("WRITE transactional id, IDEMPOTENT_WRITE cluster")
+    ERRORS = error_policy(
+        f"{TRANSACTION} CLUSTER_AUTHORIZATION_FAILED INVALID_TRANSACTION_TIMEOUT INVALID_REQUEST", ABORTABLE
+    )
 
     transactional_id: str | None = string("0+", nullable="0+")
     transaction_timeout_ms: int = int32("0+")

@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 from uuid import UUID
 
+from kseg.client.protocol.error_codes import ErrorCode
+from kseg.client.protocol.error_policy import error_policy
 from kseg.client.protocol.fields import (
     ByteString,
     array,
@@ -20,7 +22,12 @@ from kseg.client.protocol.fields import (
     uint16,
     uuid,
 )
+from kseg.client.protocol.permissions import permissions
+from kseg.client.protocol.routing import RetrySafety, Route, Target
 from kseg.client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.shared_errors import CONTROLLER
+
+_QUORUM: Final = f"{CONTROLLER} NOT_LEADER_OR_FOLLOWER INCONSISTENT_CLUSTER_ID INVALID_REQUEST"
 
 
 class VoteRequest(Request["VoteResponse"], key=52, versions="0-2", flexible="0+", scope="controller"):
@@ -280,6 +287,10 @@ class DescribeQuorumRequest(Request["DescribeQuorumResponse"], key=55, versions=
     Partition 0 of __cluster_metadata.
     """
 
+    ROUTE = Route(Target.ANY)
+    PERMISSIONS = permissions("DESCRIBE cluster")
+    ERRORS = error_policy(f"{_QUORUM} BROKER_NOT_AVAILABLE UNKNOWN_TOPIC_OR_PARTITION")
+
     class TopicData(Struct):
         class PartitionData(Struct):
             partition_index: int = int32("0+")
@@ -345,6 +356,10 @@ class AddRaftVoterRequest(Request["AddRaftVoterResponse"], key=80, versions="0-1
     The voter and where it listens.
     """
 
+    ROUTE = Route(Target.CONTROLLER, RetrySafety.SAME_EFFECT, done_already=(ErrorCode.DUPLICATE_VOTER,))
+    PERMISSIONS = permissions("ALTER cluster")
+    ERRORS = error_policy(f"{_QUORUM} DUPLICATE_VOTER")
+
     class Listener(Struct):
         name: str = string("0+")
         host: str = string("0+")
@@ -372,6 +387,10 @@ class RemoveRaftVoterRequest(Request["RemoveRaftVoterResponse"], key=81, version
     The voter.
     """
 
+    ROUTE = Route(Target.CONTROLLER, RetrySafety.SAME_EFFECT, done_already=(ErrorCode.VOTER_NOT_FOUND,))
+    PERMISSIONS = permissions("ALTER cluster")
+    ERRORS = error_policy(f"{_QUORUM} VOTER_NOT_FOUND")
+
     cluster_id: str | None = string("0+", nullable="0+")
     voter_id: int = int32("0+")
     voter_directory_id: UUID = uuid("0+")
@@ -392,6 +411,10 @@ class UpdateRaftVoterRequest(
 
     The voter as it is now.
     """
+
+    ROUTE = Route(Target.CONTROLLER)
+    PERMISSIONS = permissions("", otherwise="CLUSTER_ACTION on cluster")
+    ERRORS = error_policy(f"{_QUORUM} VOTER_NOT_FOUND")
 
     class Listener(Struct):
         name: str = string("0+")

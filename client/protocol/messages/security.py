@@ -4,13 +4,26 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from kseg.client.protocol.error_codes import ErrorCode
+from kseg.client.protocol.error_policy import error_policy
 from kseg.client.protocol.fields import array, byte_string, int8, int16, int32, int64, string
+from kseg.client.protocol.permissions import permissions
+from kseg.client.protocol.routing import RetrySafety, Route, Target
 from kseg.client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.shared_errors import CONTROLLER
+
+_TOKEN: Final = (
+    f"{CONTROLLER} DELEGATION_TOKEN_AUTH_DISABLED DELEGATION_TOKEN_REQUEST_NOT_ALLOWED "
+    "DELEGATION_TOKEN_NOT_FOUND DELEGATION_TOKEN_OWNER_MISMATCH DELEGATION_TOKEN_EXPIRED "
+    "DELEGATION_TOKEN_AUTHORIZATION_FAILED INVALID_PRINCIPAL_TYPE"
+)
 
 
-class DescribeAclsRequest(Request["DescribeAclsResponse"], key=29, versions="0-3", flexible="2+", deprecated="0"):
+class DescribeAclsRequest(
+    Request["DescribeAclsResponse"], key=29, versions="0-3", flexible="2+", deprecated="0", client_waits="1+"
+):
     """DescribeAcls (API key 29): lists the access control entries that a filter matches.
 
     v1  pattern types (KIP-290); throttles after the answer
@@ -21,6 +34,10 @@ class DescribeAclsRequest(Request["DescribeAclsResponse"], key=29, versions="0-3
 
     One filter; null matches all names, principals or hosts.
     """
+
+    ROUTE = Route(Target.ANY)
+    PERMISSIONS = permissions("DESCRIBE cluster")
+    ERRORS = error_policy("CLUSTER_AUTHORIZATION_FAILED SECURITY_DISABLED INVALID_REQUEST")
 
     resource_type_filter: int = int8("0+")
     resource_name_filter: str | None = string("0+", nullable="0+")
@@ -56,7 +73,9 @@ class DescribeAclsResponse(Response, key=29, versions="0-3", flexible="2+"):
     resources: list[DescribeAclsResource] = array(DescribeAclsResource, "0+")
 
 
-class CreateAclsRequest(Request["CreateAclsResponse"], key=30, versions="0-3", flexible="2+", deprecated="0"):
+class CreateAclsRequest(
+    Request["CreateAclsResponse"], key=30, versions="0-3", flexible="2+", deprecated="0", client_waits="1+"
+):
     """CreateAcls (API key 30): adds access control entries; goes to the controller.
 
     v1  pattern types (KIP-290); throttles after the answer
@@ -65,6 +84,10 @@ class CreateAclsRequest(Request["CreateAclsResponse"], key=30, versions="0-3", f
 
     Entries to add; pattern type 3 is a literal name, 4 a prefix.
     """
+
+    ROUTE = Route(Target.CONTROLLER)
+    PERMISSIONS = permissions("ALTER cluster")
+    ERRORS = error_policy(f"{CONTROLLER} SECURITY_DISABLED")
 
     class AclCreation(Struct):
         resource_type: int = int8("0+")
@@ -89,7 +112,9 @@ class CreateAclsResponse(Response, key=30, versions="0-3", flexible="2+"):
     results: list[AclCreationResult] = array(AclCreationResult, "0+")
 
 
-class DeleteAclsRequest(Request["DeleteAclsResponse"], key=31, versions="0-3", flexible="2+", deprecated="0"):
+class DeleteAclsRequest(
+    Request["DeleteAclsResponse"], key=31, versions="0-3", flexible="2+", deprecated="0", client_waits="1+"
+):
     """DeleteAcls (API key 31): removes the access control entries that filters match; goes to the controller.
 
     v1  pattern types (KIP-290); throttles after the answer
@@ -98,6 +123,11 @@ class DeleteAclsRequest(Request["DeleteAclsResponse"], key=31, versions="0-3", f
 
     Filters; null matches all names, principals or hosts.
     """
+
+    # The second answer lists nothing removed.
+    ROUTE = Route(Target.CONTROLLER, RetrySafety.SAME_EFFECT)
+    PERMISSIONS = permissions("ALTER cluster")
+    ERRORS = error_policy(f"{CONTROLLER} SECURITY_DISABLED")
 
     class DeleteAclsFilter(Struct):
         resource_type_filter: int = int8("0+")
@@ -139,7 +169,7 @@ class DeleteAclsResponse(Response, key=31, versions="0-3", flexible="2+"):
 
 
 class DescribeUserScramCredentialsRequest(
-    Request["DescribeUserScramCredentialsResponse"], key=50, versions="0", flexible="0+"
+    Request["DescribeUserScramCredentialsResponse"], key=50, versions="0", flexible="0+", client_waits="0+"
 ):
     """DescribeUserScramCredentials (API key 50): tells users' SCRAM mechanisms (KIP-554).
 
@@ -147,6 +177,10 @@ class DescribeUserScramCredentialsRequest(
 
     Null or an empty list asks for all users.
     """
+
+    ROUTE = Route(Target.ANY)
+    PERMISSIONS = permissions("DESCRIBE cluster")
+    ERRORS = error_policy("CLUSTER_AUTHORIZATION_FAILED RESOURCE_NOT_FOUND DUPLICATE_RESOURCE INVALID_REQUEST")
 
     class UserName(Struct):
         name: str = string("0+")
@@ -176,7 +210,7 @@ class DescribeUserScramCredentialsResponse(Response, key=50, versions="0", flexi
 
 
 class AlterUserScramCredentialsRequest(
-    Request["AlterUserScramCredentialsResponse"], key=51, versions="0", flexible="0+"
+    Request["AlterUserScramCredentialsResponse"], key=51, versions="0", flexible="0+", client_waits="0+"
 ):
     """AlterUserScramCredentials (API key 51): sets and removes users' SCRAM credentials (KIP-554).
 
@@ -184,6 +218,12 @@ class AlterUserScramCredentialsRequest(
 
     What to remove and what to set. A password is salted on the client's side and never sent.
     """
+
+    ROUTE = Route(Target.CONTROLLER, RetrySafety.SAME_EFFECT, done_already=(ErrorCode.RESOURCE_NOT_FOUND,))
+    PERMISSIONS = permissions("ALTER cluster")
+    ERRORS = error_policy(
+        f"{CONTROLLER} RESOURCE_NOT_FOUND DUPLICATE_RESOURCE UNSUPPORTED_SASL_MECHANISM UNACCEPTABLE_CREDENTIAL"
+    )
 
     class ScramCredentialDeletion(Struct):
         name: str = string("0+")
@@ -215,7 +255,7 @@ class AlterUserScramCredentialsResponse(Response, key=51, versions="0", flexible
 
 
 class CreateDelegationTokenRequest(
-    Request["CreateDelegationTokenResponse"], key=38, versions="0-3", flexible="2+", deprecated="0"
+    Request["CreateDelegationTokenResponse"], key=38, versions="0-3", flexible="2+", deprecated="0", client_waits="1+"
 ):
     """CreateDelegationToken (API key 38): makes a delegation token for the principal that asks (KIP-48).
 
@@ -225,6 +265,11 @@ class CreateDelegationTokenRequest(
 
     The owner (null: who asks), who may renew it, and its longest life in ms (-1: the broker's own limit).
     """
+
+    # There would be two tokens, and nobody to expire the first.
+    ROUTE = Route(Target.CONTROLLER, RetrySafety.VERIFY_FIRST, verify_with="DescribeDelegationToken")
+    PERMISSIONS = permissions("", otherwise="CREATE_TOKENS on user, for another one's token")
+    ERRORS = error_policy(_TOKEN)
 
     class CreatableRenewers(Struct):
         """A principal that may renew the token."""
@@ -255,7 +300,7 @@ class CreateDelegationTokenResponse(Response, key=38, versions="0-3", flexible="
 
 
 class RenewDelegationTokenRequest(
-    Request["RenewDelegationTokenResponse"], key=39, versions="0-2", flexible="2+", deprecated="0"
+    Request["RenewDelegationTokenResponse"], key=39, versions="0-2", flexible="2+", deprecated="0", client_waits="1+"
 ):
     """RenewDelegationToken (API key 39): makes a delegation token live longer (KIP-48).
 
@@ -264,6 +309,10 @@ class RenewDelegationTokenRequest(
 
     The token by its secret, and how many ms from now it is to live.
     """
+
+    ROUTE = Route(Target.CONTROLLER)
+    PERMISSIONS = permissions("", otherwise="to own the token, or to be one of its renewers")
+    ERRORS = error_policy(_TOKEN)
 
     hmac: bytes = byte_string("0+")
     renew_period_ms: int = int64("0+")
@@ -278,7 +327,7 @@ class RenewDelegationTokenResponse(Response, key=39, versions="0-2", flexible="2
 
 
 class ExpireDelegationTokenRequest(
-    Request["ExpireDelegationTokenResponse"], key=40, versions="0-2", flexible="2+", deprecated="0"
+    Request["ExpireDelegationTokenResponse"], key=40, versions="0-2", flexible="2+", deprecated="0", client_waits="1+"
 ):
     """ExpireDelegationToken (API key 40): changes when a delegation token expires, or ends it at once (KIP-48).
 
@@ -287,6 +336,17 @@ class ExpireDelegationTokenRequest(
 
     The token by its secret; a negative period ends it at once.
     """
+
+    ROUTE = Route(
+        Target.CONTROLLER,
+        RetrySafety.SAME_EFFECT,
+        done_already=(
+            ErrorCode.DELEGATION_TOKEN_NOT_FOUND,
+            ErrorCode.DELEGATION_TOKEN_EXPIRED,
+        ),
+    )
+    PERMISSIONS = permissions("", otherwise="to own the token, or to be one of its renewers")
+    ERRORS = error_policy(_TOKEN)
 
     hmac: bytes = byte_string("0+")
     expiry_time_period_ms: int = int64("0+")
@@ -301,7 +361,7 @@ class ExpireDelegationTokenResponse(Response, key=40, versions="0-2", flexible="
 
 
 class DescribeDelegationTokenRequest(
-    Request["DescribeDelegationTokenResponse"], key=41, versions="0-3", flexible="2+", deprecated="0"
+    Request["DescribeDelegationTokenResponse"], key=41, versions="0-3", flexible="2+", deprecated="0", client_waits="1+"
 ):
     """DescribeDelegationToken (API key 41): lists delegation tokens (KIP-48).
 
@@ -311,6 +371,10 @@ class DescribeDelegationTokenRequest(
 
     Null asks for all owners' tokens that the asker may see.
     """
+
+    ROUTE = Route(Target.ANY)
+    PERMISSIONS = permissions("", otherwise="to own the token, DESCRIBE on it, or DESCRIBE_TOKENS on user")
+    ERRORS = error_policy(_TOKEN)
 
     class DescribeDelegationTokenOwner(Struct):
         principal_type: str = string("0+")

@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 from uuid import UUID
 
+from kseg.client.protocol.error_codes import ErrorCode
+from kseg.client.protocol.error_policy import error_policy
 from kseg.client.protocol.fields import (
     ByteString,
     array,
@@ -20,7 +22,26 @@ from kseg.client.protocol.fields import (
     struct,
     uuid,
 )
+from kseg.client.protocol.permissions import permissions
+from kseg.client.protocol.routing import RetrySafety, Route, Target
 from kseg.client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.shared_errors import DESCRIBED_GROUP, GROUP, NEW_MEMBER
+
+_SHARE_SESSION: Final = error_policy(
+    NEW_SESSION="SHARE_SESSION_NOT_FOUND INVALID_SHARE_SESSION_EPOCH SHARE_SESSION_LIMIT_REACHED"
+)
+_SHARE: Final = (
+    "GROUP_AUTHORIZATION_FAILED TOPIC_AUTHORIZATION_FAILED UNKNOWN_TOPIC_OR_PARTITION UNKNOWN_TOPIC_ID "
+    "NOT_LEADER_OR_FOLLOWER INVALID_RECORD_STATE KAFKA_STORAGE_ERROR INVALID_REQUEST UNKNOWN_SERVER_ERROR"
+)
+_SHARE_OFFSETS: Final = (
+    f"{GROUP} TOPIC_AUTHORIZATION_FAILED GROUP_ID_NOT_FOUND UNKNOWN_TOPIC_OR_PARTITION NON_EMPTY_GROUP "
+    "KAFKA_STORAGE_ERROR INVALID_REQUEST UNKNOWN_SERVER_ERROR"
+)
+#: Fetch sessions that a broker has dropped, or counts differently.
+_SESSION: Final = error_policy(
+    NEW_SESSION="FETCH_SESSION_ID_NOT_FOUND INVALID_FETCH_SESSION_EPOCH FETCH_SESSION_TOPIC_ID_ERROR"
+)
 
 
 class ShareGroupHeartbeatRequest(Request["ShareGroupHeartbeatResponse"], key=76, versions="1", flexible="0+"):
@@ -30,6 +51,10 @@ class ShareGroupHeartbeatRequest(Request["ShareGroupHeartbeatResponse"], key=76,
 
     Epoch 0 joins, -1 leaves; null topics: nothing has changed since the last heartbeat.
     """
+
+    ROUTE = Route(Target.GROUP_COORDINATOR)
+    PERMISSIONS = permissions("DESCRIBE topic, READ group")
+    ERRORS = error_policy(f"{GROUP} TOPIC_AUTHORIZATION_FAILED GROUP_MAX_SIZE_REACHED INVALID_REQUEST", NEW_MEMBER)
 
     group_id: str = string("0+")
     member_id: str = string("0+")
@@ -66,6 +91,10 @@ class ShareGroupDescribeRequest(Request["ShareGroupDescribeResponse"], key=77, v
 
     Groups by id.
     """
+
+    ROUTE = Route(Target.GROUP_COORDINATOR)
+    PERMISSIONS = permissions("DESCRIBE topic, DESCRIBE group")
+    ERRORS = error_policy(DESCRIBED_GROUP)
 
     group_ids: list[str] = array(string, "0+")
     include_authorized_operations: bool = boolean("0+")
@@ -118,6 +147,11 @@ class ShareFetchRequest(Request["ShareFetchResponse"], key=78, versions="1-2", f
 
     What to acquire and what to acknowledge: 0 gap, 1 accept, 2 release, 3 reject, 4 renew (from v2).
     """
+
+    # Records that were handed out with the lost answer are locked until their time is over.
+    ROUTE = Route(Target.LEADER, RetrySafety.UNSAFE)
+    PERMISSIONS = permissions("READ topic, READ group")
+    ERRORS = error_policy(f"{_SHARE} CORRUPT_MESSAGE", _SHARE_SESSION)
 
     class FetchTopic(Struct):
         class FetchPartition(Struct):
@@ -210,6 +244,11 @@ class ShareAcknowledgeRequest(Request["ShareAcknowledgeResponse"], key=79, versi
     Per partition: 0 gap, 1 accept, 2 release, 3 reject, 4 renew (from v2).
     """
 
+    # As for ShareFetch: the records stay locked until their time is over.
+    ROUTE = Route(Target.LEADER, RetrySafety.UNSAFE)
+    PERMISSIONS = permissions("READ topic, READ group")
+    ERRORS = error_policy(_SHARE, _SHARE_SESSION)
+
     class AcknowledgeTopic(Struct):
         class AcknowledgePartition(Struct):
             class AcknowledgementBatch(Struct):
@@ -279,6 +318,10 @@ class DescribeShareGroupOffsetsRequest(
     Groups; null topics ask for all of a group's.
     """
 
+    ROUTE = Route(Target.GROUP_COORDINATOR)
+    PERMISSIONS = permissions("DESCRIBE topic, DESCRIBE group")
+    ERRORS = error_policy(_SHARE_OFFSETS)
+
     class DescribeShareGroupOffsetsRequestGroup(Struct):
         class DescribeShareGroupOffsetsRequestTopic(Struct):
             topic_name: str = string("0+")
@@ -337,6 +380,10 @@ class AlterShareGroupOffsetsRequest(Request["AlterShareGroupOffsetsResponse"], k
     New start offsets.
     """
 
+    ROUTE = Route(Target.GROUP_COORDINATOR)
+    PERMISSIONS = permissions("READ topic, READ group")
+    ERRORS = error_policy(_SHARE_OFFSETS)
+
     class AlterShareGroupOffsetsRequestTopic(Struct):
         class AlterShareGroupOffsetsRequestPartition(Struct):
             partition_index: int = int32("0+")
@@ -381,6 +428,12 @@ class DeleteShareGroupOffsetsRequest(Request["DeleteShareGroupOffsetsResponse"],
 
     Topics by name.
     """
+
+    ROUTE = Route(
+        Target.GROUP_COORDINATOR, RetrySafety.SAME_EFFECT, done_already=(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
+    )
+    PERMISSIONS = permissions("READ topic, DELETE group")
+    ERRORS = error_policy(_SHARE_OFFSETS)
 
     class DeleteShareGroupOffsetsRequestTopic(Struct):
         topic_name: str = string("0+")

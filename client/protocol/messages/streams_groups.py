@@ -6,8 +6,12 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from kseg.client.protocol.error_policy import error_policy
 from kseg.client.protocol.fields import array, boolean, int8, int16, int32, int64, string, struct, uint16
+from kseg.client.protocol.permissions import permissions
+from kseg.client.protocol.routing import Route, Target
 from kseg.client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.shared_errors import DESCRIBED_GROUP, GROUP, NEW_MEMBER
 
 
 class StreamsGroupHeartbeatRequest(Request["StreamsGroupHeartbeatResponse"], key=88, versions="0", flexible="0+"):
@@ -15,6 +19,15 @@ class StreamsGroupHeartbeatRequest(Request["StreamsGroupHeartbeatResponse"], key
 
     Who the member is, its topology, its tasks; null: nothing has changed since the last heartbeat.
     """
+
+    ROUTE = Route(Target.GROUP_COORDINATOR)
+    PERMISSIONS = permissions("DESCRIBE topic, READ group")
+    ERRORS = error_policy(
+        f"{GROUP} GROUP_ID_NOT_FOUND INVALID_REQUEST GROUP_MAX_SIZE_REACHED "
+        "TOPIC_AUTHORIZATION_FAILED CLUSTER_AUTHORIZATION_FAILED STREAMS_INVALID_TOPOLOGY "
+        "STREAMS_INVALID_TOPOLOGY_EPOCH STREAMS_TOPOLOGY_FENCED",
+        NEW_MEMBER,
+    )
 
     class Topology(Struct):
         """What the application computes: only when joining."""
@@ -137,6 +150,10 @@ class StreamsGroupDescribeRequest(Request["StreamsGroupDescribeResponse"], key=8
 
     Groups by id.
     """
+
+    ROUTE = Route(Target.GROUP_COORDINATOR)
+    PERMISSIONS = permissions("DESCRIBE topic, DESCRIBE group")
+    ERRORS = error_policy(DESCRIBED_GROUP)
 
     group_ids: list[str] = array(string, "0+")
     include_authorized_operations: bool = boolean("0+")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from kseg.client.protocol.error_policy import error_policy
 from kseg.client.protocol.fields import array, boolean, byte_string, int8, int16, int32, string, uuid
+from kseg.client.protocol.routing import RetrySafety, Route, Target
 from kseg.client.protocol.schema import Request, Response
 
 
@@ -15,6 +17,9 @@ class GetTelemetrySubscriptionsRequest(
 
     All zero on first contact; then the id that the broker gave.
     """
+
+    ROUTE = Route(Target.ANY)
+    ERRORS = error_policy("INVALID_REQUEST UNSUPPORTED_VERSION THROTTLING_QUOTA_EXCEEDED")
 
     client_instance_id: UUID = uuid("0+")
 
@@ -38,6 +43,12 @@ class PushTelemetryRequest(Request["PushTelemetryResponse"], key=72, versions="0
 
     OTLP bytes, compressed as `compression_type` says; `terminating` marks the last ones.
     """
+
+    ROUTE = Route(Target.SAME_CONNECTION, RetrySafety.UNSAFE)
+    ERRORS = error_policy(
+        "INVALID_REQUEST INVALID_RECORD UNKNOWN_SUBSCRIPTION_ID TELEMETRY_TOO_LARGE "
+        "UNSUPPORTED_COMPRESSION_TYPE THROTTLING_QUOTA_EXCEEDED",
+    )
 
     client_instance_id: UUID = uuid("0+")
     subscription_id: int = int32("0+")

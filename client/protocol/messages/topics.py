@@ -4,14 +4,24 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 from uuid import UUID
 
+from kseg.client.protocol.error_policy import error_policy
 from kseg.client.protocol.fields import array, boolean, int8, int16, int32, int64, string, uuid
+from kseg.client.protocol.permissions import permissions
+from kseg.client.protocol.routing import RetrySafety, Route, Target
 from kseg.client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.shared_errors import CONTROLLER, LEADER
+
+_TOPIC_CHANGE: Final = (
+    f"{CONTROLLER} INVALID_TOPIC_EXCEPTION TOPIC_AUTHORIZATION_FAILED POLICY_VIOLATION THROTTLING_QUOTA_EXCEEDED"
+)
 
 
-class CreateTopicsRequest(Request["CreateTopicsResponse"], key=19, versions="0-7", flexible="5+", deprecated="0-1"):
+class CreateTopicsRequest(
+    Request["CreateTopicsResponse"], key=19, versions="0-7", flexible="5+", deprecated="0-1", client_waits="3+"
+):
     """CreateTopics (API key 19): creates topics; goes to the controller.
 
     v1  error messages, dry runs
@@ -24,6 +34,13 @@ class CreateTopicsRequest(Request["CreateTopicsResponse"], key=19, versions="0-7
 
     Topics to create.
     """
+
+    ROUTE = Route(Target.CONTROLLER, RetrySafety.VERIFY_FIRST, verify_with="Metadata")
+    PERMISSIONS = permissions("CREATE topic, CREATE cluster")
+    ERRORS = error_policy(
+        f"{_TOPIC_CHANGE} TOPIC_ALREADY_EXISTS INVALID_PARTITIONS INVALID_REPLICATION_FACTOR "
+        "INVALID_REPLICA_ASSIGNMENT INVALID_CONFIG",
+    )
 
     class CreatableTopic(Struct):
         """With `assignments`, `num_partitions` and `replication_factor` are -1."""
@@ -80,7 +97,9 @@ class CreateTopicsResponse(Response, key=19, versions="0-7", flexible="5+"):
     topics: list[CreatableTopicResult] = array(CreatableTopicResult, "0+")
 
 
-class DeleteTopicsRequest(Request["DeleteTopicsResponse"], key=20, versions="0-6", flexible="4+", deprecated="0"):
+class DeleteTopicsRequest(
+    Request["DeleteTopicsResponse"], key=20, versions="0-6", flexible="4+", deprecated="0", client_waits="2+"
+):
     """DeleteTopics (API key 20): deletes topics; goes to the controller.
 
     v1  throttle time; the oldest version that 4.0 takes
@@ -92,6 +111,15 @@ class DeleteTopicsRequest(Request["DeleteTopicsResponse"], key=20, versions="0-6
 
     Topics to delete.
     """
+
+    # Somebody else may have created a topic of that name meanwhile.
+    ROUTE = Route(Target.CONTROLLER, RetrySafety.VERIFY_FIRST, verify_with="Metadata")
+    PERMISSIONS = permissions("DELETE topic")
+    ERRORS = error_policy(
+        f"{_TOPIC_CHANGE} TOPIC_DELETION_DISABLED",
+        # From the controller: that it is not there is the truth, not a broker's old news.
+        FAIL="UNKNOWN_TOPIC_OR_PARTITION UNKNOWN_TOPIC_ID",
+    )
 
     class DeleteTopicState(Struct):
         """Either a name or, with name null, an id."""
@@ -117,7 +145,9 @@ class DeleteTopicsResponse(Response, key=20, versions="0-6", flexible="4+"):
     responses: list[DeletableTopicResult] = array(DeletableTopicResult, "0+")
 
 
-class CreatePartitionsRequest(Request["CreatePartitionsResponse"], key=37, versions="0-3", flexible="2+"):
+class CreatePartitionsRequest(
+    Request["CreatePartitionsResponse"], key=37, versions="0-3", flexible="2+", client_waits="1+"
+):
     """CreatePartitions (API key 37): adds partitions to topics (KIP-195); goes to the controller.
 
     v1  throttles after the answer
@@ -126,6 +156,13 @@ class CreatePartitionsRequest(Request["CreatePartitionsResponse"], key=37, versi
 
     The wished number of partitions of each topic, old ones included.
     """
+
+    ROUTE = Route(Target.CONTROLLER, RetrySafety.VERIFY_FIRST, verify_with="Metadata")
+    PERMISSIONS = permissions("ALTER topic")
+    ERRORS = error_policy(
+        f"{_TOPIC_CHANGE} INVALID_PARTITIONS INVALID_REPLICA_ASSIGNMENT REASSIGNMENT_IN_PROGRESS",
+        FAIL="UNKNOWN_TOPIC_OR_PARTITION",
+    )
 
     class CreatePartitionsTopic(Struct):
         """Null assignments leave the placement to the controller."""
@@ -158,7 +195,7 @@ class CreatePartitionsResponse(Response, key=37, versions="0-3", flexible="2+"):
     results: list[CreatePartitionsTopicResult] = array(CreatePartitionsTopicResult, "0+")
 
 
-class DeleteRecordsRequest(Request["DeleteRecordsResponse"], key=21, versions="0-2", flexible="2+"):
+class DeleteRecordsRequest(Request["DeleteRecordsResponse"], key=21, versions="0-2", flexible="2+", client_waits="1+"):
     """DeleteRecords (API key 21): moves a partition's log start forward; goes to the leader.
 
     v1  throttles after the answer
@@ -166,6 +203,11 @@ class DeleteRecordsRequest(Request["DeleteRecordsResponse"], key=21, versions="0
 
     The first offset to keep per partition; -1 is the high watermark.
     """
+
+    # Offset -1 is the high watermark of the moment: a second try may remove what came after the first.
+    ROUTE = Route(Target.LEADER, RetrySafety.VERIFY_FIRST, verify_with="ListOffsets", note="yes up to a given offset")
+    PERMISSIONS = permissions("DELETE topic")
+    ERRORS = error_policy(f"{LEADER} OFFSET_OUT_OF_RANGE TOPIC_AUTHORIZATION_FAILED POLICY_VIOLATION REQUEST_TIMED_OUT")
 
     class DeleteRecordsTopic(Struct):
         class DeleteRecordsPartition(Struct):

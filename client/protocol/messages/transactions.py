@@ -6,11 +6,17 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from kseg.client.protocol.error_policy import error_policy
 from kseg.client.protocol.fields import array, boolean, int8, int16, int32, int64, string
+from kseg.client.protocol.permissions import permissions
+from kseg.client.protocol.routing import RetrySafety, Route, Target
 from kseg.client.protocol.schema import Request, Response, Struct
+from kseg.client.protocol.shared_errors import ABORTABLE, COORDINATOR, TRANSACTION
 
 
-class AddPartitionsToTxnRequest(Request["AddPartitionsToTxnResponse"], key=24, versions="0-5", flexible="3+"):
+class AddPartitionsToTxnRequest(
+    Request["AddPartitionsToTxnResponse"], key=24, versions="0-5", flexible="3+", client_waits="1+"
+):
     """AddPartitionsToTxn (API key 24): tells the transaction coordinator which partitions a transaction is to write to.
 
     v1  throttles after the answer
@@ -21,6 +27,12 @@ class AddPartitionsToTxnRequest(Request["AddPartitionsToTxnResponse"], key=24, v
 
     One transaction's partitions up to v3, many transactions' from v4.
     """
+
+    ROUTE = Route(Target.TRANSACTION_COORDINATOR)
+    PERMISSIONS = permissions("WRITE topic, WRITE transactional id")
+    ERRORS = error_policy(
+        f"{TRANSACTION} TOPIC_AUTHORIZATION_FAILED UNKNOWN_TOPIC_OR_PARTITION OPERATION_NOT_ATTEMPTED", ABORTABLE
+    )
 
     class AddPartitionsToTxnTransaction(Struct):
         """From v4."""
@@ -72,7 +84,9 @@ class AddPartitionsToTxnResponse(Response, key=24, versions="0-5", flexible="3+"
     results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = array(AddPartitionsToTxnTopicResult, "0-3")
 
 
-class AddOffsetsToTxnRequest(Request["AddOffsetsToTxnResponse"], key=25, versions="0-4", flexible="3+"):
+class AddOffsetsToTxnRequest(
+    Request["AddOffsetsToTxnResponse"], key=25, versions="0-4", flexible="3+", client_waits="1+"
+):
     """AddOffsetsToTxn (API key 25): tells the transaction coordinator that a transaction commits a group's offsets.
 
     Under the second transaction protocol TxnOffsetCommit says so by itself (KIP-890).
@@ -84,6 +98,10 @@ class AddOffsetsToTxnRequest(Request["AddOffsetsToTxnResponse"], key=25, version
 
     The transaction and the group.
     """
+
+    ROUTE = Route(Target.TRANSACTION_COORDINATOR)
+    PERMISSIONS = permissions("READ group, WRITE transactional id")
+    ERRORS = error_policy(f"{TRANSACTION} GROUP_AUTHORIZATION_FAILED INVALID_GROUP_ID", ABORTABLE)
 
     transactional_id: str = string("0+")
     producer_id: int = int64("0+")
@@ -98,7 +116,9 @@ class AddOffsetsToTxnResponse(Response, key=25, versions="0-4", flexible="3+"):
     error_code: int = int16("0+")
 
 
-class TxnOffsetCommitRequest(Request["TxnOffsetCommitResponse"], key=28, versions="0-5", flexible="3+"):
+class TxnOffsetCommitRequest(
+    Request["TxnOffsetCommitResponse"], key=28, versions="0-5", flexible="3+", client_waits="1+"
+):
     """TxnOffsetCommit (API key 28): stores a group's offsets as part of a transaction: they count when it commits.
 
         v1  throttles after the answer
@@ -112,6 +132,18 @@ class TxnOffsetCommitRequest(Request["TxnOffsetCommitResponse"], key=28, version
 
     Offsets per partition, and the transaction they belong to.
     """
+
+    ROUTE = Route(Target.GROUP_COORDINATOR)
+    PERMISSIONS = permissions("READ topic, READ group, WRITE transactional id")
+    ERRORS = error_policy(
+        f"{TRANSACTION} GROUP_AUTHORIZATION_FAILED TOPIC_AUTHORIZATION_FAILED "
+        "UNKNOWN_TOPIC_OR_PARTITION UNKNOWN_TOPIC_ID INVALID_GROUP_ID OFFSET_METADATA_TOO_LARGE "
+        "INVALID_COMMIT_OFFSET_SIZE UNSUPPORTED_FOR_MESSAGE_FORMAT REQUEST_TIMED_OUT",
+        ABORTABLE,
+        # The partitions are another member's by now: what was read of them is to be read again.
+        ABORT="UNKNOWN_MEMBER_ID ILLEGAL_GENERATION STALE_MEMBER_EPOCH",
+        FAIL="FENCED_INSTANCE_ID",
+    )
 
     class TxnOffsetCommitRequestTopic(Struct):
         class TxnOffsetCommitRequestPartition(Struct):
@@ -154,7 +186,7 @@ class TxnOffsetCommitResponse(Response, key=28, versions="0-5", flexible="3+"):
     topics: list[TxnOffsetCommitResponseTopic] = array(TxnOffsetCommitResponseTopic, "0+")
 
 
-class EndTxnRequest(Request["EndTxnResponse"], key=26, versions="0-5", flexible="3+"):
+class EndTxnRequest(Request["EndTxnResponse"], key=26, versions="0-5", flexible="3+", client_waits="1+"):
     """EndTxn (API key 26): commits or aborts a transaction.
 
     The answer comes when the decision stands in the transaction log; markers follow.
@@ -167,6 +199,10 @@ class EndTxnRequest(Request["EndTxnResponse"], key=26, versions="0-5", flexible=
 
     The transaction, and how it ends.
     """
+
+    ROUTE = Route(Target.TRANSACTION_COORDINATOR, RetrySafety.VERIFY_FIRST, verify_with="DescribeTransactions")
+    PERMISSIONS = permissions("WRITE transactional id")
+    ERRORS = error_policy(TRANSACTION, ABORTABLE)
 
     transactional_id: str = string("0+")
     producer_id: int = int64("0+")
@@ -193,6 +229,16 @@ class WriteTxnMarkersRequest(Request["WriteTxnMarkersResponse"], key=27, version
 
     Markers, each for one producer's partitions; `transaction_result` is true for a commit.
     """
+
+    # Between brokers; an administrator ends a hanging transaction with it (KIP-664).
+    ROUTE = Route(Target.LEADER)
+    PERMISSIONS = permissions("CLUSTER_ACTION cluster")
+    ERRORS = error_policy(
+        "CORRUPT_MESSAGE INVALID_PRODUCER_EPOCH UNKNOWN_TOPIC_OR_PARTITION NOT_LEADER_OR_FOLLOWER "
+        "MESSAGE_TOO_LARGE RECORD_LIST_TOO_LARGE NOT_ENOUGH_REPLICAS NOT_ENOUGH_REPLICAS_AFTER_APPEND "
+        "INVALID_REQUIRED_ACKS TRANSACTION_COORDINATOR_FENCED REQUEST_TIMED_OUT "
+        "CLUSTER_AUTHORIZATION_FAILED",
+    )
 
     class WritableTxnMarker(Struct):
         """`coordinator_epoch` -1 for an administrator's."""
@@ -240,6 +286,10 @@ class DescribeTransactionsRequest(Request["DescribeTransactionsResponse"], key=6
     Transactional ids.
     """
 
+    ROUTE = Route(Target.TRANSACTION_COORDINATOR)
+    PERMISSIONS = permissions("DESCRIBE transactional id")
+    ERRORS = error_policy(f"{COORDINATOR} TRANSACTIONAL_ID_NOT_FOUND TRANSACTIONAL_ID_AUTHORIZATION_FAILED")
+
     transactional_ids: list[str] = array(string, "0+")
 
 
@@ -278,6 +328,13 @@ class ListTransactionsRequest(Request["ListTransactionsResponse"], key=66, versi
     Filters; an empty list and -1 let everything pass.
     """
 
+    ROUTE = Route(Target.ALL_BROKERS)
+    PERMISSIONS = permissions("", otherwise="DESCRIBE on transactional id; others are left out")
+    ERRORS = error_policy(
+        "COORDINATOR_LOAD_IN_PROGRESS INVALID_REGULAR_EXPRESSION TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+        AGAIN="COORDINATOR_NOT_AVAILABLE",
+    )
+
     state_filters: list[str] = array(string, "0+")
     producer_id_filters: list[int] = array(int64, "0+")
     duration_filter: int = int64("1+", default=-1)
@@ -305,6 +362,12 @@ class DescribeProducersRequest(Request["DescribeProducersResponse"], key=61, ver
 
     Partitions by topic.
     """
+
+    ROUTE = Route(Target.LEADER)
+    PERMISSIONS = permissions("READ topic")
+    ERRORS = error_policy(
+        "NOT_LEADER_OR_FOLLOWER UNKNOWN_TOPIC_OR_PARTITION TOPIC_AUTHORIZATION_FAILED INVALID_TOPIC_EXCEPTION"
+    )
 
     class TopicRequest(Struct):
         name: str = string("0+")

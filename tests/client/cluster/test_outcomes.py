@@ -9,7 +9,6 @@ import pytest
 
 from kseg.client import BrokerUnavailable, TopicPartition, Transaction
 from kseg.client.admin import NewTopic, create_topics, delete_topics
-from kseg.client.cluster.routing import SENDING, Again, again
 from kseg.client.errors import OutcomeUnknown, RequestTimedOut
 from kseg.client.producer import produce
 from kseg.client.protocol import ErrorCode
@@ -31,6 +30,7 @@ from kseg.client.protocol.messages.transactions import (
     EndTxnResponse,
 )
 from kseg.client.protocol.registry import API_BY_NAME
+from kseg.client.protocol.routing import NOT_SENT, RetrySafety
 from kseg.segment_reader.encode.batches import Record, encode_batch
 
 TP = TopicPartition("t", 0)
@@ -40,9 +40,10 @@ APART = {"ApiVersions", "Metadata", "FindCoordinator", "Produce"}
 
 
 def test_every_api_declares_whether_it_may_be_sent_again():
-    assert set(CLIENTS) <= set(SENDING)
-    assert all(SENDING[name].find_out for name in SENDING if again(name) is Again.FIND_OUT)
-    assert not again("AnApiOfTheFuture").allowed
+    routes = {name: api.request.ROUTE for name, api in API_BY_NAME.items() if api.request.ROUTE is not NOT_SENT}
+    assert set(CLIENTS) <= set(routes)
+    assert all(route.verify_with for route in routes.values() if route.safety is RetrySafety.VERIFY_FIRST)
+    assert not NOT_SENT.safety.allowed
 
 
 @pytest.mark.parametrize("name", [name for name in CLIENTS if name not in APART])
@@ -50,7 +51,7 @@ def test_after_a_lost_answer_each_api_does_as_it_declares(fake: Any, fakes: Any,
     api = API_BY_NAME[name]
     fake.on(api.request, lambda _: fakes.CLOSE, lambda _: api.response())
     cluster = connect(fake.bootstrap_servers, retry_backoff_ms=1)
-    if again(name).allowed:
+    if api.request.ROUTE.safety.allowed:
         cluster.send(api.request())
         assert len(fake.requests(api.request)) == 2
     else:

@@ -19,8 +19,8 @@ import pytest
 from hypothesis import strategies as st
 
 from kseg.client.protocol import embedded, messages
-from kseg.client.protocol.fields import NEVER, ZERO_UUID, Field, Versions
-from kseg.client.protocol.schema import Message, Struct
+from kseg.client.protocol.fields import ZERO_UUID
+from kseg.client.protocol.schema import NEVER, Field, Message, Struct, Versions
 from kseg.jobs.broker import jars
 from kseg.jobs.broker.errors import JarsUnavailable, JavaMissing
 from kseg.jobs.broker.java import find_java

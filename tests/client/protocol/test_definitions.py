@@ -12,9 +12,9 @@ import pytest
 
 from kseg.client.protocol import embedded, messages
 from kseg.client.protocol.embedded.framing import TypedMessage
-from kseg.client.protocol.fields import NEVER, ZERO_UUID, Field, Versions
+from kseg.client.protocol.fields import ZERO_UUID
 from kseg.client.protocol.registry import API_BY_KEY, API_BY_NAME
-from kseg.client.protocol.schema import Message, Struct
+from kseg.client.protocol.schema import NEVER, Field, Message, Struct, Versions
 
 PRIMITIVES = {"bool", "int8", "int16", "uint16", "int32", "int64", "float64", "uuid", "string", "bytes", "records"}
 Definition = dict[str, Any]

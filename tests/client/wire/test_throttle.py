@@ -12,7 +12,9 @@ import pytest
 
 from kseg.client.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
 from kseg.client.protocol.messages.metadata import MetadataRequest
-from kseg.client.wire.throttle import CLIENT_WAITS_FROM, Throttle, client_waits
+from kseg.client.protocol.registry import API_BY_NAME
+from kseg.client.protocol.schema import NEVER
+from kseg.client.wire.throttle import Throttle
 from kseg.jobs.broker import jars
 from kseg.jobs.broker.java import find_java
 
@@ -30,29 +32,30 @@ def javas_word() -> dict[tuple[str, int], bool]:
 
 def test_who_waits_is_javas_word_for_every_api_and_version(javas_word: dict[tuple[str, int], bool]):
     assert len(javas_word) > 250
-    assert {pair: client_waits(*pair) for pair in javas_word} == javas_word
-    assert set(CLIENT_WAITS_FROM) <= {name for name, _ in javas_word}
+    waits = {name: api.request.CLIENT_WAITS for name, api in API_BY_NAME.items()}
+    assert {(name, version): waits[name].has(version) for name, version in javas_word} == javas_word
+    assert {name for name in waits if waits[name] != NEVER} <= {name for name, _ in javas_word}
 
 
 def test_a_wait_is_as_long_as_the_broker_says_and_a_shorter_one_does_not_shorten_it():
     throttle = Throttle()
-    throttle.note("Fetch", 12, SimpleNamespace(throttle_time_ms=300_000))
-    throttle.note("Fetch", 12, SimpleNamespace(throttle_time_ms=10_000))
+    throttle.note(API_BY_NAME["Fetch"], 12, SimpleNamespace(throttle_time_ms=300_000))
+    throttle.note(API_BY_NAME["Fetch"], 12, SimpleNamespace(throttle_time_ms=10_000))
     assert 200 < throttle.remaining <= 300
 
 
 def test_after_an_old_versions_answer_nobody_waits():
     throttle = Throttle()
-    throttle.note("Fetch", 7, SimpleNamespace(throttle_time_ms=5000))
+    throttle.note(API_BY_NAME["Fetch"], 7, SimpleNamespace(throttle_time_ms=5000))
     assert throttle.remaining == 0
-    throttle.note("AlterClientQuotas", 1, SimpleNamespace(throttle_time_ms=5000))
+    throttle.note(API_BY_NAME["AlterClientQuotas"], 1, SimpleNamespace(throttle_time_ms=5000))
     assert throttle.remaining == 0
 
 
 def test_an_answer_without_a_throttle_time_says_nothing():
     throttle = Throttle()
-    throttle.note("SaslHandshake", 1, SimpleNamespace())
-    throttle.note("Fetch", 12, SimpleNamespace(throttle_time_ms=0))
+    throttle.note(API_BY_NAME["SaslHandshake"], 1, SimpleNamespace())
+    throttle.note(API_BY_NAME["Fetch"], 12, SimpleNamespace(throttle_time_ms=0))
     assert throttle.remaining == 0
 
 

@@ -1,4 +1,4 @@
-"""Whom a request is for: by its API and what it names, and by a person's word."""
+"""Which broker a request is for: by its API and what it names, and by a person's word."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from uuid import UUID
 
 import pytest
 
-from kseg.client.cluster import routing
-from kseg.client.cluster.routing import SENDING
 from kseg.client.protocol.registry import API_BY_NAME
+from kseg.client.protocol.routing import Target
 from kseg.etl.errors import ConfigurationError
 from kseg.jobs.api import destination
 from kseg.jobs.api.calling import _any_version
-from kseg.jobs.api.destination import Whom, by_default, parse
+from kseg.jobs.api.destination import Destination, by_default, parse
 
 TOPIC_ID = UUID(int=7)
 
@@ -21,16 +20,16 @@ TOPIC_ID = UUID(int=7)
 @pytest.mark.parametrize(
     ("text", "meant"),
     [
-        ("any", Whom("any")),
-        ("controller", Whom("controller")),
-        ("all", Whom("all")),
-        ("broker:3", Whom("broker", number=3)),
-        ("leader:a:b:0", Whom("leader", "a:b", 0)),
-        ("group:a:b", Whom("group", "a:b")),
-        ("transaction:t", Whom("transaction", "t")),
+        ("any", Destination("any")),
+        ("controller", Destination("controller")),
+        ("all", Destination("all")),
+        ("broker:3", Destination("broker", number=3)),
+        ("leader:a:b:0", Destination("leader", "a:b", 0)),
+        ("group:a:b", Destination("group", "a:b")),
+        ("transaction:t", Destination("transaction", "t")),
     ],
 )
-def test_a_persons_word_is_read_and_told_back(text: str, meant: Whom) -> None:
+def test_a_persons_word_is_read_and_told_back(text: str, meant: Destination) -> None:
     assert parse(text) == meant
     assert str(meant) == text
 
@@ -44,73 +43,83 @@ def test_what_says_nobody_is_refused_with_the_forms_that_there_are(text: str) ->
     assert "leader:TOPIC:PARTITION" in str(raised.value.remedy)
 
 
-def asked(api: str, document: dict[str, Any]) -> list[Whom]:
+def asked(api: str, document: dict[str, Any]) -> list[Destination]:
     return by_default(api, _any_version(API_BY_NAME[api], document))
 
 
 @pytest.mark.parametrize(
     ("api", "document", "meant"),
     [
-        ("Metadata", {}, [Whom("any")]),
-        ("ApiVersions", {}, [Whom("any")]),
-        ("CreateTopics", {}, [Whom("controller")]),
-        ("ElectLeaders", {}, [Whom("controller")]),
-        ("ListGroups", {}, [Whom("all")]),
-        ("DescribeLogDirs", {}, [Whom("all")]),
+        ("Metadata", {}, [Destination("any")]),
+        ("ApiVersions", {}, [Destination("any")]),
+        ("CreateTopics", {}, [Destination("controller")]),
+        ("ElectLeaders", {}, [Destination("controller")]),
+        ("ListGroups", {}, [Destination("all")]),
+        ("DescribeLogDirs", {}, [Destination("all")]),
         (
             "Produce",
             {"topicData": [{"name": "t", "partitionData": [{"index": 2}, {"index": 3}]}]},
-            [Whom("leader", "t", 2), Whom("leader", "t", 3)],
+            [Destination("leader", "t", 2), Destination("leader", "t", 3)],
         ),
-        ("Fetch", {"topics": [{"topic": "t", "partitions": [{"partition": 1}]}]}, [Whom("leader", "t", 1)]),
+        ("Fetch", {"topics": [{"topic": "t", "partitions": [{"partition": 1}]}]}, [Destination("leader", "t", 1)]),
         (
             "Fetch",
             {"topics": [{"topicId": str(TOPIC_ID), "partitions": [{"partition": 1}]}]},
-            [Whom("leader", "", 1, TOPIC_ID)],
+            [Destination("leader", "", 1, TOPIC_ID)],
         ),
-        ("ListOffsets", {"topics": [{"name": "t", "partitions": [{}]}]}, [Whom("leader", "t", 0)]),
-        ("DeleteRecords", {"topics": [{"name": "t", "partitions": [{"partitionIndex": 4}]}]}, [Whom("leader", "t", 4)]),
+        ("ListOffsets", {"topics": [{"name": "t", "partitions": [{}]}]}, [Destination("leader", "t", 0)]),
+        (
+            "DeleteRecords",
+            {"topics": [{"name": "t", "partitions": [{"partitionIndex": 4}]}]},
+            [Destination("leader", "t", 4)],
+        ),
         (
             "WriteTxnMarkers",
             {"markers": [{"topics": [{"name": "t", "partitionIndexes": [4]}]}, {"topics": []}]},
-            [Whom("leader", "t", 4)],
+            [Destination("leader", "t", 4)],
         ),
-        ("DescribeProducers", {"topics": [{"name": "t", "partitionIndexes": [4]}]}, [Whom("leader", "t", 4)]),
-        ("ShareGroupDescribe", {"groupIds": ["g"]}, [Whom("group", "g")]),
-        ("DescribeShareGroupOffsets", {"groups": [{"groupId": "g"}]}, [Whom("group", "g")]),
-        ("DescribeTransactions", {"transactionalIds": ["t"]}, [Whom("transaction", "t")]),
-        ("OffsetCommit", {"groupId": "g"}, [Whom("group", "g")]),
-        ("OffsetFetch", {"groups": [{"groupId": "g"}, {"groupId": "h"}]}, [Whom("group", "g"), Whom("group", "h")]),
-        ("OffsetFetch", {"groupId": "g"}, [Whom("group", "g")]),
-        ("DescribeGroups", {"groups": ["g"]}, [Whom("group", "g")]),
-        ("ConsumerGroupDescribe", {"groupIds": ["g"]}, [Whom("group", "g")]),
-        ("JoinGroup", {"groupId": "g", "protocols": []}, [Whom("group", "g")]),
-        ("TxnOffsetCommit", {"transactionalId": "t", "groupId": "g"}, [Whom("group", "g")]),
-        ("AddOffsetsToTxn", {"transactionalId": "t", "groupId": "g"}, [Whom("transaction", "t")]),
-        ("EndTxn", {"transactionalId": "t"}, [Whom("transaction", "t")]),
-        ("AddPartitionsToTxn", {"v3AndBelowTransactionalId": "t"}, [Whom("transaction", "t")]),
-        ("AddPartitionsToTxn", {"transactions": [{"transactionalId": "t"}]}, [Whom("transaction", "t")]),
-        ("InitProducerId", {"transactionalId": "t"}, [Whom("transaction", "t")]),
-        ("InitProducerId", {"transactionalId": None}, [Whom("any")]),
-        ("DescribeConfigs", {"resources": [{"resourceType": "TOPIC", "resourceName": "7"}]}, [Whom("any")]),
+        ("DescribeProducers", {"topics": [{"name": "t", "partitionIndexes": [4]}]}, [Destination("leader", "t", 4)]),
+        ("ShareGroupDescribe", {"groupIds": ["g"]}, [Destination("group", "g")]),
+        ("DescribeShareGroupOffsets", {"groups": [{"groupId": "g"}]}, [Destination("group", "g")]),
+        ("DescribeTransactions", {"transactionalIds": ["t"]}, [Destination("transaction", "t")]),
+        ("OffsetCommit", {"groupId": "g"}, [Destination("group", "g")]),
+        (
+            "OffsetFetch",
+            {"groups": [{"groupId": "g"}, {"groupId": "h"}]},
+            [Destination("group", "g"), Destination("group", "h")],
+        ),
+        ("OffsetFetch", {"groupId": "g"}, [Destination("group", "g")]),
+        ("DescribeGroups", {"groups": ["g"]}, [Destination("group", "g")]),
+        ("ConsumerGroupDescribe", {"groupIds": ["g"]}, [Destination("group", "g")]),
+        ("JoinGroup", {"groupId": "g", "protocols": []}, [Destination("group", "g")]),
+        ("TxnOffsetCommit", {"transactionalId": "t", "groupId": "g"}, [Destination("group", "g")]),
+        ("AddOffsetsToTxn", {"transactionalId": "t", "groupId": "g"}, [Destination("transaction", "t")]),
+        ("EndTxn", {"transactionalId": "t"}, [Destination("transaction", "t")]),
+        ("AddPartitionsToTxn", {"v3AndBelowTransactionalId": "t"}, [Destination("transaction", "t")]),
+        ("AddPartitionsToTxn", {"transactions": [{"transactionalId": "t"}]}, [Destination("transaction", "t")]),
+        ("InitProducerId", {"transactionalId": "t"}, [Destination("transaction", "t")]),
+        ("InitProducerId", {"transactionalId": None}, [Destination("any")]),
+        ("DescribeConfigs", {"resources": [{"resourceType": "TOPIC", "resourceName": "7"}]}, [Destination("any")]),
         (
             "DescribeConfigs",
             {"resources": [{"resourceType": "BROKER", "resourceName": "7"}]},
-            [Whom("broker", number=7)],
+            [Destination("broker", number=7)],
         ),
         (
             "IncrementalAlterConfigs",
             {"resources": [{"resourceType": "BROKER_LOGGER", "resourceName": "7"}]},
-            [Whom("broker", number=7)],
+            [Destination("broker", number=7)],
         ),
         (
             "IncrementalAlterConfigs",
             {"resources": [{"resourceType": "BROKER", "resourceName": ""}]},
-            [Whom("any")],
+            [Destination("any")],
         ),
     ],
 )
-def test_whom_follows_from_the_api_and_what_it_names(api: str, document: dict[str, Any], meant: list[Whom]) -> None:
+def test_whom_follows_from_the_api_and_what_it_names(
+    api: str, document: dict[str, Any], meant: list[Destination]
+) -> None:
     assert asked(api, document) == meant
 
 
@@ -121,7 +130,7 @@ def test_a_request_that_names_nothing_is_asked_back(api: str) -> None:
 
 
 def test_every_api_that_leaders_are_asked_for_says_where_its_partitions_stand() -> None:
-    asked = {name for name, sending in SENDING.items() if sending.whom in (routing.Whom.LEADER, routing.Whom.REPLICA)}
+    asked = {name for name, api in API_BY_NAME.items() if api.request.ROUTE.target in (Target.LEADER, Target.REPLICA)}
     assert asked == {*destination._LEADER, "WriteTxnMarkers"}
 
 
@@ -131,17 +140,17 @@ CLIENTS = [api for api in API_BY_NAME.values() if api.scope == "client"]
 @pytest.mark.parametrize("api", CLIENTS, ids=lambda api: api.name)
 def test_every_api_has_somebody_to_ask_or_asks_back(api: Any) -> None:
     plain = {
-        routing.Whom.ANY: "any",
-        routing.Whom.CONTROLLER: "controller",
-        routing.Whom.ALL: "all",
-        routing.Whom.SAME: "any",
+        Target.ANY: "any",
+        Target.CONTROLLER: "controller",
+        Target.ALL_BROKERS: "all",
+        Target.SAME_CONNECTION: "any",
     }
-    asked = SENDING[api.name].whom
+    asked = api.request.ROUTE.target
     if asked in plain:
-        assert by_default(api.name, api.request()) == [Whom(plain[asked])]
+        assert by_default(api.name, api.request()) == [Destination(plain[asked])]
     elif api.name in ("InitProducerId", "DescribeConfigs", "AlterConfigs", "IncrementalAlterConfigs"):
-        assert by_default(api.name, api.request()) == [Whom("any")]
-    elif asked is not routing.Whom.TRANSACTION:
+        assert by_default(api.name, api.request()) == [Destination("any")]
+    elif asked is not Target.TRANSACTION_COORDINATOR:
         with pytest.raises(ConfigurationError, match="nobody to ask"):
             by_default(api.name, api.request())
 

@@ -9,16 +9,21 @@ from typing import Any
 import pytest
 
 from kseg.client import KafkaError
-from kseg.client.cluster.error_policy import FETCH_FROM_FOLLOWER, TABLE, reaction
-from kseg.client.cluster.error_reactions import Reaction, by_code
 from kseg.client.errors import error_from_code
 from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_policy import Reaction, reaction_by_code
+from kseg.client.protocol.lookup import reaction
+from kseg.client.protocol.messages.fetch import FETCH_FROM_FOLLOWER
 from kseg.client.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
 from kseg.client.protocol.messages.metadata import FindCoordinatorRequest, MetadataRequest
 from kseg.client.protocol.registry import API_BY_NAME
 from kseg.jobs.broker import jars
 
 E = ErrorCode
+#: API name -> code -> what to do: the policies of all requests.
+TABLE = {name: api.request.ERRORS for name, api in API_BY_NAME.items() if api.request.ERRORS}
+for _api in API_BY_NAME.values():
+    TABLE |= _api.request.ERRORS_BY_USE
 
 #: The errors that the protocol guides list for an API, by code.
 GUIDES = {
@@ -60,7 +65,7 @@ JAVA = {
 }
 
 ROWS = [(api, code) for api, rows in TABLE.items() for code in rows]
-BETTER_KNOWN = [(api, code) for api, code in ROWS if TABLE[api][code] is not by_code(code)]
+BETTER_KNOWN = [(api, code) for api, code in ROWS if TABLE[api][code] is not reaction_by_code(code)]
 
 
 @pytest.mark.parametrize("api", [*GUIDES])
@@ -95,11 +100,11 @@ def test_every_api_that_a_client_may_call_has_rows():
 
 @pytest.mark.parametrize("code", list(ErrorCode))
 def test_what_is_not_told_by_the_api_is_the_codes_own_word(code: ErrorCode):
-    assert reaction("an API without rows", code) is by_code(code)
+    assert reaction("an API without rows", code) is reaction_by_code(code)
     if code not in (E.NOT_CONTROLLER, E.REBOOTSTRAP_REQUIRED):
-        assert by_code(code).again == code.retriable
-        assert (by_code(code) is Reaction.REFRESH) == code.refresh_metadata
-        assert (by_code(code) is Reaction.FIND_COORDINATOR) == code.refresh_coordinator
+        assert reaction_by_code(code).retriable == code.retriable
+        assert (reaction_by_code(code) is Reaction.REFRESH) == code.refresh_metadata
+        assert (reaction_by_code(code) is Reaction.FIND_COORDINATOR) == code.refresh_coordinator
 
 
 def test_the_two_codes_that_say_more_than_java_does():
@@ -153,7 +158,7 @@ def test_an_error_is_retriable_as_its_row_says():
     for api, code in ROWS:
         error = error_from_code(code, api)
         assert error.reaction is TABLE[api][code], (api, code)
-        assert error.retriable is TABLE[api][code].again, (api, code)
+        assert error.retriable is TABLE[api][code].retriable, (api, code)
 
 
 def test_some_rows_do_differ_from_the_codes_own_word():
@@ -175,14 +180,14 @@ def test_the_cluster_does_what_the_table_says(fake: Any, connect: Any, kind: Rea
 
     cluster = connect(fake.bootstrap_servers, retry_backoff_ms=1)
     cluster.metadata([])
-    if kind.again:
+    if kind.retriable:
         cluster.send(ListGroupsRequest(), coordinator=("group", "g"), check=check)
     else:
         with pytest.raises(KafkaError) as caught:
             cluster.send(ListGroupsRequest(), coordinator=("group", "g"), check=check)
         assert caught.value.code == code
     found_again = kind in (Reaction.FIND_COORDINATOR, Reaction.REBOOTSTRAP)
-    assert len(fake.requests(ListGroupsRequest)) == (2 if kind.again else 1)
+    assert len(fake.requests(ListGroupsRequest)) == (2 if kind.retriable else 1)
     assert len(fake.requests(FindCoordinatorRequest)) == (2 if found_again else 1)
     cluster.metadata([])
     assert len(fake.requests(MetadataRequest)) == (2 if kind in (Reaction.REFRESH, Reaction.REBOOTSTRAP) else 1)

@@ -1,0 +1,89 @@
+"""What a client does about an error code, by the API that answered it: each request's class has its `ERRORS`.
+
+The rule is the code's own classification, which is Java's (`error_codes`): refresh the metadata, look the coordinator
+up, or just try again. An API may know better; where it does, its policy says so by the reaction's name. Every code that
+an API is known to answer is listed, so that the policy can be read as documentation; a code that is not listed is
+treated by the rule. A code that is newer than this client is never tried again.
+
+    ERRORS = error_policy(
+        "NOT_COORDINATOR GROUP_AUTHORIZATION_FAILED",     by the rule
+        MEMBER,                                           a policy that several APIs share (`shared_errors`)
+        FAIL="UNKNOWN_TOPIC_OR_PARTITION",                whatever the rule says
+    )
+
+Sources: the protocol guides' "possible error codes", the comments of Kafka's message definitions, and the
+documentation of Java's response classes; tests compare the policies with all three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from kseg.client.protocol.error_codes import ErrorCode, UnknownErrorCode
+
+
+class Reaction(Enum):
+    """What follows from an error. The first six are done by the sender (`Cluster`), the others by the caller."""
+
+    AGAIN = "send the same again to the same broker, after a pause"
+    REFRESH = "refresh the metadata, then send to whom the request belongs then"
+    FIND_COORDINATOR = "look the coordinator up, then send to it"
+    REBOOTSTRAP = "forget the cluster and start over from the bootstrap list"
+    NEW_SESSION = "open a new fetch session with a full fetch"
+    TO_LEADER = "fetch from the leader instead of the replica"
+
+    RESET_OFFSET = "the offset lies outside of the log: go on behind the loss, or fail, as the reader was told"
+    REJOIN = "join the group again as the same member"
+    JOIN_AFRESH = "forget member id and generation, and join the group as a new member"
+    SPLIT = "send the records in smaller batches"
+    NEW_PRODUCER = "take a new producer id or epoch, and count sequences from zero"
+    ABORT = "abort the transaction; the next one may succeed"
+    DONE = "what was asked for is so already"
+    FAIL = "sending the same again changes nothing"
+
+    @property
+    def retriable(self) -> bool:
+        """Whether the same request may succeed when it is sent again."""
+        return self in _RETRIABLE
+
+
+_RETRIABLE: Final = frozenset(
+    {
+        Reaction.AGAIN,
+        Reaction.REFRESH,
+        Reaction.FIND_COORDINATOR,
+        Reaction.REBOOTSTRAP,
+        Reaction.NEW_SESSION,
+        Reaction.TO_LEADER,
+    }
+)
+
+ErrorPolicy: TypeAlias = Mapping[ErrorCode, Reaction]
+
+NO_ERRORS: Final[ErrorPolicy] = MappingProxyType({})
+
+
+def reaction_by_code(code: ErrorCode | UnknownErrorCode) -> Reaction:
+    """What the code alone says, whichever API answered it."""
+    if code == ErrorCode.NOT_CONTROLLER:
+        return Reaction.REFRESH  # Java's class for it says nothing of metadata, which is where the controller stands
+    if code == ErrorCode.REBOOTSTRAP_REQUIRED:
+        return Reaction.REBOOTSTRAP
+    if code.refresh_coordinator:
+        return Reaction.FIND_COORDINATOR
+    if code.refresh_metadata:
+        return Reaction.REFRESH
+    return Reaction.AGAIN if code.retriable else Reaction.FAIL
+
+
+def error_policy(codes: str = "", *shared: ErrorPolicy, **reactions: str) -> ErrorPolicy:
+    """The reaction to each code: `codes` by the rule, then `shared` policies, then codes by the name of a reaction."""
+    policy = {ErrorCode[name]: reaction_by_code(ErrorCode[name]) for name in codes.split()}
+    for other in shared:
+        policy |= other
+    for reaction, names in reactions.items():
+        policy |= {ErrorCode[name]: Reaction[reaction] for name in names.split()}
+    return MappingProxyType(policy)
