@@ -120,7 +120,6 @@ def circles() -> list[list[str]]:
 #: Circles that are there still, by one of their modules. None is added: each wants a third module, or an argument.
 REMAINING = {
     "kseg.client.cluster.broadcast",
-    "kseg.client.protocol.fields",
     "kseg.segment_reader.decode.batch",
     "kseg.segment_reader.log.files.storage",
 }

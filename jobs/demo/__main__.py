@@ -1,4 +1,4 @@
-"""``python -m jobs.demo``."""
+"""``python -m kseg.jobs.demo``."""
 
 from kseg.jobs.demo.main import main
 

@@ -1,0 +1,79 @@
+"""What the docs name is there: modules and functions that they import, dotted names, files of the repository."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+NOW = [page for page in PAGES if page.name != "CHANGELOG.md"]  # which tells of names that were
+
+IMPORT = re.compile(
+    r"^ *(?:from +(?P<module>(?:kseg|pyspark_kseg)\b[\w.]*) +)?import +(?P<names>[\w., ()]+)$", re.MULTILINE
+)
+DOTTED = re.compile(r"(?<![\w./-])kseg(?:\.[A-Za-z_]\w*)+")
+#: Kafka's own.
+PROPERTIES = {"client.id", "client.rack"}
+FILE = re.compile(r"`((?:client|etl|jobs|segment_reader|tests|airflow|docs)/[\w./*-]+)(?:::\w+)?`")
+
+
+def is_there(name: str) -> bool:
+    """Whether a dotted name is a module, or something in one."""
+    parts = name.split(".")
+    for end in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:end]))
+        except ModuleNotFoundError:
+            continue
+        for attribute in parts[end:]:
+            if not hasattr(found, attribute):
+                return False
+            found = getattr(found, attribute)
+        return True
+    return False
+
+
+def imports(text: str) -> Iterator[str]:
+    """The dotted names of ours that lines of a page import."""
+    for match in IMPORT.finditer(text):
+        try:
+            (statement,) = ast.parse(match[0].strip()).body
+        except SyntaxError:
+            continue  # prose
+        if isinstance(statement, ast.ImportFrom):
+            yield from (f"{statement.module}.{alias.name}" for alias in statement.names)
+        elif isinstance(statement, ast.Import):
+            yield from (alias.name for alias in statement.names if alias.name.split(".")[0] == "kseg")
+
+
+@pytest.mark.parametrize("page", NOW, ids=lambda page: page.name)
+def test_what_a_page_imports_is_there(page: Path) -> None:
+    assert [name for name in imports(page.read_text()) if not is_there(name)] == []
+
+
+@pytest.mark.parametrize("page", NOW, ids=lambda page: page.name)
+def test_names_in_a_page_are_there(page: Path) -> None:
+    names = {name.rstrip(".") for name in DOTTED.findall(page.read_text())}
+    assert [name for name in sorted(names) if not is_there(name)] == []
+
+
+@pytest.mark.parametrize("page", NOW, ids=lambda page: page.name)
+def test_files_that_a_page_names_are_there(page: Path) -> None:
+    named = FILE.findall(page.read_text())
+    folders = (ROOT, ROOT / "tests")  # docs/protocol-rules.md names tests from there
+    assert [name for name in named if not any(any(folder.glob(name)) for folder in folders)] == []
+
+
+def test_docstrings_name_modules_that_are_there() -> None:
+    """Names such as `etl.spark.session`, written without `kseg`."""
+    dotted = re.compile(r"`((?:client|etl|jobs|segment_reader)(?:\.[a-z_]\w*)+)`")
+    parts = ("client", "etl", "jobs", "segment_reader", "tests")
+    files = [path for part in parts for path in (ROOT / part).rglob("*.py")]
+    names = {(str(path.relative_to(ROOT)), name) for path in files for name in dotted.findall(path.read_text())}
+    assert sorted((file, name) for file, name in names if name not in PROPERTIES and not is_there(f"kseg.{name}")) == []
