@@ -38,6 +38,8 @@ def test_what_is_packed_unpacks(codec: Codec, magic: int, data: bytes) -> None:
 
 @codecs
 def test_kafka_pythons_framing_is_read_and_written(kafka_python: Any, codec: Codec) -> None:
+    if not hasattr(kafka_python.codec, f"{codec.name}_encode"):
+        pytest.skip(f"kafka-python has no {codec.name}")
     pack, unpack = (getattr(kafka_python.codec, f"{codec.name}_{way}") for way in ("encode", "decode"))
     assert bytes(registry.decompress(codec.number, pack(TEXT))) == TEXT
     assert bytes(unpack(registry.compress(codec.number, TEXT))) == TEXT

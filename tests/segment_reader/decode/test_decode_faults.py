@@ -129,7 +129,7 @@ def test_negative_lengths_are_null_as_in_kafkas_own_reader(decode: Any) -> None:
         (0, b"\x7f" + b"\xff" * 6 + b"\xfe", errors.CorruptRecordBatch, "do not agree"),
         (16, b"\x03", errors.UnsupportedMagic, "magic"),
         (16, b"\xff", errors.UnsupportedMagic, "magic"),
-        (ATTRIBUTES_AT + 1, b"\x05", errors.UnsupportedCompression, "codec"),
+        (ATTRIBUTES_AT + 1, b"\x07", errors.UnsupportedCompression, "codec"),
         (23, b"\xff\xff\xff\xff", errors.CorruptRecordBatch, "do not agree"),
         (23, b"\x00\x00\x00\x01", errors.CorruptRecordBatch, "do not agree"),
         (57, b"\xff\xff\xff\xff", errors.CorruptRecordBatch, "do not agree"),
