@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from kseg.client.protocol.partition import TopicPartition
-from kseg.segment_reader.log.scan.position_hint import Place
+from kseg.segment_reader.log.scan.position_hint import PositionHint
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class RangeTask:
     folder: where the partition's files are (a path or URI), for a read without a broker; empty for one with.
     leads: whether the range that was cut begins with this task.
     size: of files, about how many bytes of them the task reads.
-    begins, stops: of files, where in them it probably begins and ends: hints, which the reader checks.
+    start_hint, end_hint: of files, where in them it probably begins and ends: hints, which the reader checks.
     """
 
     topic: str
@@ -42,8 +42,8 @@ class RangeTask:
     folder: str = ""
     leads: bool = True
     size: int = 0
-    begins: Place | None = None
-    stops: Place | None = None
+    start_hint: PositionHint | None = None
+    end_hint: PositionHint | None = None
 
     @property
     def partition_address(self) -> TopicPartition:
@@ -176,8 +176,8 @@ def divided(task: RangeTask, parts: int) -> list[RangeTask]:
             end=end,
             leads=task.leads and start == task.start,
             size=task.size // parts,
-            begins=task.begins if start == task.start else None,
-            stops=task.stops if end == task.end else None,
+            start_hint=task.start_hint if start == task.start else None,
+            end_hint=task.end_hint if end == task.end else None,
         )
         for start, end in pairwise(bounds)
     ]

@@ -1,8 +1,8 @@
-"""A broker's log directory as it stands on disk, or in a copy of one: files in, record sets out. Needs no broker.
+"""A broker's log directory as it is on disk, or in a copy of one: files in, record sets out. No broker is needed.
 
-names         what a file's or folder's name says        storage      bytes of files, wherever they are kept
-checkpoints   the small text files                       indexes      .index, .timeindex, .txnindex
-snapshots     .snapshot, what producers were doing       segments     which files make up a partition's log
-fates         which transactions were aborted            reading      a range of offsets as record sets
-walk          one segment past its damage                salvage      the same as reading, past damage
+files/         a file's name and content: segments, indexes, producer snapshots, checkpoints; local or object storage
+scan/          batch headers, offset and time lookups, splits, and a range of offsets as record sets
+transactions/  which transactions were aborted, by their markers and by the transaction indexes
+damage/        damaged batches: detection, validation, and reading what is left (salvage)
+layouts/       segments that tiered storage uploaded, presented as a broker's folders
 """

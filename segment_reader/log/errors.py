@@ -57,7 +57,7 @@ class SegmentGone(LogFileError):
 
 
 class StoreError(LogFileError):
-    """The place where files are kept says no: nothing is known of the files themselves."""
+    """The store denies access: nothing is known of the files themselves."""
 
 
 class StoreUnavailable(StoreError):

@@ -78,7 +78,7 @@ def _of_log(
     committed = options.isolation_level == "read_committed"
     if options.on_corruption == "fail":
         for found in record_sets(
-            storage, log, start, task.end, read_committed=committed, begins=task.begins, stops=task.stops
+            storage, log, start, task.end, read_committed=committed, start_hint=task.start_hint, end_hint=task.end_hint
         ):
             yield RecordChunk(found.records, found.aborted, found.next_offset, found.file, found.position)
         return

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from kseg.segment_reader.log.damage.salvage import Salvager
-from kseg.segment_reader.log.files.segments import PartitionLog, steadily
+from kseg.segment_reader.log.files.segments import PartitionLog, retry_while_files_change
 from kseg.segment_reader.log.files.storage import Storage
 from kseg.segment_reader.log.scan.bounds import last_stable_offset, log_end_offset
 
@@ -49,7 +49,7 @@ class Replica:
 
     def ask(self, question: Callable[[PartitionLog], T]) -> T:
         """What the log answers. Raises LogFileError."""
-        self.log, told = steadily(self.storage, self.log, question)
+        self.log, told = retry_while_files_change(self.storage, self.log, question)
         return told
 
     def last_stable(self, end: int | None = None) -> int:

@@ -16,7 +16,7 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.source.tasks import RangeTask, SupportsRange, divided, filled_ranges, ordered, whole_task
 from kseg.segment_reader.log.files.segments import PartitionLog
 from kseg.segment_reader.log.files.storage import Storage
-from kseg.segment_reader.log.scan.splits import cut, stretches
+from kseg.segment_reader.log.scan.splits import cut, segment_ranges
 
 #: What a task reads of the files: some seconds of work, of which a failed one loses as much.
 TASK_BYTES: Final = 128 * 1024 * 1024
@@ -54,13 +54,13 @@ def split_files(
     found = []
     for range_ in filled:
         at = files[TopicPartition(range_.topic, range_.partition)]
-        found.append((range_, at, stretches(at.storage, at.log, range_.start, range_.end)))
-    total = sum(one.size for _, _, along in found for one in along)
+        found.append((range_, at, segment_ranges(at.storage, at.log, range_.start, range_.end)))
+    total = sum(one.size for _, _, ranges in found for one in ranges)
     task_bytes = max(1, min(task_bytes, total // min_tasks))
     pieces = []
-    for range_, at, along in found:
+    for range_, at, ranges in found:
         whole = whole_task(range_, topic_ids or {}, folder=at.folder)
-        parts = cut(at.storage, along, range_.start, range_.end, part_bytes=task_bytes)
+        parts = cut(at.storage, ranges, range_.start, range_.end, part_bytes=task_bytes)
         tasks = [
             replace(
                 whole,
@@ -68,8 +68,8 @@ def split_files(
                 end=part.end,
                 leads=part.start == range_.start,
                 size=part.size,
-                begins=part.begins,
-                stops=part.stops,
+                start_hint=part.start_hint,
+                end_hint=part.end_hint,
             )
             for part in parts
         ]

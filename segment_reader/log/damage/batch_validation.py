@@ -1,11 +1,12 @@
-"""Single batches of one segment, where they stand: whether one is sound, what its header claims, where the next may be.
+"""Single batches of one segment: whether one is valid, what its header claims, where the next may begin.
 
-A batch is *sound* if its header, its checksum and (of a control batch) its marker are right, and its offsets are the
-segment's: at or above its base offset, below the next segment's. Whether a sound one is believed is the walk's to say
-(`segment_reader.log.damage.walk`), which knows what stands beside it.
+A batch is *valid* if its header, its checksum and (of a control batch) its marker are right, and its offsets are the
+segment's: at or above its base offset, below the next segment's. Whether a valid one is accepted depends on its
+neighbours, which the scanner knows (`segment_reader.log.damage.segment_scanner`).
 
-Behind damage the next sound batch is looked for byte by byte; one that is not where the damaged batch's length points
-to has to be followed by what looks like a batch, since a record's value may hold a batch too.
+Behind damage the next valid batch is searched for byte by byte; one that does not begin where the damaged batch's
+length points to has to be followed by something that looks like a batch, since a record's value may contain a batch
+too.
 """
 
 from __future__ import annotations
@@ -51,17 +52,17 @@ from kseg.segment_reader.log.scan.headers import Table, checksum_holds, frame_si
 from kseg.segment_reader.log.scan.kernels import plausible
 
 _ROWS: Final = 1024
-_STRETCH: Final = 1024 * 1024
+_SEARCH_BYTES: Final = 1024 * 1024
 """Bytes that are searched for a header at once."""
 _MOST_OFFSETS: Final = 1 << 31
 """A segment's offsets are numbered by 32 bits from its base offset on."""
 _MOST_RECORDS: Final = 1 << 20
-"""More than that many are not believed of a batch that is damaged."""
+"""A damaged batch that claims more records than this is not trusted."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """One batch where it stands. size: 0 where its header is impossible. reason: None where it is sound.
+class CheckedBatch:
+    """The batch at a position. size: 0 where its header is impossible. reason: None where it is valid.
 
     intact: its checksum is right, so that its length is.
     """
@@ -101,19 +102,19 @@ class SegmentView:
         """Up to `size` bytes, as far as the file goes; valid until the next read."""
         return self.file.read(position, max(0, min(size, self.file.size - position)))
 
-    def look(self, position: int) -> Seen:
-        """Whatever stands at a position."""
+    def check(self, position: int) -> CheckedBatch:
+        """The batch at a position, valid or not."""
         left = self.file.size - position
         head = self.read(position, min(left, SMALL))
         if left < FRAME_OVERHEAD:
-            return Seen(position, reason=CUT_OFF)
+            return CheckedBatch(position, reason=CUT_OFF)
         table: Table = np.empty((1, WIDTH), np.int64)
         rows, _, fault = scan(as_bytes(head), 0, left, table)
         if not rows and not fault and FRAME_OVERHEAD < frame_size(head) <= left:
             head = self.read(position, frame_size(head))  # a control batch of unusual size
             rows, _, fault = scan(as_bytes(head), 0, left, table)
         if not rows:
-            return Seen(position, reason=Fault(fault).reason if fault else CUT_OFF)
+            return CheckedBatch(position, reason=Fault(fault).reason if fault else CUT_OFF)
         row = table[0]
         reason, size = None, int(row[SIZE])
         intact = checksum_holds(self.file, position, size)
@@ -128,15 +129,15 @@ class SegmentView:
         if reason is None and not self.low <= row[BASE] <= row[LAST] < self.high:
             reason = OUTSIDE
         control = bool(row[MAGIC] == 2 and row[ATTRIBUTES] & CONTROL_BIT)
-        return Seen(position, size, int(row[BASE]), int(row[LAST]), control, reason, intact)
+        return CheckedBatch(position, size, int(row[BASE]), int(row[LAST]), control, reason, intact)
 
-    def next_sound(self, seen: Seen, edge: int) -> Seen | None:
-        """The nearest sound batch behind one, which does not begin below the offset `edge`."""
+    def next_valid(self, seen: CheckedBatch, edge: int) -> CheckedBatch | None:
+        """The nearest valid batch behind one, which does not begin below the offset `edge`."""
         at = seen.end if seen.intact else seen.position + 1
         boundary = seen.end if seen.size else -1
         while True:
             if at == boundary and at < self.file.size:
-                found = self.look(at)
+                found = self.check(at)
                 if found.reason is None and found.base >= edge:
                     return found
             place = self._plausible(at, edge)
@@ -145,14 +146,14 @@ class SegmentView:
                 continue
             if place is None:
                 return None
-            found = self.look(place)
+            found = self.check(place)
             fits = found.reason is None and found.base >= edge
             if fits and (place == boundary or self._is_followed(found)):
                 return found
             at = place + 1
 
-    def claims(self, seen: Seen, edge: int) -> tuple[int, ...]:
-        """Where a damaged batch's successor begins, by what its header says: where those agree, both are right."""
+    def claimed_starts(self, seen: CheckedBatch, edge: int) -> tuple[int, ...]:
+        """The offsets at which a damaged batch's successor may begin, by its header; one that does confirms both."""
         if seen.intact:
             return (edge + seen.span,) if seen.base >= 0 else ()
         head = self.read(seen.position, RECORDS_AT)
@@ -164,8 +165,8 @@ class SegmentView:
             claims += tuple(claim for claim in (base + delta + 1, edge + delta + 1, edge + count) if claim > edge)
         return claims
 
-    def held(self, seen: Seen) -> int:
-        """How many offsets a damaged batch has held, as far as its header can be believed; 0: nothing can be said."""
+    def claimed_count(self, seen: CheckedBatch) -> int:
+        """How many offsets a damaged batch covered, as far as its header can be trusted; 0: unknown."""
         if seen.intact:
             return seen.span
         head = self.read(seen.position, RECORDS_AT)
@@ -175,8 +176,8 @@ class SegmentView:
                 return count
         return 1 if len(head) > MAGIC_AT and head[MAGIC_AT] < 2 else 0
 
-    def _is_followed(self, seen: Seen) -> bool:
-        """Whether the file ends behind a batch, or something goes on there that looks like one."""
+    def _is_followed(self, seen: CheckedBatch) -> bool:
+        """Whether the file ends behind a batch, or is followed by something that looks like one."""
         left = self.file.size - seen.end
         if left <= 0 or only_zeros(self.file, seen.end):
             return True
@@ -187,10 +188,10 @@ class SegmentView:
         return bool(following == 0)
 
     def _plausible(self, position: int, edge: int) -> int | None:
-        """The next place where a batch might begin, by its header."""
+        """The next position at which a batch might begin, by its header."""
         size = self.file.size
         while size - position >= FRAME_OVERHEAD + MIN_LENGTH[0]:
-            data = self.read(position, _STRETCH)
+            data = self.read(position, _SEARCH_BYTES)
             ends = position + len(data) >= size
             stop = len(data) if ends else len(data) - RECORDS_AT
             at = int(plausible(as_bytes(data), 0, stop, max(self.low, edge), self.high, size - position))
@@ -202,20 +203,20 @@ class SegmentView:
         return None
 
 
-def sound_pair(file: OpenFile, position: int, low: int, high: int | None) -> int | None:
-    """The base offset of the batch at a position, where it is sound and the next one begins where it ends."""
+def valid_pair(file: OpenFile, position: int, low: int, high: int | None) -> int | None:
+    """The base offset of the batch at a position, where it is valid and the next one begins where it ends."""
     if not 0 <= position < file.size:
         return None
     view = SegmentView(file, low, high)
-    seen = view.look(position)
+    seen = view.check(position)
     if seen.reason is not None or seen.end >= file.size:
         return None
-    behind = view.look(seen.end)
+    behind = view.check(seen.end)
     return seen.base if behind.reason is None and behind.base == seen.following else None
 
 
 def headers_in(data: memoryview, position: int) -> Table:
-    """The whole batches at the start of `data`, which stands at a position of the file, up to an impossible header."""
+    """The whole batches at the start of `data`, which begins at a position of the file, up to an impossible header."""
     parts: list[Table] = []
     at, rows, array = 0, _ROWS, as_bytes(data)
     while rows == _ROWS and at < len(data):
@@ -240,7 +241,7 @@ def packed_marker(batch: memoryview) -> int:
 
 
 def open_wrapper(message: memoryview, row: Table) -> str | None:
-    """Puts the first offset inside of a compressed message into its row; or tells what is wrong."""
+    """Writes the first offset inside of a compressed message to its row; returns the error, or None."""
     try:
         row[BASE] = first_offset(message, int(row[LAST]))
     except RecordFault as fault:
@@ -249,7 +250,7 @@ def open_wrapper(message: memoryview, row: Table) -> str | None:
 
 
 def _numbers(head: memoryview) -> tuple[int, int, int]:
-    """Base offset, last offset delta and record count, as they stand in a batch's header."""
+    """Base offset, last offset delta and record count of a batch's header."""
     at = LAST_OFFSET_DELTA_AT
     return (
         int.from_bytes(head[:8], "big", signed=True),

@@ -6,8 +6,9 @@
     .snapshot     checksum; producers' last offsets and open transactions are those that the log leads to
     leader-epoch-checkpoint   no batch of an epoch stands before the epoch's start, or behind that of a later one
 
-What is found does not end the check. What is damaged in a .log is what a reader past damage finds (`walk`), so that
-`kseg recover` quarantines what `kseg fsck --deep` tells. A batch that is cut off at a log's end is a note, no fault.
+What is found does not end the check. What is damaged in a .log is what a reader past damage finds (`segment_scanner`),
+so that `kseg recover` quarantines what `kseg fsck --deep` tells. A batch that is cut off at a log's end is a note, no
+fault.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ import numpy as np
 from kseg.segment_reader.decode.batch import ABORT_MARKER, CONTROL_BIT, TRANSACTIONAL_BIT
 from kseg.segment_reader.decode.salvage import BadBatch, SalvagingDecoder
 from kseg.segment_reader.decode.table import ATTRIBUTES, BASE, COUNT, LAST, LEADER, MAGIC, MARKER, POSITION, PRODUCER
-from kseg.segment_reader.log.damage.compaction_gaps import Sparse
+from kseg.segment_reader.log.damage.compaction_gaps import CompactionGaps
 from kseg.segment_reader.log.damage.damage import Damage
-from kseg.segment_reader.log.damage.walk import SegmentWalk
+from kseg.segment_reader.log.damage.segment_scanner import SegmentScanner
 from kseg.segment_reader.log.errors import CorruptIndex, CorruptSnapshot, LogDamaged, LogFileError, SegmentGone
 from kseg.segment_reader.log.files.dump import Findings, dump
 from kseg.segment_reader.log.files.indexes import aborted_transactions
@@ -80,21 +81,21 @@ class _Producers:
 def check_partition(storage: Storage, folder: str, topic: str, partition: int, *, deep: bool = False) -> PartitionCheck:
     """Check one partition's folder. Raises SegmentGone where it is not there."""
     log = open_log(storage, folder, topic, partition)
-    told = PartitionCheck(topic, partition, folder, len(log.segments), log.size, notes=list(log.notes))
+    report = PartitionCheck(topic, partition, folder, len(log.segments), log.size, notes=list(log.notes))
     if not log.segments:
-        return told
-    told.log_start_offset = edge = log.segments[0].base_offset
-    producers, sparse = _Producers(), Sparse(storage, log)
+        return report
+    report.log_start_offset = edge = log.segments[0].base_offset
+    producers, has_gaps = _Producers(), CompactionGaps(storage, log)
     for number, segment in enumerate(log.segments):
-        _check_snapshot(storage, log, segment, producers, told)
+        _check_snapshot(storage, log, segment, producers, report)
         following = log.segments[number + 1] if number + 1 < len(log.segments) else None
-        edge = _check_segment(storage, log, segment, following, edge, producers, told, sparse, deep=deep)
-    told.log_end_offset = edge
-    told.open_transactions = sorted(
+        edge = _check_segment(storage, log, segment, following, edge, producers, report, has_gaps, deep=deep)
+    report.log_end_offset = edge
+    report.open_transactions = sorted(
         (OpenTransaction(producer, first) for producer, first in producers.open.items()),
         key=lambda one: one.first_offset,
     )
-    return told
+    return report
 
 
 def _check_segment(
@@ -104,8 +105,8 @@ def _check_segment(
     following: Segment | None,
     edge: int,
     producers: _Producers,
-    told: PartitionCheck,
-    sparse: Sparse,
+    report: PartitionCheck,
+    has_gaps: CompactionGaps,
     *,
     deep: bool,
 ) -> int:
@@ -114,29 +115,29 @@ def _check_segment(
     passed, edge = edge, max(edge, segment.base_offset)
     high = following.base_offset if following is not None else None
     with closing(open_segment(storage, segment)) as file:
-        walk = SegmentWalk(file, segment.base_offset, high, sparse=sparse)
-        for item in walk:
+        scanner = SegmentScanner(file, segment.base_offset, high, has_gaps=has_gaps)
+        for item in scanner:
             if isinstance(item, Damage):
-                told.faults.append(_fault(item))
+                report.faults.append(_fault(item))
                 producers.interrupted(item)
                 edge = passed = item.last
                 continue
             piece = Piece(item.table, item.data, item.position, item.position + len(item.data))
             producers.gaps = producers.gaps or _has_gaps(piece, passed)
             passed = item.next_offset
-            _check_piece(file.path, log, piece, producers, markers, told)
+            _check_piece(file.path, log, piece, producers, markers, report)
             if deep:
-                _check_records(log, RecordSet(item.data, [], item.next_offset, file.path, item.position), edge, told)
+                _check_records(log, RecordSet(item.data, [], item.next_offset, file.path, item.position), edge, report)
             edge = item.next_offset
-        if walk.torn is not None:
-            told.notes.append(str(walk.torn))
+        if scanner.torn is not None:
+            report.notes.append(str(scanner.torn))
     findings = Findings()
     for kind in ("index", "timeindex"):
         if kind in segment.others:
             for _ in dump(storage, segment.others[kind], findings):
                 pass
-    told.faults += findings.faults
-    _check_txnindex(storage, segment, markers, told)
+    report.faults += findings.faults
+    _check_txnindex(storage, segment, markers, report)
     return edge
 
 
@@ -152,12 +153,12 @@ def _check_piece(
     piece: Piece,
     producers: _Producers,
     markers: Markers,
-    told: PartitionCheck,
+    report: PartitionCheck,
 ) -> None:
     table = piece.table
-    told.batches += len(table)
-    told.records += int(table[:, COUNT].sum())
-    _check_epochs(path, log, table, told)
+    report.batches += len(table)
+    report.records += int(table[:, COUNT].sum())
+    _check_epochs(path, log, table, report)
     for row in np.flatnonzero((table[:, MAGIC] == 2) & (table[:, PRODUCER] >= 0)).tolist():
         producer, base = int(table[row, PRODUCER]), int(table[row, BASE])
         if not table[row, ATTRIBUTES] & CONTROL_BIT:
@@ -178,7 +179,7 @@ def _has_gaps(piece: Piece, edge: int) -> bool:
     return bool(inside.any() or between.any() or (len(table) and table[0, BASE] > edge))
 
 
-def _check_epochs(path: str, log: PartitionLog, table: Table, told: PartitionCheck) -> None:
+def _check_epochs(path: str, log: PartitionLog, table: Table, report: PartitionCheck) -> None:
     """Epochs of batches. The first entry's start says nothing: it moves up with the log's start (DeleteRecords), and
     batches below that start are there until their segment goes."""
     for number, (epoch, start) in enumerate(log.leader_epochs):
@@ -189,10 +190,10 @@ def _check_epochs(path: str, log: PartitionLog, table: Table, told: PartitionChe
         if wrong.any():
             row = table[np.flatnonzero(wrong)[0]]
             reason = f"a batch of leader epoch {row[LEADER]} at offset {row[BASE]}; epoch {epoch} begins at {start}"
-            told.faults.append(LogDamaged(path, int(row[POSITION]), reason))
+            report.faults.append(LogDamaged(path, int(row[POSITION]), reason))
 
 
-def _check_records(log: PartitionLog, run: RecordSet, start: int, told: PartitionCheck) -> None:
+def _check_records(log: PartitionLog, run: RecordSet, start: int, report: PartitionCheck) -> None:
     """Decode the records of believed batches."""
     decoder = SalvagingDecoder(
         log.topic, log.partition, start, run.next_offset, isolation_level="read_uncommitted", check_crcs=False
@@ -200,27 +201,27 @@ def _check_records(log: PartitionLog, run: RecordSet, start: int, told: Partitio
     for found in decoder.feed(run.records):
         if isinstance(found, BadBatch):
             position = run.position + found.position
-            told.faults.append(_fault(Damage(run.file, position, found.size, found.first, found.last, found.reason)))
+            report.faults.append(_fault(Damage(run.file, position, found.size, found.first, found.last, found.reason)))
 
 
-def _check_txnindex(storage: Storage, segment: Segment, markers: Markers, told: PartitionCheck) -> None:
+def _check_txnindex(storage: Storage, segment: Segment, markers: Markers, report: PartitionCheck) -> None:
     path = segment.others.get("txnindex")
     try:
         entries = list(aborted_transactions(storage.read_all(path), path)) if path else []
     except CorruptIndex as fault:
-        told.faults.append(fault)
+        report.faults.append(fault)
         return
     indexed = {(entry.producer_id, entry.last_offset) for entry in entries}
     for producer, offset in sorted(indexed - markers.keys()):
         reason = f"producer {producer}'s aborted transaction ends at {offset}, where no ABORT marker of it stands"
-        told.faults.append(CorruptIndex(path or "", None, reason))
+        report.faults.append(CorruptIndex(path or "", None, reason))
     for producer, offset in sorted(place for place, known in markers.items() if known and place not in indexed):
         reason = f"the transaction of producer {producer}, aborted at {offset}, is not in its .txnindex"
-        told.faults.append(CorruptIndex(path or segment.path, None, reason))
+        report.faults.append(CorruptIndex(path or segment.path, None, reason))
 
 
 def _check_snapshot(
-    storage: Storage, log: PartitionLog, segment: Segment, producers: _Producers, told: PartitionCheck
+    storage: Storage, log: PartitionLog, segment: Segment, producers: _Producers, report: PartitionCheck
 ) -> None:
     """The snapshot that was taken when this segment began, against what the log has led to so far."""
     for offset, path in log.snapshots:
@@ -231,10 +232,10 @@ def _check_snapshot(
         except SegmentGone:
             continue
         except CorruptSnapshot as fault:
-            told.faults.append(fault)
+            report.faults.append(fault)
             continue
         for state in states:
-            told.faults += _check_producer(path, state, producers)
+            report.faults += _check_producer(path, state, producers)
 
 
 def _check_producer(path: str, state: ProducerState, producers: _Producers) -> Iterator[CorruptSnapshot]:

@@ -1,9 +1,9 @@
-"""Whether a partition's log is one with gaps: compaction takes records away, and with them whole batches.
+"""Whether a partition's log has gaps: compaction removes records, and with them whole batches.
 
-In any other log each batch begins where the one before it ends, so that a gap is damage. Asked only where it matters,
-answered from the bytes of the whole partition, and then remembered:
+In any other log each batch begins where the one before it ends, so that a gap is damage. This is decided only where it
+matters, from the bytes of the whole partition, and then remembered. A log has gaps if
 
-    the broker's cleaner keeps a checkpoint of the partition
+    the broker's cleaner has a checkpoint of the partition
     or a batch covers more offsets than it has records
     or two batches that fit their other neighbours leave offsets between them
 """
@@ -27,8 +27,8 @@ from kseg.segment_reader.log.scan.headers import Piece, Table, pieces
 from kseg.segment_reader.log.scan.kernels import first_wrong
 
 
-class Sparse:
-    """Callable: the answer for one partition."""
+class CompactionGaps:
+    """Callable: whether the log of one partition has gaps."""
 
     def __init__(self, storage: Storage, log: PartitionLog) -> None:
         self._storage, self._log = storage, log
@@ -55,7 +55,7 @@ class Sparse:
                         return True
                     edge = int(piece.table[-1, LAST]) + 1
         except LogFileError:
-            pass  # what stands before the damage did not show any
+            pass  # there was none before the damage
         return False
 
 
@@ -65,18 +65,18 @@ def _shows_gap(piece: Piece, edge: int) -> bool:
         table = table[:-1]
     dense = table[:, COUNT] == table[:, LAST] - table[:, BASE] + 1
     for row in np.flatnonzero((table[:, MAGIC] == 2) & ~dense).tolist():
-        if _sound(piece, table[row : row + 1]):
+        if _valid(piece, table[row : row + 1]):
             return True
     base, following = table[:, BASE].copy(), table[:, LAST] + 1
     for row in np.flatnonzero((table[:, MAGIC] < 2) & (table[:, ATTRIBUTES] & CODEC_MASK != 0)).tolist():
-        try:  # where a compressed message begins stands inside of it
+        try:  # the first offset of a compressed message is inside of it
             base[row] = first_offset(piece.data[_within(piece, table[row])], int(table[row, LAST]))
         except RecordFault:
             return False
     before = np.concatenate(([edge], following[:-1]))
     for row in np.flatnonzero(base[1:-1] > following[:-2]).tolist():
         ascend = base[row] >= before[row] and base[row + 2] >= following[row + 1]
-        if ascend and _sound(piece, table[row : row + 3]):
+        if ascend and _valid(piece, table[row : row + 3]):
             return True
     return False
 
@@ -86,5 +86,5 @@ def _within(piece: Piece, row: npt.NDArray[np.int64]) -> slice:
     return slice(at, at + int(row[SIZE]))
 
 
-def _sound(piece: Piece, rows: Table) -> bool:
+def _valid(piece: Piece, rows: Table) -> bool:
     return int(first_wrong(as_bytes(piece.data), piece.start, rows, len(piece.data))) < 0

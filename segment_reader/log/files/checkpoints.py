@@ -30,7 +30,6 @@ CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
 META_PROPERTIES: Final = "meta.properties"
 QUORUM_STATE: Final = "quorum-state"
-CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 
 
 class LeaderEpoch(NamedTuple):

@@ -1,7 +1,7 @@
-"""What stands in a .log, batch by batch and record by record: for people and tools that look at a file.
+"""The content of a .log, batch by batch and record by record: for people and tools that inspect a file.
 
-Damage ends nothing here that can go on: a batch with a wrong checksum is told as such, a record that cannot be read
-ends its batch. Only a header that is impossible ends the file, since nobody knows where the next batch begins.
+Damage ends as little as possible: a batch with a wrong checksum is marked, a record that cannot be read ends its batch.
+Only an impossible header ends the file, since the position of the next batch is unknown then.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Batch:
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When a compacted log may drop the tombstones in it: it stands where the base timestamp does (KIP-534)."""
+        """When a compacted log may drop its tombstones; stored in place of the base timestamp (KIP-534)."""
         marked = self.frame.magic == 2 and self.frame.attributes & _DELETE_HORIZON_BIT
         return self.frame.base_timestamp if marked else None
 
@@ -99,8 +99,8 @@ def records(batch: Batch, path: str) -> Iterator[LogRecord]:
     try:
         yield from _records(batch) if frame.magic == 2 else _messages(batch)
     except RecordFault as error:
-        told = error.fault.reason + (f": {error.detail}" if error.detail else "")
-        raise LogDamaged(path, batch.position, f"batch at offset {frame.base_offset}: {told}") from None
+        reason = error.fault.reason + (f": {error.detail}" if error.detail else "")
+        raise LogDamaged(path, batch.position, f"batch at offset {frame.base_offset}: {reason}") from None
 
 
 def _records(batch: Batch) -> Iterator[LogRecord]:

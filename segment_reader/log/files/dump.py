@@ -1,7 +1,7 @@
 """What each kind of file says, as plain entries: one mapping a batch, record, index entry, producer …
 
-What is wrong does not end the dump: it is collected in `Findings`, to be told at the end, and the dump goes on where it
-can. Names of entries' fields are those that Kafka's own dump tool prints.
+What is wrong does not end the dump: it is collected in `Findings`, to be reported at the end, and the dump goes on
+where it can. Names of entries' fields are those that Kafka's own dump tool prints.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Findings:
 def dump(storage: Storage, path: str, findings: Findings, *, deep: bool = False) -> Iterator[Entry]:
     """The entries of one file; of a .log or .checkpoint its batches, with `deep` each followed by its records.
 
-    An index is held against the .log beside it, where there is one. Raises SegmentGone, and ValueError for a file of
+    An index is compared with the .log beside it, if there is one. Raises SegmentGone, and ValueError for a file of
     another kind.
     """
     name = PurePosixPath(path).name
@@ -149,8 +149,8 @@ def _log(storage: Storage, path: str, findings: Findings, *, deep: bool) -> Iter
             if not batch.valid:
                 findings.add(LogDamaged(path, batch.position, "the checksum does not match the bytes"))
             if batch.frame.base_offset < edge:
-                told = f"offset {batch.frame.base_offset} is below the one before, {edge - 1}"
-                findings.add(LogDamaged(path, batch.position, told))
+                reason = f"offset {batch.frame.base_offset} is below the one before, {edge - 1}"
+                findings.add(LogDamaged(path, batch.position, reason))
             edge = batch.frame.next_offset
             if deep and batch.valid:
                 try:
@@ -172,8 +172,8 @@ def _offset_index(storage: Storage, path: str, base_offset: int, findings: Findi
             # Brokers before 4.0 index a set of batches that came in one request by its first position and last offset.
             last = _last_offsets(file, position, following[1])
             if offset not in last:
-                told = f"entry (offset {offset}, position {position}) names no batch of {log.path}"
-                findings.add(LogFileError(path, None, told))
+                reason = f"entry (offset {offset}, position {position}) names no batch of {log.path}"
+                findings.add(LogFileError(path, None, reason))
 
 
 def _last_offsets(file: OpenFile, position: int, end: int) -> set[int]:
@@ -205,8 +205,8 @@ def _time_index(storage: Storage, path: str, base_offset: int, findings: Finding
             while last < offset and (row := next(rows, None)) is not None:
                 last, newest = row[0], max(newest, row[1])
             if newest != timestamp:
-                told = f"the largest timestamp up to offset {offset} is {newest} in {log.path}, not {timestamp}"
-                findings.add(LogFileError(path, None, told))
+                reason = f"the largest timestamp up to offset {offset} is {newest} in {log.path}, not {timestamp}"
+                findings.add(LogFileError(path, None, reason))
 
 
 def _times(file: OpenFile) -> Iterator[tuple[int, int]]:

@@ -1,6 +1,6 @@
-"""An index's entries, read as they are looked at: a search in an index of megabytes reads some blocks of it.
+"""An index's entries, read when they are needed: a search in an index of megabytes reads some blocks of it.
 
-The entries ascend, or the index is damaged and a search finds something useless, which is no harm: whoever asks holds
+The entries ascend, or the index is damaged and a search finds something useless, which does no harm: callers hold
 the answer against the log.
 """
 

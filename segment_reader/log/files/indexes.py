@@ -7,8 +7,8 @@
 
 Offsets of an index entry are the last ones of their batch. The first two are allocated in full (`segment.index.bytes`)
 when a segment begins and cut to size when it is rolled, so a file in use ends in zeros, and they may lag behind or run
-ahead of their log after a crash. They have no checksum. They are hints: whoever uses one checks what it finds at the
-place that it names.
+ahead of their log after a crash. They have no checksum. They are hints: a reader checks what it finds at the position
+that an entry has.
 https://kafka.apache.org/documentation/#impl_reads
 """
 
@@ -49,7 +49,7 @@ class TimeIndex:
 
 
 class AbortedEntry(NamedTuple):
-    """One aborted transaction of a .txnindex: `last_offset` is where its ABORT marker stands, or should."""
+    """One aborted transaction of a .txnindex: `last_offset` is that of its ABORT marker."""
 
     producer_id: int
     first_offset: int

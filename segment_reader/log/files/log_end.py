@@ -1,10 +1,10 @@
-"""What stands behind a log's last whole batch: nothing, zeros, the beginning of a batch, or damage.
+"""What follows a log's last whole batch: nothing, zeros, the beginning of a batch, or damage.
 
 A crash may leave the beginning of the batch that was being written, and a reader may meet one that is being written: at
-the very end of a log it is no fault. But no checksum covers a batch's length field, and one flipped bit in it makes any
-batch look cut off and hides all behind it. So a tail counts as the beginning of a batch only where nothing speaks
-against that: no whole batch stands in it, and its checksum is not that of all the bytes up to the file's end, or to
-the room that was allocated ahead.
+the very end of a log that is no damage. But no checksum covers a batch's length field, and one flipped bit in it makes
+any batch look cut off and hides all behind it. So a tail counts as the beginning of a batch only if nothing contradicts
+that: it contains no whole batch, and its checksum is not that of all the bytes up to the file's end, or to the
+preallocated zeros.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _SEARCHED_AT_ONCE: Final = 4 * 1024 * 1024
 def whole_pieces(
     file: OpenFile, position: int, edge: int, following: Segment | None, *, piece_bytes: int = PIECE_BYTES
 ) -> Iterator[Piece]:
-    """`pieces` of a segment that is part of a log, and a look at what stands behind them.
+    """`pieces` of a segment that is part of a log, and a check of its end.
 
-    edge: the offset after what stands before `position`. following: the next segment, None for the last one, which
-    alone may end in a batch that is cut off.
-    Raises LogDamaged where offsets do not fit between the two, or all that was written could not be walked.
+    edge: the offset after the batch before `position`. following: the next segment, None for the last one, which alone
+    may end in a batch that is cut off.
+    Raises LogDamaged where offsets do not fit between the two, or the end is damaged.
     """
     for piece in pieces(file, position, piece_bytes=piece_bytes):
         first, where = int(piece.table[0, BASE]), int(piece.table[0, POSITION])
@@ -42,11 +42,11 @@ def whole_pieces(
         if following is not None and edge > following.base_offset:
             raise LogDamaged(file.path, where, f"offsets run into the segment {following.path}", first)
         yield piece
-    check_tail(file, position, edge, may_be_torn=following is None)
+    check_log_end(file, position, edge, may_be_torn=following is None)
 
 
-def check_tail(file: OpenFile, position: int, edge: int, *, may_be_torn: bool) -> None:
-    """Raises LogDamaged if neither zeros stand behind `position` nor, with `may_be_torn`, a batch that is cut off."""
+def check_log_end(file: OpenFile, position: int, edge: int, *, may_be_torn: bool) -> None:
+    """Raises LogDamaged unless only zeros follow `position` or, with `may_be_torn`, a batch that is cut off."""
     if position >= file.size or only_zeros(file, position):
         return
     if not may_be_torn:
@@ -56,15 +56,15 @@ def check_tail(file: OpenFile, position: int, edge: int, *, may_be_torn: bool) -
     size = size_by_checksum(file, position, file.size)
     if size:
         claimed = frame_size(file.read(position, FRAME_OVERHEAD))
-        told = f"the length field says {claimed} bytes, the checksum is that of {size}"
-        raise LogDamaged(file.path, position, told, edge)
+        reason = f"the length field says {claimed} bytes, the checksum is that of {size}"
+        raise LogDamaged(file.path, position, reason, edge)
     found = _whole_batch(file, position + 1, edge)
     if found >= 0:
         raise LogDamaged(file.path, position, f"{Fault.LENGTH.reason}: a whole batch follows at byte {found}", edge)
 
 
 def _whole_batch(file: OpenFile, position: int, edge: int) -> int:
-    """Where the next batch with a right checksum begins, that does not begin below `edge`; -1 where there is none."""
+    """The position of the next batch with a right checksum and a base offset of at least `edge`; -1 without one."""
     while file.size - position >= FRAME_OVERHEAD:
         data = file.read(position, min(_SEARCHED_AT_ONCE, file.size - position))
         had = len(data)
@@ -74,9 +74,9 @@ def _whole_batch(file: OpenFile, position: int, edge: int) -> int:
             likely.append((position + at, frame_size(data[at : at + FRAME_OVERHEAD])))
             at += 1
         del array, data  # reading goes into the same buffer
-        for place, size in likely:
-            if checksum_holds(file, place, size):
-                return place
+        for candidate, size in likely:
+            if checksum_holds(file, candidate, size):
+                return candidate
         if had <= RECORDS_AT:
             break
         position += had - RECORDS_AT

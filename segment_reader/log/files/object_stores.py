@@ -6,10 +6,10 @@
 Objects are read by ranges alone. A reader that goes through an object gets a few MB at once, so that a round trip is
 paid for each of these and not for each batch; one that looks here and there gets little more than it asks for.
 
-What a store has to be told comes from its own environment variables (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL,
+A store's settings come from its own environment variables (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL,
 GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_…), from the URI's query, or from options: the arguments of pyarrow's file
 system, for S3 also by the names that delta-rs has for them (aws_access_key_id …); for others those of the fsspec one.
-Secrets are refused in a URI: it stands in plans, logs and errors.
+Secrets in a URI are rejected: it appears in plans, logs and errors.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ T = TypeVar("T")
 #: The least that is asked for at once: less costs a round trip all the same.
 LEAST_BYTES: Final = 32 * 1024
 #: How far ahead is read at most, for one who reads on where the read before ended.
-AHEAD_BYTES: Final = 4 * 1024 * 1024
+READ_AHEAD_BYTES: Final = 4 * 1024 * 1024
 _PAUSES: Final = (0.2, 1.0, 3.0)
 
 _S3: Final = ("s3", "s3a", "s3n")
@@ -89,7 +89,7 @@ class ArrowFile:
         kept = b""
         if have and self._start <= position <= have:
             kept = bytes(memoryview(self._data)[position - self._start :])
-            self._ahead = min(AHEAD_BYTES, max(LEAST_BYTES, 2 * self._ahead))
+            self._ahead = min(READ_AHEAD_BYTES, max(LEAST_BYTES, 2 * self._ahead))
         else:
             self._ahead = 0
         begin = position + len(kept)
@@ -159,33 +159,33 @@ def open_objects(location: str, options: Mapping[str, str]) -> tuple[Storage, st
 
 
 def _s3(bucket: str, given: Mapping[str, str]) -> fs.FileSystem:
-    told: dict[str, str] = {}
+    properties: dict[str, str] = {}
     for name, value in given.items():
         plain = name.lower().removeprefix("aws_")
         if plain == "allow_http":
             if value.lower() == "true":
-                told.setdefault("scheme", "http")
+                properties.setdefault("scheme", "http")
             continue
-        told[_S3_NAMES.get(plain, plain)] = value
+        properties[_S3_NAMES.get(plain, plain)] = value
     of_environment = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    endpoint = told.get("endpoint_override") or of_environment or ""
+    endpoint = properties.get("endpoint_override") or of_environment or ""
     if endpoint.startswith(("http://", "https://")):
-        told["scheme"], _, endpoint = endpoint.partition("://")
+        properties["scheme"], _, endpoint = endpoint.partition("://")
     if endpoint:
-        told["endpoint_override"] = endpoint
+        properties["endpoint_override"] = endpoint
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    if "region" not in told and region:
-        told["region"] = region
-    if "region" not in told and not endpoint:
-        told["region"] = _asked(lambda: fs.resolve_s3_region(bucket), f"s3://{bucket}", None)
-    return fs.S3FileSystem(**_typed(told))
+    if "region" not in properties and region:
+        properties["region"] = region
+    if "region" not in properties and not endpoint:
+        properties["region"] = _asked(lambda: fs.resolve_s3_region(bucket), f"s3://{bucket}", None)
+    return fs.S3FileSystem(**_typed(properties))
 
 
 def _azure(netloc: str, path: str, given: Mapping[str, str]) -> tuple[Storage, str]:
     container, _, host = netloc.rpartition("@")
-    told = {name.lower().removeprefix("azure_storage_"): value for name, value in given.items()}
-    told.setdefault("account_name", host.split(".")[0])
-    return ArrowStorage(fs.AzureFileSystem(**_typed(told))), f"{container or netloc}{path}".rstrip("/")
+    properties = {name.lower().removeprefix("azure_storage_"): value for name, value in given.items()}
+    properties.setdefault("account_name", host.split(".")[0])
+    return ArrowStorage(fs.AzureFileSystem(**_typed(properties))), f"{container or netloc}{path}".rstrip("/")
 
 
 def _typed(given: Mapping[str, str]) -> dict[str, Any]:
@@ -230,14 +230,14 @@ def _asked(question: Callable[[], T], path: str, position: int | None) -> T:
         try:
             return question()
         except (OSError, pa.ArrowException) as error:
-            told = _told(error, path, position)
-            if pause is None or not isinstance(told, StoreUnavailable):
-                raise told from None
+            mapped = _error_of(error, path, position)
+            if pause is None or not isinstance(mapped, StoreUnavailable):
+                raise mapped from None
             time.sleep(pause)
     raise AssertionError  # the last round returns or raises
 
 
-def _told(error: Exception, path: str, position: int | None) -> LogFileError:
+def _error_of(error: Exception, path: str, position: int | None) -> LogFileError:
     text = str(error).removeprefix("[Errno 2] ")
     if isinstance(error, FileNotFoundError) or (_GONE.search(text) and not isinstance(error, PermissionError)):
         return SegmentGone(path, position, "there is no such object or folder")

@@ -1,9 +1,9 @@
-"""A log's last segment, open up to where it was written: behind that may be room, allocated ahead (`log.preallocate`).
+"""A log's last segment, opened up to its last write: zeros that were preallocated (`log.preallocate`) may follow.
 
-Room is zeros, and readers end there. But a write reaches a file page by page: a crash, or a look at a log in use, may
-come between two of them. Then a batch's first pages stand there, and zeros behind them. Its length says that it is
-whole, its checksum that it is not, and a broker cuts it away when it starts. Such a file is taken to end with the pages
-that were written, so that the batch is one that is cut off, as it would be in a log that grows as it is written.
+Readers end at the zeros. But a write reaches a file page by page: a crash, or a read of a log in use, may come between
+two of them. Then a batch's first pages are there, and zeros behind them. Its length says that it is whole, its checksum
+that it is not, and a broker truncates it when it starts. Such a file is taken to end with the pages that were written,
+so that the batch is one that is cut off, as it would be in a log that grows as it is written.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OWN_ZEROS: Final = 64
 
 
 def open_segment(storage: Storage, segment: Segment) -> OpenFile:
-    """A segment's .log. Of a log's last one `size` leaves out zeros behind a batch that was written half.
+    """A segment's .log. For a log's last one `size` leaves out zeros behind a batch that was written only in part.
 
     Raises SegmentGone, StoreRefused, StoreUnavailable.
     """
@@ -43,7 +43,7 @@ def open_segment(storage: Storage, segment: Segment) -> OpenFile:
 
 
 def written_size(storage: Storage, segment: Segment, file: OpenFile) -> int:
-    """Where the pages of a batch end that was written half; the file's size where its last batch is no such one."""
+    """The end of the pages of a batch that was written only in part; the file's size where there is no such batch."""
     if not file.size or not only_zeros(file, _page_of(file.size - 1)):
         return file.size
     position, end = _last_batch(storage, segment, file)
@@ -75,7 +75,7 @@ def _page_of(position: int) -> int:
 
 
 def _last_batch(storage: Storage, segment: Segment, file: OpenFile) -> tuple[int, int]:
-    """Where the last batch begins, and ends by its header; of half a header, where that ends."""
+    """Begin and end of the last batch by its header; for a header that is cut off, the header's end."""
     with closing(IndexFile(storage, segment)) as index:
         try:
             behind = first_batch(segment, file, index, THE_END)
@@ -95,7 +95,7 @@ def size_by_checksum(file: OpenFile, position: int, end: int) -> int:
     head = bytes(file.read(position, ATTRIBUTES_AT))
     if content - position <= ATTRIBUTES_AT:
         return 0
-    told, start, add = checksum_in(head)
+    expected, start, add = checksum_in(head)
     at, found = position + start, 0
     while at < content:
         data = file.read(at, min(CHECKED_AT_ONCE, content - at))
@@ -104,13 +104,13 @@ def size_by_checksum(file: OpenFile, position: int, end: int) -> int:
         found = add(data, found)
         at += len(data)
     until = min(end, content + PAGE_BYTES)
-    while found != told and at < until:
+    while found != expected and at < until:
         found = add(b"\0", found)
         at += 1
-    if found == told:
+    if found == expected:
         return at - position
     while at < end:
         zeros = bytes(min(CHECKED_AT_ONCE, end - at))
         found = add(zeros, found)
         at += len(zeros)
-    return end - position if found == told else 0
+    return end - position if found == expected else 0

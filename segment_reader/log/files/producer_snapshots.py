@@ -36,11 +36,6 @@ class ProducerState(NamedTuple):
     coordinator_epoch: int
     current_txn_first_offset: int
 
-    @property
-    def first_sequence(self) -> int:
-        """Of the last batch."""
-        return self.last_sequence - self.offset_delta if self.last_sequence >= 0 else -1
-
 
 def producer_snapshot(data: bytes, file: str) -> list[ProducerState]:
     """Reads a .snapshot. Raises CorruptSnapshot."""

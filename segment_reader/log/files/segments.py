@@ -1,4 +1,4 @@
-"""Which files make up a partition's log, and what a broker would believe of it.
+"""Which files make up a partition's log, and which of them a broker would use.
 
 A folder may hold more than the log: segments that were replaced (`.deleted`), half a result of the cleaner
 (`.cleaned`) or a whole one that was about to take its place (`.swap`) when the broker stopped. What counts follows from
@@ -56,7 +56,7 @@ class PartitionLog:
     """One replica of a partition, as its folder has it. Segments ascend; `topic_id` and `leader_epochs` may be missing.
 
     `snapshots` has (offset, path) of every .snapshot: brokers write one also at the log's end, where no segment begins.
-    `notes` tells, for people, about files that could not be read and were done without.
+    `notes`: for people, about files that could not be read and are not needed.
     """
 
     topic: str
@@ -77,11 +77,11 @@ class PartitionLog:
         return sum(segment.size for segment in self.segments)
 
     def following(self, number: int) -> Segment | None:
-        """The segment behind the one at this place; None behind the last."""
+        """The segment behind the one with this index; None behind the last."""
         return self.segments[number + 1] if number + 1 < len(self.segments) else None
 
     def segment_at(self, offset: int) -> int:
-        """The place in `segments` of the one in which `offset` stands, or would; 0 where it is below all."""
+        """The index in `segments` of the one that holds `offset`, or would; 0 where it is below all."""
         return max(0, bisect_right(self.segments, offset, key=lambda segment: segment.base_offset) - 1)
 
 
@@ -115,7 +115,9 @@ def _open_logs(storage: Storage, folders: Mapping[str, PartitionFolder]) -> list
     ]
 
 
-def steadily(storage: Storage, log: PartitionLog, ask: Callable[[PartitionLog], Answer]) -> tuple[PartitionLog, Answer]:
+def retry_while_files_change(
+    storage: Storage, log: PartitionLog, ask: Callable[[PartitionLog], Answer]
+) -> tuple[PartitionLog, Answer]:
     """Asks something of a log that may be in use. Where its files are replaced or go meanwhile they are listed anew,
     and it is asked again; the log that has answered is given back too.
 
@@ -142,8 +144,8 @@ def changed_log(storage: Storage, log: PartitionLog, error: SegmentGone | LogDam
 
 
 def open_log(storage: Storage, folder: str, topic: str, partition: int) -> PartitionLog:
-    """Lists one partition's folder; again where files go while they are looked at. Raises SegmentGone where there is no
-    such folder, or its files change each time."""
+    """Lists one partition's folder; again where files go meanwhile. Raises SegmentGone where there is no such folder,
+    or its files change each time."""
     for _ in range(_TRIES - 1):
         entries = storage.list(folder)
         try:

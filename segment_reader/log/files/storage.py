@@ -53,7 +53,7 @@ class OpenFile(Protocol):
 
 
 class Storage(Protocol):
-    """A place that holds files under paths with "/" between names.
+    """Files under paths with "/" between names.
 
     All of it raises SegmentGone for what is not there, StoreRefused for what may not be read, StoreUnavailable where
     asking again may help.
@@ -146,14 +146,14 @@ def _local_entry(entry: os.DirEntry[str]) -> Entry | None:
         folder = entry.is_dir()
         return Entry(entry.name, folder, 0 if folder else entry.stat().st_size)
     except FileNotFoundError:
-        return None  # deleted between being listed and being looked at
+        return None  # deleted after it was listed
 
 
 def open_storage(location: str, layout: str = PLAIN, options: Mapping[str, str] | None = None) -> tuple[Storage, str]:
     """The storage that a path or URI names, and the path in it.
 
     layout: in which form logs lie there: "kafka", or a name that `layouts` knows.
-    options: what the store needs to be told (see objects.py), and below `layout.` what the layout does.
+    options: the store's settings (see object_stores.py), and below `layout.` the layout's.
 
     Raises ValueError: nobody knows such a URI, layout or option. A layout may ask the store at once: see Storage.
     """

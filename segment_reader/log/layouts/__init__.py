@@ -12,7 +12,7 @@ segments, open a segment, read a small file), found by an entry point:
     [project.entry-points."kafka_segment_etl.layouts"]
     mine = "my_package.tiered:open_layout"
 
-What is common to all of them, which of several copies of an offset is read above all, stands in `remote` and `lineage`.
+What all of them share, above all which of several copies of an offset is read, is in `remote` and `lineage`.
 The option `local` of every layout names the folder of `log.dirs` whose newer segments go on where the remote ones end.
 """
 

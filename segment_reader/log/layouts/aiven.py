@@ -120,8 +120,8 @@ class Aiven:
             partition.partition,
             base,
         ):
-            told = f"{manifest.topic}-{manifest.partition} at offset {manifest.start_offset} ({manifest.topic_id})"
-            raise LayoutError(path, None, f"the manifest is another segment's: {told}")
+            found = f"{manifest.topic}-{manifest.partition} at offset {manifest.start_offset} ({manifest.topic_id})"
+            raise LayoutError(path, None, f"the manifest is another segment's: {found}")
         overhead = 28 if manifest.encryption is not None else 0
         files: dict[File, int] = {
             file: max(0, size - overhead if size else 0) for file, (_, size) in manifest.indexes.items()

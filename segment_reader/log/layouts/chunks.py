@@ -93,9 +93,9 @@ class ChunkedFile:
 
     def _unpacked(self, data: bytes | memoryview, position: int, size: int) -> bytes:
         try:
-            told = zstandard.get_frame_parameters(data).content_size
-            if told not in (size, zstandard.CONTENTSIZE_UNKNOWN):
-                raise LayoutError(self.path, position, f"a chunk of {told} bytes, where {size} are due")
+            content_size = zstandard.get_frame_parameters(data).content_size
+            if content_size not in (size, zstandard.CONTENTSIZE_UNKNOWN):
+                raise LayoutError(self.path, position, f"a chunk of {content_size} bytes, where {size} are due")
             return zstandard.ZstdDecompressor().decompress(data, max_output_size=size)
         except zstandard.ZstdError as error:
             raise LayoutError(self.path, position, f"a chunk that is no Zstandard frame: {error}") from None

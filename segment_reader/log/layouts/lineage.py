@@ -3,7 +3,7 @@
 A store may hold an offset several times: an upload that was repeated under a new id, or the segments of two leaders
 that rolled at different offsets (the new one begins with the segment in which the old one's uploads ended). And it may
 hold offsets that the log no longer has: a leader uploaded them, and after an unclean election another one wrote others
-in their place. Leader epochs tell (KIP-101, KIP-405):
+in their place. Leader epochs decide (KIP-101, KIP-405):
 
     lineage    (epoch, first offset) of the log as it is: that of the broker's folder where there is one, else the one
                that the segment of the newest epoch brings along, the furthest and latest among these
@@ -26,7 +26,7 @@ _FOREVER: Final = 1 << 63
 
 
 class HasOffsets(Protocol):
-    """What is told of a segment. `end_offset` is the one after its last; `leader_epochs` those within it, as far as
+    """The metadata of a segment. `end_offset` is the one after its last; `leader_epochs` those within it, as far as
     known; `uploaded_ms` when it was written, 0 unknown."""
 
     @property

@@ -111,8 +111,8 @@ def _manifest(document: Mapping[str, Any]) -> Manifest:
     if not isinstance(compressed, bool):
         raise _Fault("compression is neither true nor false")
     metadata = _object(document.get("remoteLogSegmentMetadata"), "remoteLogSegmentMetadata")
-    place = _object(_object(metadata.get("remoteLogSegmentId"), "remoteLogSegmentId").get("topicIdPartition"), "ids")
-    partition = _object(place.get("topicPartition"), "topicPartition")
+    ids = _object(_object(metadata.get("remoteLogSegmentId"), "remoteLogSegmentId").get("topicIdPartition"), "ids")
+    partition = _object(ids.get("topicPartition"), "topicPartition")
     start, end = _number(metadata, "startOffset", _MAX_LONG), _number(metadata, "endOffset", _MAX_LONG)
     if end < start:
         raise _Fault(f"endOffset {end} is below startOffset {start}")
@@ -125,7 +125,7 @@ def _manifest(document: Mapping[str, Any]) -> Manifest:
         _encryption(document.get("encryption")),
         _text(partition, "topic"),
         _number(partition, "partition"),
-        kafka_id(_text(place, "topicId")),
+        kafka_id(_text(ids, "topicId")),
         start,
         end,
         _number(metadata, "eventTimestampMs", _MAX_LONG),
@@ -187,19 +187,19 @@ def _indexes(document: Mapping[str, Any]) -> dict[File, tuple[int, int]]:
     for name, file in _INDEXES.items():
         if document.get(name) is None and name == "transaction":
             continue  # no transaction ended in the segment
-        place = _object(document.get(name), name)
-        found[file] = _number(place, "position"), _number(place, "size")
+        ids = _object(document.get(name), name)
+        found[file] = _number(ids, "position"), _number(ids, "size")
     return found
 
 
 def _encryption(document: Any) -> Encryption | None:
     if document is None:
         return None
-    told = _object(document, "encryption")
-    key_id, colon, wrapped = _text(told, "dataKey").partition(":")
+    encryption = _object(document, "encryption")
+    key_id, colon, wrapped = _text(encryption, "dataKey").partition(":")
     if not colon or not key_id:
         raise _Fault("dataKey is not a key's id and a key")
-    return Encryption(key_id, _base64(wrapped, "dataKey"), _base64(_text(told, "aad"), "aad"))
+    return Encryption(key_id, _base64(wrapped, "dataKey"), _base64(_text(encryption, "aad"), "aad"))
 
 
 def _epochs(document: Mapping[str, Any]) -> tuple[LeaderEpoch, ...]:

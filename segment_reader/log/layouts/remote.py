@@ -125,7 +125,7 @@ class _Folder:
 
 
 class _Own:
-    """One copy of a segment as a storage of its own, to look into it before it has a place in the chain."""
+    """One copy of a segment as a storage of its own, to read it before it is part of the chain."""
 
     def __init__(self, layout: Layout, segment: RemoteSegment) -> None:
         self._layout = layout
@@ -149,7 +149,7 @@ class _Own:
         return next_offset_after(self, self.segment)[0]
 
     def position_of(self, offset: int) -> int:
-        """Where the batch that begins at or behind an offset stands. Raises LayoutError where one lies across it."""
+        """The position of the batch that begins at or behind an offset. Raises LayoutError where one lies across it."""
         with closing(self.open("log")) as file, closing(IndexFile(self, self.segment)) as index:
             found = first_batch(self.segment, file, index, offset)
             if found.exists and found.base_offset < offset:
@@ -202,7 +202,7 @@ class RemoteStorage:
             return bytes(file.read(0, file.size))
 
     def _small(self, segment: RemoteSegment, kind: File) -> bytes:
-        """A small file that nobody needs for a right answer: whoever meets these errors may do without."""
+        """A small file that no result depends on: callers may ignore its errors."""
         try:
             return self._layout.read(segment, kind)
         except LayoutError as error:
@@ -227,8 +227,10 @@ class RemoteStorage:
             if current is None:
                 current = several[0].topic_id if len(topics[topic]) == 1 else self._current(topic, partitions)
             for one in several:
-                told = name if one.topic_id == current or one.topic_id is None else f"{name}.{one.topic_id.hex}-delete"
-                found[told] = one
+                folder_name = (
+                    name if one.topic_id == current or one.topic_id is None else f"{name}.{one.topic_id.hex}-delete"
+                )
+                found[folder_name] = one
         return found
 
     def _current(self, topic: str, partitions: Sequence[RemotePartition]) -> UUID | None:
@@ -346,7 +348,7 @@ class RemoteStorage:
         return storage.open(f"{root}/{name}/{file}")
 
     def _beside(self, file: str) -> OpenFile:
-        """What stands beside the partitions' folders: checkpoints, meta.properties."""
+        """A file beside the partitions' folders: checkpoints, meta.properties."""
         if self._local is not None:
             storage, root = self._local
             return storage.open(f"{root}/{file}")

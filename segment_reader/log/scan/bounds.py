@@ -1,11 +1,11 @@
-"""What a broker would say of a partition's offsets, from its files alone.
+"""A partition's log end offset and last stable offset, from its files alone.
 
     log end offset       after the last whole batch of the last segment
     last stable offset   the first offset of the oldest transaction that has no marker yet, else the log end offset
 
-Open transactions follow from the newest whole `.snapshot` and the headers behind its offset; without one from all of
-them. What is asked of a log in use is what it held at one moment: its end is looked up first. KIP-98; `ListOffsets`
-under read_committed answers with the last stable offset.
+Open transactions follow from the newest valid `.snapshot` and the headers behind its offset; without one from all
+headers. For a log in use the result is that of one moment: its end is looked up first. KIP-98; `ListOffsets` under
+read_committed returns the last stable offset.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from kseg.segment_reader.decode.table import BASE
 from kseg.segment_reader.errors import Fault
 from kseg.segment_reader.log.errors import CorruptSnapshot, LogDamaged, SegmentGone
 from kseg.segment_reader.log.files.index_entries import IndexFile
-from kseg.segment_reader.log.files.log_end import check_tail, whole_pieces
+from kseg.segment_reader.log.files.log_end import check_log_end, whole_pieces
 from kseg.segment_reader.log.files.preallocation import open_segment
 from kseg.segment_reader.log.files.producer_snapshots import producer_snapshot
 from kseg.segment_reader.log.files.segments import PartitionLog
 from kseg.segment_reader.log.files.storage import Storage
 from kseg.segment_reader.log.scan.headers import Piece, checksum_holds, frame_size
 from kseg.segment_reader.log.scan.lookup import THE_END, first_batch
-from kseg.segment_reader.log.transactions.aborted import Fates
+from kseg.segment_reader.log.transactions.aborted import TransactionTracker
 
 _END: Final = 1 << 63
 
@@ -46,25 +46,25 @@ def log_end_offset(storage: Storage, log: PartitionLog) -> int:
     for segment in reversed(log.segments):
         with closing(open_segment(storage, segment)) as file, closing(IndexFile(storage, segment)) as index:
             found = first_batch(segment, file, index, THE_END)
-            check_tail(file, found.position, found.base_offset, may_be_torn=True)
+            check_log_end(file, found.position, found.base_offset, may_be_torn=True)
             return found.base_offset
     return 0
 
 
 def last_stable_offset(storage: Storage, log: PartitionLog, end: int | None = None) -> int:
     """See the module. `end`: as if the log ended there. Raises LogDamaged, SegmentGone."""
-    last = log_end_offset(storage, log)  # before all else: a log in use goes on, and what it gets may not be decided
+    last = log_end_offset(storage, log)  # first: a log in use grows, and its newest transactions may be open
     end = last if end is None else min(last, end)
     opened = open_transactions(storage, log, end)
     if not opened:
         return end
-    _require_sound(storage, log, opened[0].first_offset)
+    _require_valid(storage, log, opened[0].first_offset)
     return opened[0].first_offset
 
 
-def _require_sound(storage: Storage, log: PartitionLog, offset: int) -> None:
-    """Raises LogDamaged where the batch that begins at an offset has not its checksum: a flipped bit in its producer id
-    would hold back all that is behind it. Small batches were looked at when the transactions were followed."""
+def _require_valid(storage: Storage, log: PartitionLog, offset: int) -> None:
+    """Raises LogDamaged if the checksum of the batch at an offset does not match: a flipped bit in its producer id
+    would hold back all records behind it. Small batches were checked when the transactions were tracked."""
     segment = log.segments[log.segment_at(offset)]
     with closing(open_segment(storage, segment)) as file, closing(IndexFile(storage, segment)) as index:
         found = first_batch(segment, file, index, offset)
@@ -81,7 +81,7 @@ def open_transactions(storage: Storage, log: PartitionLog, end: int | None = Non
     """
     end = _END if end is None else end
     opened, offset = newest_snapshot(storage, log, end)
-    fates = Fates(opened)
+    tracker = TransactionTracker(opened)
     for number, segment in enumerate(log.segments):
         if number < log.segment_at(offset) or segment.base_offset >= end:
             continue
@@ -91,10 +91,10 @@ def open_transactions(storage: Storage, log: PartitionLog, end: int | None = Non
                 bases = piece.table[:, BASE]
                 if bases[-1] >= offset:
                     wanted = piece.table[(bases >= offset) & (bases < end)]
-                    fates.look_at(segment.path, Piece(wanted, piece.data, piece.start, piece.end))
+                    tracker.observe(segment.path, Piece(wanted, piece.data, piece.start, piece.end))
                 if bases[-1] >= end:
                     break
-    return sorted((OpenTransaction(*found) for found in fates.open.items()), key=lambda one: one.first_offset)
+    return sorted((OpenTransaction(*found) for found in tracker.open.items()), key=lambda one: one.first_offset)
 
 
 def newest_snapshot(storage: Storage, log: PartitionLog, end: int) -> tuple[dict[int, int], int]:

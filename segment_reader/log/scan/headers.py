@@ -1,9 +1,9 @@
-"""Walking a .log by its batches' headers alone: what lies between them is passed over unread.
+"""The headers of a .log's batches; the records between them are not read.
 
-read a piece of the file ──► headers of the frames in it (compiled) ──► on behind the last one that began in it
+    read a piece of the file ──► headers of the frames in it (compiled) ──► on behind the last one that began in it
 
-Where batches are small next to a piece, next to everything is read anyway: pieces grow then, so that a long walk costs
-few requests. Where they are large, most of the file is passed over in pieces as small as at the start.
+Where batches are small next to a piece, nearly everything is read anyway: pieces grow then, so that a long scan needs
+few requests. Where they are large, most of the file is skipped in pieces as small as at the start.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from kseg.segment_reader.log.files.storage import OpenFile
 
 Table = npt.NDArray[np.int64]
 
-#: What is read at once. Less costs more calls than it saves bytes, at the usual batches of some 16 KiB.
+#: Read at once. Less costs more calls than it saves bytes, at the usual batches of some 16 KiB.
 PIECE_BYTES: Final = 64 * 1024
 _LEAST_PIECE_BYTES: Final = 4096
 _MOST_PIECE_BYTES: Final = 4 * 1024 * 1024
 _ROWS: Final = 1024
-#: A control batch is looked at whole. Its records are a handful of numbers, or the voters of a quorum.
+#: A control batch is read whole. Its records are a handful of numbers, or the voters of a quorum.
 _MOST_CONTROL_BYTES: Final = 1 << 20
 CHECKED_AT_ONCE: Final = 1 << 20
 #: Frames that claim to be larger are read only after their checksum was found to hold.
-BELIEVED_BYTES: Final = 16 * 1024 * 1024
+TRUSTED_FRAME_BYTES: Final = 16 * 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -67,7 +67,7 @@ class Piece:
 
 
 def pieces(file: OpenFile, position: int = 0, *, piece_bytes: int = PIECE_BYTES) -> Iterator[Piece]:
-    """Walks a .log from a position on, to where the file's frames end: in zeros, or in one that is cut off.
+    """The headers of a .log from a position on, to where the file's frames end: in zeros, or in one that is cut off.
 
     piece_bytes: what is read first. The file must not be read by others while this is iterated.
     Raises LogDamaged at a header that is impossible, and where offsets do not ascend.
@@ -100,7 +100,7 @@ def pieces(file: OpenFile, position: int = 0, *, piece_bytes: int = PIECE_BYTES)
 
 
 def _require_order(path: str, table: Table, last: int) -> None:
-    """Frames begin behind the one before. No checksum covers where a batch begins: this is all that there is."""
+    """Frames begin behind the one before. No checksum covers where a batch begins: only this check does."""
     if table[0, BASE] > last and (table[1:, BASE] > table[:-1, LAST]).all():
         return
     row = 0 if table[0, BASE] <= last else int(np.flatnonzero(table[1:, BASE] <= table[:-1, LAST])[0]) + 1
@@ -157,9 +157,9 @@ def frame_size(head: memoryview) -> int:
     return FRAME_OVERHEAD + int.from_bytes(head[LENGTH_AT:FRAME_OVERHEAD], "big", signed=True)
 
 
-def believe(file: OpenFile, position: int, size: int) -> None:
-    """Before a whole frame is read: a length field alone must not make anybody take gigabytes. Raises LogDamaged."""
-    if size > BELIEVED_BYTES and not checksum_holds(file, position, size):
+def check_large_frame(file: OpenFile, position: int, size: int) -> None:
+    """Checks a frame before all of it is read, lest a wrong length field allocate gigabytes. Raises LogDamaged."""
+    if size > TRUSTED_FRAME_BYTES and not checksum_holds(file, position, size):
         raise LogDamaged(file.path, position, Fault.CRC.reason)
 
 
@@ -168,7 +168,7 @@ def checksum_holds(file: OpenFile, position: int, size: int) -> bool:
     head = bytes(file.read(position, ATTRIBUTES_AT))
     if len(head) < ATTRIBUTES_AT:
         return False
-    told, start, add = checksum_in(head)
+    expected, start, add = checksum_in(head)
     at, end = position + start, position + size
     found = 0
     while at < end:
@@ -177,19 +177,19 @@ def checksum_holds(file: OpenFile, position: int, size: int) -> bool:
             return False
         found = add(data, found)
         at += len(data)
-    return found == told
+    return found == expected
 
 
 def checksum_in(head: bytes) -> tuple[int, int, Callable[[bytes | memoryview, int], int]]:
-    """What a frame's bytes up to its attributes say of its checksum: its value, from which place in the frame on it is
-    taken, and how bytes are added to one."""
+    """A frame's checksum by its first bytes, up to its attributes: the value, the position from which on it is taken,
+    and the function that adds bytes to one."""
     if head[MAGIC_AT] == 2:
         return int.from_bytes(head[CRC_AT:ATTRIBUTES_AT], "big"), ATTRIBUTES_AT, crc32c.crc32c
     return int.from_bytes(head[LEGACY_CRC_AT:MAGIC_AT], "big"), MAGIC_AT, zlib.crc32
 
 
 def only_zeros(file: OpenFile, position: int) -> bool:
-    """Whether nothing but zeros is left: room that was allocated ahead (`log.preallocate`), or lost in a crash."""
+    """Whether only zeros follow: space that was preallocated (`log.preallocate`), or lost in a crash."""
     size = PIECE_BYTES
     while position < file.size:
         data = file.read(position, min(size, file.size - position))

@@ -1,4 +1,4 @@
-"""Compiled: what is checked of many frames at once."""
+"""Compiled checks of many frames at once: checksums, the order of offsets, plausible headers."""
 
 from __future__ import annotations
 

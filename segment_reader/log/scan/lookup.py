@@ -1,9 +1,9 @@
-"""Positions in a .log, by offset: what a hint or an index says is used only where the log itself agrees.
+"""Positions in a .log by offset: a hint or an index entry is used only where the log itself confirms it.
 
-    a hint that came with the task ─► entries of the .index, from the best one down ─► the beginning of the file
+    the task's hint ─► entries of the .index, from the best one down ─► the beginning of the file
 
-The first of these at which a batch stands, with the right checksum, that begins at or below the offset in question, is
-where the walk over headers begins. A wrong hint costs a look, never a row.
+The first of these at which a batch with a right checksum begins at or below the offset is where headers are read from.
+A wrong hint costs a read, never a row.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from kseg.segment_reader.log.files.storage import OpenFile, Storage
 from kseg.segment_reader.log.scan.headers import Piece, checksum_holds, pieces
 from kseg.segment_reader.log.scan.kernels import first_wrong
 
-#: Entries of an index that are tried before the whole segment is walked instead.
+#: Entries of an index that are tried before all headers of the segment are read instead.
 _TRIES: Final = 3
-#: What is read at a place to see whether a batch begins there: most batches, with the head of the one behind them.
-LOOK_BYTES: Final = 32 * 1024
+#: Read at a position to check whether a batch begins there: most batches, with the head of the one behind them.
+PROBE_BYTES: Final = 32 * 1024
 _ANY_SIZE: Final = 1 << 40
 THE_END: Final = 1 << 62
 
@@ -45,7 +45,7 @@ def first_batch(
     offset: int,
     *,
     hint: int | None = None,
-    look: int = LOOK_BYTES,
+    probe_bytes: int = PROBE_BYTES,
 ) -> Found:
     """The first batch of an open segment that ends at or behind `offset`, else where its frames end.
 
@@ -53,10 +53,10 @@ def first_batch(
     """
     if offset > segment.base_offset:
         for position in _candidates(segment, file.size, index, offset, hint):
-            found = _from(segment, file, position, offset, look)
+            found = _from(segment, file, position, offset, probe_bytes)
             if found is not None:
                 return found
-    return _walk(segment, pieces(file, 0, piece_bytes=look), 0, offset)
+    return _first_in(segment, pieces(file, 0, piece_bytes=probe_bytes), 0, offset)
 
 
 def next_offset_after(storage: Storage, segment: Segment) -> tuple[int, int]:
@@ -94,16 +94,16 @@ def _candidates(segment: Segment, size: int, index: IndexFile, offset: int, hint
             yield position
 
 
-def _from(segment: Segment, file: OpenFile, position: int, offset: int, look: int) -> Found | None:
+def _from(segment: Segment, file: OpenFile, position: int, offset: int, probe_bytes: int) -> Found | None:
     """The batch in question, looked for from a position on; None where no batch stands there that may be trusted."""
-    walk = pieces(file, position, piece_bytes=look)
+    remaining = pieces(file, position, piece_bytes=probe_bytes)
     try:
-        first = next(walk, None)
+        first = next(remaining, None)
     except LogDamaged:
         return None
     if first is None or not _may_begin_with(segment, file, first, offset):
         return None
-    return _walk(segment, walk, position, offset, first)
+    return _first_in(segment, remaining, position, offset, first)
 
 
 def _may_begin_with(segment: Segment, file: OpenFile, piece: Piece, offset: int) -> bool:
@@ -115,9 +115,11 @@ def _may_begin_with(segment: Segment, file: OpenFile, piece: Piece, offset: int)
     return checksum_holds(file, int(row[POSITION]), int(row[SIZE]))
 
 
-def _walk(segment: Segment, walk: Iterator[Piece], position: int, offset: int, first: Piece | None = None) -> Found:
+def _first_in(
+    segment: Segment, remaining: Iterator[Piece], position: int, offset: int, first: Piece | None = None
+) -> Found:
     end, following = position, segment.base_offset
-    piece = next(walk, None) if first is None else first
+    piece = next(remaining, None) if first is None else first
     if position == 0 and piece is not None and piece.table[0, BASE] < segment.base_offset:
         reason = f"offset {piece.table[0, BASE]} is below the segment's first, {segment.base_offset}"
         raise LogDamaged(segment.path, 0, reason, int(piece.table[0, BASE]))
@@ -127,5 +129,5 @@ def _walk(segment: Segment, walk: Iterator[Piece], position: int, offset: int, f
             row = piece.table[int(behind[0])]
             return Found(int(row[POSITION]), int(row[BASE]), True)
         end, following = piece.end, int(piece.table[-1, LAST]) + 1
-        piece = next(walk, None)
+        piece = next(remaining, None)
     return Found(end, following, False)

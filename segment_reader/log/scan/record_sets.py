@@ -1,4 +1,4 @@
-"""A range of offsets as record sets, from the files of one partition: what a row of Fetch answers is at a broker.
+"""A range of offsets as record sets, from the files of one partition, as consecutive Fetch responses have them.
 
     log = open_log(storage, folder, "orders", 0)
     decoder = RangeDecoder("orders", 0, 100, 5000, isolation_level="read_committed")
@@ -7,8 +7,8 @@
     yield from decoder.finish()
 
 Files are read in windows of whole batches, so memory is bounded by a window or the largest batch, whichever is more.
-Hints and indexes shorten the way to the first batch and tell where reading may end; without them the first segment's
-headers are walked, and windows grow as more turns out to be needed, so that little is read in vain.
+Hints and indexes give the position of the first batch and the end of the range; without them the first segment's
+headers are read, and windows grow as more turns out to be needed, so that little is read in vain.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from kseg.segment_reader.decode.table import LAST, as_bytes
 from kseg.segment_reader.errors import Fault
 from kseg.segment_reader.log.errors import LogDamaged, LogEndsEarly
 from kseg.segment_reader.log.files.index_entries import IndexFile
-from kseg.segment_reader.log.files.log_end import check_tail, whole_pieces
+from kseg.segment_reader.log.files.log_end import check_log_end, whole_pieces
 from kseg.segment_reader.log.files.preallocation import open_segment
 from kseg.segment_reader.log.files.segments import PartitionLog, Segment
 from kseg.segment_reader.log.files.storage import OpenFile, Storage
 from kseg.segment_reader.log.scan.headers import (
-    BELIEVED_BYTES,
     PIECE_BYTES,
+    TRUSTED_FRAME_BYTES,
     Piece,
-    believe,
+    check_large_frame,
     frame_size,
     only_zeros,
     pieces_of,
 )
 from kseg.segment_reader.log.scan.kernels import chain
 from kseg.segment_reader.log.scan.lookup import first_batch, position_behind
-from kseg.segment_reader.log.scan.position_hint import Place
-from kseg.segment_reader.log.transactions.aborted import AHEAD_BYTES, Fates, Walk
-from kseg.segment_reader.log.transactions.index import Shortcuts
+from kseg.segment_reader.log.scan.position_hint import PositionHint
+from kseg.segment_reader.log.transactions.aborted import READ_AHEAD_BYTES, HeaderPieces, TransactionTracker
+from kseg.segment_reader.log.transactions.index import MarkerIndex
 
-#: Read at once where it is known that so much is needed. Of an object store each read costs a request.
+#: Read at once where it is known that so much is needed: each read of an object store is a request.
 WINDOW_BYTES: Final = 8 * 1024 * 1024
 _FIRST_WINDOW_BYTES: Final = 256 * 1024
 _LEAST_WINDOW_BYTES: Final = 4096
@@ -72,20 +72,24 @@ def record_sets(
     end: int,
     *,
     read_committed: bool,
-    begins: Place | None = None,
-    stops: Place | None = None,
+    start_hint: PositionHint | None = None,
+    end_hint: PositionHint | None = None,
     window_bytes: int = WINDOW_BYTES,
     piece_bytes: int = PIECE_BYTES,
-    ahead_bytes: int = AHEAD_BYTES,
+    read_ahead_bytes: int = READ_AHEAD_BYTES,
 ) -> Generator[RecordSet, None, None]:
     """The record sets that hold offsets [start, end). The first may begin below `start`, the last end above `end`.
 
-    begins, stops: where the first batch may stand, and the end of the last; offsets decide, these only save looking.
+    start_hint, end_hint: where the first batch may begin and the last may end; offsets decide, hints only save reads.
     Raises LogDamaged, LogEndsEarly, UndecidedTransaction (`end` is above the last stable offset), SegmentGone.
     """
     if start >= end:
         return
-    fates = Fates(shortcut=Shortcuts(storage, log).end_of, ahead_bytes=ahead_bytes) if read_committed else None
+    tracker = (
+        TransactionTracker(marker_lookup=MarkerIndex(storage, log).find_marker, read_ahead_bytes=read_ahead_bytes)
+        if read_committed
+        else None
+    )
     from_, offset = log.segment_at(start), start
     with closing(_Ahead(storage, log, piece_bytes)) as ahead:
         for number, segment in enumerate(log.segments[from_:], start=from_):
@@ -93,49 +97,53 @@ def record_sets(
                 yield RecordSet(memoryview(b""), [], end, segment.path, 0)
                 return
             with closing(open_segment(storage, segment)) as file, closing(IndexFile(storage, segment)) as index:
-                position, offset = _begin(segment, file, index, offset, begins)
+                position, offset = _begin(segment, file, index, offset, start_hint)
                 following = log.following(number)
-                stop = _stop(segment, index, following, end, stops)
+                stop = _stop(segment, index, following, end, end_hint)
                 for window in windows(file, position, offset, window_bytes, may_be_torn=following is None, stop=stop):
                     first, offset = offset, window.next_offset
-                    _refuse_overlap(window, first, following)
-                    if fates is not None:
+                    _reject_overlap(window, first, following)
+                    if tracker is not None:
                         behind = partial(ahead.behind, number, window.position + len(window.records), offset)
-                        window.aborted.extend(_aborted(fates, window, first, min(offset, end) - 1, behind))
+                        window.aborted.extend(_aborted(tracker, window, first, min(offset, end) - 1, behind))
                     yield window
                     if offset >= end:
                         return
     raise LogEndsEarly(log.segments[-1].path if log.segments else log.folder, None, offset)
 
 
-def _begin(segment: Segment, file: OpenFile, index: IndexFile, offset: int, begins: Place | None) -> tuple[int, int]:
-    """Where the batch that holds an offset stands, and the offset after the batch before it."""
+def _begin(
+    segment: Segment, file: OpenFile, index: IndexFile, offset: int, start_hint: PositionHint | None
+) -> tuple[int, int]:
+    """The position of the batch that holds an offset, and the offset after the batch before it."""
     if offset <= segment.base_offset:
         return 0, segment.base_offset
-    hint = begins.position if begins is not None and begins.segment == segment.base_offset else None
+    hint = start_hint.position if start_hint is not None and start_hint.segment == segment.base_offset else None
     position, edge, _ = first_batch(segment, file, index, offset, hint=hint)
     return position, edge
 
 
-def _refuse_overlap(window: RecordSet, first: int, following: Segment | None) -> None:
+def _reject_overlap(window: RecordSet, first: int, following: Segment | None) -> None:
     if following is not None and window.next_offset > following.base_offset:
-        told = f"offsets run into the segment {following.path}"
-        raise LogDamaged(window.file, window.position, told, first)
+        reason = f"offsets run into the segment {following.path}"
+        raise LogDamaged(window.file, window.position, reason, first)
 
 
 def _aborted(
-    fates: Fates, window: RecordSet, first: int, last: int, behind: Callable[[], Walk]
+    tracker: TransactionTracker, window: RecordSet, first: int, last: int, behind: Callable[[], HeaderPieces]
 ) -> list[tuple[int, int]]:
-    """The aborted transactions that overlap a window, whose batches are looked at in passing."""
+    """The aborted transactions that overlap a window, whose headers are observed first."""
     for piece in pieces_of(window.file, window.records, window.position):
-        fates.look_at(window.file, piece)
-    return fates.aborted(first, last, behind)
+        tracker.observe(window.file, piece)
+    return tracker.aborted(first, last, behind)
 
 
-def _stop(segment: Segment, index: IndexFile, following: Segment | None, end: int, stops: Place | None) -> int | None:
-    """How far into a segment the range probably reaches; None where nothing tells."""
-    if stops is not None and stops.segment == segment.base_offset:
-        return stops.position
+def _stop(
+    segment: Segment, index: IndexFile, following: Segment | None, end: int, end_hint: PositionHint | None
+) -> int | None:
+    """How far into a segment the range probably reaches; None where that is unknown."""
+    if end_hint is not None and end_hint.segment == segment.base_offset:
+        return end_hint.position
     if following is not None and following.base_offset <= end:
         return segment.size
     if segment.size <= _FIRST_WINDOW_BYTES:
@@ -144,7 +152,7 @@ def _stop(segment: Segment, index: IndexFile, following: Segment | None, end: in
 
 
 class _Ahead:
-    """Headers behind places of a log, to its end. A segment's file stays open for the next place."""
+    """Headers behind a position of a log, to its end. A segment's file stays open for the next position."""
 
     def __init__(self, storage: Storage, log: PartitionLog, piece_bytes: int) -> None:
         self._storage = storage
@@ -199,17 +207,17 @@ def windows(
             whole = frame_size(data)
             if not len(data) < whole <= left:
                 break
-            believe(file, position, whole)
+            check_large_frame(file, position, whole)
             data = file.read(position, min(whole + FRAME_OVERHEAD, left))
             size, following, fault = chain(as_bytes(data), edge)
         if size:
             if len(data) - size < FRAME_OVERHEAD <= left - size:
-                # Where a batch begins has no checksum, and only the one behind it can contradict: so that is seen too.
+                # Where a batch begins has no checksum, and only the one behind it can contradict: so that is read too.
                 data = file.read(position, size + FRAME_OVERHEAD)
                 size, following, fault = chain(as_bytes(data), edge)
             if fault == Fault.OFFSET_ORDER:
                 raise LogDamaged(file.path, position + size, Fault.OFFSET_ORDER.reason, following)
-            exact = _worth_reading_alone(data[size:], largest)
+            exact = _bytes_for_large_batch(data[size:], largest)
             yield RecordSet(data[:size], [], following, file.path, position)
             position, edge = position + size, following
         elif fault and only_zeros(file, position):
@@ -218,10 +226,10 @@ def windows(
             raise LogDamaged(file.path, position, Fault(fault).reason, edge)
         else:
             break
-    check_tail(file, position, edge, may_be_torn=may_be_torn)
+    check_log_end(file, position, edge, may_be_torn=may_be_torn)
 
 
-def _worth_reading_alone(begun: memoryview, window_bytes: int) -> int:
+def _bytes_for_large_batch(begun: memoryview, window_bytes: int) -> int:
     """Bytes to read for the batch that a window has only the beginning of, and for the head of the one behind it.
 
     0 for a small one: the part of it that has been read is read again with the next window. A large one's would be
@@ -230,4 +238,4 @@ def _worth_reading_alone(begun: memoryview, window_bytes: int) -> int:
     if len(begun) < FRAME_OVERHEAD:
         return 0
     size = frame_size(begun)
-    return size + FRAME_OVERHEAD if window_bytes // 4 < size <= BELIEVED_BYTES else 0
+    return size + FRAME_OVERHEAD if window_bytes // 4 < size <= TRUSTED_FRAME_BYTES else 0

@@ -1,11 +1,11 @@
-"""A range of a log in parts of about so many bytes each, cut where batches begin.
+"""A range of a log in parts of about so many bytes each, split where batches begin.
 
-    sizes of segments ──► a byte to cut at ──► the .index entry before it ──► headers in the .log from there on
-                                                                              the next batch's offset is the cut
+    sizes of segments ──► a byte to split at ──► the .index entry before it ──► headers in the .log from there on
+                                                                                the next batch's offset is the boundary
 
 Small segments end up together in one part, a large one in several. Without an index, or with one that the log
-contradicts, headers are walked from the cut before. A part is defined by its offsets: where it begins in the files is a
-hint that whoever reads it checks again, so files that change in between move no row from one part to another. The same
+contradicts, headers are read from the last boundary on. A part is defined by its offsets: its positions in the files
+are hints that the reader checks again, so files that change meanwhile move no row from one part to another. The same
 files and numbers give the same parts.
 """
 
@@ -25,28 +25,28 @@ from kseg.segment_reader.log.files.segments import PartitionLog, Segment
 from kseg.segment_reader.log.files.storage import OpenFile, Storage
 from kseg.segment_reader.log.scan.headers import pieces
 from kseg.segment_reader.log.scan.lookup import first_batch, position_behind
-from kseg.segment_reader.log.scan.position_hint import Place
+from kseg.segment_reader.log.scan.position_hint import PositionHint
 
-#: A cut is as good a bit before or behind: so near to it, in parts of a part, the beginning of a segment will do, or a
-#: batch that an index names.
+#: A boundary may lie a bit before or behind the wanted byte: within this fraction of a part, the beginning of a segment
+#: is taken, or a batch that an index has.
 _NEAR: Final = 1 / 8
-_LOOK_BYTES: Final = 4096
+_PROBE_BYTES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Offsets [start, end), about `size` bytes of files; begins, stops: see reading.record_sets."""
+    """Offsets [start, end), about `size` bytes of files; start_hint, end_hint: see record_sets.record_sets."""
 
     start: int
     end: int
     size: int
-    begins: Place | None = None
-    stops: Place | None = None
+    start_hint: PositionHint | None = None
+    end_hint: PositionHint | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """What a range takes of one segment, in bytes."""
+class SegmentRange:
+    """The bytes of one segment that belong to a range of offsets."""
 
     segment: Segment
     first: int
@@ -57,8 +57,8 @@ class Stretch:
         return self.last - self.first
 
 
-def stretches(storage: Storage, log: PartitionLog, start: int, end: int) -> list[Stretch]:
-    """The segments that hold offsets [start, end), and from where to where. Raises SegmentGone."""
+def segment_ranges(storage: Storage, log: PartitionLog, start: int, end: int) -> list[SegmentRange]:
+    """The segments with offsets [start, end), and their bytes in that range. Raises SegmentGone."""
     if start >= end or not log.segments:
         return []
     number = log.segment_at(start)
@@ -73,46 +73,46 @@ def stretches(storage: Storage, log: PartitionLog, start: int, end: int) -> list
                     first = first_batch(segment, file, index, start).position
             if segment is segments[-1] and not (following is not None and following.base_offset <= end):
                 last = max(first, position_behind(segment, index, end - 1) or segment.size)
-        found.append(Stretch(segment, first, last))
+        found.append(SegmentRange(segment, first, last))
         number += 1
     return found
 
 
-def cut(storage: Storage, along: list[Stretch], start: int, end: int, *, part_bytes: int) -> list[Part]:
+def cut(storage: Storage, ranges: list[SegmentRange], start: int, end: int, *, part_bytes: int) -> list[Part]:
     """Parts that make up [start, end), of about `part_bytes` each; none for an empty range.
 
-    along: the range's stretches. What is damaged is not cut further: whoever reads it tells.
+    ranges: the range's segments. A damaged one is not split further: reading it reports the damage.
     Raises SegmentGone, ValueError for a size that is not positive.
     """
     if part_bytes < 1:
         raise ValueError(f"part_bytes must be positive, not {part_bytes}")
     if start >= end:
         return []
-    total = sum(one.size for one in along)
+    total = sum(one.size for one in ranges)
     count = max(1, -(-total // part_bytes))
-    places = [(start, Place(along[0].segment.base_offset, along[0].first) if along else None)]
-    for offset, place in _cuts(storage, along, total / count, count):
+    places = [(start, PositionHint(ranges[0].segment.base_offset, ranges[0].first) if ranges else None)]
+    for offset, place in _cuts(storage, ranges, total / count, count):
         if places[-1][0] < offset < end:
             places.append((offset, place))
-    sizes = _sizes(along, [place for _, place in places])
-    last = Place(along[-1].segment.base_offset, along[-1].last) if along else None
+    sizes = _sizes(ranges, [place for _, place in places])
+    last = PositionHint(ranges[-1].segment.base_offset, ranges[-1].last) if ranges else None
     bounds = [*places[1:], (end, last)]
     return [
-        Part(first, until, size, begins, stops)
-        for (first, begins), (until, stops), size in zip(places, bounds, sizes, strict=True)
+        Part(first, until, size, start_hint, end_hint)
+        for (first, start_hint), (until, end_hint), size in zip(places, bounds, sizes, strict=True)
     ]
 
 
-def _cuts(storage: Storage, along: list[Stretch], each: float, count: int) -> Iterator[tuple[int, Place]]:
+def _cuts(storage: Storage, ranges: list[SegmentRange], each: float, count: int) -> Iterator[tuple[int, PositionHint]]:
     """(offset, place) of batches about `each` bytes apart, ascending."""
-    begun = 0  # bytes before this stretch
+    begun = 0  # bytes before this segment
     number = 1  # the next cut
-    for one in along:
+    for one in ranges:
         size = one.size
         if begun and number < count and abs(number * each - begun) <= each * _NEAR:
-            yield one.segment.base_offset, Place(one.segment.base_offset, 0)
+            yield one.segment.base_offset, PositionHint(one.segment.base_offset, 0)
             number += 1
-        near_the_end = begun + size - each * _NEAR if one is not along[-1] else begun + size
+        near_the_end = begun + size - each * _NEAR if one is not ranges[-1] else begun + size
         wanted = []
         while number < count and number * each < near_the_end:
             wanted.append(one.first + int(number * each) - begun)
@@ -122,7 +122,7 @@ def _cuts(storage: Storage, along: list[Stretch], each: float, count: int) -> It
         begun += size
 
 
-def _inside(storage: Storage, one: Stretch, wanted: list[int], near: int) -> Iterator[tuple[int, Place]]:
+def _inside(storage: Storage, one: SegmentRange, wanted: list[int], near: int) -> Iterator[tuple[int, PositionHint]]:
     """The first batches of a segment that begin `near` the wanted positions, or behind."""
     segment, known = one.segment, one.first
     with ExitStack() as stack:
@@ -135,7 +135,7 @@ def _inside(storage: Storage, one: Stretch, wanted: list[int], near: int) -> Ite
             if found is None:
                 return
             offset, known = found
-            yield offset, Place(segment.base_offset, known)
+            yield offset, PositionHint(segment.base_offset, known)
 
 
 def _batch_near(
@@ -148,16 +148,16 @@ def _batch_near(
     """
     best = -1 if entries is None else entries.last_below(position, 1, inclusive=True)
     if entries is not None and best >= 0 and entries[best][1] > known:
-        found = _walk(file, segment, least, entries[best][1], segment.base_offset + entries[best][0])
+        found = _first_behind(file, segment, least, entries[best][1], segment.base_offset + entries[best][0])
         if found is not None:
             return found
-    return _walk(file, segment, least, known, None)
+    return _first_behind(file, segment, least, known, None)
 
 
-def _walk(file: OpenFile, segment: Segment, least: int, at: int, claimed: int | None) -> tuple[int, int] | None:
+def _first_behind(file: OpenFile, segment: Segment, least: int, at: int, claimed: int | None) -> tuple[int, int] | None:
     """The first batch at or behind `least`, from the one at `at` on: it has to hold `claimed`, if an index says so."""
     try:
-        for piece in pieces(file, at, piece_bytes=_LOOK_BYTES):
+        for piece in pieces(file, at, piece_bytes=_PROBE_BYTES):
             row = piece.table[0]
             if claimed is not None and (
                 row[BASE] < segment.base_offset or (row[MAGIC] == 2 and not row[BASE] <= claimed <= row[LAST])
@@ -173,11 +173,11 @@ def _walk(file: OpenFile, segment: Segment, least: int, at: int, claimed: int | 
     return None
 
 
-def _sizes(along: list[Stretch], places: list[Place | None]) -> list[int]:
+def _sizes(ranges: list[SegmentRange], places: list[PositionHint | None]) -> list[int]:
     """Bytes from each place to the next, the last to the end."""
     before: dict[int, int] = {}
     total = 0
-    for one in along:
+    for one in ranges:
         before[one.segment.base_offset] = total - one.first
         total += one.size
     marks = [0 if place is None else before[place.segment] + place.position for place in places]

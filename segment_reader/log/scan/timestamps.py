@@ -1,12 +1,12 @@
-"""From a time to an offset: the first record at or after it, as ListOffsets answers (KIP-79).
+"""The first record at or after a time, as ListOffsets finds it (KIP-79).
 
 A segment's `.timeindex` says up to which offset all of its records are older. The batch that such an entry names is
-looked at (its largest time has to be the entry's), and everything behind it is searched by headers, so an index that
-ends early, or lies, costs time and nothing else. In the batch that is young enough, the records decide.
+read (its largest time has to be the entry's), and everything behind it is searched by headers, so an index that ends
+early, or is wrong, costs time and nothing else. In the batch that is young enough, the records decide.
 
     for each segment   last entry below the time ─► its batch, through the .index ─► headers behind it ─► records
 
-Of a segment that is older as a whole this reads the last entries of both indexes and what stands in the .log behind the
+Of a segment that is older as a whole this reads the last entries of both indexes and the headers in the .log behind the
 batch with its largest time: that batch alone, where times ascend.
 """
 
@@ -24,11 +24,11 @@ from kseg.segment_reader.log.files.index_entries import IndexFile
 from kseg.segment_reader.log.files.preallocation import open_segment
 from kseg.segment_reader.log.files.segments import PartitionLog, Segment
 from kseg.segment_reader.log.files.storage import OpenFile, Storage
-from kseg.segment_reader.log.scan.headers import believe, pieces
+from kseg.segment_reader.log.scan.headers import check_large_frame, pieces
 from kseg.segment_reader.log.scan.lookup import first_batch
 
 #: An index has an entry every 4 KiB, so this holds the next one's batch too.
-_LOOK_BYTES: Final = 8 * 1024
+_PROBE_BYTES: Final = 8 * 1024
 
 Untimed = Literal["refuse", "begin", "pass"]
 
@@ -70,7 +70,7 @@ def offset_for_time(
 
 
 def _begins_untimed(file: OpenFile) -> bool:
-    first = next(pieces(file, piece_bytes=_LOOK_BYTES), None)
+    first = next(pieces(file, piece_bytes=_PROBE_BYTES), None)
     return first is not None and bool(first.table[0, MAGIC] == 0)
 
 
@@ -79,7 +79,7 @@ def _in_segment(
 ) -> TimedOffset | None:
     position = _safe_position(storage, segment, file, timestamp)
     edge = segment.base_offset
-    for piece in pieces(file, position, piece_bytes=_LOOK_BYTES):
+    for piece in pieces(file, position, piece_bytes=_PROBE_BYTES):
         for row in np.flatnonzero((piece.table[:, MAX_TIME] >= timestamp) | (piece.table[:, MAGIC] == 0)).tolist():
             at, size = int(piece.table[row, POSITION]), int(piece.table[row, SIZE])
             if piece.table[row, MAGIC] > 0:
@@ -105,8 +105,8 @@ def _safe_position(storage: Storage, segment: Segment, file: OpenFile, timestamp
         claimed, relative = entries[number]
     offset = segment.base_offset + relative
     with closing(IndexFile(storage, segment)) as index:
-        position = first_batch(segment, file, index, offset, look=_LOOK_BYTES).position
-    first = next(pieces(file, position, piece_bytes=_LOOK_BYTES), None)
+        position = first_batch(segment, file, index, offset, probe_bytes=_PROBE_BYTES).position
+    first = next(pieces(file, position, piece_bytes=_PROBE_BYTES), None)
     if first is None:
         return 0
     row = first.table[0]
@@ -114,8 +114,8 @@ def _safe_position(storage: Storage, segment: Segment, file: OpenFile, timestamp
 
 
 def _in_batch(storage: Storage, path: str, position: int, size: int, timestamp: int) -> TimedOffset | None:
-    with closing(storage.open(path)) as file:  # the walk that led here goes on in its own
-        believe(file, position, size)
+    with closing(storage.open(path)) as file:  # the search for this batch continues in its own
+        check_large_frame(file, position, size)
         batch = next(batches(file, position))
         for record in records(batch, file.path):
             if record.timestamp >= timestamp:

@@ -1,15 +1,15 @@
-"""Which transactions were aborted, told by their markers: what a broker adds to a Fetch answer, found from files alone.
+"""Which transactions were aborted, by their markers: the list that a broker adds to a Fetch response, from files alone.
 
-    headers ──► transactional batch: its producer's transaction is open from there on
-            ──► COMMIT or ABORT marker of that producer: closed, and its fate known
+    headers ──► transactional batch: the transaction of its producer is open from there on
+            ──► COMMIT or ABORT marker of that producer: the transaction is closed, and its outcome is known
 
-Headers are followed from the first batch that is read, ahead of it as far as the transactions in it need: a batch's
-records can be handed out when the marker behind them was seen. Where that is far, `shortcuts` may know it sooner: what
-it tells of a transaction is held against the marker when that is met.
+Headers are read in order, and ahead of the batches that are returned as far as open transactions need it: records can
+be returned once the marker behind them has been read. Where that is far away, `MarkerIndex` may find the marker sooner;
+its result is compared with the marker once that is reached.
 
-Markers may lie outside of what the reader decodes and checks, so the checksum of every small batch, and of every batch
-that claims to be a marker, is compared here: a flipped bit could else turn a marker into another one, or into data, or
-data into a marker.
+Markers may lie outside of the range that the reader decodes and checks, so the checksum of every small batch, and of
+every batch that claims to be a marker, is verified here: otherwise a flipped bit could turn a marker into another one,
+or into data, or data into a marker.
 """
 
 from __future__ import annotations
@@ -40,27 +40,27 @@ from kseg.segment_reader.log.damage.damage import Damage
 from kseg.segment_reader.log.errors import LogDamaged, UndecidedTransaction
 from kseg.segment_reader.log.scan.headers import Piece
 from kseg.segment_reader.log.scan.kernels import first_wrong
-from kseg.segment_reader.log.transactions.index import Marker, Opened
+from kseg.segment_reader.log.transactions.index import Marker, OngoingTransaction
 
 _MAX_CONTROL_BYTES: Final = 1 << 20
 _ANY: Final = 1 << 40
 
 
-Walk = Iterator[tuple[str, Piece | Damage]]
-Shortcut = Callable[[Opened, int], Marker | None]
+HeaderPieces = Iterator[tuple[str, Piece | Damage]]
+MarkerLookup = Callable[[OngoingTransaction, int], Marker | None]
 _NO_END: Final = 1 << 63
-#: Most transactions end soon: so many bytes of the log are walked before a shortcut is looked for.
-AHEAD_BYTES: Final = 4 * 1024 * 1024
+#: Most transactions end soon: so many bytes of headers are read before the index is asked.
+READ_AHEAD_BYTES: Final = 4 * 1024 * 1024
 
 
-class Fates:
-    """Follows headers in the log's order; all of them have to be shown, by `look_at` or in reading ahead.
+class TransactionTracker:
+    """The open and aborted transactions of a log, from all its headers in order: by `observe`, or by reading ahead.
 
-    opened: the first offset of each transaction that is open where following begins, by producer id.
-    shortcut: knows of a transaction that is open behind an offset how it ends, or does not (`shortcuts.Shortcuts`).
-    ahead_bytes: how far to walk before it is asked.
-    past_damage: damage is shown too. What may have hidden a marker ends every transaction that is open there, and so
-    does the log's end: how they ended is `undecided`, and no error.
+    opened: the first offset of each transaction that is open at the first header, by producer id.
+    marker_lookup: finds the marker of an open transaction, or None (`index.MarkerIndex`).
+    read_ahead_bytes: how many bytes of headers are read before it is called.
+    past_damage: damage is observed too. Damage that may have hidden a marker ends every transaction that is open there,
+        and so does the log's end: their outcome is `undecided`, and that is no error.
     """
 
     def __init__(
@@ -68,34 +68,34 @@ class Fates:
         opened: Mapping[int, int] | None = None,
         *,
         past_damage: bool = False,
-        shortcut: Shortcut | None = None,
-        ahead_bytes: int = AHEAD_BYTES,
+        marker_lookup: MarkerLookup | None = None,
+        read_ahead_bytes: int = READ_AHEAD_BYTES,
     ) -> None:
-        #: Frames whose headers were read ahead of what was shown.
+        #: Frames whose headers were read ahead of the observed ones.
         self.read_ahead = 0
         self._path = ""
-        self._seen = -1  # the last offset of the last frame that was looked at
+        self._seen = -1  # the last offset of the last frame that was read
         self._open: dict[int, int] = dict(opened or {})
         self._last: dict[int, tuple[int, int]] = {}  # of those: the last offset, and the epoch
-        self._known: dict[int, Marker] = {}  # of those: how they will end
+        self._known: dict[int, Marker] = {}  # of those: the marker that will end them
         self._asked: set[tuple[int, int]] = set()  # producer id, first offset
-        self._shortcut = shortcut
-        self._ahead_bytes = ahead_bytes
+        self._marker_lookup = marker_lookup
+        self._read_ahead_bytes = read_ahead_bytes
         self._aborted: list[tuple[int, int, int]] = []  # producer id, first offset, marker's offset
         self._past_damage = past_damage
-        self._undecided: list[tuple[int, int, int]] = []  # producer id, first offset, where it went out of sight
-        self._ahead: tuple[int, Walk] = (-1, iter(()))  # the last offset that it has given, and how it goes on
+        self._undecided: list[tuple[int, int, int]] = []  # producer id, first offset, offset of the damage
+        self._ahead: tuple[int, HeaderPieces] = (-1, iter(()))  # the last offset that was read ahead, and the iterator
 
     @property
     def open(self) -> Mapping[int, int]:
         """The first offset of each transaction that has no marker yet, by producer id."""
         return self._open
 
-    def look_at(self, path: str, piece: Piece | Damage) -> None:
-        """Shows frames that are in memory. Those that were read ahead already are passed over. Raises LogDamaged."""
+    def observe(self, path: str, piece: Piece | Damage) -> None:
+        """Takes frames that are in memory, without those that were read ahead already. Raises LogDamaged."""
         if isinstance(piece, Damage):
             if self._seen < piece.first:
-                self._interrupt(piece)
+                self._drop_open(piece)
             return
         if self._seen >= 0:
             fresh = piece.table[piece.table[:, BASE] > self._seen]
@@ -103,32 +103,32 @@ class Fates:
         if len(piece.table):
             self._follow(path, piece)
 
-    def aborted(self, first: int, last: int, ahead: Callable[[], Walk]) -> list[tuple[int, int]]:
+    def aborted(self, first: int, last: int, ahead: Callable[[], HeaderPieces]) -> list[tuple[int, int]]:
         """(producer id, first offset) of each aborted transaction with batches within offsets [first, last].
 
-        Goes on until every transaction that began at or below `last` has its marker: `ahead` gives the pieces behind
-        what was shown last, each with its file's path. Calls have to ascend.
+        Reads on until every transaction that began at or below `last` has its marker: `ahead` gives the pieces behind
+        the last observed one, each with its file's path. Calls have to ascend.
         Raises UndecidedTransaction where the log ends before that, LogDamaged.
         """
-        walked = 0
-        while self._unknown(last):
-            if walked >= self._ahead_bytes and self._shortcut is not None and self._ask(last):
+        read = 0
+        while self._undetermined(last):
+            if read >= self._read_ahead_bytes and self._marker_lookup is not None and self._ask_index(last):
                 continue
-            given, walk = self._ahead
+            given, following_pieces = self._ahead
             if given != self._seen:
-                walk = ahead()
-            following = next(walk, None)
+                following_pieces = ahead()
+            following = next(following_pieces, None)
             if following is None:
                 break
             path, piece = following
             if isinstance(piece, Damage):
-                self._interrupt(piece)
+                self._drop_open(piece)
             else:
                 self.read_ahead += len(piece.table)
-                walked += piece.end - piece.start
+                read += piece.end - piece.start
                 self._follow(path, piece)
-            self._ahead = self._seen, walk
-        for producer, began in sorted(self._unknown(last)):
+            self._ahead = self._seen, following_pieces
+        for producer, began in sorted(self._undetermined(last)):
             if not self._past_damage:
                 raise UndecidedTransaction(self._path, producer, began)
             self._undecided.append((producer, began, _NO_END))
@@ -139,31 +139,31 @@ class Fates:
             (producer, began) for producer, began in (*(entry[:2] for entry in self._aborted), *to_be) if began <= last
         ]
 
-    def _unknown(self, last: int) -> list[tuple[int, int]]:
-        """(producer id, first offset) of the open transactions that began at or below `last` and may end either way."""
+    def _undetermined(self, last: int) -> list[tuple[int, int]]:
+        """(producer id, first offset) of open transactions that began at or below `last`, without a known marker."""
         return [(p, began) for p, began in self._open.items() if began <= last and p not in self._known]
 
-    def _ask(self, last: int) -> bool:
-        """Looks for shortcuts that were not looked for yet. True if there was one."""
+    def _ask_index(self, last: int) -> bool:
+        """Looks up the markers that were not looked up before. True if one was found."""
         found = False
-        for producer, began in self._unknown(last):
+        for producer, began in self._undetermined(last):
             if (producer, began) in self._asked or producer not in self._last:
                 continue
             self._asked.add((producer, began))
-            assert self._shortcut is not None
-            marker = self._shortcut(Opened(producer, began, *self._last[producer]), self._seen)
+            assert self._marker_lookup is not None
+            marker = self._marker_lookup(OngoingTransaction(producer, began, *self._last[producer]), self._seen)
             if marker is not None:
                 self._known[producer] = marker
                 found = True
         return found
 
     def undecided(self, first: int, last: int) -> list[tuple[int, int, int]]:
-        """(producer id, first offset, end) of the transactions with batches within [first, last] that nobody can
-        decide; of what `aborted` was asked for before. Their batches stand below `end`."""
+        """(producer id, first offset, end) of the transactions with batches within [first, last] whose outcome is
+        unknown, after a call of `aborted` for them. Their batches lie below `end`."""
         self._undecided = [entry for entry in self._undecided if entry[2] > first]
         return [entry for entry in self._undecided if entry[1] <= last]
 
-    def _interrupt(self, damage: Damage) -> None:
+    def _drop_open(self, damage: Damage) -> None:
         if damage.hides_marker:
             self._undecided += [(producer, began, damage.first) for producer, began in self._open.items()]
             self._open.clear()
@@ -192,8 +192,8 @@ class Fates:
             self._last.pop(producer, None)
             known = self._known.pop(producer, None)
             if known is not None and known != (base, marker == ABORT_MARKER):
-                told = f"the marker of producer {producer} at {base} ends what one at {known.offset} was taken to end"
-                raise LogDamaged(path, int(table[row, POSITION]), told, base)
+                reason = f"the marker of producer {producer} at {base} ends what one at {known.offset} was taken to end"
+                raise LogDamaged(path, int(table[row, POSITION]), reason, base)
             began = self._open.pop(producer, None)
             if began is not None and marker == ABORT_MARKER:
                 self._aborted.append((producer, began, base))

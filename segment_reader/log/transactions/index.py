@@ -1,22 +1,22 @@
-"""How a transaction that is open for long will end, without reading all headers up to its marker.
+"""The marker of a transaction that is open for long, without reading all headers up to it.
 
     P's batches ····· snapshot: open ····· snapshot: open ····· ABORT of P ····· snapshot: closed
-                                           └── only here can its marker stand ──┘
+                                           └── its marker can only be here ──┘
                                            .txnindex of that segment: (P, first offset, the marker's offset)
 
-A `.snapshot` has a checksum and tells which transactions were open where a segment begins (brokers since 2.8 keep one a
-segment). Two of them next to each other, one with P's transaction open and one without, enclose its marker.
+A `.snapshot` has a checksum and lists the transactions that were open where a segment begins (brokers since 2.8 keep
+one a segment). Two consecutive snapshots, one with P's transaction open and one without, enclose its marker.
 
-A `.txnindex` has none, and a wrong entry may name a marker that ended another transaction of P. So its entry counts
-only if all of this holds:
+A `.txnindex` has no checksum, and a wrong entry may name a marker that ended another transaction of P. So its entry is
+used only if all of this holds:
 
-- what stands at its last offset is an ABORT marker of P, with a right checksum and an epoch that P had then,
+- the batch at its last offset is an ABORT marker of P, with a right checksum and an epoch that P had then,
 - its first offset is the transaction's own, as the log or the earlier snapshot has it,
 - between the two snapshots P wrote nothing more: the later one still has P's last offset. Then there was no second
   transaction with data that the marker could belong to, and a marker without data has no entry.
 
-Without such an entry the headers between the two snapshots are read, if that saves more than a segment. So it is where
-the marker bears the next epoch, as under KIP-890: a snapshot forgets the offsets of the epoch before.
+Without such an entry the headers between the two snapshots are read, if that saves more than a segment. That is also
+the case where the marker has the next epoch, as under KIP-890: a snapshot forgets the offsets of the epoch before.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _NO_END: Final = 1 << 63
 _ANY_SIZE: Final = 1 << 40
 
 
-class Opened(NamedTuple):
-    """A producer's transaction, as far as it was seen: its first and last offset, and the producer's epoch."""
+class OngoingTransaction(NamedTuple):
+    """An open transaction as far as it was read: its producer, first and last offset, and the producer's epoch."""
 
     producer_id: int
     first: int
@@ -57,14 +57,14 @@ class Opened(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """What ends a transaction: the marker's offset, and whether it is an ABORT."""
+    """The marker that ends a transaction: its offset, and whether it is an ABORT."""
 
     offset: int
     aborts: bool
 
 
-class Shortcuts:
-    """Over one partition's files. Snapshots that were looked at are kept, a few of them."""
+class MarkerIndex:
+    """Finds markers in one partition's files. The last few snapshots that were read are kept."""
 
     def __init__(self, storage: Storage, log: PartitionLog) -> None:
         self._storage = storage
@@ -72,8 +72,8 @@ class Shortcuts:
         self._snapshots = sorted(log.snapshots)
         self._states: dict[str, dict[int, ProducerState]] = {}
 
-    def end_of(self, opened: Opened, seen: int) -> Marker | None:
-        """The marker that ends a transaction that is open behind offset `seen`; None where there is no short way."""
+    def find_marker(self, opened: OngoingTransaction, seen: int) -> Marker | None:
+        """The marker that ends a transaction that is open behind offset `seen`; None without a quick way to it."""
         later = [snapshot for snapshot in self._snapshots if snapshot[0] > seen + 1]
         try:
             closed = self._first_without(opened, later)
@@ -92,10 +92,10 @@ class Shortcuts:
             if self._log.segment_at(since) - self._log.segment_at(seen + 1) >= _WORTH_A_SCAN:
                 return self._scanned(opened.producer_id, since, until)
         except (CorruptSnapshot, SegmentGone, LogDamaged):
-            pass  # the long way tells what is wrong, if it matters
+            pass  # reading all headers finds the error, if it matters
         return None
 
-    def _first_without(self, opened: Opened, later: list[tuple[int, str]]) -> int:
+    def _first_without(self, opened: OngoingTransaction, later: list[tuple[int, str]]) -> int:
         """The number of the first snapshot in which the transaction is not open any more."""
         low, high = 0, len(later)
         while low < high:
@@ -116,7 +116,7 @@ class Shortcuts:
             self._states[path] = states
         return self._states[path]
 
-    def _indexed(self, opened: Opened, since: int, until: int) -> Marker | None:
+    def _indexed(self, opened: OngoingTransaction, since: int, until: int) -> Marker | None:
         found = {
             (segment, entry.last_offset)
             for segment in self._between(since, until)
@@ -134,11 +134,11 @@ class Shortcuts:
         if path is None:
             return []
         found: list[AbortedEntry] = []
-        with suppress(CorruptIndex):  # what stands before the fault is as good as any
+        with suppress(CorruptIndex):  # entries before the error are valid
             found.extend(aborted_transactions(self._storage.read_all(path), path))
         return found
 
-    def _is_abort(self, number: int, offset: int, opened: Opened) -> bool:
+    def _is_abort(self, number: int, offset: int, opened: OngoingTransaction) -> bool:
         for piece in self._pieces(number, offset):
             row = piece.table[0]
             return bool(
@@ -170,7 +170,7 @@ class Shortcuts:
                     if first_wrong(data, piece.start, table[row : row + 1], _ANY_SIZE) >= 0:
                         return None
                     return Marker(int(table[row, BASE]), aborts=bool(table[row, MARKER] == ABORT_MARKER))
-                # A marker with a flipped bit may look like something else: then the long way has to tell.
+                # A marker with a flipped bit may look like something else: then all headers have to be read.
                 if first_wrong(as_bytes(piece.data), piece.start, table, SMALL) >= 0:
                     return None
         return None

@@ -92,9 +92,9 @@ def test_a_large_partition_gives_several_tasks_that_know_their_place(log_dir: Pa
     assert max(sizes) < 1.5 * min(sizes)
     log = files(log_dir)[TopicPartition("large", 0)].log
     for task in tasks:
-        assert task.begins is not None
-        (segment,) = [segment for segment in log.segments if segment.base_offset == task.begins.segment]
-        frame = next(frames(Path(segment.path).read_bytes(), task.begins.position))
+        assert task.start_hint is not None
+        (segment,) = [segment for segment in log.segments if segment.base_offset == task.start_hint.segment]
+        frame = next(frames(Path(segment.path).read_bytes(), task.start_hint.position))
         assert frame.base_offset == task.start
 
 

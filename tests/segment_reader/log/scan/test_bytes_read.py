@@ -15,7 +15,7 @@ from kseg.segment_reader.encode.batches import Record, encode_batch, encode_cont
 from kseg.segment_reader.log.files.segments import PartitionLog, open_log
 from kseg.segment_reader.log.scan.bounds import last_stable_offset, log_end_offset
 from kseg.segment_reader.log.scan.record_sets import WINDOW_BYTES, record_sets
-from kseg.segment_reader.log.scan.splits import cut, stretches
+from kseg.segment_reader.log.scan.splits import cut, segment_ranges
 from kseg.segment_reader.log.scan.timestamps import offset_for_time
 
 MB = 1 << 20
@@ -91,14 +91,14 @@ def test_a_range_reads_little_more_than_it_needs(storage: Any, log: PartitionLog
 
 
 def test_a_task_with_a_place_reads_no_index(storage: Any, log: PartitionLog) -> None:
-    parts = cut(storage, stretches(storage, log, 500, END - 500), 500, END - 500, part_bytes=2 * MB)
+    parts = cut(storage, segment_ranges(storage, log, 500, END - 500), 500, END - 500, part_bytes=2 * MB)
     assert len(parts) > SEGMENTS
     for part in parts:
         with counted(storage) as told:
-            read(told, log, part.start, part.end, begins=part.begins, stops=part.stops)
+            read(told, log, part.start, part.end, start_hint=part.start_hint, end_hint=part.end_hint)
         assert all(path.endswith(".log") for path in told.opened)
         assert told.bytes_of(".log") <= 1.1 * needed(log, part.start, part.end)
-        assert len(told.reads) <= 2 + 2  # two segments at most, a look where it begins, and one more batch
+        assert len(told.reads) <= 2 + 2  # two segments at most, a read where it begins, and one more batch
 
 
 def test_without_an_index_twice_as_much_is_read_at_most_behind_the_start(

@@ -16,9 +16,9 @@ from kseg.segment_reader.decode.range_decoder import RangeDecoder
 from kseg.segment_reader.encode.batches import Record, encode_batch, encode_message_set
 from kseg.segment_reader.log.files.segments import PartitionLog, open_log
 from kseg.segment_reader.log.files.storage import LocalStorage, Storage
-from kseg.segment_reader.log.scan.position_hint import Place
+from kseg.segment_reader.log.scan.position_hint import PositionHint
 from kseg.segment_reader.log.scan.record_sets import record_sets
-from kseg.segment_reader.log.scan.splits import Part, cut, stretches
+from kseg.segment_reader.log.scan.splits import Part, cut, segment_ranges
 
 STORAGE = LocalStorage()
 INTERVAL = 300
@@ -77,7 +77,7 @@ def end_of(log: PartitionLog) -> int:
 
 
 def parts_of(log: PartitionLog, start: int, end: int, part_bytes: int, storage: Storage = STORAGE) -> list[Part]:
-    return cut(storage, stretches(storage, log, start, end), start, end, part_bytes=part_bytes)
+    return cut(storage, segment_ranges(storage, log, start, end), start, end, part_bytes=part_bytes)
 
 
 def check(log: PartitionLog, parts: list[Part], start: int, end: int, expected: list[Any]) -> None:
@@ -85,7 +85,7 @@ def check(log: PartitionLog, parts: list[Part], start: int, end: int, expected: 
     assert all(part.start < part.end for part in parts)
     rows = []
     for part in parts:
-        rows += read(log, part.start, part.end, begins=part.begins, stops=part.stops, window_bytes=2000)
+        rows += read(log, part.start, part.end, start_hint=part.start_hint, end_hint=part.end_hint, window_bytes=2000)
     assert rows == expected
 
 
@@ -137,8 +137,8 @@ def test_a_wrong_hint_moves_no_row(data: st.DataObject, source: PartitionLog) ->
     end = end_of(source)
     start, end = sorted((data.draw(st.integers(100, end - 1)), data.draw(st.integers(101, end))))
     bases = [segment.base_offset for segment in source.segments]
-    places = st.builds(Place, st.sampled_from([*bases, 7]), st.integers(-5, 30_000))
-    hints = {"begins": data.draw(st.none() | places), "stops": data.draw(st.none() | places)}
+    places = st.builds(PositionHint, st.sampled_from([*bases, 7]), st.integers(-5, 30_000))
+    hints = {"start_hint": data.draw(st.none() | places), "end_hint": data.draw(st.none() | places)}
     assert read(source, start, end, **hints) == read(source, start, end)
 
 
@@ -169,7 +169,7 @@ def test_thousands_of_small_segments_are_one_part_and_none_is_opened(
     (part,) = parts_of(log, 0, count, 1 << 20, storage)
     assert (part.start, part.end) == (0, count)
     assert len(storage.opened) <= 1
-    assert len(read(log, part.start, part.end, begins=part.begins, stops=part.stops)) == count
+    assert len(read(log, part.start, part.end, start_hint=part.start_hint, end_hint=part.end_hint)) == count
 
 
 def test_cutting_reads_of_a_segment_some_headers_alone(log_files: Any, tmp_path: Path) -> None:
@@ -184,8 +184,8 @@ def test_cutting_reads_of_a_segment_some_headers_alone(log_files: Any, tmp_path:
     assert storage.bytes_of(".log") == 16 * 4096
     assert storage.opened.count(log.segments[0].path) == 1
     for part in parts[1:]:
-        assert part.begins is not None
-        assert part.begins.position == part.start * len(made[0])
+        assert part.start_hint is not None
+        assert part.start_hint.position == part.start * len(made[0])
 
 
 def test_without_an_index_headers_are_walked_once(log_files: Any, tmp_path: Path) -> None:
@@ -201,5 +201,5 @@ def test_without_an_index_headers_are_walked_once(log_files: Any, tmp_path: Path
     assert storage.bytes_of(".log") <= (60 + 2 * 7) * 4096  # a look at each batch, and some more at each cut
     storage.reset()
     last = parts[-1]
-    read(log, last.start, last.end, storage=storage, begins=last.begins, stops=last.stops)
+    read(log, last.start, last.end, storage=storage, start_hint=last.start_hint, end_hint=last.end_hint)
     assert storage.bytes_of(".log") < 1.1 * last.size + 600_000

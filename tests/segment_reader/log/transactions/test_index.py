@@ -71,11 +71,12 @@ class Writer:
 
 
 def rows(
-    log: PartitionLog, start: int, end: int, *, storage: Storage = STORAGE, ahead_bytes: int = 0, **options: Any
+    log: PartitionLog, start: int, end: int, *, storage: Storage = STORAGE, read_ahead_bytes: int = 0, **options: Any
 ) -> list[int]:
     decoder = RangeDecoder("t", 0, start, end, isolation_level="read_committed")
     found: list[int] = []
-    for answer in record_sets(storage, log, start, end, read_committed=True, ahead_bytes=ahead_bytes, **options):
+    options |= {"read_committed": True, "read_ahead_bytes": read_ahead_bytes}
+    for answer in record_sets(storage, log, start, end, **options):
         for batch in decoder.feed(answer.records, answer.aborted):
             found += batch.column("offset").to_pylist()
     for batch in decoder.finish():
@@ -175,7 +176,7 @@ def test_reading_ahead_goes_on_where_it_stopped_some_segments_later(log_files: A
         log.end(100 + number, COMMIT_MARKER)
     written = log.write(log_files, tmp_path / "t-0")
     for window in (1, 3000, 1 << 20):
-        found = rows(written, 0, log.offset, window_bytes=window, piece_bytes=1, ahead_bytes=1 << 40)
+        found = rows(written, 0, log.offset, window_bytes=window, piece_bytes=1, read_ahead_bytes=1 << 40)
         assert found == sorted(log.committed)
 
 

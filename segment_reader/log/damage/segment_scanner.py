@@ -1,23 +1,22 @@
 """One segment, batch by batch, past whatever is damaged in it.
 
-    sound batches ──► Run          bytes of whole batches that may be decoded
-    all else      ──► Damage       from the first byte that is no sound batch to the next batch that is believed
+    valid batches ──► ValidBatches   bytes of whole batches that may be decoded
+    all else      ──► Damage         from the first byte that is no valid batch to the next batch that is accepted
 
-Whether a batch is *sound* in itself is asked of `segment_reader.log.damage.batch_validation`. The checksum leaves out
-where a batch stands: base offset, length, leader epoch. A flipped bit there moves sound records to other offsets. So a
-sound batch is
-*believed* by what stands beside it:
+Whether a batch is *valid* in itself is decided by `segment_reader.log.damage.batch_validation`. The checksum does not
+cover a batch's position in the log: base offset, length, leader epoch. A flipped bit there moves valid records to other
+offsets. So a valid batch is *accepted* by its neighbours:
 
     it begins where the batch before it ends, or where a damaged one says that it ends
-    or it ends where the next sound batch, or the next segment, begins
-    or there is room on both sides, and the log is one with gaps: compacted (`Sparse`)
+    or it ends where the next valid batch, or the next segment, begins
+    or there are gaps on both sides, and the log is one with gaps: compacted (`CompactionGaps`)
 
-Where two batches claim the same offsets, the one that does not fit its other side is the damaged one; both, if neither
-does.
+Where two batches claim the same offsets, the one that does not fit its other neighbour is the damaged one; both, if
+neither does.
 
 All of this follows from the bytes of one segment (and the next one's name), so every reader finds the same damage,
-wherever it begins. The file's end is special: zeros in a log's last segment are room that was allocated ahead, and a
-batch that is cut off there is how an unclean stop looks.
+wherever it begins. The file's end is special: zeros in a log's last segment are preallocated, and a batch that is cut
+off there is how an unclean stop looks.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ from kseg.segment_reader.decode.table import (
 )
 from kseg.segment_reader.errors import Fault
 from kseg.segment_reader.log.damage.batch_validation import (
-    Seen,
+    CheckedBatch,
     SegmentView,
     bytes_of,
     headers_in,
@@ -61,16 +60,15 @@ WINDOW_BYTES: Final = 8 * 1024 * 1024
 _LEAST_WINDOW_BYTES: Final = 64 * 1024
 _ANY_SIZE: Final = 1 << 40
 #: Fewer zeros at a file's end may be a batch's own.
-_ROOM: Final = 4096
+_PREALLOCATED_BYTES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """Consecutive believed batches, valid until the next item is asked for.
+class ValidBatches:
+    """Consecutive accepted batches, usable until the next item is asked for.
 
-    table: a row each (segment_reader.decode.table), positions as in the file, BASE the first offset also of what a
-    compressed
-        message of magic 0 and 1 holds. data: their bytes. next_offset: after the last of them.
+    table: a row each (segment_reader.decode.table) with positions in the file; BASE is the first offset, also of a
+        compressed message of magic 0 and 1. data: their bytes. next_offset: the offset after the last of them.
     """
 
     table: Table
@@ -79,12 +77,12 @@ class Run:
     next_offset: int
 
 
-class SegmentWalk:
-    """Walks one segment's .log. Iterate it once; afterwards `edge` is the offset after its last batch or damage.
+class SegmentScanner:
+    """Scans one segment's .log. Iterate it once; afterwards `edge` is the offset after its last batch or damage.
 
     low, high: the offsets that the segment may hold; high None for a log's last one.
     position, edge: where to begin: at a batch, and the offset after the one before it.
-    sparse: whether the log has gaps; asked only where it matters.
+    has_gaps: whether the log has gaps; called only where it matters.
     """
 
     def __init__(
@@ -93,7 +91,7 @@ class SegmentWalk:
         low: int,
         high: int | None,
         *,
-        sparse: Callable[[], bool],
+        has_gaps: Callable[[], bool],
         position: int = 0,
         edge: int | None = None,
         window_bytes: int = WINDOW_BYTES,
@@ -102,22 +100,22 @@ class SegmentWalk:
         self.position = position
         self.torn: Torn | None = None
         self._file, self._view = file, SegmentView(file, low, high)
-        self._sparse = sparse
+        self._has_gaps = has_gaps
         self._most = max(window_bytes, _LEAST_WINDOW_BYTES)
         self._window = self._most
 
-    def __iter__(self) -> Iterator[Run | Damage]:
+    def __iter__(self) -> Iterator[ValidBatches | Damage]:
         yield from self._items()
-        if not self._view.is_last and self.edge < self._view.high and not self._sparse():
+        if not self._view.is_last and self.edge < self._view.high and not self._has_gaps():
             size = self._file.size
             yield Damage(self._file.path, size, 0, self.edge, self._view.high, ENDS_EARLY)
             self.edge = self._view.high
 
-    def _items(self) -> Iterator[Run | Damage]:
+    def _items(self) -> Iterator[ValidBatches | Damage]:
         while (left := self._file.size - self.position) > 0:
-            run = self._run() if left >= FRAME_OVERHEAD else None
-            if run is not None:
-                yield run
+            batches = self._valid_batches() if left >= FRAME_OVERHEAD else None
+            if batches is not None:
+                yield batches
                 self._window = min(2 * self._window, self._most)
                 continue
             if only_zeros(self._file, self.position):
@@ -125,7 +123,7 @@ class SegmentWalk:
                     yield Damage(self._file.path, self.position, left, self.edge, self._view.high, ZEROS)
                     self.edge = self._view.high
                 return
-            item = self._one()
+            item = self._next_batch()
             if item is None:
                 return
             yield item
@@ -133,8 +131,8 @@ class SegmentWalk:
 
     # --- many batches at once
 
-    def _run(self) -> Run | None:
-        """What can be believed at once of the batches from here on; None: the first of them has to be looked at."""
+    def _valid_batches(self) -> ValidBatches | None:
+        """The batches from here on that can be accepted at once; None: the first of them has to be checked alone."""
         position, edge = self.position, self.edge
         data = self._view.read(position, self._window)
         size = frame_size(data)
@@ -143,14 +141,14 @@ class SegmentWalk:
         table = headers_in(data, position)
         if not len(table):
             return None
-        sound = self._sound(data, position, table)
+        valid = self._valid(data, position, table)
         before = np.empty(len(table), np.int64)
         before[0], before[1:] = edge, table[:-1, LAST] + 1
-        good = sound & (table[:, BASE] >= before)
+        good = valid & (table[:, BASE] >= before)
         count = len(table) if good.all() else int(np.argmin(good))
         firm = table[:count, BASE] == before[:count]
         firm[: count - 1] |= table[1:count, BASE] == table[: count - 1, LAST] + 1 if count else False
-        if not firm[: count - 1].all() and self._sparse():
+        if not firm[: count - 1].all() and self._has_gaps():
             firm[: count - 1] = True
         count = count if firm.all() else int(np.argmin(firm))
         if not count:
@@ -158,68 +156,72 @@ class SegmentWalk:
         found = table[:count]
         end = int(found[-1, POSITION] + found[-1, SIZE])
         self.position, self.edge = end, int(found[-1, LAST]) + 1
-        return Run(found, data[: end - position], position, self.edge)
+        return ValidBatches(found, data[: end - position], position, self.edge)
 
-    def _sound(self, data: memoryview, start: int, table: Table) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def _valid(self, data: memoryview, start: int, table: Table) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         array = as_bytes(data)
-        sound = np.ones(len(table), np.bool_)
+        valid = np.ones(len(table), np.bool_)
         row = -1
         while (wrong := first_wrong(array, start, table[row + 1 :], _ANY_SIZE)) >= 0:
             row += 1 + wrong
-            sound[row] = False
-        for row in np.flatnonzero(sound & (table[:, MARKER] == PACKED_MARKER)).tolist():
+            valid[row] = False
+        for row in np.flatnonzero(valid & (table[:, MARKER] == PACKED_MARKER)).tolist():
             table[row, MARKER] = packed_marker(bytes_of(data, start, table, row))
         packed = (table[:, MAGIC] < 2) & (table[:, ATTRIBUTES] & CODEC_MASK != 0)
-        for row in np.flatnonzero(sound & packed).tolist():
-            sound[row] = open_wrapper(bytes_of(data, start, table, row), table[row]) is None
-        sound &= table[:, MARKER] != BAD_MARKER
-        sound &= (table[:, BASE] >= self._view.low) & (table[:, LAST] < self._view.high)
-        return sound
+        for row in np.flatnonzero(valid & packed).tolist():
+            valid[row] = open_wrapper(bytes_of(data, start, table, row), table[row]) is None
+        valid &= table[:, MARKER] != BAD_MARKER
+        valid &= (table[:, BASE] >= self._view.low) & (table[:, LAST] < self._view.high)
+        return valid
 
-    # --- one batch at a time: what stands beside it decides
+    # --- one batch at a time: its neighbours decide
 
-    def _one(self) -> Run | Damage | None:
+    def _next_batch(self) -> ValidBatches | Damage | None:
         """The batch at the present position, or the damage that begins there; None at the file's end."""
-        seen = self._view.look(self.position)
-        if seen.reason is None and self._believed(seen, None, firm=False):
+        seen = self._view.check(self.position)
+        if seen.reason is None and self._accepted(seen, None, firm=False):
             data = self._view.read(seen.position, seen.size)
             table = headers_in(data, seen.position)[:1]
             table[0, BASE] = seen.base
             self.position, self.edge = seen.end, seen.following
-            return Run(table, data, seen.position, self.edge)
+            return ValidBatches(table, data, seen.position, self.edge)
         return self._damage(seen)
 
-    def _believed(self, seen: Seen, claims: tuple[int, ...] | None, *, firm: bool) -> bool:
-        """claims: it stands behind damage, and may begin there by what that says; that it begins where the last batch
-        before the damage ended proves nothing, since the damage may have reached into its offset. firm: it contradicts
-        a batch before it, so that a gap beside it proves nothing."""
+    def _accepted(self, seen: CheckedBatch, claims: tuple[int, ...] | None, *, firm: bool) -> bool:
+        """Whether its neighbours confirm a batch's offsets.
+
+        claims: for a batch behind damage, the offsets at which it begins by the damaged header. That it begins where the
+            last batch before the damage ended proves nothing, since the damage may have changed its offset.
+        firm: it contradicts a batch before it, so that a gap beside it proves nothing.
+        """
         if seen.reason is not None or seen.base < self.edge:
             return False
         if seen.base in ((self.edge,) if claims is None else claims):
             return True
-        behind = self._view.next_sound(seen, self.edge)
+        behind = self._view.next_valid(seen, self.edge)
         following = self._view.high if behind is None else behind.base
         if following <= seen.following:
             return following == seen.following
-        return not firm and self._sparse()
+        return not firm and self._has_gaps()
 
-    def _damage(self, seen: Seen) -> Damage | None:
-        """From an unbelieved batch to the next one that is believed, or to where nothing more comes."""
+    def _damage(self, seen: CheckedBatch) -> Damage | None:
+        """From a batch that is not accepted to the next one that is, or to the end."""
         began, reason = seen, seen.reason or (OUTSIDE if seen.base < self._view.low else MISPLACED)
         if seen.reason is None and seen.base < self.edge:
             reason = Fault.OFFSET_ORDER.reason
-        claims, held, alone = self._view.claims(seen, self.edge), self._view.held(seen), True
+        claims, lost, alone = self._view.claimed_starts(seen, self.edge), self._view.claimed_count(seen), True
         while True:
             contradicts = seen.intact and seen.base >= self.edge
-            behind = self._view.next_sound(seen, self.edge)
+            behind = self._view.next_valid(seen, self.edge)
             if behind is None:
-                return self._tail(began, seen, reason, held)
+                return self._tail(began, seen, reason, lost)
             if behind.position != seen.end:
                 alone = False
             firm = contradicts and behind.base < seen.following
-            if self._believed(behind, claims, firm=firm):
+            if self._accepted(behind, claims, firm=firm):
                 break
-            claims, held, alone = self._view.claims(behind, self.edge), held + self._view.held(behind), False
+            claims, alone = self._view.claimed_starts(behind, self.edge), False
+            lost += self._view.claimed_count(behind)
             seen = behind
         hides = began.control if began.intact else began.size <= SMALL
         found = Damage(
@@ -235,22 +237,22 @@ class SegmentWalk:
         self.position, self.edge = behind.position, behind.base
         return found
 
-    def _tail(self, began: Seen, last: Seen, reason: str, held: int) -> Damage | None:
-        """Damage that nothing believed follows."""
+    def _tail(self, began: CheckedBatch, last: CheckedBatch, reason: str, lost: int) -> Damage | None:
+        """Damage that no accepted batch follows."""
         size = self._file.size
         if self._view.is_last and began.position == last.position and self._is_torn(began):
             self.torn = Torn(self._file.path, began.position, size - began.position)
             self.position = size
             return None
         content = size
-        if only_zeros(self._file, max(began.position, size - _ROOM)):
+        if only_zeros(self._file, max(began.position, size - _PREALLOCATED_BYTES)):
             content = end_of_content(self._file, began.position, size)
         end = max(content, last.end)
-        offsets = (self.edge, self.edge + max(1, held)) if self._view.is_last else (self.edge, self._view.high)
+        offsets = (self.edge, self.edge + max(1, lost)) if self._view.is_last else (self.edge, self._view.high)
         self.position, self.edge = size, offsets[1]
         return Damage(self._file.path, began.position, end - began.position, *offsets, reason)
 
-    def _is_torn(self, seen: Seen) -> bool:
+    def _is_torn(self, seen: CheckedBatch) -> bool:
         """Whether these are the first bytes of a batch that fits here, and of one that is longer than the file."""
         head = self._view.read(seen.position, min(RECORDS_AT, self._file.size - seen.position))
         if len(head) >= FRAME_OVERHEAD:
@@ -259,6 +261,6 @@ class SegmentWalk:
                 return False
             if len(head) > MAGIC_AT and head[MAGIC_AT] > 2:
                 return False
-            # A batch that is whole but for its length was not cut off.
+            # A batch that is whole except for its length was not cut off.
             return len(head) <= MAGIC_AT or not size_by_checksum(self._file, seen.position, self._file.size)
         return True
