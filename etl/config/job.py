@@ -112,6 +112,11 @@ class Job(Section):
         table = self.sink.quarantine
         return table.path if table is not None and self.source.on_corruption == "quarantine" else None
 
+    @property
+    def commits_offsets(self) -> bool:
+        """Whether runs commit the group's offsets."""
+        return self.group is not None and self.group_commit != "none"
+
     def of_files(self, segments: Segments, *, brokers: bool) -> Job:
         """The same job reading files in place of its brokers. Name, ledger, sink and hash stay.
 

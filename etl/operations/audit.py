@@ -20,7 +20,7 @@ from kseg.etl.planning.group_reconciliation import ledger_of
 from kseg.etl.planning.source_identity import check_source
 from kseg.etl.run.context import JobContext
 from kseg.etl.tables.delta.log import read_commit
-from kseg.etl.tables.targets import is_name
+from kseg.etl.tables.names import is_name
 
 COMMITS_CHECKED = 200
 """Newest landings of each table whose commits are looked up in its log."""
@@ -58,7 +58,7 @@ def audit(job: Job, events: Sequence[Mapping[str, Any]] | None = None) -> AuditR
         KafkaError, RetriableFailure: brokers or stores cannot be asked.
     """
     with JobContext.open(job, ledger="required") as context:
-        state = context.read_state()
+        state = context.clients.read_state()
         report = AuditReport(job.name)
         if events is not None:
             report.differences += compare_events(events, state, datetime.now(UTC))
@@ -78,7 +78,7 @@ def audit(job: Job, events: Sequence[Mapping[str, Any]] | None = None) -> AuditR
 def _source(context: JobContext, state: JobState) -> Iterator[Difference]:
     """The topics are those that the ledger knows."""
     try:
-        check_source(context.snapshot(), state)
+        check_source(context.inputs.snapshot(), state)
     except Refused as refused:
         yield _of(refused)
 
@@ -134,11 +134,11 @@ def _commits(context: JobContext, state: JobState, table: str, report: AuditRepo
 
 def _group(context: JobContext, state: JobState, report: AuditReport) -> Iterator[Difference]:
     """The group stands where the job has left it: at the frontier, or behind it where only backfills moved that."""
-    if not context.commits_offsets:
+    if not context.job.commits_offsets:
         return
-    snapshot = context.snapshot()
+    snapshot = context.inputs.snapshot()
     try:
-        view = context.group_view(snapshot.partitions)
+        view = context.inputs.group_view(snapshot.partitions)
     except KsegError as error:
         yield Difference("group-unknown", error.message, error.remedy or "look at the group", error.address)
         return

@@ -1,54 +1,19 @@
-"""Backfills and interval runs: what was asked becomes ranges, once, and a run with an identity of its own.
-
-    asked                what it means                                                pinned where
-    -------------------  -----------------------------------------------------------  ------------------------------
-    offsets              these, end exclusive                                         the run's plan
-    two times            first record at or after each                                the run's plan
-    --interval           boundaries: a time is one offset for good, shared by the     the ledger, for the job
-                         intervals on both of its sides
-
-    mode                 which of them
-    missing (default)    those that the ledger says have not landed
-    replace              all; rows of these addresses go, and the new ones come, in one commit
-    append               all, again
-
-The run id is a hash of job, mode, what was asked and label: asking the same again finds the run that there is.
-
-Read from files (`segments`) it is the same run: they stand in for the brokers, which are not asked. All that files
-hold means offsets from each partition's base to the files' end, so that files that have grown make another run.
-"""
+"""Backfills and interval runs: `kseg backfill`. What is asked, and which ranges it means: `etl.planning.backfill`."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 
-from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
 from kseg.etl.config.sections import Segments
-from kseg.etl.config.times import epoch_millis
-from kseg.etl.errors import ConfigurationError, Fault, Refused, RetriableFailure
-from kseg.etl.ledger import events as ev
-from kseg.etl.ledger.ranges import OffsetSet
-from kseg.etl.ledger.state import JobState
-from kseg.etl.planning.backfill_request import BackfillRequest, Bound, PartitionOffset
-from kseg.etl.planning.interval import boundary_offsets
-from kseg.etl.planning.plan import Draft
-from kseg.etl.planning.preflight import preflight, read_without_lease
-from kseg.etl.planning.snapshot import SourceSnapshot, visible_end
+from kseg.etl.errors import ConfigurationError
+from kseg.etl.planning.backfill import MODES, BackfillPlanner, all_in_files, unfinished_from_files
+from kseg.etl.planning.backfill_request import BackfillRequest
+from kseg.etl.planning.preflight import read_without_lease
 from kseg.etl.run.context import JobContext, Observer
 from kseg.etl.run.pipeline import pursue
 from kseg.etl.run.report import RunReport
-from kseg.etl.source.resolve import AtTime
 from kseg.etl.telemetry.progress import Progress
-
-MODES: dict[str, ev.Mode] = {
-    "missing": "backfill-missing",
-    "replace": "backfill-replace",
-    "append": "backfill-append",
-}
 
 
 def run_backfill(
@@ -77,14 +42,16 @@ def run_backfill(
             context.refuse_live_group()
         if not request.unbounded:
             return _run(context, request, take_over=take_over)
-        left = _left_unfinished(context.read_state())
+        left = unfinished_from_files(context.clients.read_state())
         if left is not None:
             report = _run(context, replace(left, commit_offsets=request.commit_offsets), take_over=take_over)
             report.notes.append(
                 "an unfinished backfill from files came first: the same again lands what else they hold"
             )
             return report
-        bounded = read_without_lease(context, lambda state: _all_in_files(context, request, state))
+        bounded = read_without_lease(
+            context.clients.read_state, lambda state: all_in_files(context.inputs, request, state)
+        )
         if bounded is None:
             report = RunReport(job.name, None, MODES[request.mode], "nothing-to-do")
             report.notes.append("the files hold nothing that lies behind the job's bases")
@@ -93,193 +60,5 @@ def run_backfill(
 
 
 def _run(context: JobContext, request: BackfillRequest, *, take_over: bool) -> RunReport:
-    run_id = request.run_id(context.job.name)
-    return pursue(context, run_id, _Backfill(context, request, run_id).decide, take_over=take_over)
-
-
-def _all_in_files(context: JobContext, request: BackfillRequest, state: JobState) -> BackfillRequest | None:
-    """The offsets that "all" means: from each base, or the files' start, to the files' end; None where that is none."""
-    draft = Draft.unwritten(preflight(context, state, ev.INCREMENTAL), state)
-    draft.check_and_pin(moves_offsets=False)
-    snapshot = draft.seen.snapshot
-    bounds = {
-        tp: (max(draft.state.bases[tp], snapshot.bounds[tp].start), min(end, readable_end(draft, tp)))
-        for tp, end in snapshot.ends.items()
-    }
-    filled = {tp: ends for tp, ends in bounds.items() if ends[0] < ends[1]}
-    if not filled:
-        return None
-    return replace(
-        request,
-        from_=tuple(PartitionOffset(*tp, start) for tp, (start, _) in sorted(filled.items())),
-        to=tuple(PartitionOffset(*tp, end) for tp, (_, end) in sorted(filled.items())),
-    )
-
-
-def _left_unfinished(state: JobState) -> BackfillRequest | None:
-    """What an unfinished backfill of all that some files held was asked for: its offsets can be planned by no other."""
-    for run in state.unfinished_runs():
-        if run.mode == "backfill-missing" and json.loads(run.plan.pinned_config)["source"].get("segments"):
-            return BackfillRequest.from_json(json.loads(run.plan.asked))
-    return None
-
-
-def readable_end(draft: Draft, tp: TopicPartition) -> int:
-    """The first offset that may not be read now.
-
-    Of a copy whose last leader epoch is older than the one that the ledger has seen, that is at most the high watermark
-    that its broker wrote down: what stands above it may be records that a later leader never had.
-    """
-    snapshot = draft.seen.snapshot
-    bounds = snapshot.bounds[tp]
-    end = visible_end(bounds, draft.seen.job.source.isolation_level)
-    known = draft.state.topics.get(tp.topic)
-    seen = known.partitions.get(tp.partition) if known else None
-    if not snapshot.copy or seen is None or bounds.confirmed is None or bounds.confirmed < 0:
-        return end
-    return min(end, bounds.confirmed) if snapshot.leader_epoch(tp) < seen.leader_epoch else end
-
-
-@dataclass(slots=True)
-class _Backfill:
-    context: JobContext
-    request: BackfillRequest
-    run_id: str
-
-    @property
-    def mode(self) -> ev.Mode:
-        once = self.request.interval is not None and self.request.mode == "missing"
-        return "interval" if once else MODES[self.request.mode]
-
-    def decide(self, draft: Draft) -> ev.RunPlan | None:
-        """Plan the run in a draft; None where there is nothing to land."""
-        draft.check_and_pin(moves_offsets=self.request.commit_offsets)
-        asked = self._asked(draft)
-        if self.request.mode == "missing":
-            wanted = {tp: self._missing(draft.state, tp, offsets) for tp, offsets in asked.items()}
-        else:
-            wanted = dict(asked)
-            self._refuse_reserved(draft.state, wanted)
-        wanted = {tp: offsets for tp, offsets in draft.drop_lost(wanted).items() if offsets}
-        if not wanted:
-            return None
-        return draft.plan(
-            self.run_id,
-            self.mode,
-            wanted,
-            commit_offsets=self.request.commit_offsets,
-            asked=json.dumps(self.request.identity(), sort_keys=True),
-            late_before_ms=epoch_millis(self.request.interval.start) if self.request.interval is not None else None,
-        )
-
-    def _missing(self, state: JobState, tp: TopicPartition, offsets: OffsetSet) -> OffsetSet:
-        missing = offsets.subtract(state.landed(tp))
-        self._refuse_reserved(state, {tp: missing})
-        return missing
-
-    def _refuse_reserved(self, state: JobState, wanted: Mapping[TopicPartition, OffsetSet]) -> None:
-        """Offsets in another run's plan can neither be landed now nor be left out: that run may be abandoned yet."""
-        for tp, offsets in wanted.items():
-            taken = offsets.intersect(state.reserved(tp, except_chain=self.run_id))
-            if taken:
-                owner = next(
-                    run for run in state.unfinished_runs() if taken.intersect(run.plan.offsets().get(tp, OffsetSet()))
-                )
-                raise Refused(
-                    "offsets-reserved",
-                    f"offsets {taken} are in the plan of run {owner.run_id}, which is {owner.phase}",
-                    remedy="let that run finish (run the job again), or `kseg repair --abandon` it; then backfill",
-                    topic=tp.topic,
-                    partition=tp.partition,
-                    run=owner.run_id,
-                )
-
-    def _asked(self, draft: Draft) -> dict[TopicPartition, OffsetSet]:
-        snapshot = draft.seen.snapshot
-        chosen = self._partitions(snapshot)
-        again = draft.state.runs.get(self.run_id)
-        if again is not None and again.abandoned and self.request.interval is None:
-            # Abandoned, and asked again: times must not mean other offsets than the first time.
-            return {tp: offsets for tp, offsets in again.plan.offsets().items() if tp in chosen}
-        if self.request.interval is not None:
-            first, last = self.request.interval
-            starts = self._boundary(draft, first)
-            ends = self._boundary(draft, last, ends=True)
-        else:
-            assert self.request.from_ is not None and self.request.to is not None  # noqa: PT018
-            starts = self._bound(self.request.from_, chosen)
-            ends = self._bound(self.request.to, chosen, ends=True)
-        readable = {tp: min(ends[tp], readable_end(draft, tp)) for tp in chosen}
-        if isinstance(self.request.to, tuple):
-            self._refuse_unreadable(ends, readable, snapshot)
-        if snapshot.copy and isinstance(self.request.from_, tuple):
-            self._refuse_what_files_lack(starts, snapshot)
-        return {tp: OffsetSet.single(starts[tp], readable[tp]) for tp in chosen}
-
-    def _partitions(self, snapshot: SourceSnapshot) -> Sequence[TopicPartition]:
-        named = self.request.partitions
-        if named is None:
-            return snapshot.partitions
-        strangers = sorted(TopicPartition(*tp) for tp in named if TopicPartition(*tp) not in snapshot.bounds)
-        if strangers:
-            raise ConfigurationError(
-                [Fault("--from", f"{tp.topic}:{tp.partition} is not read by this job") for tp in strangers]
-            )
-        return sorted(TopicPartition(*tp) for tp in named)
-
-    def _refuse_what_files_lack(self, starts: Mapping[TopicPartition, int], snapshot: SourceSnapshot) -> None:
-        """A copy that begins later is no loss: the brokers, or another copy, may have the rest."""
-        for tp, start in starts.items():
-            first = snapshot.bounds[tp].start
-            if start < first:
-                raise _not_in_files(tp, f"asked for offsets from {start} on, and the files begin at {first}", first)
-
-    def _refuse_unreadable(
-        self, ends: Mapping[TopicPartition, int], readable: Mapping[TopicPartition, int], snapshot: SourceSnapshot
-    ) -> None:
-        for tp, end in ends.items():
-            if end > readable[tp] and snapshot.copy:
-                told = f"asked for offsets up to {end}, and of the files only those below {readable[tp]} count"
-                raise _not_in_files(tp, told, readable[tp])
-            if end > readable[tp]:
-                raise RetriableFailure(
-                    f"asked for offsets up to {end}, and only those below {readable[tp]} may be read now",
-                    remedy="ask for less, or wait until the records are there and their transactions decided",
-                    topic=tp.topic,
-                    partition=tp.partition,
-                )
-
-    def _bound(
-        self, bound: Bound, chosen: Sequence[TopicPartition], *, ends: bool = False
-    ) -> dict[TopicPartition, int]:
-        if not isinstance(bound, datetime):
-            return {TopicPartition(o.topic, o.partition): o.offset for o in bound}
-        return self.context.logs.offsets(
-            AtTime(epoch_millis(bound), ends=ends),
-            chosen,
-            isolation_level=self.context.job.source.isolation_level,
-        )
-
-    def _boundary(self, draft: Draft, instant: datetime, *, ends: bool = False) -> dict[TopicPartition, int]:
-        """The offsets that an instant means: as pinned, else pinned now."""
-        millis = epoch_millis(instant)
-        offsets = self._closed(draft, millis, ends=ends)
-        found = {tp: offset for tp, offset in offsets.items() if draft.state.boundary(tp, millis) is None}
-        if found:
-            draft.add(ev.BoundaryPinned(time_ms=millis, offsets=found))
-        return offsets
-
-    def _closed(self, draft: Draft, millis: int, *, ends: bool) -> dict[TopicPartition, int]:
-        bounds = draft.seen.snapshot.bounds
-        return boundary_offsets(self.context.logs, self.context.job, draft.state, bounds, millis, ends=ends)
-
-
-def _not_in_files(tp: TopicPartition, told: str, offset: int) -> Refused:
-    return Refused(
-        "offsets-not-in-files",
-        told,
-        remedy="ask for less, name further folders with --segments, or leave --from and --to out for all there is",
-        topic=tp.topic,
-        partition=tp.partition,
-        offset=offset,
-    )
+    planner = BackfillPlanner(context.job, context.clients.logs, request)
+    return pursue(context, planner.run_id, planner.decide, take_over=take_over)

@@ -122,7 +122,7 @@ def maintain_job(job: Job, request: MaintenanceRequest, progress: Progress | Non
         leases = _Leases(context, held)
         if not request.dry_run:
             leases.take(CHAIN)
-        state = context.read_state()
+        state = context.clients.read_state()
         report = MaintenanceReport(job.name, request.dry_run)
         for table in sorted(state.tables):
             context.progress.phase(f"maintain {table}")
@@ -145,12 +145,12 @@ def _maintain_table(
             leases.exclude_runs()
     before, live, stored = upkeep.version(), upkeep.live(), upkeep.stored()
     done = TableMaintenance(table, upkeep.by, before, before, live, live, stored, stored)
-    told = {"job": context.job.name, "ledger": context.ledger.id}
+    told = {"job": context.job.name, "ledger": context.clients.ledger.id}
     if request.optimize:
         done.optimized = upkeep.optimize(request.z_order, dry_run=request.dry_run, told=told)
     if request.vacuum is not None:
         # After OPTIMIZE, whose removed files are too young, and read again: runs may have been planned meanwhile.
-        retention = safe_retention(context.read_state(), request.vacuum, datetime.now(UTC))
+        retention = safe_retention(context.clients.read_state(), request.vacuum, datetime.now(UTC))
         if retention > request.vacuum:
             notes.append(
                 f"{table}: files younger than {format_duration(retention)} stay: an unfinished run may commit them yet"
@@ -201,7 +201,7 @@ class _Leases:
         """Where a commit of Spark's could overwrite another driver's, no run is active. Raises AnotherRunActive."""
         self.take(INCREMENTAL)
         now = datetime.now(UTC)
-        for lease in self.context.read_state().leases.values():
+        for lease in self.context.clients.read_state().leases.values():
             if lease.chain not in self.chains and lease.live(now):
                 raise AnotherRunActive(
                     "a run of the job is active, and the table's store does not keep two drivers apart",
@@ -214,7 +214,7 @@ class _Leases:
 
 
 def _maintain_ledger(context: JobContext, request: MaintenanceRequest) -> LedgerMaintenance:
-    ledger, job = context.ledger, context.job.name
+    ledger, job = context.clients.ledger, context.job.name
     before = _ledger_files(context)
     if request.dry_run:
         return LedgerMaintenance(ledger.path, before, before, False, False, False)
@@ -225,4 +225,4 @@ def _maintain_ledger(context: JobContext, request: MaintenanceRequest) -> Ledger
 
 
 def _ledger_files(context: JobContext) -> FileCount:
-    return FileCount.of(context.ledger.table())
+    return FileCount.of(context.clients.ledger.table())

@@ -46,7 +46,7 @@ def finish(
             raise Refused("run-abandoning", "its rows are being removed", remedy="finish that: --abandon", run=run_id)
         if run.account_failed is not None:
             lease.transition(lambda _: [ev.AccountCleared(run_id=run_id, reason="kseg repair --finish")])
-        state = context.read_state()
+        state = context.clients.read_state()
         return execute(context, lease, state, state.runs[run_id])
 
 
@@ -82,7 +82,7 @@ def abandon(
 
 
 def _unfinished(context: JobContext, run_id: str) -> RunState:
-    state = context.ledger.read(context.job.name)
+    state = context.clients.ledger.read(context.job.name)
     run = state.runs.get(run_id)
     if run is None:
         known = ", ".join(run.run_id for run in state.unfinished_runs()) or "none"

@@ -14,7 +14,7 @@ from kseg.etl.planning.group_reconciliation import ledger_of
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.report import RunReport
 from kseg.etl.run.report_from_ledger import ended
-from kseg.etl.tables.targets import is_name
+from kseg.etl.tables.names import is_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +110,8 @@ def status(job: Job, runs: int = 10) -> StatusReport:
         KafkaError: the cluster cannot be asked.
     """
     with JobContext.open(job, ledger="required") as context:
-        state = context.ledger.read(job.name)
-        report = StatusReport(job.name, job.ledger, context.ledger.id, group=job.group)
+        state = context.clients.ledger.read(job.name)
+        report = StatusReport(job.name, job.ledger, context.clients.ledger.id, group=job.group)
         report.runs = [_run_line(run) for run in reversed(list(state.runs.values())[-runs:])]
         report.leases = _leases(state)
         report.partitions = _partitions(context, state)
@@ -163,8 +163,8 @@ def _leases(state: JobState) -> list[LeaseLine]:
 
 
 def _partitions(context: JobContext, state: JobState) -> list[PartitionLine]:
-    snapshot = context.snapshot()
-    view = context.group_view(snapshot.partitions)
+    snapshot = context.inputs.snapshot()
+    view = context.inputs.group_view(snapshot.partitions)
     lines = []
     for tp, bounds in snapshot.bounds.items():
         frontier = state.frontier(tp)

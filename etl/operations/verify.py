@@ -99,9 +99,9 @@ def verify(job: Job, progress: Progress | None = None, *, segments: Sequence[str
     if segments:
         job = job.of_files(Segments.named(segments), brokers=False)
     with JobContext.open(job, progress, ledger="required", copy=bool(segments)) as context:
-        state = context.read_state()
+        state = context.clients.read_state()
         report = VerifyReport(job.name)
-        snapshot = context.snapshot()
+        snapshot = context.inputs.snapshot()
         for table, partitions in _landed_by_table(job, state).items():
             context.progress.phase(f"verify {table}")
             readable = {
@@ -113,7 +113,7 @@ def verify(job: Job, progress: Progress | None = None, *, segments: Sequence[str
             compared = _compared(job, state)
             checker = _Table(context, state, table, readable)
             offsets = sum(o.length for o in readable.values())
-            with context.server(), _shuffles_for(context, offsets):
+            with context.spark.typed_errors(), _shuffles_for(context, offsets):
                 found = checker.counts() if compared == "counts" else checker.rows(whole=compared == "rows")
             report.tables.append(TableVerdict(table, compared, checker.compared_rows, unreadable, found.total))
             report.findings += found.told
@@ -137,7 +137,7 @@ def _shuffles_for(context: JobContext, rows: int) -> Iterator[None]:
     Spark's default is 200 for any size, and a cached frame's are not coalesced: a small table on a small cluster would
     wait minutes for thousands of empty tasks, and a large one would have partitions beyond a task's memory.
     """
-    spark = context.spark(delta=True)
+    spark = context.spark.session(delta=True)
     if _SHUFFLE_PARTITIONS in spark.conf.getAll:
         yield
         return
@@ -146,7 +146,7 @@ def _shuffles_for(context: JobContext, rows: int) -> Iterator[None]:
     try:
         yield
     finally:
-        if not context.remote:  # that session ends with the context, and its server may be gone
+        if not context.spark.remote:  # that session ends with the context, and its server may be gone
             spark.conf.unset(_SHUFFLE_PARTITIONS)
 
 
@@ -246,7 +246,7 @@ class _Table:
             for run in self.state.runs.values()
             if run.plan.late_before_ms is not None
         ]
-        due = self.context.spark().createDataFrame(starts, f"{RUN_COLUMN} string, due long")
+        due = self.context.spark.session().createDataFrame(starts, f"{RUN_COLUMN} string, due long")
         late = f.when(f.col("due").isNotNull(), f.unix_millis("timestamp") < f.col("due"))
         rows = actual.join(f.broadcast(due), RUN_COLUMN, "left")
         wrong = rows.where(~f.col(LATE_COLUMN).eqNullSafe(late)).select(*address).persist()
@@ -278,20 +278,20 @@ class _Table:
 
     def _rows_in_table(self) -> DataFrame:
         with reaching(self.table):
-            return self.context.spark(delta=True).read.format("delta").load(self.table)
+            return self.context.spark.session(delta=True).read.format("delta").load(self.table)
 
     def _rows_in_kafka(self) -> tuple[DataFrame, Any]:
-        spark = self.context.spark(delta=True)
+        spark = self.context.spark.session(delta=True)
         ranges = [r for tp, offsets in self.offsets.items() for r in offsets.ranges(tp)]
         job = self.context.job
-        tasks = self.context.logs.tasks(
+        tasks = self.context.clients.logs.tasks(
             ranges,
             max_records=job.source.max_records_per_task,
-            min_tasks=self.context.workers().defaultParallelism,
+            min_tasks=self.context.spark.workers().defaultParallelism,
             topics={name: topic.topic_id for name, topic in self.state.topics.items()},
         )
-        gathered = NoAccumulator() if self.context.remote else None
-        return rows(spark, tasks, self.context.task_origin, decode_options(job), gathered=gathered)
+        gathered = NoAccumulator() if self.context.spark.remote else None
+        return rows(spark, tasks, self.context.clients.task_origin, decode_options(job), gathered=gathered)
 
     def _address(self, actual: DataFrame) -> AddressColumns:
         for address in (KSEG_ADDRESS, OWN_ADDRESS):

@@ -16,7 +16,6 @@ from kseg.etl.ledger.ranges import OffsetRange
 from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.backfill_request import Interval
 from kseg.etl.planning.watermark import OBSERVATION_MS, Decision, Observation, evaluate
-from kseg.etl.run.context import JobContext
 from kseg.etl.source.logs import Logs
 from kseg.etl.source.resolve import LogBounds
 
@@ -98,23 +97,20 @@ def retry_after(verdicts: Collection[Decision], time_ms: int, now_ms: int) -> in
     return max(1, -(-millis // 1000))
 
 
-def interval_status(job: Job, interval: Interval) -> IntervalStatus:
-    """Ask ledger and brokers whether an interval is closed; nothing is written.
-
-    Raises:
-        ConfigurationError: a topic of the job does not exist.
-        Refused: the ledger is damaged.
-        KafkaError: the brokers cannot be asked.
-    """
-    with JobContext.open(job, ledger="optional") as context:
-        state = context.read_state()
-        snapshot = context.snapshot()
-        now_ms = _now_ms()
-        starts, ends = (
-            boundary_decisions(context.logs, job, state, snapshot.bounds, epoch_millis(instant), now_ms, ends=ends)
-            for instant, ends in zip(interval, (False, True), strict=True)
-        )
-        return IntervalStatus(job.name, interval, starts, ends, now_ms)
+def interval_status(
+    logs: Logs,
+    job: Job,
+    state: JobState,
+    bounds: Mapping[TopicPartition, LogBounds],
+    interval: Interval,
+) -> IntervalStatus:
+    """Whether an interval is closed. bounds: of all of the job's partitions. Raises as `Logs` does."""
+    now_ms = _now_ms()
+    starts, ends = (
+        boundary_decisions(logs, job, state, bounds, epoch_millis(instant), now_ms, ends=ends)
+        for instant, ends in zip(interval, (False, True), strict=True)
+    )
+    return IntervalStatus(job.name, interval, starts, ends, now_ms)
 
 
 def boundary_offsets(

@@ -1,6 +1,6 @@
-"""The look that every plan begins with: brokers, tables and group as they are now, held against what the ledger knows.
+"""The checks that every plan begins with: brokers, tables and group as they are now, compared with the ledger.
 
-Imports nothing that reads records, so that a plan starts at once.
+Imports neither Spark nor the record decoder, so that `kseg plan` starts quickly.
 """
 
 from __future__ import annotations
@@ -11,54 +11,54 @@ from typing import TypeVar
 from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.state import JobState
+from kseg.etl.planning.inputs import InputReader
 from kseg.etl.planning.plan import PlanInputs
 from kseg.etl.planning.source_identity import check_epochs
-from kseg.etl.run.context import JobContext
 from kseg.etl.tables.parallel import parallel_map
 
 T = TypeVar("T")
 
 
-def preflight(context: JobContext, state: JobState, chain: str, *, accept_group_offsets: bool = False) -> PlanInputs:
-    """All that a plan of this chain is made from, checked against a state that was read before.
+def preflight(inputs: InputReader, state: JobState, chain: str, *, accept_group_offsets: bool = False) -> PlanInputs:
+    """The inputs for a plan of this chain, checked against a ledger state that was read before.
 
     Raises:
         Refused: a table is not what the ledger left (restored, replaced, overwritten, gone), was landed with a later
             state of this ledger or with another one, or a topic is not the one that the ledger knows.
     """
-    job, targets = context.job, context.targets
-    snapshot = context.snapshot()
+    job, target_tables = inputs.job, inputs.tables
+    snapshot = inputs.snapshot()
     tables = {str(job.sink.target(topic)) for topic in snapshot.topics}
     if job.quarantine is not None:
         tables.add(job.quarantine)
     if not state.bases and not accept_group_offsets:
-        parallel_map(sorted(tables), lambda table: targets.refuse_other_ledger(table, state.ledger_id))
+        parallel_map(sorted(tables), lambda table: target_tables.refuse_other_ledger(table, state.ledger_id))
     chains = {ev.INCREMENTAL, chain}
     apps = [state.next_app_transaction(of)[0] for of in chains]
-    found = parallel_map(sorted(tables), lambda table: targets.look(table, state.tables.get(table), apps))
-    group = context.group_view(snapshot.partitions, accept=accept_group_offsets)
+    found = parallel_map(sorted(tables), lambda table: target_tables.look(table, state.tables.get(table), apps))
+    group = inputs.group_view(snapshot.partitions, accept=accept_group_offsets)
     seen = PlanInputs(job, snapshot, {table: now for table, (now, _) in found.items()}, group)
-    check_epochs(context.logs, snapshot, state)
+    check_epochs(inputs.logs, snapshot, state)
     # Read after the tables: every run is planned in the ledger before it can land.
-    _refuse_older_ledger(context.read_state(), chains, {table: landed for table, (_, landed) in found.items()})
+    _refuse_older_ledger(inputs.read_state(), chains, {table: landed for table, (_, landed) in found.items()})
     return seen
 
 
-def read_without_lease(context: JobContext, look: Callable[[JobState], T]) -> T:
-    """What a look at the job finds that writes nothing, and so waits for no lease.
+def read_without_lease(read_state: Callable[[], JobState], read: Callable[[JobState], T]) -> T:
+    """Call a function that writes nothing, and so needs no lease, with the job's current state.
 
-    Runs may go on meanwhile: what they land and commit lies beyond the state that was read before, and looks as if the
-    ledger had been rolled back. So a refusal counts where the ledger is the same after it; else the look is repeated.
+    Other runs may land and commit between the read of the state and the function's own reads, which then look as if the
+    ledger had been rolled back. So a Refused is raised only if the ledger has not changed; otherwise both are repeated.
 
     Raises:
-        Refused: as `look` does.
+        Refused: as `read` does.
     """
     while True:
-        state = context.read_state()
+        state = read_state()
         try:
-            return look(state)
+            return read(state)
         except Refused:
-            if context.read_state().sequence == state.sequence:
+            if read_state().sequence == state.sequence:
                 raise
 
 

@@ -17,7 +17,9 @@ from kseg.etl.telemetry.progress import Progress
 def plan_only(job: Job, *, accept_group_offsets: bool = False, progress: Progress | None = None) -> RunReport:
     """What `run_ingest` would read now; nothing is written anywhere, and a lease that others hold does not matter."""
     with JobContext.open(job, progress, ledger="optional") as context:
-        return read_without_lease(context, lambda state: _planned(context, state, accept_group_offsets))
+        return read_without_lease(
+            context.clients.read_state, lambda state: _planned(context, state, accept_group_offsets)
+        )
 
 
 def _planned(context: JobContext, state: JobState, accept_group_offsets: bool) -> RunReport:
@@ -26,13 +28,13 @@ def _planned(context: JobContext, state: JobState, accept_group_offsets: bool) -
         report = report_of(context.job.name, unfinished, status="dry-run")
         report.notes.append(f"run {unfinished.run_id} is unfinished ({unfinished.phase}) and would be taken up")
         return report
-    seen = preflight(context, state, ev.INCREMENTAL, accept_group_offsets=accept_group_offsets)
+    seen = preflight(context.inputs, state, ev.INCREMENTAL, accept_group_offsets=accept_group_offsets)
     draft = Draft.unwritten(seen, state)
     plan = plan_incremental(draft, "dry-run")
     if plan is None:
         return RunReport(context.job.name, None, "incremental", "nothing-to-do", seconds=context.stopwatch.seconds())
     report = report_of(context.job.name, draft.state.runs[plan.run_id], status="dry-run")
     report.run_id = None
-    report.held_back = open_transaction_lags(context.logs, plan.held_back)
+    report.held_back = open_transaction_lags(context.clients.logs, plan.held_back)
     report.seconds = context.stopwatch.seconds()
     return report

@@ -41,8 +41,16 @@ from kseg.etl.tables.spark.writer import project
 from kseg.etl.telemetry.events import AccountFailed, TableCommitted
 
 
-def land_and_account(context: JobContext, lease: Lease, run: RunState, *, again: bool) -> RunState:
-    """From `planned` to `accounted`, wherever an earlier attempt stopped; gives the run as the ledger then has it.
+@dataclass(frozen=True, slots=True)
+class LandingResult:
+    """run: as the ledger has it once it is accounted. throttled: seconds that quotas made tasks wait, by broker."""
+
+    run: RunState
+    throttled: Mapping[int, float]
+
+
+def land_and_account(context: JobContext, lease: Lease, run: RunState, *, again: bool) -> LandingResult:
+    """From `planned` to `accounted`, wherever an earlier attempt stopped.
 
     again: there may have been one, whose files nobody has landed.
 
@@ -97,7 +105,7 @@ class _Landing:
         """The table for what cannot be read. A run planned without one may be given it: a person's word to go on."""
         return self.plan.quarantine or self.context.job.quarantine
 
-    def carry_out(self) -> RunState:
+    def carry_out(self) -> LandingResult:
         context = self.context
         context.progress.phase("land")
         context.progress.total(sum(r.length for r in self.plan.ranges), "offsets")
@@ -110,9 +118,9 @@ class _Landing:
         needs_spark = parallel_map(todo, lambda table: context.targets.by_spark(table, removing=removing))
         by_spark = [table for table, needed in needs_spark.items() if needed]
         if by_spark:
-            context.spark(delta=True)  # first of all: a Spark that runs cannot be given Delta's jars
+            context.spark.session(delta=True)  # first of all: a Spark that runs cannot be given Delta's jars
         else:
-            context.workers()
+            context.spark.workers()
         with context.stopwatch.phase("land"):
             kept_in = self._prepare_quarantine()
             passes = SparkJobs(context, self.plan, kept_in.tasks if kept_in is not None else None)
@@ -122,8 +130,7 @@ class _Landing:
             ready = self._prepare(sink, [table for table in todo if table not in by_spark])
             written = passes.write(sink, ready) if sink else Written()
             outcomes = [*counted.outcomes, *written.outcomes]
-            context.throttled = throttled_by_broker(outcomes)
-            reading = account_for(self.plan, outcomes, context.logs)
+            reading = account_for(self.plan, outcomes, context.clients.logs)
             self._check_offsets(reading)
             self._spare(reading)
             if kept_in is not None and (kept := kept_files(outcomes)):
@@ -134,9 +141,8 @@ class _Landing:
             self._write_down()
             for table in by_spark:
                 self._land_by_spark(table, passes, sink, reading)
-        return self._account(
-            reading, {table: sum(file.rows for file in files) for table, files in written.files.items()}
-        )
+        rows_written = {table: sum(file.rows for file in files) for table, files in written.files.items()}
+        return LandingResult(self._account(reading, rows_written), throttled_by_broker(outcomes))
 
     # --- before the first commit
 
@@ -233,7 +239,7 @@ class _Landing:
         assert sink is not None
         job, context = self.context.job, self.context
         target = context.targets.spark(table)
-        frame, outcomes = passes.frame(context.spark(delta=True), [table])
+        frame, outcomes = passes.frame(context.spark.session(delta=True), [table])
         context.targets.check(table, self.plan.tables[table])
         made = target.ensure(frame, sink, partition_by=job.sink.partition_by, cluster_by=job.sink.cluster_by)
         if self.plan.tables[table] is None:
@@ -253,7 +259,7 @@ class _Landing:
         self._write_down()
         context.observe(f"land:{table}:after")
         if isinstance(outcome, NewCommit):
-            again = account_for(self.plan, outcomes.resolve(), context.logs)
+            again = account_for(self.plan, outcomes.resolve(), context.clients.logs)
             fault = differing_accounts(reading, again, {r for r in self.plan.ranges if r.table == table})
             if fault is not None:
                 self._fail("rows", fault, reading)
@@ -299,7 +305,7 @@ class _Landing:
 
     def _run_commit(self, table: str) -> RunCommit:
         ranges = [[r.topic, r.partition, r.start, r.end] for r in self.plan.ranges if r.table == table]
-        facts = {"job": self.context.job.name, "ledger": self.context.ledger.id, "mode": self.plan.mode}
+        facts = {"job": self.context.job.name, "ledger": self.context.clients.ledger.id, "mode": self.plan.mode}
         return RunCommit(self.plan.run_id, self.plan.app_id, self.plan.app_version, {**facts, "ranges": ranges})
 
     # --- after the last commit

@@ -7,7 +7,7 @@ again: those that are written down already are passed over.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeVar
 
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
@@ -28,7 +28,7 @@ from kseg.etl.run.abandon import abandon_run
 from kseg.etl.run.context import JobContext, Observer
 from kseg.etl.run.dry_run import plan_only
 from kseg.etl.run.group_commit import as_events, commit_frontier, fence
-from kseg.etl.run.land import land_and_account
+from kseg.etl.run.land import LandingResult, land_and_account
 from kseg.etl.run.open_transaction_lag import open_transaction_lags
 from kseg.etl.run.report import RunReport
 from kseg.etl.run.report_from_ledger import group_report, report_of
@@ -88,13 +88,13 @@ def pursue(
         try:
             context.progress.phase("plan")
             with context.stopwatch.phase("plan"):
-                if context.commits_offsets and context.job.group_commit == "transactional":
-                    fence(context.cluster, context.job, context.ledger.id)
-                state, new = context.read_state(), True
+                if context.job.commits_offsets and context.job.group_commit == "transactional":
+                    fence(context.clients.cluster, context.job, context.clients.ledger.id)
+                state, new = context.clients.read_state(), True
                 left = state.unfinished(chain)
                 if left is not None:
                     new = not _take_up(context, lease, state, left)
-                    state = context.read_state()
+                    state = context.clients.read_state()
                 if new:
                     state = _plan(context, lease, state, planner, accept_group_offsets)
             run = state.unfinished(chain)
@@ -114,7 +114,7 @@ def pursue(
 
 
 def _run_id(context: JobContext, chain: str) -> str:
-    run = context.read_state().unfinished(chain)
+    run = context.clients.read_state().unfinished(chain)
     return run.run_id if run is not None else ""
 
 
@@ -141,7 +141,7 @@ def _take_up(context: JobContext, lease: Lease, state: JobState, run: RunState) 
     if run.account_failed is not None:
         _clear_or_refuse(context, lease, run)
     if run.accounted is None:
-        check_source(context.snapshot(), state)
+        check_source(context.inputs.snapshot(), state)
     context.progress.message(f"taking up run {run.run_id} ({run.phase})")
     return True
 
@@ -176,7 +176,7 @@ def _plan(context: JobContext, lease: Lease, state: JobState, planner: Planner, 
     context.observe("plan:before")
 
     def look(state: JobState) -> PlanInputs:
-        return preflight(context, state, lease.chain, accept_group_offsets=accept_group_offsets)
+        return preflight(context.inputs, state, lease.chain, accept_group_offsets=accept_group_offsets)
 
     seen, seen_at = look(state), state.sequence
 
@@ -186,7 +186,7 @@ def _plan(context: JobContext, lease: Lease, state: JobState, planner: Planner, 
             # Runs of other chains go on meanwhile. What they land may lie beyond what the brokers told before, and
             # would look like records that were lost since.
             seen, seen_at = look(state), state.sequence
-        draft = context.draft(seen, state, lease)
+        draft = Draft(seen, state, lease.sign)
         planner(draft)
         return draft.events
 
@@ -206,27 +206,29 @@ def execute(
 ) -> RunReport:
     """Carry a planned run out from wherever it stands in this state, to its end. new: planned by this very attempt."""
     planned, run_id = run, run.run_id
-    context.tell_frontiers(state)
+    throttled: Mapping[int, float] = {}
+    _report_frontiers(context.progress, state)
     context.progress.event(RunPlanned(run.plan, lease.attempt, taken_up=not new))
     if run.accounted is None:
 
-        def land(first: bool) -> RunState:
-            now = planned if first else context.read_state().runs[run_id]
+        def land(first: bool) -> LandingResult:
+            now = planned if first else context.clients.read_state().runs[run_id]
             return land_and_account(context, lease, now, again=not (new and first))
 
-        run = _persist(context, land)
+        landed = _persist(context, land)
+        run, throttled = landed.run, landed.throttled
     if run.plan.commit_offsets and run.offsets_committed is None:
         _persist(context, lambda _: _commit(context, lease, run, accept_group_offsets))
     context.observe("finish:before")
     state = lease.transition(lambda _: [ev.Finished(run_id=run_id, seconds=context.stopwatch.seconds())])
     context.observe("finish:after")
-    context.tell_frontiers(state)
+    _report_frontiers(context.progress, state)
     run = state.runs[run_id]
     report = report_of(context.job.name, run, status="done")
-    report.held_back = open_transaction_lags(context.logs, run.plan.held_back)
-    report.throttled = context.throttled
+    report.held_back = open_transaction_lags(context.clients.logs, run.plan.held_back)
+    report.throttled = dict(throttled)
     report.seconds = context.stopwatch.seconds()
-    maintain(context.ledger, context.job.name)
+    maintain(context.clients.ledger, context.job.name)
     return report
 
 
@@ -252,7 +254,7 @@ def _persist(context: JobContext, step: Callable[[bool], T]) -> T:
         reraise=True,
     )
     for attempt in tries:
-        with attempt, context.server():
+        with attempt, context.spark.typed_errors():
             return step(attempt.retry_state.attempt_number == 1)
     raise AssertionError("the last try gives or raises")
 
@@ -266,18 +268,18 @@ def _may_pass(failure: BaseException) -> bool:
 def _commit(context: JobContext, lease: Lease, run: RunState, accept_group_offsets: bool) -> None:
     context.progress.phase("commit")
     with context.stopwatch.phase("commit"):
-        partitions = context.partitions()
+        partitions = context.inputs.partitions()
         # Since the plan somebody may have moved them by hand: a run that was taken up may be days old.
-        view = context.group_view(partitions, accept=accept_group_offsets)
+        view = context.inputs.group_view(partitions, accept=accept_group_offsets)
         if view is not None:
             lease.transition(lambda state: reconcile(view, state, moves_offsets=True))
         lease.check()
         context.observe("commit:before")
-        offsets = commit_frontier(context.cluster, context.ledger, context.job, run.run_id, partitions)
+        offsets = commit_frontier(context.clients.cluster, context.clients.ledger, context.job, run.run_id, partitions)
         context.progress.event(OffsetsObserved({tp: PartitionView(committed=o.offset) for tp, o in offsets.items()}))
         context.observe("commit:after")
         event = ev.OffsetsCommitted(
-            run_id=run.run_id, group=context.group, how=_how(context), offsets=as_events(offsets)
+            run_id=run.run_id, group=_group(context), how=_how(context), offsets=as_events(offsets)
         )
         lease.transition(lambda _: [event])
 
@@ -285,7 +287,7 @@ def _commit(context: JobContext, lease: Lease, run: RunState, accept_group_offse
 def _nothing_to_do(context: JobContext, lease: Lease) -> RunReport:
     """Nothing to read. The group's offsets are committed all the same where the chain commits any: they may lag behind
     the frontier that a backfill has moved, and a group without members expires when nobody commits."""
-    state = context.read_state()
+    state = context.clients.read_state()
     done = state.runs.get(lease.chain)
     if done is not None:
         report = report_of(context.job.name, done, status="nothing-to-do")
@@ -294,13 +296,13 @@ def _nothing_to_do(context: JobContext, lease: Lease) -> RunReport:
         report = RunReport(
             context.job.name, None, "incremental" if lease.chain == ev.INCREMENTAL else "", "nothing-to-do"
         )
-    context.tell_frontiers(state)
-    partitions = context.partitions()
-    if lease.chain == ev.INCREMENTAL and context.commits_offsets and any(tp in state.bases for tp in partitions):
+    _report_frontiers(context.progress, state)
+    partitions = context.inputs.partitions()
+    if lease.chain == ev.INCREMENTAL and context.job.commits_offsets and any(tp in state.bases for tp in partitions):
         last = next(reversed(state.runs), "-")
-        offsets = commit_frontier(context.cluster, context.ledger, context.job, last, partitions)
-        known = {tp: o.offset for tp, o in state.group_offsets(context.group).items()}
-        event = ev.OffsetsCommitted(group=context.group, how=_how(context), offsets=as_events(offsets))
+        offsets = commit_frontier(context.clients.cluster, context.clients.ledger, context.job, last, partitions)
+        known = {tp: o.offset for tp, o in state.group_offsets(_group(context)).items()}
+        event = ev.OffsetsCommitted(group=_group(context), how=_how(context), offsets=as_events(offsets))
         if {tp: o.offset for tp, o in offsets.items()} != known:
             lease.transition(lambda _: [event])
         report.group = group_report(event)
@@ -310,3 +312,14 @@ def _nothing_to_do(context: JobContext, lease: Lease) -> RunReport:
 
 def _how(context: JobContext) -> Literal["transactional", "plain"]:
     return "plain" if context.job.group_commit == "plain" else "transactional"
+
+
+def _group(context: JobContext) -> str:
+    """The group whose offsets are committed."""
+    assert context.job.group is not None
+    return context.job.group
+
+
+def _report_frontiers(progress: Progress, state: JobState) -> None:
+    """Report where the next run starts, for all partitions that the ledger knows."""
+    progress.event(OffsetsObserved({tp: PartitionView(frontier=state.frontier(tp)) for tp in state.bases}))

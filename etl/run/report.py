@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -155,23 +152,3 @@ class RunReport:
             "seconds": {phase: round(seconds, 3) for phase, seconds in self.seconds.items()},
             "report": self.report,
         }
-
-
-class Stopwatch:
-    """Seconds by phase; phases of the same name add up."""
-
-    def __init__(self) -> None:
-        self._began = time.perf_counter()
-        self._seconds: dict[str, float] = {}
-
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        began = time.perf_counter()
-        try:
-            yield
-        finally:
-            self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - began
-
-    def seconds(self) -> dict[str, float]:
-        """Seconds by phase, and `total` since the stopwatch was made."""
-        return self._seconds | {"total": time.perf_counter() - self._began}

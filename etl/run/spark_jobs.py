@@ -129,7 +129,7 @@ class SparkJobs:
         else:
             from pyspark.sql.pandas.types import to_arrow_schema
 
-            frame, _ = self.frame(self.context.spark(), ())
+            frame, _ = self.frame(self.context.spark.session(), ())
             schema = to_arrow_schema(frame.schema, timezone="UTC")
         sink = sink_schema(schema, addresses=self.job.sink.addresses, late=self.plan.marks_late)
         self.context.progress.event(OutputSchema({field.name: str(field.type) for field in schema}))
@@ -140,9 +140,9 @@ class SparkJobs:
     ) -> tuple[DataFrame, RangeResults]:
         """The rows of these tables after the whole transform, as a DataFrame that has not been computed."""
         options = replace(self.options, limits=TO_JVM)
-        workers = self.context.workers() if tables else None
+        workers = self.context.spark.workers() if tables else None
         tasks = self._tasks(workers, tables) if workers is not None else ()
-        gathered = self._gathered(tables) if self.context.remote else None
+        gathered = self._gathered(tables) if self.context.spark.remote else None
         source, outcomes = rows(
             spark,
             tasks,
@@ -176,7 +176,7 @@ class SparkJobs:
             return Written()
         plan = self._landing_plan(sink, tables)
         if self.job.frame_steps:
-            return self._write_frame(self.context.spark(), plan, tables)
+            return self._write_frame(self.context.spark.session(), plan, tables)
         results = self._fused("land", tables, self.steps, Writer(plan), plan.routes or NO_ROUTES)
         batches = (batch for result in results for batch in result.outputs)
         outputs = [output for batch in batches for output in read_task_output(batch.to_pylist())]
@@ -190,7 +190,7 @@ class SparkJobs:
         write: Write,
         routes: Routes = NO_ROUTES,
     ) -> tuple[TaskResult, ...]:
-        workers = self.context.workers()
+        workers = self.context.spark.workers()
         run = fused_remote if isinstance(workers, RemoteWorkers) else fused
         return run(
             workers,  # type: ignore[arg-type]
@@ -215,7 +215,7 @@ class SparkJobs:
 
     def forget_outcomes(self, tables: Collection[str]) -> None:
         """Once they are resolved: outcomes that were told through files are no longer needed."""
-        if self.context.remote and isinstance(files := self._gathered(tables), RangeResultFiles):
+        if self.context.spark.remote and isinstance(files := self._gathered(tables), RangeResultFiles):
             files.clear()
 
     def _written(
@@ -248,16 +248,16 @@ class SparkJobs:
 
     @property
     def _origin(self) -> TaskOrigin:
-        return self.context.task_origin
+        return self.context.clients.task_origin
 
     def _tasks(self, workers: SparkContext | RemoteWorkers, tables: Collection[str]) -> tuple[RangeTask, ...]:
-        return tasks_for(self.job, self.context.logs, self.plan, tables, workers.defaultParallelism)
+        return tasks_for(self.job, self.context.clients.logs, self.plan, tables, workers.defaultParallelism)
 
     def watching(self, outcomes: RangeResults) -> AbstractContextManager[None]:
         """Around an action on a DataFrame of ours: tells how far its tasks are."""
         self._began("land", outcomes.tasks)
         # Over Connect each look is a listing of the folder that outcomes are told through.
-        return watched(outcomes, self._progress, every=5 if self.context.remote else 0.5)
+        return watched(outcomes, self._progress, every=5 if self.context.spark.remote else 0.5)
 
     def _began(self, name: str, tasks: tuple[RangeTask, ...]) -> tuple[RangeTask, ...]:
         totals: dict[TopicPartition, int] = {}

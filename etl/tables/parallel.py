@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from kseg.etl.tables.targets import is_name
+from kseg.etl.tables.names import is_name
 
 T = TypeVar("T")
 

@@ -15,6 +15,7 @@ from kseg.etl.ledger import events as ev
 from kseg.etl.tables.delta.commit import DeltaTarget, RunCommit
 from kseg.etl.tables.delta.log import commits_back
 from kseg.etl.tables.delta.table import TableAccess
+from kseg.etl.tables.names import is_name
 from kseg.etl.tables.spark.writer import SparkTarget
 
 if TYPE_CHECKING:
@@ -112,8 +113,3 @@ class Targets:
         if self.by_spark(table, removing=True):
             return self.spark(table).remove_run(run)
         return self.delta(table).remove_run(run)
-
-
-def is_name(table: str) -> bool:
-    """Whether a target is a name in a catalog, not a path."""
-    return "/" not in table

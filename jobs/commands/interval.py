@@ -31,7 +31,7 @@ def interval(job_file: str, interval: str, as_json: bool, debug: bool) -> None:
 
         asked = parse_interval(interval)
         job = load(job_file)
-        from kseg.etl.planning.interval import interval_status
+        from kseg.etl.operations.interval import interval_status
 
         found = interval_status(job, asked)
         told = "closed" if found.closed else f"open, ask again in {found.retry_after} s"

@@ -259,13 +259,13 @@ def look_behind(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[JobState]
     def patch(module: str, happens: Callable[[], Any]) -> list[JobState]:
         looks: list[JobState] = []
 
-        def late(context: Any, state: JobState, *args: Any, **options: Any) -> Any:
+        def late(inputs: Any, state: JobState, *args: Any, **options: Any) -> Any:
             looks.append(state)
             if len(looks) == 1:
                 happens()
-            return preflight(context, state, *args, **options)
+            return preflight(inputs, state, *args, **options)
 
-        monkeypatch.setattr(f"{module}.survey", late)
+        monkeypatch.setattr(f"{module}.preflight", late)
         return looks
 
     return patch

@@ -159,7 +159,7 @@ def test_a_run_that_commits_while_files_are_looked_at_is_no_sign_of_an_old_ledge
     job.ingest()
     own.write_mixed(topic, 1, rounds=1)
     own.settle(topic)
-    looks = look_behind("kseg.etl.operations.backfill", job.ingest)
+    looks = look_behind("kseg.etl.planning.backfill", job.ingest)
     report = job.backfill(segments=[str(broker.log_dirs[0])], commit_offsets=True)
     assert report.status == "nothing-to-do"
     assert len(looks) == 2

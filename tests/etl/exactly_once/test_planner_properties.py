@@ -26,7 +26,7 @@ from kseg.etl.errors import Refused, RetriableFailure
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.fold import Entry, fold
 from kseg.etl.ledger.state import JobState
-from kseg.etl.operations.backfill import _Backfill
+from kseg.etl.planning.backfill import BackfillPlanner
 from kseg.etl.planning.backfill_request import BackfillRequest, Interval, PartitionOffset
 from kseg.etl.planning.group_reconciliation import GroupView
 from kseg.etl.planning.interval import IntervalOpen, from_ledger
@@ -226,7 +226,7 @@ class Life(RuleBasedStateMachine):
         run_id = request.run_id("job")
         if (run := self.state.runs.get(run_id)) is not None and not run.abandoned:
             return
-        asked = _Asked(self, request, run_id)
+        asked = _Asked(self, request)
         self.draft(run_id, asked.decide)
 
     def boundary(self, tp: TopicPartition, moment: datetime) -> int:
@@ -340,11 +340,11 @@ class Life(RuleBasedStateMachine):
         self.nothing_lands_twice_unless_it_is_asked_for()
 
 
-class _Asked(_Backfill):
+class _Asked(BackfillPlanner):
     """A backfill whose times are found in the model's logs."""
 
-    def __init__(self, life: Life, request: BackfillRequest, run_id: str) -> None:
-        super().__init__(SimpleNamespace(job=life.job), request, run_id)  # type: ignore[arg-type]
+    def __init__(self, life: Life, request: BackfillRequest) -> None:
+        super().__init__(life.job, SimpleNamespace(), request)  # type: ignore[arg-type]
         self.life = life
 
     def _closed(self, draft: Draft, millis: int, *, ends: bool) -> dict[TopicPartition, int]:

@@ -17,8 +17,9 @@ from kseg.etl.config.times import epoch_millis
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.lease import acquire
 from kseg.etl.ledger.store import Ledger
+from kseg.etl.operations.interval import interval_status
 from kseg.etl.planning.backfill_request import parse_interval
-from kseg.etl.planning.interval import boundary_offsets, interval_status
+from kseg.etl.planning.interval import boundary_offsets
 from kseg.etl.run.context import JobContext
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
@@ -112,9 +113,8 @@ def test_a_partition_that_comes_later_begins_where_the_others_were_pinned(
     write(topic, 0, NOON, NOON + 24 * HOUR)
     midnight = epoch_millis(DAY + timedelta(days=1))
     with JobContext.open(job) as context:
-        pinned = boundary_offsets(
-            context.logs, job, context.read_state(), context.snapshot().bounds, midnight, ends=True
-        )
+        state, bounds = context.clients.read_state(), context.inputs.snapshot().bounds
+        pinned = boundary_offsets(context.clients.logs, job, state, bounds, midnight, ends=True)
     ledger = Ledger.open(job.ledger)
     with acquire(ledger, job.name) as lease:
         lease.transition(lambda _: [ev.BoundaryPinned(time_ms=midnight, offsets=pinned)])

@@ -1,0 +1,22 @@
+"""Whether a data interval may run."""
+
+from __future__ import annotations
+
+from kseg.etl.config.job import Job
+from kseg.etl.planning import interval as planning
+from kseg.etl.planning.backfill_request import Interval
+from kseg.etl.planning.interval import IntervalStatus
+from kseg.etl.run.context import JobContext
+
+
+def interval_status(job: Job, interval: Interval) -> IntervalStatus:
+    """Ask ledger and brokers whether an interval is closed; nothing is written.
+
+    Raises:
+        ConfigurationError: a topic of the job does not exist.
+        Refused: the ledger is damaged.
+        KafkaError: a request to the brokers failed.
+    """
+    with JobContext.open(job, ledger="optional") as context:
+        state, snapshot = context.clients.read_state(), context.inputs.snapshot()
+        return planning.interval_status(context.clients.logs, job, state, snapshot.bounds, interval)

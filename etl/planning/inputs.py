@@ -1,0 +1,108 @@
+"""What plans are made from, read from logs, the consumer group and the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.errors import UnknownTopic
+from kseg.client.groups.offsets import committed_offsets
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.config.job import Job
+from kseg.etl.errors import ConfigurationError, Refused
+from kseg.etl.ledger.events import TableState
+from kseg.etl.ledger.state import JobState
+from kseg.etl.planning.group_reconciliation import GroupView
+from kseg.etl.planning.snapshot import SourceSnapshot, take_snapshot
+from kseg.etl.source.logs import Logs
+from kseg.etl.telemetry.events import OffsetsObserved, PartitionView
+from kseg.etl.telemetry.progress import NULL_PROGRESS, Progress
+
+
+class TargetTables(Protocol):
+    """What a plan asks about target tables (`etl.tables.targets`)."""
+
+    def look(
+        self, table: str, known: TableState | None, app_ids: Collection[str] = ()
+    ) -> tuple[TableState | None, dict[str, int]]:
+        """The table's current state, and the versions of these apps' last transactions in it.
+
+        Raises:
+            Refused: the table is not what the ledger last recorded.
+        """
+
+    def refuse_other_ledger(self, table: str, ledger_id: str) -> None:
+        """Raises Refused (`ledger-lost`) where the job landed rows in the table with another ledger."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputReader:
+    """Reads a job's planning inputs. Each call asks anew.
+
+    cluster: None for a job without brokers. copy: the job's files are an older copy of some of its partitions.
+    """
+
+    job: Job
+    logs: Logs
+    cluster: Cluster | None
+    tables: TargetTables
+    read_state: Callable[[], JobState]
+    progress: Progress = NULL_PROGRESS
+    copy: bool = False
+
+    def snapshot(self) -> SourceSnapshot:
+        """Partitions, log bounds, and the configured start and end offsets.
+
+        Raises:
+            Refused: `topic-missing`, where the ledger knows the topic.
+            ConfigurationError: the job names a topic or partition that does not exist.
+            KafkaError, LogFileError: the logs cannot be read.
+        """
+        with self._typed_missing_topic():
+            snapshot = take_snapshot(self.logs, self.job, copy=self.copy)
+        views = {tp: PartitionView(b.start, b.high_watermark, b.last_stable) for tp, b in snapshot.bounds.items()}
+        self.progress.event(OffsetsObserved(views))
+        return snapshot
+
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """The job's current partitions, without their log bounds. Raises as `snapshot`."""
+        source = self.job.source
+        with self._typed_missing_topic():
+            return tuple(self.logs.topics(topics=source.topics, pattern=source.pattern, assign=source.assign))
+
+    def group_view(self, partitions: tuple[TopicPartition, ...], *, accept: bool = False) -> GroupView | None:
+        """The group's stable committed offsets; None where the job has no group, or no brokers.
+
+        A group whose offsets are never committed still determines where the first run starts.
+        accept: the user accepts offsets that another client committed (`--accept-group-offsets`).
+        """
+        if self.job.group is None or self.cluster is None:
+            return None
+        offsets = committed_offsets(self.cluster, self.job.group, list(partitions))
+        views = {tp: PartitionView(committed=found.offset) for tp, found in offsets.items()}
+        self.progress.event(OffsetsObserved(views))
+        return GroupView(self.job.group, offsets, watched=self.job.commits_offsets, accept=accept)
+
+    @contextmanager
+    def _typed_missing_topic(self) -> Iterator[None]:
+        try:
+            yield
+        except UnknownTopic as error:
+            if error.topic in self.read_state().topics:
+                raise Refused(
+                    "topic-missing",
+                    f"the topic that this ledger is about is not there any more: {error.message}",
+                    remedy="check bootstrap.servers, or source.segments; a topic that was deleted leaves its rows and "
+                    "its ledger behind",
+                    topic=error.topic,
+                    partition=error.partition,
+                ) from error
+            name = error.topic or "?" if error.partition is None else f"{error.topic}:{error.partition}"
+            raise ConfigurationError.of(
+                "source",
+                f"there is no topic {name}: {error.message}",
+                "kseg never creates topics; check the name and the place",
+            ) from error

@@ -1,0 +1,84 @@
+"""A job's connections: brokers, logs, ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+from kseg.client.cluster.cluster import Cluster
+from kseg.etl.config.job import Job
+from kseg.etl.errors import Refused
+from kseg.etl.ledger.state import JobState
+from kseg.etl.ledger.store import Ledger
+from kseg.etl.source.deferred_secrets import TaskOrigin
+from kseg.etl.source.logs import Logs, logs_at
+from kseg.etl.telemetry.events import JobOpened
+from kseg.etl.telemetry.progress import NULL_PROGRESS, Progress
+
+LedgerPolicy = Literal["create", "required", "optional"]
+"""Where there is no ledger: create it, raise Refused, or go on without one (commands that only read)."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobClients:
+    """Opened and closed together. No broker is contacted before the first request.
+
+    cluster_or_none: None for a job without brokers. ledger_or_none: None where there is no ledger yet.
+    """
+
+    job: Job
+    logs: Logs
+    cluster_or_none: Cluster | None
+    ledger_or_none: Ledger | None
+
+    @classmethod
+    @contextmanager
+    def open(
+        cls, job: Job, progress: Progress = NULL_PROGRESS, *, ledger: LedgerPolicy = "create", copy: bool = False
+    ) -> Iterator[JobClients]:
+        """Open the ledger, the logs, and a client for the cluster where the job has one.
+
+        copy: the job's files are an older copy of some of its partitions.
+
+        Raises:
+            Refused: the ledger is damaged, or missing where it is required.
+            RetriableFailure: the ledger's store is not available.
+        """
+        try:
+            opened = Ledger.open(job.ledger, create=ledger == "create")
+        except Refused as refused:
+            if refused.code != "ledger-missing" or ledger != "optional":
+                raise
+            opened = None
+        with ExitStack() as stack:
+            cluster = stack.enter_context(Cluster(job.client_config())) if job.kafka is not None else None
+            logs = logs_at(job.origin, cluster, copy=copy)
+            progress.event(JobOpened(job, opened.id if opened is not None else None))
+            yield cls(job, logs, cluster, opened)
+
+    @property
+    def cluster(self) -> Cluster:
+        """The brokers, for groups and transactions. Raises ValueError for a job without brokers."""
+        if self.cluster_or_none is None:
+            raise ValueError("the job has no brokers")
+        return self.cluster_or_none
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger. Raises ValueError where there is none and none was to be created."""
+        if self.ledger_or_none is None:
+            raise ValueError("the job has no ledger yet")
+        return self.ledger_or_none
+
+    def read_state(self) -> JobState:
+        """The job's current state in the ledger."""
+        if self.ledger_or_none is None:
+            return JobState(job=self.job.name, ledger_id="")
+        return self.ledger_or_none.read(self.job.name)
+
+    @property
+    def task_origin(self) -> TaskOrigin:
+        """Where tasks read from: the origin of `logs`, or a reference to it (`spark.executor_secrets`)."""
+        return self.job.by_reference or self.logs.origin

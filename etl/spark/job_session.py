@@ -1,0 +1,125 @@
+"""The Spark of one job: a session, a bare SparkContext, or a session on a Connect server, started when first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kseg.etl.config.job import Job
+from kseg.etl.tables.names import is_name
+from kseg.etl.telemetry.events import SparkStarted
+from kseg.etl.telemetry.progress import NULL_PROGRESS, Progress
+from kseg.etl.telemetry.stopwatch import Stopwatch
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    from kseg.etl.spark.connect_dataframe import RemoteWorkers
+
+
+@dataclass(slots=True)
+class JobSession:
+    """What runs a job's Spark work. Importing this module, or making one, loads no pyspark."""
+
+    job: Job
+    progress: Progress = NULL_PROGRESS
+    stopwatch: Stopwatch = field(default_factory=Stopwatch)
+    _session: SparkSession | None = None
+    _context: SparkContext | None = None
+    _workers: RemoteWorkers | None = None
+
+    @property
+    def remote(self) -> bool:
+        """Whether the session is on a Spark Connect server: there is no SparkContext then."""
+        return self.job.spark.remote is not None
+
+    def session(self, *, delta: bool = False) -> SparkSession:
+        """The Spark session, started when first asked for.
+
+        delta: Spark itself reads or writes Delta tables. A user's own steps may do so as well.
+        """
+        if self._session is None:
+            self.progress.message("starting Spark")
+            with self.stopwatch.phase("spark"):
+                self._session = self._open_session(delta=delta or self._needs_delta)
+            if self.remote:
+                conf = {key: self._session.conf.get(key, "") or "" for key in ("spark.app.id", "spark.master")}
+                self.progress.event(SparkStarted(conf["spark.app.id"], conf["spark.master"], None))
+            else:
+                self._report_started(self._session.sparkContext)
+        return self._session
+
+    def context(self) -> SparkContext:
+        """The SparkContext, without Spark SQL where nothing needs it: SQL costs more to start than the rest."""
+        if self._session is None and self._needs_delta:
+            self.session()
+        if self._session is not None:
+            return self._session.sparkContext
+        if self._context is None:
+            from kseg.etl.spark.session import open_context
+
+            self.progress.message("starting Spark")
+            with self.stopwatch.phase("spark"):
+                self._context = open_context(self.job)
+            self._report_started(self._context)
+        return self._context
+
+    def workers(self) -> SparkContext | RemoteWorkers:
+        """What runs tasks whose rows do not travel to the driver or the JVM."""
+        if not self.remote:
+            return self.context()
+        if self._workers is None:
+            from kseg.etl.spark.connect_dataframe import RemoteWorkers
+
+            self._workers = RemoteWorkers(self.session())
+        return self._workers
+
+    def close(self) -> None:
+        """Close a Connect session, and interrupt what it still runs. A local Spark stays for its process."""
+        if self.remote and self._session is not None:
+            from kseg.etl.spark.connect import close
+
+            close(self._session)
+            self._session = self._workers = None
+
+    @contextmanager
+    def typed_errors(self) -> Iterator[None]:
+        """Around work in Spark. When a Connect server is gone, its session is dropped; the next call opens another.
+
+        Raises:
+            RetriableFailure: in place of Connect's own exception.
+        """
+        try:
+            yield
+        except Exception as error:
+            if not self.remote:
+                raise
+            from kseg.etl.spark.connect import gone
+
+            failure = gone(error)
+            if failure is None:
+                raise
+            self.close()
+            raise failure from error
+
+    def _open_session(self, *, delta: bool) -> SparkSession:
+        if self.remote:
+            from kseg.etl.spark.connect import open_remote
+
+            return open_remote(self.job, delta=delta)
+        from kseg.etl.spark.session import open_session
+
+        return open_session(self.job, delta=delta)
+
+    def _report_started(self, spark: SparkContext) -> None:
+        self.progress.event(SparkStarted(spark.applicationId, spark.master or "", spark.uiWebUrl))
+
+    @property
+    def _needs_delta(self) -> bool:
+        """Known from the job file alone: a session that runs cannot be given Delta's jars."""
+        sink = self.job.sink
+        names = any(is_name(str(target)) for target in sink.targets.values())
+        return names or bool(self.job.frame_steps or sink.cluster_by)
