@@ -190,8 +190,8 @@ class SegmentScanner:
     def _accepted(self, seen: CheckedBatch, claims: tuple[int, ...] | None, *, firm: bool) -> bool:
         """Whether its neighbours confirm a batch's offsets.
 
-        claims: for a batch behind damage, the offsets at which it begins by the damaged header. That it begins where the
-            last batch before the damage ended proves nothing, since the damage may have changed its offset.
+        claims: for a batch behind damage, the offsets at which it begins by the damaged header. That it begins where
+            the last batch before the damage ended proves nothing, since the damage may have changed its offset.
         firm: it contradicts a batch before it, so that a gap beside it proves nothing.
         """
         if seen.reason is not None or seen.base < self.edge:
