@@ -55,12 +55,12 @@ def split_files(
     for range_ in filled:
         at = files[TopicPartition(range_.topic, range_.partition)]
         found.append((range_, at, segment_ranges(at.storage, at.log, range_.start, range_.end)))
-    total = sum(one.size for _, _, ranges in found for one in ranges)
+    total = sum(one.size for _, _, inside in found for one in inside)
     task_bytes = max(1, min(task_bytes, total // min_tasks))
     pieces = []
-    for range_, at, ranges in found:
+    for range_, at, inside in found:
         whole = whole_task(range_, topic_ids or {}, folder=at.folder)
-        parts = cut(at.storage, ranges, range_.start, range_.end, part_bytes=task_bytes)
+        parts = cut(at.storage, inside, range_.start, range_.end, part_bytes=task_bytes)
         tasks = [
             replace(
                 whole,
