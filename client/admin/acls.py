@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kseg.client.cluster.cluster import Cluster
-from kseg.client.cluster.results import Results, outcome, settle
+from kseg.client.cluster.results import Results, outcome, retry_failed_parts
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, UnsupportedVersion, error_from_code
 from kseg.client.protocol.enums import AclOperation, PatternType, PermissionType, ResourceType
@@ -106,7 +106,7 @@ def create_acls(cluster: Cluster, bindings: Sequence[AclBinding]) -> Results[Acl
             for binding, result in zip(waiting, response.results, strict=False)
         }
 
-    return settle(cluster, bindings, ask)
+    return retry_failed_parts(cluster, bindings, ask)
 
 
 def delete_acls(cluster: Cluster, filters: Sequence[AclFilter]) -> Results[AclFilter, frozenset[AclBinding]]:
@@ -142,7 +142,7 @@ def delete_acls(cluster: Cluster, filters: Sequence[AclFilter]) -> Results[AclFi
             found[filter_] = failure or frozenset(deleted)
         return found
 
-    return settle(cluster, filters, ask)
+    return retry_failed_parts(cluster, filters, ask)
 
 
 def _creation(binding: AclBinding, version: int) -> CreateAclsRequest.AclCreation:

@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from kseg.client.cluster.cluster import Cluster
-from kseg.client.cluster.results import Results, fixed, outcome, settle
+from kseg.client.cluster.results import Results, fixed, outcome, retry_failed_parts
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, UnsupportedVersion, error_from_code
 from kseg.client.protocol.enums import CONFIG_SOURCES, ConfigResourceType, ConfigType
@@ -153,7 +153,7 @@ def describe_configs(
                 )
         return found
 
-    return settle(cluster, resources, ask)
+    return retry_failed_parts(cluster, resources, ask)
 
 
 def describe_topic_configs(cluster: Cluster, topics: Collection[str]) -> dict[str, dict[str, ConfigEntry]]:
@@ -302,4 +302,4 @@ def _alter(
                 )
         return found
 
-    return settle(cluster, resources, ask)
+    return retry_failed_parts(cluster, resources, ask)

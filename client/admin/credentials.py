@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from kseg.client.cluster.cluster import Cluster
-from kseg.client.cluster.results import Results, fixed, outcome, settle
+from kseg.client.cluster.results import Results, fixed, outcome, retry_failed_parts
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, error_from_code
 from kseg.client.protocol.enums import ScramMechanism
@@ -130,4 +130,4 @@ def _alter_one_mechanism(
             for result in response.results
         }
 
-    return settle(cluster, changes, ask)
+    return retry_failed_parts(cluster, changes, ask)

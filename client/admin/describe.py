@@ -15,7 +15,7 @@ from uuid import UUID
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import NO_ID
-from kseg.client.cluster.results import Results, outcome, settle
+from kseg.client.cluster.results import Results, outcome, retry_failed_parts
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, UnsupportedVersion, error_from_code
 from kseg.client.protocol import ErrorCode
@@ -94,7 +94,7 @@ def describe_topics(
         response = cluster.send_now(MetadataRequest, lambda version: build(waiting, version), deadline)
         return read(response, waiting)
 
-    return settle(cluster, topics, ask, final=_UNKNOWN)
+    return retry_failed_parts(cluster, topics, ask, final=_UNKNOWN)
 
 
 def describe_topic_partitions(

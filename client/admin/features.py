@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kseg.client.cluster.cluster import Cluster
-from kseg.client.cluster.results import Results, outcome, settle
+from kseg.client.cluster.results import Results, outcome, retry_failed_parts
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, UnsupportedVersion, error_from_code
 from kseg.client.protocol.enums import UpgradeType
@@ -113,4 +113,4 @@ def update_features(
             for result in response.results
         }
 
-    return settle(cluster, levels, ask)
+    return retry_failed_parts(cluster, levels, ask)

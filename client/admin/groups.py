@@ -13,7 +13,7 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from kseg.client.cluster.cluster import Cluster
-from kseg.client.cluster.results import Results, fixed, outcome, settle
+from kseg.client.cluster.results import Results, fixed, outcome, retry_failed_parts
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, UnsupportedVersion, error_from_code
 from kseg.client.protocol import ErrorCode
@@ -39,7 +39,7 @@ def delete_groups(cluster: Cluster, groups: Collection[str]) -> Results[str, Non
             }
 
         try:
-            results |= settle(cluster, [group], ask, coordinator=("group", group))
+            results |= retry_failed_parts(cluster, [group], ask, coordinator=("group", group))
         except KafkaError as error:
             results[group] = error
     return results
@@ -79,7 +79,9 @@ def delete_group_offsets(
             for entry in topic.partitions
         }
 
-    return settle(cluster, partitions, ask, coordinator=("group", group), final=(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,))
+    return retry_failed_parts(
+        cluster, partitions, ask, coordinator=("group", group), final=(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
+    )
 
 
 def remove_members(
@@ -109,4 +111,4 @@ def remove_members(
             for member in response.members
         }
 
-    return settle(cluster, instance_ids, ask, coordinator=("group", group))
+    return retry_failed_parts(cluster, instance_ids, ask, coordinator=("group", group))

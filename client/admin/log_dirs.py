@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kseg.client.cluster.cluster import Cluster
-from kseg.client.cluster.results import Results, ask_all_brokers, fixed, outcome, settle
+from kseg.client.cluster.results import Results, ask_all_brokers, fixed, outcome, retry_failed_parts
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import Code, KafkaError, error_from_code
 from kseg.client.protocol import ErrorCode
@@ -123,7 +123,7 @@ def alter_replica_log_dirs(cluster: Cluster, moves: Mapping[Replica, str]) -> Re
                     )
         return found
 
-    return settle(cluster, moves, ask)
+    return retry_failed_parts(cluster, moves, ask)
 
 
 def _log_dir(node_id: int, result: DescribeLogDirsResponse.DescribeLogDirsResult) -> LogDir:

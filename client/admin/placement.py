@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from kseg.client.cluster.cluster import Cluster
-from kseg.client.cluster.results import Results, outcome, settle
+from kseg.client.cluster.results import Results, outcome, retry_failed_parts
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, UnsupportedVersion, error_from_code
 from kseg.client.protocol import ErrorCode
@@ -89,7 +89,7 @@ def alter_reassignments(
             for entry in topic.partitions
         }
 
-    return settle(cluster, replicas, ask)
+    return retry_failed_parts(cluster, replicas, ask)
 
 
 def list_reassignments(
@@ -178,4 +178,4 @@ def elect_leaders(
             )
         )
 
-    return settle(cluster, partitions, ask)
+    return retry_failed_parts(cluster, partitions, ask)

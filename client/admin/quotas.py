@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Any
 
 from kseg.client.cluster.cluster import Cluster
-from kseg.client.cluster.results import Results, fixed, outcome, settle
+from kseg.client.cluster.results import Results, fixed, outcome, retry_failed_parts
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, error_from_code
 from kseg.client.protocol.messages.configs import (
@@ -99,7 +99,7 @@ def alter_quotas(
             for entry in response.entries
         }
 
-    return settle(cluster, changes, ask)
+    return retry_failed_parts(cluster, changes, ask)
 
 
 def _entity(parts: Any) -> QuotaEntity:

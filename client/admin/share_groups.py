@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from kseg.client.cluster.cluster import Cluster
-from kseg.client.cluster.results import Results, fixed, outcome, settle
+from kseg.client.cluster.results import Results, fixed, outcome, retry_failed_parts
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, ProtocolFault, error_from_code
 from kseg.client.protocol.messages.share_groups import (
@@ -118,7 +118,7 @@ def alter_share_offsets(
             for entry in topic.partitions
         }
 
-    return settle(cluster, offsets, ask, coordinator=("group", group))
+    return retry_failed_parts(cluster, offsets, ask, coordinator=("group", group))
 
 
 def delete_share_offsets(cluster: Cluster, group: str, topics: Collection[str]) -> Results[str, None]:
@@ -151,4 +151,4 @@ def delete_share_offsets(cluster: Cluster, group: str, topics: Collection[str]) 
             for topic in response.responses
         }
 
-    return settle(cluster, topics, ask, coordinator=("group", group))
+    return retry_failed_parts(cluster, topics, ask, coordinator=("group", group))

@@ -16,7 +16,7 @@ from uuid import UUID
 from kseg.client.admin.configs import ConfigEntry, config_entry
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import NO_ID, TopicMetadata, leader_in
-from kseg.client.cluster.results import Results, ask_each_leader, fixed, outcome, settle
+from kseg.client.cluster.results import Results, ask_each_leader, fixed, outcome, retry_failed_parts
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import BrokerError, Code, KafkaError, LeaderNotAvailable, TopicExists, UnsupportedVersion
 from kseg.client.protocol import ErrorCode
@@ -98,18 +98,18 @@ def create_topics(
             found |= _as_created(cluster, ours, deadline)
         return found
 
-    def find_out(names: list[str], deadline: Deadline) -> dict[str, CreatedTopic]:
+    def verify(names: list[str], deadline: Deadline) -> dict[str, CreatedTopic]:
         nonlocal lost
         lost = True
         return _as_created(cluster, names, deadline)
 
     at_once = timeout_ms is not None and timeout_ms <= 0
-    results: Results[str, CreatedTopic] = settle(
+    results: Results[str, CreatedTopic] = retry_failed_parts(
         cluster,
         wanted,
         ask,
         final=(ErrorCode.REQUEST_TIMED_OUT,) if at_once else (),
-        find_out=find_out if _knows_topics(cluster) else None,
+        verify=verify if _knows_topics(cluster) else None,
     )
     if not validate_only:
         made = results.done()
@@ -169,11 +169,13 @@ def create_partitions(
             for topic in response.results
         }
 
-    def find_out(names: list[str], deadline: Deadline) -> dict[str, None]:
+    def verify(names: list[str], deadline: Deadline) -> dict[str, None]:
         there = _topics_now(cluster, names, deadline)
         return {name: None for name in names if len(there[name].partitions) == counts[name]}
 
-    results: Results[str, None] = settle(cluster, counts, ask, find_out=find_out if _knows_topics(cluster) else None)
+    results: Results[str, None] = retry_failed_parts(
+        cluster, counts, ask, verify=verify if _knows_topics(cluster) else None
+    )
     if not validate_only:
         _wait_for_leaders(cluster, {name: counts[name] for name in results.done()})
     return results
@@ -223,7 +225,7 @@ def delete_topics(cluster: Cluster, topics: Collection[str | UUID]) -> Results[s
             )
         return found
 
-    def find_out(waiting: list[str | UUID], deadline: Deadline) -> dict[str | UUID, None]:
+    def verify(waiting: list[str | UUID], deadline: Deadline) -> dict[str | UUID, None]:
         nonlocal lost
         lost = True
         there = _topics_now(cluster, names, deadline)
@@ -233,8 +235,8 @@ def delete_topics(cluster: Cluster, topics: Collection[str | UUID]) -> Results[s
             if name in waiting and (there[name].error is not None or there[name].topic_id != before[name].topic_id)
         }
 
-    results: Results[str | UUID, None] = settle(
-        cluster, topics, ask, find_out=find_out if _knows_topics(cluster) else None
+    results: Results[str | UUID, None] = retry_failed_parts(
+        cluster, topics, ask, verify=verify if _knows_topics(cluster) else None
     )
     done = results.done()
     gone = {name: topic.topic_id for name, topic in before.items() if name in done and topic.error is None}

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kseg.client.cluster.cluster import Cluster
-from kseg.client.cluster.results import Results, ask_all_brokers, ask_each_leader, fixed, outcome, settle
+from kseg.client.cluster.results import Results, ask_all_brokers, ask_each_leader, fixed, outcome, retry_failed_parts
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, TransactionError, UnsupportedVersion, error_from_code
 from kseg.client.protocol.messages.produce import InitProducerIdRequest, InitProducerIdResponse
@@ -126,7 +126,7 @@ def describe_transactions(cluster: Cluster, transactional_ids: Collection[str]) 
             }
 
         try:
-            results |= settle(cluster, [name], ask, coordinator=("transaction", name))
+            results |= retry_failed_parts(cluster, [name], ask, coordinator=("transaction", name))
         except KafkaError as error:
             results[name] = error
     return results

@@ -1,30 +1,28 @@
 """One request to every broker, for what each of them alone knows: its groups, its transactions, its disks.
 
 The requests of a round are all out before the first answer is waited for. A broker whose error is retriable is asked
-again in the next round, until the deadline; what the others told is kept. An answer is as whole as its parts are: while
-coordinators move, a group may be told by two brokers, or by none.
+again in the next round, until the deadline; the other brokers' answers are kept. An answer is as whole as its parts
+are: while coordinators move, two brokers may name the same group, or none may.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
+from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import BrokerUnavailable, KafkaError, SomeBrokersFailed
 from kseg.client.protocol.api import api_of
 from kseg.client.protocol.schema import Request, Response
 from kseg.client.wire.broker import BrokerConnection
 
-if TYPE_CHECKING:
-    from kseg.client.cluster.cluster import Cluster
-
 R = TypeVar("R", bound=Response)
 
 
 @dataclass(slots=True)
-class Everybody(Generic[R]):
+class BroadcastResult(Generic[R]):
     """Each broker's answer, or its error, by broker id."""
 
     answers: dict[int, R] = field(default_factory=dict)
@@ -42,15 +40,36 @@ class Everybody(Generic[R]):
         )
 
 
-def ask_every_broker(
+def broadcast(
+    cluster: Cluster,
+    request: Request[R] | type[Request[R]],
+    *,
+    build: Callable[[int], Request[R]] | None = None,
+    check: Callable[[R], None] | None = None,
+    timeout: float | None = None,
+) -> BroadcastResult[R]:
+    """Send to every broker of the cluster, at once, and give each one's answer or error.
+
+    A request that looks different by version is given as its class, and `build` makes it from the negotiated one.
+    `check` raises the `KafkaError` that an answer's error codes stand for. Errors that are retriable are tried again,
+    broker by broker, until `timeout` seconds (`default.api.timeout.ms` if None) have passed; the others' answers do not
+    wait for that to be known. Nothing is raised for a broker.
+    """
+    if isinstance(request, type):
+        if build is None:
+            raise TypeError("a request's class needs `build`")
+        return _broadcast(cluster, request, build, check, timeout)
+    return _broadcast(cluster, type(request), lambda _: request, check, timeout)
+
+
+def _broadcast(
     cluster: Cluster,
     kind: type[Request[R]],
     build: Callable[[int], Request[R]],
     check: Callable[[R], None] | None,
     timeout: float | None,
-) -> Everybody[R]:
-    """See `Cluster.send_to_all`."""
-    found: Everybody[R] = Everybody()
+) -> BroadcastResult[R]:
+    found: BroadcastResult[R] = BroadcastResult()
     final: set[int] = set()
     wanted: set[int] = set()
 
@@ -95,6 +114,6 @@ def ask_every_broker(
         cluster.retry(round_, timeout=timeout)
     except KafkaError as error:
         if not found.errors:
-            raise  # nobody could even be looked for
+            raise  # the brokers are not known
         error.add_note(f"in {api_of(kind).name} to every broker")
     return found

@@ -17,7 +17,6 @@ from collections.abc import Callable, Collection
 from typing import Any, Final, TypeVar
 
 from kseg.client.cluster.bootstrap import NEXT_BROKER, ask_anybody, nobody_answers
-from kseg.client.cluster.broadcast import Everybody, ask_every_broker
 from kseg.client.cluster.coordinators import CoordinatorKey, find_coordinator
 from kseg.client.cluster.metadata import Broker, ClusterMetadata, Leader, LeaderHint, MetadataCache, leader_in
 from kseg.client.cluster.retry import Deadline
@@ -93,7 +92,7 @@ class Cluster:
         broker: int | None = None,
         controller: bool = False,
         check: Callable[[R], None] | None = None,
-        find_out: Callable[[Deadline], R | None] | None = None,
+        verify: Callable[[Deadline], R | None] | None = None,
         repeatable: bool | None = None,
     ) -> R:
         """Send to whom the request belongs (nobody named: any broker) and give the answer.
@@ -102,8 +101,8 @@ class Cluster:
         from there or from the connection, are tried again until `default.api.timeout.ms` has passed.
 
         When the connection was lost after the request was written, the request's `ROUTE` says whether it may be
-        sent again (`repeatable` knows better about this very request). If not, `find_out` tells whether it was done,
-        by a response or None; without it OutcomeUnknown is raised.
+        sent again (`repeatable` knows better about this very request). If not, `verify` finds out whether it was
+        done, by a response or None; without it OutcomeUnknown is raised.
         """
         return self.send_built(
             type(request),
@@ -113,7 +112,7 @@ class Cluster:
             broker=broker,
             controller=controller,
             check=check,
-            find_out=find_out,
+            verify=verify,
             repeatable=repeatable,
         )
 
@@ -127,7 +126,7 @@ class Cluster:
         broker: int | None = None,
         controller: bool = False,
         check: Callable[[R], None] | None = None,
-        find_out: Callable[[Deadline], R | None] | None = None,
+        verify: Callable[[Deadline], R | None] | None = None,
         repeatable: bool | None = None,
         finalized_features: dict[str, int] | None = None,
         timeout: float | None = None,
@@ -139,8 +138,8 @@ class Cluster:
 
         def attempt(deadline: Deadline) -> R:
             nonlocal in_doubt
-            if in_doubt and find_out is not None:
-                found = find_out(deadline)
+            if in_doubt and verify is not None:
+                found = verify(deadline)
                 if found is not None:
                     return found
                 in_doubt = False
@@ -150,7 +149,7 @@ class Cluster:
                 response = connection.call(build(version), version, deadline=deadline)
             except KafkaError as error:
                 in_doubt = error.sent and not may_repeat
-                if in_doubt and find_out is None:
+                if in_doubt and verify is None:
                     raise outcome_unknown(name, error) from error
                 raise
             if check is not None:
@@ -184,26 +183,6 @@ class Cluster:
             if error.sent and not (kind.ROUTE.safety.allowed if repeatable is None else repeatable):
                 raise outcome_unknown(name, error) from error
             raise
-
-    def send_to_all(
-        self,
-        request: Request[R] | type[Request[R]],
-        *,
-        build: Callable[[int], Request[R]] | None = None,
-        check: Callable[[R], None] | None = None,
-        timeout: float | None = None,
-    ) -> Everybody[R]:
-        """Send to every broker of the cluster, at once, and give each one's answer or error.
-
-        A request that looks different by version is given as its class, and `build` makes it from the negotiated one.
-        Errors that are retriable are tried again, broker by broker, until `timeout` seconds (`default.api.timeout.ms`
-        if None) have passed; the others' answers do not wait for that to be known. Nothing is raised for a broker.
-        """
-        if isinstance(request, type):
-            if build is None:
-                raise TypeError("a request's class needs `build`")
-            return ask_every_broker(self, request, build, check, timeout)
-        return ask_every_broker(self, type(request), lambda _: request, check, timeout)
 
     def retry(
         self,

@@ -1,9 +1,9 @@
 """A request of many parts (topics, groups, brokers …) has an outcome for each: a value, or its error with its address.
 
-`Results` is a dict from part to one of the two. Who wants all or nothing calls `or_raise()`.
+`Results` is a dict from part to one of the two. `or_raise()` gives all or nothing.
 
-`settle` is the one loop behind: a part that failed for now is asked again, alone or with the others that did, until
-`default.api.timeout.ms` has passed; a part that has its value or a lasting error is never sent twice.
+`retry_failed_parts` is the one loop behind: a part that failed for now is asked again, alone or with the others that
+did, until `default.api.timeout.ms` has passed; a part that has its value or a lasting error is never sent twice.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
+from kseg.client.cluster.broadcast import broadcast
 from kseg.client.cluster.cluster import Cluster, CoordinatorKey
 from kseg.client.cluster.metadata import leader_in
 from kseg.client.cluster.retry import Deadline
@@ -48,19 +49,19 @@ class Results(dict[K, V | KafkaError]):
         return self.done()
 
 
-def settle(
+def retry_failed_parts(
     cluster: Cluster,
     parts: Collection[K],
     ask: Callable[[list[K], Deadline], Mapping[K, Any]],
     *,
     coordinator: CoordinatorKey | None = None,
     final: Collection[int] = (),
-    find_out: Callable[[list[K], Deadline], Mapping[K, Any]] | None = None,
+    verify: Callable[[list[K], Deadline], Mapping[K, Any]] | None = None,
 ) -> Results[K, Any]:
     """Call `ask` with the parts that have no lasting outcome yet; it gives one for each, by one try at the brokers.
 
     `final`: error codes that are lasting here, although a client may in general try again after them.
-    `find_out`: after a lost answer to what must not be sent twice, the parts that turn out to be done; the others are
+    `verify`: after a lost answer to what must not be sent twice, the parts that turn out to be done; the others are
     asked for again. Without it the outcome of them all is OutcomeUnknown.
     Raises only while no part has any outcome: nobody answered at all, or the answer as a whole was an error.
     """
@@ -70,14 +71,14 @@ def settle(
 
     def attempt(deadline: Deadline) -> None:
         nonlocal in_doubt
-        answered = dict(find_out(list(waiting), deadline)) if in_doubt and find_out is not None else {}
+        answered = dict(verify(list(waiting), deadline)) if in_doubt and verify is not None else {}
         rest = [part for part in waiting if part not in answered]
         if rest:
             try:
                 answered |= ask(rest, deadline)
             except OutcomeUnknown as error:
                 in_doubt = True
-                error.retriable = find_out is not None
+                error.retriable = verify is not None
                 raise
         for part in list(waiting):
             told = answered.get(part, ProtocolFault(f"the answer lacks a part asked for: {part}"))
@@ -115,11 +116,11 @@ def ask_all_brokers(
     check: Callable[[R], None],
     build: Callable[[int], Request[R]] | None = None,
 ) -> Results[int, V]:
-    """`Cluster.send_to_all` as results: what `read` makes of each broker's answer, or its own error, by broker id."""
-    everybody = cluster.send_to_all(request, build=build, check=check)
-    told: dict[int, V | KafkaError] = {node_id: read(node_id, answer) for node_id, answer in everybody.answers.items()}
-    told |= everybody.errors
-    return Results({node_id: told[node_id] for node_id in sorted(told)})
+    """`broadcast` as results: what `read` makes of each broker's answer, or its own error, by broker id."""
+    result = broadcast(cluster, request, build=build, check=check)
+    found: dict[int, V | KafkaError] = {node_id: read(node_id, answer) for node_id, answer in result.answers.items()}
+    found |= result.errors
+    return Results({node_id: found[node_id] for node_id in sorted(found)})
 
 
 def ask_each_leader(
@@ -153,7 +154,7 @@ def ask_each_leader(
                 answers.update(dict.fromkeys(members, error))
         return answers
 
-    return settle(cluster, partitions, ask)
+    return retry_failed_parts(cluster, partitions, ask)
 
 
 def _build(

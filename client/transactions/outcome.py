@@ -18,7 +18,7 @@ from kseg.client.protocol.messages.transactions import DescribeTransactionsReque
 _COMMITTED: Final = frozenset({"PrepareCommit", "CompleteCommit"})
 
 
-def find_out_end(
+def verify_end(
     cluster: Cluster, transactional_id: str, *, committed: bool, second_protocol: bool, deadline: Deadline
 ) -> EndTxnResponse | None:
     """The answer that was lost, or None: the end may be, and is to be, asked for again."""

@@ -53,7 +53,7 @@ from kseg.client.protocol.messages.transactions import (
     TxnOffsetCommitResponse,
 )
 from kseg.client.protocol.partition import TopicPartition, by_topic
-from kseg.client.transactions.outcome import find_out_end
+from kseg.client.transactions.outcome import verify_end
 from kseg.client.transactions.producer_identity import TransactionIdentity, by_second_protocol
 from kseg.client.transactions.states import State, StateMachine, Step
 
@@ -329,9 +329,9 @@ class Transaction:
         def check(response: EndTxnResponse) -> None:
             self._check(response.error_code, "EndTxn")
 
-        def find_out(deadline: Deadline) -> EndTxnResponse | None:
+        def verify(deadline: Deadline) -> EndTxnResponse | None:
             second = self.second_protocol
-            return find_out_end(
+            return verify_end(
                 self._cluster, self.transactional_id, committed=committed, second_protocol=second, deadline=deadline
             )
 
@@ -341,7 +341,7 @@ class Transaction:
                 lambda _: request,
                 coordinator=self._key,
                 check=check,
-                find_out=find_out,
+                verify=verify,
                 finalized_features=self.finalized_features,
                 timeout=timeout,
             )

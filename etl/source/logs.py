@@ -24,10 +24,11 @@ from uuid import UUID
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import TopicMetadata
+from kseg.client.offsets import IsolationLevel
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.source.brokers.logs import BrokerLogs
 from kseg.etl.source.origin import LogFiles, Origin
-from kseg.etl.source.resolve import IsolationLevel, LogBounds, OffsetSpec, TimedOffset
+from kseg.etl.source.resolve import LogBounds, OffsetSpec, TimedOffset
 from kseg.etl.source.tasks import RangeTask, SupportsRange
 
 

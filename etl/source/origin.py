@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Literal
 
 from kseg.client.config import ClientConfig
 from kseg.etl.errors import ConfigurationError
-from kseg.etl.source.resolve import Untimed
 from kseg.segment_reader.log.files.storage import PLAIN, Storage, open_storage, parent
+
+Untimed = Literal["refuse", "include"]
+"""Records of message format 0 where a range is asked for by time: refused, as by a broker (error 43), or all taken."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,13 @@ from typing import Literal, Protocol, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kseg.client.offsets import IsolationLevel
 from kseg.etl.source.brokers.prefetch import fetch_chunks, prefetch
 from kseg.etl.source.brokers.prefetch_many import RangesTogether
 from kseg.etl.source.files import chunks
 from kseg.etl.source.origin import LogFiles, Origin
 from kseg.etl.source.range_result import MAX_DAMAGES, MAX_GAPS, LostRange, RangeResult
 from kseg.etl.source.record_chunk import FetchOptions, FetchStats, OnCorruption, RecordChunk
-from kseg.etl.source.resolve import IsolationLevel
 from kseg.etl.source.tasks import RangeTask
 from kseg.segment_reader.decode.range_decoder import Limits, RangeDecoder
 from kseg.segment_reader.decode.salvage import BadBatch, SalvagingDecoder

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from kseg.client.offsets import IsolationLevel
 from kseg.etl.source.range_result import LostRange
-from kseg.etl.source.resolve import IsolationLevel
 from kseg.segment_reader.log.damage.damage import Damage
 
 OnCorruption = Literal["fail", "quarantine"]

@@ -19,13 +19,11 @@ from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import TopicMetadata
 from kseg.client.errors import UnknownTopic, error_from_code
 from kseg.client.groups.offsets import committed_offsets
-from kseg.client.offsets import EARLIEST, LATEST, list_offsets
+from kseg.client.offsets import EARLIEST, LATEST, IsolationLevel, list_offsets
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.times import epoch_millis
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.source.errors import TimeNotFoundError
-
-IsolationLevel = Literal["read_committed", "read_uncommitted"]
 
 
 @dataclass(frozen=True)
@@ -61,9 +59,6 @@ class TimedOffset(NamedTuple):
 EndName = Literal["log_end", "high_watermark", "last_stable"]
 """Ends of a log by name: of files, after the last whole batch; the first offset that may be unreplicated; the first one
 that is undecided."""
-
-Untimed = Literal["refuse", "include"]
-"""Records of message format 0 where a range is asked for by time: refused, as by a broker (error 43), or all taken."""
 
 OffsetSpec = Literal["earliest", "latest", "committed"] | EndName | AtOffsets | AtTime
 

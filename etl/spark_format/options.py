@@ -24,11 +24,11 @@ from typing import Any, Literal
 
 from kseg.client.config import ClientConfig
 from kseg.client.errors import ConfigError
-from kseg.client.offsets import EARLIEST, LATEST
+from kseg.client.offsets import EARLIEST, LATEST, IsolationLevel
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import ConfigurationError, Fault
-from kseg.etl.source.origin import LogFiles
-from kseg.etl.source.resolve import AtOffsets, AtTime, IsolationLevel, OffsetSpec, Untimed
+from kseg.etl.source.origin import LogFiles, Untimed
+from kseg.etl.source.resolve import AtOffsets, AtTime, OffsetSpec
 from kseg.segment_reader.log.files.storage import LAYOUT_OPTION, PLAIN
 from kseg.segment_reader.log.layouts import layout_names
 

@@ -12,17 +12,9 @@ from kseg.client.cluster.metadata import TopicMetadata
 from kseg.client.config import ClientConfig
 from kseg.client.errors import KafkaError
 from kseg.client.fetch.partition_reader import PartitionReader
-from kseg.client.offsets import end_of_epoch, list_offsets
+from kseg.client.offsets import IsolationLevel, end_of_epoch, list_offsets
 from kseg.client.protocol.partition import TopicPartition
-from kseg.etl.source.resolve import (
-    IsolationLevel,
-    LogBounds,
-    OffsetSpec,
-    TimedOffset,
-    log_bounds,
-    resolve_offsets,
-    resolve_topics,
-)
+from kseg.etl.source.resolve import LogBounds, OffsetSpec, TimedOffset, log_bounds, resolve_offsets, resolve_topics
 from kseg.etl.source.tasks import RangeTask, SupportsRange, split
 from kseg.segment_reader.decode.batch import FrameFault, frames
 

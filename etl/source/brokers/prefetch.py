@@ -22,10 +22,10 @@ from kseg.client.cluster.cluster import Cluster
 from kseg.client.config import ClientConfig
 from kseg.client.errors import OffsetOutOfRange
 from kseg.client.fetch.partition_reader import FetchedRecords, PartitionReader
+from kseg.client.offsets import IsolationLevel
 from kseg.etl.source.errors import NoProgress, OffsetsLost
 from kseg.etl.source.range_result import LostRange
 from kseg.etl.source.record_chunk import FetchOptions, FetchStats, RecordChunk
-from kseg.etl.source.resolve import IsolationLevel
 from kseg.etl.source.tasks import RangeTask
 from kseg.segment_reader.decode.batch import next_offset
 

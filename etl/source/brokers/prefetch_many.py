@@ -20,10 +20,10 @@ from kseg.client.config import ClientConfig
 from kseg.client.errors import KafkaError
 from kseg.client.fetch.many_reader import ManyReader
 from kseg.client.fetch.partition_reader import FetchedRecords
+from kseg.client.offsets import IsolationLevel
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.source.brokers.prefetch import fetch_chunks_from
 from kseg.etl.source.record_chunk import FetchOptions, FetchStats, RecordChunk
-from kseg.etl.source.resolve import IsolationLevel
 from kseg.etl.source.tasks import RangeTask
 
 MOST_AT_ONCE: Final = 200

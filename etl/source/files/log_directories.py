@@ -15,7 +15,7 @@ from uuid import UUID
 from kseg.client.cluster.metadata import NO_LEADER, PartitionMetadata, TopicMetadata
 from kseg.client.errors import UnknownTopic, error_from_code
 from kseg.client.groups.offsets import CommittedOffset
-from kseg.client.offsets import EARLIEST
+from kseg.client.offsets import EARLIEST, IsolationLevel
 from kseg.client.protocol import ErrorCode
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import ConfigurationError
@@ -25,7 +25,7 @@ from kseg.etl.source.errors import TimeNotFoundError
 from kseg.etl.source.files.replicas import Replica
 from kseg.etl.source.files.tasks import FilesOf, split_files
 from kseg.etl.source.origin import LogFiles
-from kseg.etl.source.resolve import AtTime, EndName, IsolationLevel, LogBounds, OffsetSpec, TimedOffset, named_offsets
+from kseg.etl.source.resolve import AtTime, EndName, LogBounds, OffsetSpec, TimedOffset, named_offsets
 from kseg.etl.source.tasks import RangeTask, SupportsRange
 from kseg.segment_reader.decode.batch import frames
 from kseg.segment_reader.log.damage.damage import Torn

@@ -7,10 +7,11 @@ from typing import Literal
 from uuid import UUID
 
 from kseg.client.cluster.metadata import TopicMetadata
+from kseg.client.offsets import IsolationLevel
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.source.files.log_directories import LogCatalog
 from kseg.etl.source.origin import LogFiles
-from kseg.etl.source.resolve import AtTime, IsolationLevel, LogBounds, OffsetSpec, TimedOffset
+from kseg.etl.source.resolve import AtTime, LogBounds, OffsetSpec, TimedOffset
 from kseg.etl.source.tasks import RangeTask, SupportsRange
 from kseg.segment_reader.decode.batch import FrameFault
 from kseg.segment_reader.log.errors import LogFileError

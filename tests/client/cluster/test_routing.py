@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 
 from kseg.client import BrokerUnavailable, ConfigError, KafkaError, TopicPartition, UnsupportedVersion, list_offsets
+from kseg.client.cluster.broadcast import broadcast
 from kseg.client.cluster.metadata import LeaderHint
 from kseg.client.errors import AuthorizationFailed, SomeBrokersFailed, error_from_code
 from kseg.client.groups.descriptions import list_groups
@@ -134,7 +135,7 @@ def test_the_brokers_work_at_the_same_time(fakes: Any, connect: Any):
     brokers.on(ListGroupsRequest, slow)
     cluster = connect(brokers.bootstrap_servers)
     cluster.metadata([])
-    assert len(cluster.send_to_all(ListGroupsRequest()).answers) == 3
+    assert len(broadcast(cluster, ListGroupsRequest()).answers) == 3
 
 
 def test_one_brokers_failure_is_told_as_that_brokers_and_the_others_answers_are_kept(fakes: Any, connect: Any):
@@ -142,11 +143,11 @@ def test_one_brokers_failure_is_told_as_that_brokers_and_the_others_answers_are_
     brokers.on(ListGroupsRequest, groups("g"))
     brokers[2].on(ListGroupsRequest, groups(code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     cluster = connect(brokers.bootstrap_servers)
-    everybody = cluster.send_to_all(ListGroupsRequest(), check=refused)
-    assert set(everybody.answers) == {1, 3}
-    assert {node: type(error) for node, error in everybody.errors.items()} == {2: AuthorizationFailed}
+    result = broadcast(cluster, ListGroupsRequest(), check=refused)
+    assert set(result.answers) == {1, 3}
+    assert {node: type(error) for node, error in result.errors.items()} == {2: AuthorizationFailed}
     with pytest.raises(SomeBrokersFailed, match=r"1 of 3 brokers failed: broker 2: .*CLUSTER_AUTHORIZATION") as caught:
-        everybody.whole("ListGroups")
+        result.whole("ListGroups")
     assert set(caught.value.answers) == {1, 3}
     assert not caught.value.retriable
     listed = list_groups(cluster)
@@ -160,8 +161,8 @@ def test_only_who_failed_for_the_moment_is_asked_again(fakes: Any, connect: Any)
     loading = groups(code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     brokers[2].on(ListGroupsRequest, loading, lambda _: fakes.CLOSE, groups("late"))
     cluster = connect(brokers.bootstrap_servers, retry_backoff_ms=1)
-    everybody = cluster.send_to_all(ListGroupsRequest(), check=refused)
-    assert not everybody.errors
+    result = broadcast(cluster, ListGroupsRequest(), check=refused)
+    assert not result.errors
     assert brokers.requests(ListGroupsRequest) == {1: 1, 2: 3, 3: 1}
 
 
@@ -171,10 +172,10 @@ def test_a_dead_broker_does_not_keep_the_others_answers_back_for_longer_than_ask
     cluster = connect(brokers.bootstrap_servers, retry_backoff_ms=20)
     cluster.metadata([])
     brokers[3].stop()
-    everybody = cluster.send_to_all(ListGroupsRequest(), timeout=5)
-    assert set(everybody.answers) == {1, 2}
-    assert isinstance(everybody.errors[3], BrokerUnavailable)
-    assert everybody.errors[3].retriable
+    result = broadcast(cluster, ListGroupsRequest(), timeout=5)
+    assert set(result.answers) == {1, 2}
+    assert isinstance(result.errors[3], BrokerUnavailable)
+    assert result.errors[3].retriable
 
 
 # -- metadata
@@ -193,7 +194,7 @@ def test_administrators_always_ask_and_leave_the_cache_alone(fakes: Any, connect
     assert told.topics["new"].error is None
     assert sum(brokers.requests(MetadataRequest).values()) == before + 1
     brokers.on(ListGroupsRequest, groups())
-    assert set(cluster.send_to_all(ListGroupsRequest()).answers) == {1, 2}
+    assert set(broadcast(cluster, ListGroupsRequest()).answers) == {1, 2}
     asked = sum(brokers.requests(MetadataRequest).values())
     assert cluster.metadata(["t"]).topics["t"].partitions[0].leader_id == 1
     assert sum(brokers.requests(MetadataRequest).values()) == asked
@@ -254,7 +255,7 @@ def test_one_connection_serves_all_that_is_asked_of_a_broker(fakes: Any, connect
     for _ in range(5):
         latest(cluster)
         latest(cluster, TopicPartition("t", 1))
-        cluster.send_to_all(ListGroupsRequest())
+        broadcast(cluster, ListGroupsRequest())
         cluster.metadata(refresh=True)
     assert [broker.connections for broker in brokers] == [1, 1]
 
