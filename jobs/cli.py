@@ -83,10 +83,10 @@ class LazyGroup(click.Group):
             click.echo(error.format_message())
             code = 2
         except (Exception, KeyboardInterrupt) as error:
-            from kseg.jobs.commands.running import report
+            from kseg.jobs.invocation.execution import report_error
 
             json_to = sys.stdout if "--json" in arguments else None
-            code = report(error, json_to, debug="--debug" in arguments)
+            code = report_error(error, json_to, debug="--debug" in arguments)
         code = code if isinstance(code, int) else 0
         if standalone_mode:
             sys.exit(code)

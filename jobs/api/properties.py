@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kseg.client.config import ClientConfig
 from kseg.jobs.api import bad_argument
-from kseg.jobs.commands.failures import REDACTOR
+from kseg.jobs.output.redaction import REDACTOR
 
 CLIENT_ID = "kseg-api"
 

@@ -12,7 +12,10 @@ import click
 
 from kseg.etl.errors import ExitCode
 from kseg.jobs.api import bad_argument
-from kseg.jobs.commands.running import Result, common_options, debug_option, execute, trace_option
+from kseg.jobs.invocation.command import KsegCommand
+from kseg.jobs.invocation.invocation import Invocation
+from kseg.jobs.invocation.options import common_options, debug_option, trace_option
+from kseg.jobs.invocation.result import Result
 
 if TYPE_CHECKING:
     from kseg.client.cluster.cluster import Cluster
@@ -59,17 +62,15 @@ def api() -> None:
     """
 
 
-@api.command("list")
+@api.command("list", cls=KsegCommand)
 @_broker_options
 @common_options
 def list_(
+    invocation: Invocation,
     bootstrap_servers: str | None,
     bootstrap_controllers: str | None,
-    command_config: str | None,
     properties: tuple[str, ...],
-    as_json: bool,
-    debug: bool,
-) -> None:
+) -> Result:
     """List the APIs and versions that this client speaks; with a broker also what that speaks, and its features.
 
     \b
@@ -81,18 +82,16 @@ def list_(
     only APIs are spoken among brokers and controllers: they can be encoded and decoded, not called.
     """
 
-    def work(_: object) -> Result:
-        from kseg.jobs.api.listing import list_apis
+    from kseg.jobs.api.listing import list_apis
 
-        if not (bootstrap_servers or bootstrap_controllers or command_config or properties):
-            document = list_apis()
-            return Result(document if as_json else _listed(document), f"{len(document['apis'])} APIs", rows=1000)
-        with _cluster(bootstrap_servers, bootstrap_controllers, command_config, properties) as cluster:
-            document = list_apis(cluster)
-        told = f"{len(document['apis'])} APIs, broker {document['broker']}"
-        return Result(document if as_json else _listed(document), told, rows=1000)
-
-    execute(work, as_json=as_json, debug=debug)
+    if not (bootstrap_servers or bootstrap_controllers or invocation.command_config or properties):
+        document = list_apis()
+        headline = f"{len(document['apis'])} APIs"
+        return Result(document if invocation.as_json else _listed(document), headline, rows=1000)
+    with _cluster(invocation, bootstrap_servers, bootstrap_controllers, properties) as cluster:
+        document = list_apis(cluster)
+    told = f"{len(document['apis'])} APIs, broker {document['broker']}"
+    return Result(document if invocation.as_json else _listed(document), told, rows=1000)
 
 
 def _listed(document: dict[str, Any]) -> dict[str, Any]:
@@ -126,7 +125,7 @@ def _range(span: list[int] | None) -> str | None:
     return str(span[0]) if span[0] == span[1] else f"{span[0]}-{span[1]}"
 
 
-@api.command()
+@api.command(cls=KsegCommand, json_only=True)
 @_name
 @_broker_options
 @click.option("--json", "request", metavar="JSON|@FILE|-", default="{}", help="The request. [default: all defaults]")
@@ -137,17 +136,16 @@ def _range(span: list[int] | None) -> str | None:
 @debug_option
 @trace_option
 def call(
+    invocation: Invocation,
     name: str,
     bootstrap_servers: str | None,
     bootstrap_controllers: str | None,
-    command_config: str | None,
     properties: tuple[str, ...],
     request: str,
     version: int | None,
     to: str | None,
     raw: bool,
-    debug: bool,
-) -> None:
+) -> Result:
     """Send one request and print the answer as JSON.
 
     \b
@@ -167,21 +165,18 @@ def call(
     wrong, nothing was sent.
     """
 
-    def work(_: object) -> Result:
-        from kseg.jobs.api import calling, destination
+    from kseg.jobs.api import calling, destination
 
-        found = calling.find_api(name)
-        document = _parsed(_text(request, "--json"), "--json")
-        target = None if to is None else destination.parse(to)
-        with _cluster(bootstrap_servers, bootstrap_controllers, command_config, properties) as cluster:
-            outcomes = calling.call(cluster, found, document, version=version, to=target, names=not raw)
-        codes = [outcome.exit_code for outcome in outcomes]
-        worst = ExitCode.FAILED if ExitCode.FAILED in codes else max(codes, default=ExitCode.DONE)
-        for outcome in outcomes:
-            _tell_codes(outcome)
-        return Result(calling.document_of(outcomes), "", int(worst))
-
-    execute(work, as_json=True, debug=debug)
+    found = calling.find_api(name)
+    document = _parsed(_text(request, "--json"), "--json")
+    target = None if to is None else destination.parse(to)
+    with _cluster(invocation, bootstrap_servers, bootstrap_controllers, properties) as cluster:
+        outcomes = calling.call(cluster, found, document, version=version, to=target, names=not raw)
+    codes = [outcome.exit_code for outcome in outcomes]
+    worst = ExitCode.FAILED if ExitCode.FAILED in codes else max(codes, default=ExitCode.DONE)
+    for outcome in outcomes:
+        _tell_codes(outcome)
+    return Result(calling.document_of(outcomes), "", int(worst))
 
 
 def _tell_codes(outcome: Any) -> None:
@@ -256,15 +251,16 @@ def docs(check: str | None) -> None:
 
 
 def _cluster(
+    invocation: Invocation,
     bootstrap_servers: str | None,
     bootstrap_controllers: str | None,
-    command_config: str | None,
     properties: tuple[str, ...],
 ) -> Cluster:
     from kseg.client.cluster.cluster import Cluster
     from kseg.jobs.api.properties import client_config
 
-    return Cluster(client_config(bootstrap_servers, command_config, properties, controllers=bootstrap_controllers))
+    file = invocation.command_config
+    return Cluster(client_config(bootstrap_servers, file, properties, controllers=bootstrap_controllers))
 
 
 def _text(given: str, what: str) -> str:

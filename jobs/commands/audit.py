@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from kseg.etl.errors import ExitCode
-from kseg.jobs.commands.command_config import command_config_option
-from kseg.jobs.commands.running import Result, common_options, execute, job_argument, load
-
-if TYPE_CHECKING:
-    from kseg.etl.telemetry.progress import Progress
+from kseg.jobs.invocation.command import KsegCommand
+from kseg.jobs.invocation.invocation import Invocation
+from kseg.jobs.invocation.job import load_job
+from kseg.jobs.invocation.options import command_config_option, common_options, job_argument
+from kseg.jobs.invocation.result import Result
 
 
 @click.command(
+    cls=KsegCommand,
     epilog="""\b
 Examples:
   kseg audit orders.yaml
   kseg audit orders.yaml --events events.json --json
-"""
+""",
 )
 @job_argument
 @click.option(
@@ -31,25 +31,22 @@ Examples:
 )
 @command_config_option
 @common_options
-def audit(job_file: str, events: str | None, as_json: bool, debug: bool) -> None:
+def audit(invocation: Invocation, job_file: str, events: str | None) -> Result:
     """Find drift between asset events, ledger, tables and the group's offsets. Nothing is written, no JVM is started.
 
     Exit 3 where something differs: each difference with its place and what to do. Rows are compared by `kseg verify`.
     """
 
-    def work(progress: Progress) -> Result:
-        from kseg.etl.operations.audit_events import parse_events
+    from kseg.etl.operations.audit_events import parse_events
 
-        told = parse_events(_read(events)) if events is not None else None
-        job = load(job_file)
-        from kseg.etl.operations.audit import audit as audit_job
+    told = parse_events(_read(events)) if events is not None else None
+    job = load_job(invocation, job_file)
+    from kseg.etl.operations.audit import audit as audit_job
 
-        report = audit_job(job, told)
-        found = f"{len(report.differences)} differences" if report.differences else "all agree"
-        code = ExitCode.DONE if report.ok else ExitCode.REFUSED
-        return Result(report.to_json(), f"{job.name}: {found}", int(code))
-
-    execute(work, as_json=as_json, debug=debug)
+    report = audit_job(job, told)
+    found = f"{len(report.differences)} differences" if report.differences else "all agree"
+    code = ExitCode.DONE if report.ok else ExitCode.REFUSED
+    return Result(report.to_json(), f"{job.name}: {found}", int(code))
 
 
 def _read(place: str) -> str:

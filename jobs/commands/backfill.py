@@ -6,29 +6,36 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kseg.jobs.commands.command_config import command_config_option
-from kseg.jobs.commands.ingest import run_result
-from kseg.jobs.commands.remote import remote_option
-from kseg.jobs.commands.run_file import run_file_option
-from kseg.jobs.commands.running import Result, common_options, execute, job_argument, load, take_over_option
-from kseg.jobs.report.options import reporting_options
+from kseg.jobs.invocation.command import KsegCommand
+from kseg.jobs.invocation.invocation import Invocation
+from kseg.jobs.invocation.job import load_job
+from kseg.jobs.invocation.options import (
+    command_config_option,
+    common_options,
+    job_argument,
+    remote_option,
+    run_file_option,
+    take_over_option,
+)
+from kseg.jobs.invocation.result import Result, run_result
+from kseg.jobs.report.options import report_options
 
 if TYPE_CHECKING:
     from kseg.etl.config.job import Job
     from kseg.etl.planning.backfill_request import BackfillRequest
-    from kseg.etl.telemetry.progress import Progress
 
 _BOUND = "TOPIC:PARTITION:OFFSET|TIME"
 
 
 @click.command(
+    cls=KsegCommand,
     epilog="""\b
 Examples:
   kseg backfill orders.yaml --from orders:0:1200 --to orders:0:1500
   kseg backfill orders.yaml --from 2026-01-01T00:00:00Z --to 2026-01-02T00:00:00Z --mode replace
   kseg backfill orders.yaml --segments /mnt/broker-1/data
   kseg backfill orders.yaml --interval 2026-01-01T00:00:00Z/2026-01-02T00:00:00Z
-"""
+""",
 )
 @job_argument
 @click.option("--from", "from_", multiple=True, metavar=_BOUND, help="Where to begin; offsets as often as needed.")
@@ -59,25 +66,22 @@ Examples:
 @remote_option
 @run_file_option
 @command_config_option
-@reporting_options
+@report_options
 @common_options
-def backfill(job_file: str, take_over: bool, as_json: bool, debug: bool, **words: Any) -> None:
+def backfill(invocation: Invocation, job_file: str, take_over: bool, **words: Any) -> Result:
     """Land offsets, a stretch of time or a data interval, as a run with an identity of its own.
 
     Its identity is what was asked (job, mode, bounds, label), so repeating a backfill changes nothing. Partitions that
     no bound names are not read. Exit codes are those of `kseg ingest`.
     """
 
-    def work(progress: Progress) -> Result:
-        job, request = _load_both(job_file, words)
-        from kseg.etl.operations.backfill import run_backfill
+    job, request = _load_both(invocation, job_file, words)
+    from kseg.etl.operations.backfill import run_backfill
 
-        return run_result(run_backfill(job, request, take_over=take_over, progress=progress))
-
-    execute(work, as_json=as_json, debug=debug)
+    return run_result(run_backfill(job, request, take_over=take_over, progress=invocation.progress))
 
 
-def _load_both(job_file: str, words: dict[str, Any]) -> tuple[Job, BackfillRequest]:
+def _load_both(invocation: Invocation, job_file: str, words: dict[str, Any]) -> tuple[Job, BackfillRequest]:
     """The job and what is asked of it; the faults of both at once."""
     from kseg.etl.errors import ConfigurationError
     from kseg.etl.planning.backfill_request import BackfillRequest
@@ -88,7 +92,7 @@ def _load_both(job_file: str, words: dict[str, Any]) -> tuple[Job, BackfillReque
     except ConfigurationError as caught:
         error = caught
     try:
-        job = load(job_file, starts_spark=True)
+        job = load_job(invocation, job_file, starts_spark=True)
     except ConfigurationError as caught:
         before = error.faults if error else ()
         raise ConfigurationError([*before, *caught.faults], file=caught.file) from None

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
-from kseg.jobs.commands.running import Result, common_options, execute
+from kseg.jobs.invocation.command import KsegCommand
+from kseg.jobs.invocation.invocation import Invocation
+from kseg.jobs.invocation.options import common_options
+from kseg.jobs.invocation.result import Result
 
 TO_DELTA = "kafka_to_delta_vs_spark_tuned"
 TO_NOOP = "kafka_to_noop_vs_spark_tuned"
 
 SECTIONS: Final = ("decode", "produce", "cold", "spark", "memory", "files", "scaling")
 
-if TYPE_CHECKING:
-    from kseg.etl.telemetry.progress import Progress
 
-
-@click.command(epilog="Example:  kseg bench --quick --section files --json")
+@click.command(cls=KsegCommand, epilog="Example:  kseg bench --quick --section files --json")
 @click.option("--quick", is_flag=True, help="Fewer records and rounds: minutes become seconds, figures become rough.")
 @click.option(
     "--section",
@@ -28,21 +28,18 @@ if TYPE_CHECKING:
     help="Measure this alone; may be given more than once.  [default: all]",
 )
 @common_options
-def bench(quick: bool, sections: tuple[str, ...], as_json: bool, debug: bool) -> None:
+def bench(invocation: Invocation, quick: bool, sections: tuple[str, ...]) -> Result:
     """Measure how fast records are decoded, produced, read from log files, and landed from Kafka in Delta.
 
     Beside us in turn, on the same broker and the same machine: Spark's own connector, Kafka's DumpLogSegments, other
     producers, and bare decompression; medians and ratios are told.
     """
 
-    def work(progress: Progress) -> Result:
-        from kseg.jobs.bench.efforts import FULL, QUICK
-        from kseg.jobs.bench.measuring import measure
+    from kseg.jobs.bench.efforts import FULL, QUICK
+    from kseg.jobs.bench.measuring import measure
 
-        document = measure(QUICK if quick else FULL, sections or SECTIONS, progress)
-        return Result(document, "; ".join(_headlines(document)) or "measured")
-
-    execute(work, as_json=as_json, debug=debug)
+    document = measure(QUICK if quick else FULL, sections or SECTIONS, invocation.progress)
+    return Result(document, "; ".join(_headlines(document)) or "measured")
 
 
 def _headlines(document: Mapping[str, Any]) -> Iterator[str]:

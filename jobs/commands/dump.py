@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
+from typing import Any, Final, Literal
 
 import click
 
@@ -19,16 +19,14 @@ from kseg.client.protocol.embedded.internal_topics import (
     SHARE_GROUP_STATE,
     TRANSACTION_STATE,
 )
-from kseg.jobs.commands.layouts import layout_options
-from kseg.jobs.commands.running import Result, execute
-from kseg.jobs.commands.values import as_instant
+from kseg.jobs.invocation.execution import execute
+from kseg.jobs.invocation.invocation import Invocation
+from kseg.jobs.invocation.layout_options import layout_options
+from kseg.jobs.invocation.result import Result
 from kseg.segment_reader.log.errors import SegmentGone
 from kseg.segment_reader.log.files.dump import Entry, Findings
 from kseg.segment_reader.log.files.dump import dump as entries_of
 from kseg.segment_reader.log.files.storage import PLAIN, open_file
-
-if TYPE_CHECKING:
-    from kseg.etl.telemetry.progress import Progress
 
 _CORRUPT: Final = 1
 #: `offsets.retention.minutes` of a broker that says nothing else: a week.
@@ -70,6 +68,18 @@ def _decoder_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
+def _as_instant(_: click.Context, __: click.Parameter, value: str | None) -> datetime | None:
+    """An option's callback: a time in ISO 8601 with a time zone, as an aware datetime in UTC."""
+    from kseg.etl.config.times import INSTANT_REMEDY, parse_instant
+
+    if value is None:
+        return None
+    try:
+        return parse_instant(value)
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} {error}: {INSTANT_REMEDY}") from None
+
+
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--deep", is_flag=True, help="Show the records of a .log too, control records included.")
@@ -97,7 +107,7 @@ def _decoder_options(command: Callable[..., Any]) -> Callable[..., Any]:
     type=click.FloatRange(0),
     help="The broker's offsets.retention.minutes, by which a group's offsets expire.  [default: 10080]",
 )
-@click.option("--at", callback=as_instant, help="The time for which expiry is told, in ISO 8601.  [default: now]")
+@click.option("--at", callback=_as_instant, help="The time for which expiry is told, in ISO 8601.  [default: now]")
 @click.option("--json", "as_json", is_flag=True, help="With --group and --transactional-id: print one JSON object.")
 @layout_options
 def dump(
@@ -156,7 +166,9 @@ def dump(
         ask = _Question(group, transactional_id or "", partitions, retention_minutes, at)
         if layout != PLAIN:
             raise click.UsageError("internal topics are compacted, and such topics are never in tiered storage")
-        _tell_state(files, ask, as_json=as_json or form == "json")
+        return execute(
+            Invocation(command="dump", as_json=as_json or form == "json"), lambda _: _coordinator_state(files, ask)
+        )
     if partitions is not None or retention_minutes is not None or at is not None or as_json:
         raise click.UsageError("--partitions, --retention-minutes, --at and --json go with --group")
     table = form in ("arrow", "parquet")
@@ -192,19 +204,15 @@ class _Question:
     at: datetime | None
 
 
-def _tell_state(folders: tuple[str, ...], ask: _Question, *, as_json: bool) -> NoReturn:
-    def work(_: Progress) -> Result:
-        from kseg.etl.internal_topics.locations import LogDirs
-        from kseg.jobs.output.dump_state import group_document, transactional_id_document
+def _coordinator_state(folders: tuple[str, ...], ask: _Question) -> Result:
+    from kseg.etl.internal_topics.locations import LogDirs
+    from kseg.jobs.output.dump_state import group_document, transactional_id_document
 
-        log_dirs = LogDirs(folders)
-        if ask.group is None:
-            return Result(*transactional_id_document(log_dirs, ask.transactional_id, partitions=ask.partitions))
-        minutes = RETENTION_MINUTES if ask.retention_minutes is None else ask.retention_minutes
-        told = group_document(log_dirs, ask.group, partitions=ask.partitions, retention_minutes=minutes, at=ask.at)
-        return Result(*told)
-
-    execute(work, as_json=as_json, debug=False)
+    log_dirs = LogDirs(folders)
+    if ask.group is None:
+        return Result(*transactional_id_document(log_dirs, ask.transactional_id, partitions=ask.partitions))
+    minutes = RETENTION_MINUTES if ask.retention_minutes is None else ask.retention_minutes
+    return Result(*group_document(log_dirs, ask.group, partitions=ask.partitions, retention_minutes=minutes, at=ask.at))
 
 
 def _print(files: tuple[str, ...], wanted: _Wanted, *, as_lines: bool) -> None:

@@ -7,21 +7,24 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kseg.jobs.commands.run_file import run_file_option
-from kseg.jobs.commands.running import Result, common_options, execute, job_argument, load
+from kseg.jobs.invocation.command import KsegCommand
+from kseg.jobs.invocation.invocation import Invocation
+from kseg.jobs.invocation.job import load_job
+from kseg.jobs.invocation.options import common_options, job_argument, run_file_option
+from kseg.jobs.invocation.result import Result
 
 if TYPE_CHECKING:
     from kseg.etl.config.job import Job
-    from kseg.etl.telemetry.progress import Progress
 
 
 @click.command(
+    cls=KsegCommand,
     epilog="""\b
 Examples:
   kseg maintain orders.yaml --dry-run
   kseg maintain orders.yaml --optimize --z-order topic --z-order offset
   kseg maintain orders.yaml --vacuum 14d --ledger
-"""
+""",
 )
 @job_argument
 @click.option("--optimize", is_flag=True, help="Make few files of many small ones (OPTIMIZE).")
@@ -38,6 +41,7 @@ Examples:
 @run_file_option
 @common_options
 def maintain(
+    invocation: Invocation,
     job_file: str,
     optimize: bool,
     z_order: tuple[str, ...],
@@ -46,45 +50,40 @@ def maintain(
     keep: str,
     allow_short_retention: bool,
     dry_run: bool,
-    as_json: bool,
-    debug: bool,
-) -> None:
+) -> Result:
     """Keep a job's tables and its ledger small; no row changes. Without a choice: all three, --vacuum 7d.
 
     Runs may be active meanwhile: files that an unfinished run may still commit stay. Exit 5 where another maintenance
     is, or where Spark has to write to a store that does not keep two drivers apart and a run is active.
     """
 
-    def work(progress: Progress) -> Result:
-        job = _load(job_file)
-        from kseg.etl.operations.maintain import MaintenanceRequest, maintain_job
+    job = _load(invocation, job_file)
+    from kseg.etl.operations.maintain import MaintenanceRequest, maintain_job
 
-        everything = not (optimize or z_order or vacuum or ledger)
-        request = MaintenanceRequest(
-            optimize=everything or optimize or bool(z_order),
-            z_order=z_order,
-            vacuum=_duration("--vacuum", vacuum or "7d") if everything or vacuum else None,
-            ledger=everything or ledger,
-            keep=_duration("--keep", keep),
-            dry_run=dry_run,
-            allow_short=allow_short_retention,
-        )
-        report = maintain_job(job, request, progress)
-        saved = [t.vacuumed.bytes for t in report.tables if t.vacuumed is not None]
-        told = f"{len(report.tables)} tables" + (f", {sum(saved)} bytes deleted" if saved else "")
-        return Result(report.to_json(), f"{job.name}: {told}" + (" (nothing was changed)" if dry_run else ""))
-
-    execute(work, as_json=as_json, debug=debug)
+    everything = not (optimize or z_order or vacuum or ledger)
+    request = MaintenanceRequest(
+        optimize=everything or optimize or bool(z_order),
+        z_order=z_order,
+        vacuum=_duration("--vacuum", vacuum or "7d") if everything or vacuum else None,
+        ledger=everything or ledger,
+        keep=_duration("--keep", keep),
+        dry_run=dry_run,
+        allow_short=allow_short_retention,
+    )
+    report = maintain_job(job, request, invocation.progress)
+    saved = [t.vacuumed.bytes for t in report.tables if t.vacuumed is not None]
+    told = f"{len(report.tables)} tables" + (f", {sum(saved)} bytes deleted" if saved else "")
+    return Result(report.to_json(), f"{job.name}: {told}" + (" (nothing was changed)" if dry_run else ""))
 
 
-def _load(job_file: str) -> Job:
-    """With a Java where there is one: only tables that Spark has to write to need it."""
+def _load(invocation: Invocation, job_file: str) -> Job:
+    """With Java if it is installed: only tables that Spark has to write to need it."""
     from kseg.jobs.broker.errors import JavaMissing
 
     try:
-        return load(job_file, starts_spark=True)
+        return load_job(invocation, job_file, starts_spark=True)
     except JavaMissing:
-        return load(job_file)
+        return load_job(invocation, job_file)
 
 
 def _duration(option: str, text: str) -> timedelta:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import click
 
-from kseg.jobs.commands.running import Result, execute
-
-if TYPE_CHECKING:
-    from kseg.etl.telemetry.progress import Progress
+from kseg.jobs.invocation.command import KsegCommand
+from kseg.jobs.invocation.invocation import Invocation
+from kseg.jobs.invocation.result import Result
 
 NAMES = (
     "cluster",
@@ -28,7 +27,7 @@ NAMES = (
 )
 
 
-@click.command()
+@click.command(cls=KsegCommand)
 @click.argument("folders", nargs=-1, required=True, metavar="DIR...")
 @click.option("--at", type=click.IntRange(0), metavar="OFFSET", help="Count records below this offset.  [default: all]")
 @click.option("--table", "tables", multiple=True, type=click.Choice(NAMES), help="This table alone; repeatable.")
@@ -41,13 +40,13 @@ NAMES = (
 @click.option("--output", metavar="DIR", help="Where the tables go; for delta a URI such as s3://bucket/key too.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object: a list of rows for each table.")
 def metadata(
+    invocation: Invocation,
     folders: tuple[str, ...],
     at: int | None,
     tables: tuple[str, ...],
     form: Literal["arrow", "parquet", "delta"] | None,
     output: str | None,
-    as_json: bool,
-) -> None:
+) -> Result:
     """Show what the cluster's metadata log says: topics, partitions, brokers, settings, ACLs, quotas …
 
     DIR is the folder of metadata.log.dir (log.dirs, if that is not set) of a controller or a broker, its
@@ -64,14 +63,11 @@ def metadata(
     if (form is None) != (output is None):
         raise click.UsageError("--format and --output go together")
 
-    def work(_: Progress) -> Result:
-        from kseg.etl.internal_topics.locations import LogDirs
-        from kseg.jobs.output.metadata import document, write
+    from kseg.etl.internal_topics.locations import LogDirs
+    from kseg.jobs.output.metadata import document, write
 
-        told, headline = document(LogDirs(folders), at, tables or NAMES)
-        if form is not None and output is not None:
-            written = write(told, form, output)
-            return Result({"output": output, "rows": written}, f"{headline}, {len(written)} tables in {output}")
-        return Result(told.rows(brief=not as_json), headline, rows=200)
-
-    execute(work, as_json=as_json, debug=False)
+    told, headline = document(LogDirs(folders), at, tables or NAMES)
+    if form is not None and output is not None:
+        written = write(told, form, output)
+        return Result({"output": output, "rows": written}, f"{headline}, {len(written)} tables in {output}")
+    return Result(told.rows(brief=not invocation.as_json), headline, rows=200)

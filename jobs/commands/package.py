@@ -7,17 +7,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kseg.jobs.commands.running import Result, debug_option, execute, json_option
+from kseg.jobs.invocation.command import KsegCommand
+from kseg.jobs.invocation.invocation import Invocation
+from kseg.jobs.invocation.job import load_job
+from kseg.jobs.invocation.options import debug_option, json_option
+from kseg.jobs.invocation.result import Result
 
 if TYPE_CHECKING:
     from kseg.etl.config.job import Job
-    from kseg.etl.telemetry.progress import Progress
 
 _ENTRY = "kseg_submit.py"
 _SOMEWHERE = "spark://HOST:7077"
 
 
-@click.command(epilog="Example:  kseg package --out dist --archive --job orders.yaml")
+@click.command(cls=KsegCommand, epilog="Example:  kseg package --out dist --archive --job orders.yaml")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
@@ -49,15 +52,14 @@ _SOMEWHERE = "spark://HOST:7077"
 @json_option
 @debug_option
 def package(
+    invocation: Invocation,
     out: Path,
     archive: bool,
     driver: bool,
     more: tuple[str, ...],
     python_prefix: str | None,
     job_file: str | None,
-    as_json: bool,
-    debug: bool,
-) -> None:
+) -> Result:
     """Pack what a cluster's executors need of us, and show the spark-submit line.
 
     Our own packages as a wheel, and the same as a zip file for --py-files: enough where executors have the packages
@@ -65,55 +67,46 @@ def package(
     copied from the one that this command runs in. No network is asked. docs/clusters.md tells which one suits what.
     """
 
-    def work(progress: Progress) -> Result:
-        from kseg.jobs.packaging import archive as environment
-        from kseg.jobs.packaging.submitting import ENVIRONMENT, Packed, as_text, spark_submit
-        from kseg.jobs.packaging.wheel import wheel_bytes, wheel_name, zip_name
+    from kseg.jobs.packaging import archive as environment
+    from kseg.jobs.packaging.submitting import ENVIRONMENT, Packed, as_text, spark_submit
+    from kseg.jobs.packaging.wheel import wheel_bytes, wheel_name, zip_name
 
-        job = _load(job_file) if job_file else None
-        out.mkdir(parents=True, exist_ok=True)
-        progress.message("packing kseg")
-        wheel = wheel_bytes()
-        written = [_write(out / wheel_name(), wheel), _write(out / zip_name(), wheel)]
-        written.append(_write(out / _ENTRY, _entry()))
-        py_files = [written[1]]
-        if job is not None and job_file is not None and (modules := _modules(job, Path(job_file))) is not None:
-            written.append(_write(out / f"{job.name}-modules.zip", modules))
-            py_files.append(written[-1])
-        packed = None
-        if archive:
-            progress.message("packing the environment (half a gigabyte to compress)")
-            packed = (out / f"{Path(zip_name()).stem}-{ENVIRONMENT}.tar.gz").absolute()
-            environment.build(packed, driver=driver, more=more, python_prefix=python_prefix)
-            written.append(packed)
-            py_files = py_files[1:]  # ours are in the archive
-        whole = Packed(written[2], tuple(py_files), packed, _jars(job))
-        given = job_file or "JOB.yaml"
-        master = job.spark.master if job is not None and not job.spark.master.startswith("local") else _SOMEWHERE
-        client = spark_submit(whole, master, "client", ["ingest", given])
-        commands = {"client": client}
-        if packed is None or driver:
-            commands["cluster"] = spark_submit(
-                whole, master, "cluster", ["ingest", Path(given).name], files=[Path(given).absolute()]
-            )
-        document = {
-            "out": str(out.absolute()),
-            "python": _python(),
-            "files": [{"path": str(path), "bytes": path.stat().st_size} for path in written],
-            "spark_submit": commands,
-        }
-        if not as_json:
-            shown = document | {"spark_submit": None}
-            return Result(shown, f"packed into {out}; to submit:\n\n{as_text(client)}\n")
-        return Result(document, "")
-
-    execute(work, as_json=as_json, debug=debug)
-
-
-def _load(job_file: str) -> Job:
-    from kseg.jobs.commands.running import load
-
-    return load(job_file)
+    job = load_job(invocation, job_file) if job_file else None
+    out.mkdir(parents=True, exist_ok=True)
+    invocation.progress.message("packing kseg")
+    wheel = wheel_bytes()
+    written = [_write(out / wheel_name(), wheel), _write(out / zip_name(), wheel)]
+    written.append(_write(out / _ENTRY, _entry()))
+    py_files = [written[1]]
+    if job is not None and job_file is not None and (modules := _modules(job, Path(job_file))) is not None:
+        written.append(_write(out / f"{job.name}-modules.zip", modules))
+        py_files.append(written[-1])
+    packed = None
+    if archive:
+        invocation.progress.message("packing the environment (half a gigabyte to compress)")
+        packed = (out / f"{Path(zip_name()).stem}-{ENVIRONMENT}.tar.gz").absolute()
+        environment.build(packed, driver=driver, more=more, python_prefix=python_prefix)
+        written.append(packed)
+        py_files = py_files[1:]  # ours are in the archive
+    whole = Packed(written[2], tuple(py_files), packed, _jars(job))
+    given = job_file or "JOB.yaml"
+    master = job.spark.master if job is not None and not job.spark.master.startswith("local") else _SOMEWHERE
+    client = spark_submit(whole, master, "client", ["ingest", given])
+    commands = {"client": client}
+    if packed is None or driver:
+        commands["cluster"] = spark_submit(
+            whole, master, "cluster", ["ingest", Path(given).name], files=[Path(given).absolute()]
+        )
+    document = {
+        "out": str(out.absolute()),
+        "python": _python(),
+        "files": [{"path": str(path), "bytes": path.stat().st_size} for path in written],
+        "spark_submit": commands,
+    }
+    if not invocation.as_json:
+        shown = document | {"spark_submit": None}
+        return Result(shown, f"packed into {out}; to submit:\n\n{as_text(client)}\n")
+    return Result(document, "")
 
 
 def _write(path: Path, data: bytes) -> Path:

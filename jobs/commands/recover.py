@@ -7,20 +7,26 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kseg.jobs.commands.layouts import layout_options
-from kseg.jobs.commands.remote import on_server, remote_option
-from kseg.jobs.commands.run_file import run_file_option
-from kseg.jobs.commands.running import Result, common_options, execute, take_over_option
-from kseg.jobs.report.options import reporting_options
+from kseg.jobs.invocation.command import KsegCommand
+from kseg.jobs.invocation.invocation import Invocation
+from kseg.jobs.invocation.job import with_remote
+from kseg.jobs.invocation.layout_options import layout_options
+from kseg.jobs.invocation.options import common_options, remote_option, run_file_option, take_over_option
+from kseg.jobs.invocation.result import Result
+from kseg.jobs.report.options import report_options
 
 if TYPE_CHECKING:
     from kseg.etl.operations.recover import RecoverReport
-    from kseg.etl.telemetry.progress import Progress
 
 _QUARANTINED: Final = 1
 
 
-@click.command()
+def _check(topics: str | None, pattern: str | None, **_: object) -> None:
+    if topics and pattern:
+        raise click.UsageError("--topics and --pattern do not go together")
+
+
+@click.command(cls=KsegCommand, check=_check)
 @click.argument("folders", nargs=-1, required=True, metavar="DIR...")
 @click.option("--to", "table", required=True, metavar="TABLE", help="The Delta table; {topic} makes one a topic.")
 @click.option("--quarantine", metavar="TABLE", help="Where what cannot be read lands.  [default: TABLE_quarantine]")
@@ -39,9 +45,10 @@ _QUARANTINED: Final = 1
 @take_over_option
 @remote_option
 @run_file_option
-@reporting_options
+@report_options
 @common_options
 def recover(
+    invocation: Invocation,
     folders: tuple[str, ...],
     table: str,
     quarantine: str | None,
@@ -53,9 +60,7 @@ def recover(
     layout: str,
     layout_option: dict[str, str],
     take_over: bool,
-    as_json: bool,
-    debug: bool,
-) -> None:
+) -> Result:
     """Land all that can be read from log directories; keep what cannot, with its address and bytes.
 
     DIR is a folder of a broker's log.dirs or a copy of one, a path or a URL. No broker is asked, and nothing in DIR is
@@ -72,33 +77,27 @@ def recover(
       kseg recover s3://backups/broker-1 --to s3://lake/orders --topics orders --json | jq .damaged
       kseg recover s3://tiered --layout aiven --layout-option local=/var/lib/kafka/data --to ./recovered
     """
-    if topics and pattern:
-        raise click.UsageError("--topics and --pattern do not go together")
+    from kseg.etl.operations.recover import recover as carry_out
+    from kseg.etl.operations.recover import recovery_job
+    from kseg.jobs.broker.java import use_java
 
-    def work(progress: Progress) -> Result:
-        from kseg.etl.operations.recover import recover as carry_out
-        from kseg.etl.operations.recover import recovery_job
-        from kseg.jobs.broker.java import use_java
-
-        job = recovery_job(
-            folders,
-            table,
-            quarantine=quarantine,
-            ledger=ledger,
-            topics=[name.strip() for name in topics.split(",")] if topics else (),
-            pattern=pattern,
-            isolation_level=isolation_level,
-            master=master,
-            layout=layout,
-            options=layout_option,
-        )
-        if master is None:
-            job = on_server(job)
-        if job.spark.remote is None:
-            use_java()
-        return _result(carry_out(job, take_over=take_over, progress=progress))
-
-    execute(work, as_json=as_json, debug=debug)
+    job = recovery_job(
+        folders,
+        table,
+        quarantine=quarantine,
+        ledger=ledger,
+        topics=[name.strip() for name in topics.split(",")] if topics else (),
+        pattern=pattern,
+        isolation_level=isolation_level,
+        master=master,
+        layout=layout,
+        options=layout_option,
+    )
+    if master is None:
+        job = with_remote(job, invocation.remote)
+    if job.spark.remote is None:
+        use_java()
+    return _result(carry_out(job, take_over=take_over, progress=invocation.progress))
 
 
 def _result(report: RecoverReport) -> Result:

@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
-from kseg.jobs.commands.running import Result, common_options, execute, job_argument, load
+from kseg.jobs.invocation.command import KsegCommand
+from kseg.jobs.invocation.invocation import Invocation
+from kseg.jobs.invocation.job import load_job
+from kseg.jobs.invocation.options import common_options, job_argument
+from kseg.jobs.invocation.result import Result
 
-if TYPE_CHECKING:
-    from kseg.etl.telemetry.progress import Progress
 
-
-@click.command(epilog="Example:  kseg report orders.yaml --run 3f9c46bd -o report.html")
+@click.command(cls=KsegCommand, epilog="Example:  kseg report orders.yaml --run 3f9c46bd -o report.html")
 @job_argument
 @click.option("--run", "run_id", metavar="RUN", help="The run, or how its id begins.  [default: the last one]")
 @click.option(
     "-o", "--output", default=".", show_default=True, metavar="PATH", help="An HTML file, or a folder; a path or URL."
 )
 @common_options
-def report(job_file: str, run_id: str | None, output: str, as_json: bool, debug: bool) -> None:
+def report(invocation: Invocation, job_file: str, run_id: str | None, output: str) -> Result:
     """Write a run's page from what the ledger knows: ranges, counts, tables, offsets.
 
     What its tasks and brokers told (throughput, requests) only the run itself knows: `kseg ingest --report`. No broker
     is asked and no JVM started.
     """
 
-    def work(progress: Progress) -> Result:
-        job = load(job_file)
-        from kseg.jobs.report.from_ledger import outcome_of
-        from kseg.jobs.report.page import write_page
+    job = load_job(invocation, job_file)
+    from kseg.jobs.report.from_ledger import outcome_of
+    from kseg.jobs.report.page import write_page
 
-        outcome = outcome_of(job, run_id)
-        outcome.document["report"] = write_page(output, outcome)
-        return Result(outcome.document, f"{job.name}: {outcome.document['report']}")
-
-    execute(work, as_json=as_json, debug=debug)
+    outcome = outcome_of(job, run_id)
+    outcome.document["report"] = write_page(output, outcome)
+    return Result(outcome.document, f"{job.name}: {outcome.document['report']}")

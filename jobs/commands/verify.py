@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from kseg.etl.errors import ExitCode
-from kseg.jobs.commands.command_config import command_config_option
-from kseg.jobs.commands.remote import remote_option
-from kseg.jobs.commands.run_file import run_file_option
-from kseg.jobs.commands.running import Result, common_options, execute, job_argument, load
+from kseg.jobs.invocation.command import KsegCommand
+from kseg.jobs.invocation.invocation import Invocation
+from kseg.jobs.invocation.job import load_job
+from kseg.jobs.invocation.options import (
+    command_config_option,
+    common_options,
+    job_argument,
+    remote_option,
+    run_file_option,
+)
+from kseg.jobs.invocation.result import Result
 
-if TYPE_CHECKING:
-    from kseg.etl.telemetry.progress import Progress
 
-
-@click.command(epilog="Example:  kseg verify orders.yaml --json")
+@click.command(cls=KsegCommand, epilog="Example:  kseg verify orders.yaml --json")
 @job_argument
 @click.option(
     "--segments",
@@ -28,20 +30,17 @@ if TYPE_CHECKING:
 @run_file_option
 @command_config_option
 @common_options
-def verify(job_file: str, segments: tuple[str, ...], as_json: bool, debug: bool) -> None:
+def verify(invocation: Invocation, job_file: str, segments: tuple[str, ...]) -> Result:
     """Read the ledger's ranges from Kafka again and compare with the tables, row by row.
 
     Every gap, duplicate and mismatch is told; exit 1 if there is one. Without a transform every column is compared,
     with one the addresses; where the transform changed the number of rows, the counts alone.
     """
 
-    def work(progress: Progress) -> Result:
-        job = load(job_file, starts_spark=True)
-        from kseg.etl.operations.verify import verify as verify_job
+    job = load_job(invocation, job_file, starts_spark=True)
+    from kseg.etl.operations.verify import verify as verify_job
 
-        report = verify_job(job, progress=progress, segments=segments)
-        told = "all rows agree" if report.ok else "rows do not agree"
-        code = ExitCode.DONE if report.ok else ExitCode.FAILED
-        return Result(report.to_json(), f"{job.name}: {told}", int(code))
-
-    execute(work, as_json=as_json, debug=debug)
+    report = verify_job(job, progress=invocation.progress, segments=segments)
+    told = "all rows agree" if report.ok else "rows do not agree"
+    code = ExitCode.DONE if report.ok else ExitCode.FAILED
+    return Result(report.to_json(), f"{job.name}: {told}", int(code))

@@ -154,7 +154,7 @@ class Lineage:
         if self._thread is None or self._job is None:
             return None
         error = outcome.error
-        if outcome.dry or (error is None and not self._began):
+        if outcome.is_dry_run or (error is None and not self._began):
             kind = None  # nothing was read and nothing was written
         elif error is None:
             kind = _Moment("COMPLETE", datetime.now(UTC), outcome=outcome)
@@ -240,7 +240,7 @@ class Lineage:
         if interval is not None:
             facets["nominalTime"] = nominal_time_run.NominalTimeRunFacet(*interval)
         if moment.outcome is not None and moment.outcome.error is not None:
-            from kseg.jobs.commands.failures import REDACTOR
+            from kseg.jobs.output.redaction import REDACTOR
 
             message = REDACTOR.clean(str(moment.outcome.error.get("message")))
             facets["errorMessage"] = error_message_run.ErrorMessageRunFacet(message, "PYTHON")

@@ -1,4 +1,4 @@
-"""A command that has ended or failed, with all that is known of it: what pages, metrics and events are made from."""
+"""A command that has ended or failed, and all that pages, metrics and lineage events are made of."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kseg.etl.telemetry.recorder import Telemetry
 class Outcome:
     """command: `ingest`, `backfill` … document: what --json prints, of a result or of an error.
 
-    from_ledger: made later; what only the run itself was told (tasks, brokers) is not known.
+    from_ledger: made later, without the measurements of tasks and brokers that only the run itself has.
     """
 
     command: str
@@ -42,23 +42,23 @@ class Outcome:
 
     @property
     def rows(self) -> int:
-        """Rows that stand in tables because of this run; quarantined pieces apart."""
+        """Rows that the run landed in tables, without quarantined pieces."""
         return sum(c.commit.rows for c in self.telemetry.commits.values() if not c.quarantine)
 
     @property
-    def dry(self) -> bool:
-        """Whether it was only looked at what a run would do."""
+    def is_dry_run(self) -> bool:
+        """Whether the run was planned only."""
         return self.document.get("status") == "dry-run"
 
     @property
     def phases(self) -> dict[str, float]:
-        """Seconds by phase: as the run summed them up, else as they were told while it ran."""
+        """Seconds by phase: as the run's report has them, else as the phases began while it worked."""
         summed = self.document.get("seconds")
         if summed:
             return {name: seconds for name, seconds in summed.items() if name != "total"}
-        told, sums = self.telemetry, dict[str, float]()
-        ends = [*(at for _, at in told.phases[1:]), told.seconds]
-        for (name, at), end in zip(told.phases, ends, strict=True) if told.phases else ():
+        sums = dict[str, float]()
+        ends = [*(at for _, at in self.telemetry.phases[1:]), self.telemetry.seconds]
+        for (name, at), end in zip(self.telemetry.phases, ends, strict=True) if self.telemetry.phases else ():
             sums[name] = sums.get(name, 0.0) + end - at
         return sums
 
@@ -77,14 +77,14 @@ class Outcome:
             return 0.0
         return max(task.began + task.seconds for task in tasks) - min(task.began for task in tasks)
 
-    def tell_in(self, document: dict[str, Any]) -> None:
+    def add_measurements_to(self, document: dict[str, Any]) -> None:
         """Add what was measured to a result's or an error's document; nothing where no work has begun."""
-        told, sums = self.telemetry, self.telemetry.sums
-        if told.job is None:
+        telemetry, sums = self.telemetry, self.telemetry.sums
+        if telemetry.job is None:
             return
-        document["traffic"] = [asdict(line) for line in told.traffic]
+        document["traffic"] = [asdict(line) for line in telemetry.traffic]
         document["tasks"] = {
-            "planned": told.planned_tasks,
+            "planned": telemetry.planned_tasks,
             "ended": sums.tasks,
             "retries": sums.retries,
             "bytes": sums.bytes,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from kseg.jobs.report.destination import page_name, page_path, write_text
 from kseg.jobs.report.outcome import Outcome
-from kseg.jobs.report.place import page_name, page_path, write_text
 from kseg.jobs.report.view import view_of
 
 if TYPE_CHECKING:

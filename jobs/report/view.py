@@ -16,7 +16,7 @@ import yaml
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.secrets import sounds_secret
 from kseg.etl.telemetry.recorder import Sums, TaskLine, lag_of
-from kseg.jobs.commands.failures import REDACTOR
+from kseg.jobs.output.redaction import REDACTOR
 from kseg.jobs.output.si_prefixes import scaled
 from kseg.jobs.report import charts
 from kseg.jobs.report.outcome import Outcome

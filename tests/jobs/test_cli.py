@@ -21,7 +21,7 @@ from kseg.etl.config.job import Job
 from kseg.etl.errors import AnotherRunActive, ConfigurationError, Fault, KsegError, Refused, RetriableFailure
 from kseg.etl.run.report import RangeReport, RunReport, TableReport
 from kseg.jobs.cli import COMMANDS, cli
-from kseg.jobs.commands.failures import failure_of
+from kseg.jobs.invocation.failures import failure_of
 
 ROOT = Path(__file__).parents[2]
 JOB = """\

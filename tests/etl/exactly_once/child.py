@@ -28,7 +28,7 @@ from kseg.etl.operations.backfill import run_backfill
 from kseg.etl.planning.backfill_request import BackfillRequest
 from kseg.etl.run.pipeline import run_ingest
 from kseg.jobs.broker.java import use_java
-from kseg.jobs.commands.failures import failure_of
+from kseg.jobs.invocation.failures import failure_of
 
 
 def adopt_session() -> None:

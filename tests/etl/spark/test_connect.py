@@ -336,16 +336,16 @@ def document(**spark: str) -> dict[str, Any]:
 
 
 def test_where_the_server_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    from kseg.jobs.commands.remote import on_server
+    from kseg.jobs.invocation.job import with_remote
 
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     monkeypatch.setenv("SPARK_REMOTE", "sc://env:1/;token=secret-token")
     in_file, silent = (job_from_document(document(**given)) for given in ({"remote": "sc://file:1"}, {}))
-    assert on_server(in_file).spark.remote == "sc://file:1"
-    assert on_server(silent).spark.remote == "sc://env:1/;token=secret-token"
-    assert on_server(silent).config_hash == silent.config_hash
+    assert with_remote(in_file, None).spark.remote == "sc://file:1"
+    assert with_remote(silent, None).spark.remote == "sc://env:1/;token=secret-token"
+    assert with_remote(silent, None).config_hash == silent.config_hash
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
-    assert on_server(silent).spark.remote is None
+    assert with_remote(silent, None).spark.remote is None
     for wrong in ("spark://host:7077", "sc://host:1/;token=x"):
         with pytest.raises(ConfigurationError):
             job_from_document(document(remote=wrong))

@@ -9,7 +9,7 @@ import pytest
 from kseg.client.errors import ConfigError
 from kseg.etl.errors import ConfigurationError
 from kseg.jobs.api.properties import client_config, read_properties
-from kseg.jobs.commands.failures import REDACTOR
+from kseg.jobs.output.redaction import REDACTOR
 
 
 @pytest.mark.parametrize(

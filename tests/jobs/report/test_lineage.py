@@ -24,10 +24,10 @@ from kseg.etl.telemetry.events import JobOpened
 from kseg.jobs.broker import jars
 from kseg.jobs.broker.errors import JarsUnavailable, JavaMissing
 from kseg.jobs.broker.java import find_java
-from kseg.jobs.commands.failures import TerminatedError, failure_of
+from kseg.jobs.invocation.failures import TerminatedError, failure_of
 from kseg.jobs.report.lineage import FACETS, configured, dataset_of_path, dataset_of_topic, run_uuid
-from kseg.jobs.report.options import Wishes
-from kseg.jobs.report.outlets import Outlets
+from kseg.jobs.report.options import ReportOptions
+from kseg.jobs.report.reporter import Reporter
 
 PARENT = "0198a1c0-7c4e-7b5d-9a43-0c6f3a2b1d55"
 PAGE = Path(__file__).parents[3] / "docs" / "reports.md"
@@ -128,11 +128,11 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[Backend]:
 def run(
     told: Any, document: dict[str, Any] | None = None, exit_code: int = 0, upto: int | None = None
 ) -> dict[str, Any]:
-    outlets = Outlets(Wishes(), "ingest")
+    reporter = Reporter(ReportOptions(), "ingest")
     for fact in told.facts[:upto]:
-        outlets.event(fact)
+        reporter.event(fact)
     document = told.document if document is None else document
-    outlets.close(document, exit_code)
+    reporter.close(document, exit_code)
     return document
 
 
@@ -328,8 +328,8 @@ def test_without_a_configuration_nothing_is_sent_and_nothing_imported(
     assert configured({"OPENLINEAGE_URL": "http://x"})
     assert not configured({"OPENLINEAGE_URL": "http://x", "OPENLINEAGE_DISABLED": "true"})
     before = [thread.name for thread in threading.enumerate()].count("kseg-lineage")
-    outlets = Outlets(Wishes(), "ingest")
-    outlets.event(JobOpened(told().job, None))
+    reporter = Reporter(ReportOptions(), "ingest")
+    reporter.event(JobOpened(told().job, None))
     assert [thread.name for thread in threading.enumerate()].count("kseg-lineage") <= before
     (tmp_path / "openlineage.yml").write_text("transport: {type: noop}\n")
     assert configured({})

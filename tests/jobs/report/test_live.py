@@ -20,11 +20,11 @@ from kseg.etl.config.load import load_job
 from kseg.etl.errors import Refused
 from kseg.etl.run.pipeline import run_ingest
 from kseg.jobs.cli import cli
-from kseg.jobs.commands.failures import failure_of
+from kseg.jobs.invocation.failures import failure_of
 from kseg.jobs.report.from_ledger import outcome_of
-from kseg.jobs.report.options import Wishes
-from kseg.jobs.report.outlets import Outlets
+from kseg.jobs.report.options import ReportOptions
 from kseg.jobs.report.page import render
+from kseg.jobs.report.reporter import Reporter
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -63,10 +63,10 @@ def events(tmp_path: Path) -> Iterator[Callable[[], list[dict[str, Any]]]]:
 def test_a_run_leaves_behind_what_its_tasks_and_brokers_told(
     job: Job, tmp_path: Path, events: Callable[[], list[dict[str, Any]]]
 ) -> None:
-    outlets = Outlets(Wishes(), "ingest")
-    report = run_ingest(job, progress=outlets)
+    reporter = Reporter(ReportOptions(), "ingest")
+    report = run_ingest(job, progress=reporter)
     document = report.to_json()
-    outlets.close(document, 0)
+    reporter.close(document, 0)
 
     fetched = [line for line in document["traffic"] if line["api"] == "Fetch"]
     assert sum(line["requests"] for line in fetched) >= 1
@@ -76,7 +76,7 @@ def test_a_run_leaves_behind_what_its_tasks_and_brokers_told(
     assert {"Metadata", "ListOffsets", "OffsetFetch", "TxnOffsetCommit", "EndTxn"} <= asked, "the driver's own as well"
     assert (document["tasks"]["planned"], document["tasks"]["ended"]) == (6, 6)
 
-    told = outlets._recorder.telemetry
+    told = reporter._recorder.telemetry
     [topic] = {tp.topic for tp in told.last}
     for number in (0, 1):
         tp = TopicPartition(topic, number)
@@ -106,7 +106,7 @@ def test_a_run_leaves_behind_what_its_tasks_and_brokers_told(
     with pytest.raises(Refused, match="no run nobody"):
         outcome_of(job, "nobody")
 
-    again = Outlets(Wishes(), "ingest")
+    again = Reporter(ReportOptions(), "ingest")
     nothing = run_ingest(job, progress=again).to_json()
     again.close(nothing, 0)
     assert nothing["status"] == "nothing-to-do"
@@ -142,11 +142,11 @@ def test_a_commands_page_in_a_bucket_its_metrics_and_its_events_tell_of_one_run(
 
 def test_a_run_that_fails_tells_what_was_known(job: Job, tmp_path: Path) -> None:
     job = job.model_copy(update={"source": job.source.model_copy(update={"topics": ("no-such-topic",)})})
-    outlets = Outlets(Wishes(report=str(tmp_path / "failed.html")), "ingest")
+    reporter = Reporter(ReportOptions(report=str(tmp_path / "failed.html")), "ingest")
     with pytest.raises(Exception, match="no-such-topic") as caught:
-        run_ingest(job, progress=outlets)
+        run_ingest(job, progress=reporter)
     failure = failure_of(caught.value)
-    outlets.close(failure.to_json(), failure.exit_code)
+    reporter.close(failure.to_json(), failure.exit_code)
     html = (tmp_path / "failed.html").read_text()
     assert "no-such-topic" in html
     assert "Bad configuration" in html

@@ -15,7 +15,7 @@ from kseg.client import TopicPartition
 from kseg.etl.errors import Refused
 from kseg.etl.telemetry.events import AccountFailed, OffsetsObserved, PartitionView
 from kseg.etl.telemetry.recorder import Recorder, Telemetry
-from kseg.jobs.commands.failures import failure_of
+from kseg.jobs.invocation.failures import failure_of
 from kseg.jobs.report.outcome import Outcome
 from kseg.jobs.report.page import render, write_page
 

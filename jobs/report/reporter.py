@@ -1,6 +1,6 @@
-"""The listener behind a run's page, metrics and lineage: gathers while it runs, writes when it has ended or failed.
+"""The listener that makes a run's page, metrics and lineage: it records while the run works, and writes at its end.
 
-What cannot be written never changes what a run has done: it is told in a line on stderr and in the result's notes.
+A report that cannot be written does not change the run's result: a line on stderr and the result's notes say so.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from kseg.etl.errors import ConfigurationError
 from kseg.etl.telemetry.events import JobOpened, RunEvent
 from kseg.etl.telemetry.progress import NullProgress
 from kseg.etl.telemetry.recorder import Recorder
-from kseg.jobs.commands.failures import REDACTOR
+from kseg.jobs.output.redaction import REDACTOR
 from kseg.jobs.report.lineage import Lineage, wanted
-from kseg.jobs.report.options import Wishes
+from kseg.jobs.report.options import ReportOptions
 from kseg.jobs.report.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 LOGGER = logging.getLogger(__name__)
 
 
-class Outlets(NullProgress):
-    """One command's outlets. wishes: of its command line; the job file's join them when it is known."""
+class Reporter(NullProgress):
+    """One command's reports. options: of its command line; those of the job file are added when it is loaded."""
 
-    def __init__(self, wishes: Wishes, command: str) -> None:
-        self._wishes = wishes
+    def __init__(self, options: ReportOptions, command: str) -> None:
+        self._options = options
         self._command = command
         self._recorder = Recorder()
         self._lineage = Lineage(command, self._recorder.telemetry)
@@ -46,57 +46,57 @@ class Outlets(NullProgress):
 
     def event(self, event: RunEvent) -> None:
         if isinstance(event, JobOpened):
-            self._wishes = self._wishes.with_job(event.job)
+            self._options = self._options.with_job(event.job)
             self._check_installed(event.job)
         try:
             self._recorder.event(event)
             self._lineage.event(event)
         except Exception:
-            # A run goes on whatever becomes of its report: a defect here must not stand between commit and ledger.
-            LOGGER.warning("a event of the run is missing in its report: %s", type(event).__name__, exc_info=True)
+            # A defect in a report must not stop a run between its commit and its ledger.
+            LOGGER.warning("an event of the run is missing in its report: %s", type(event).__name__, exc_info=True)
 
     def close(self, document: dict[str, Any], exit_code: int) -> dict[str, Any]:
-        """Write what was asked for. document: what --json prints of a result or an error; it gets what was measured,
-        `report`, and notes of what went wrong here. Returns what was added. The second call does nothing."""
+        """Write the reports. document: what --json prints of a result or an error; measurements, `report`, and notes of
+        what could not be written are added to it. Returns what was added. A second call does nothing."""
         if self._closed:
             return {}
         self._closed = True
-        telemetry, wishes, before = self._recorder.close(), self._wishes, set(document)
+        telemetry, options, before = self._recorder.close(), self._options, set(document)
         outcome = Outcome(self._command, telemetry, document, exit_code)
-        outcome.tell_in(document)
-        if wishes.report is not None:
-            path = wishes.report
-            document["report"] = self._tried("the report", lambda: _write_page(path, outcome), document)
-        if wishes.metrics_file is not None and not outcome.dry:
-            file = wishes.metrics_file
-            self._tried("the metrics", lambda: _write_metrics(file, outcome), document)
-        if wishes.push_gateway is not None and not outcome.dry:
-            gateway = wishes.push_gateway
-            self._tried("the metrics", lambda: _push_metrics(gateway, outcome), document)
+        outcome.add_measurements_to(document)
+        if options.report is not None:
+            path = options.report
+            document["report"] = self._attempt("the report", lambda: _write_page(path, outcome), document)
+        if options.metrics_file is not None and not outcome.is_dry_run:
+            file = options.metrics_file
+            self._attempt("the metrics", lambda: _write_metrics(file, outcome), document)
+        if options.push_gateway is not None and not outcome.is_dry_run:
+            gateway = options.push_gateway
+            self._attempt("the metrics", lambda: _push_metrics(gateway, outcome), document)
         fault = self._lineage.close(outcome)
         if fault is not None:
-            self._tell(f"lineage events could not be sent: {fault}", document)
+            self._note(f"lineage events could not be sent: {fault}", document)
         return {key: value for key, value in document.items() if key not in before}
 
-    def _tried(self, what: str, write: Callable[[], str | None], document: dict[str, Any]) -> str | None:
+    def _attempt(self, what: str, write: Callable[[], str | None], document: dict[str, Any]) -> str | None:
         try:
             return write()
         except Exception as error:
-            self._tell(f"{what} could not be written: {type(error).__name__}: {error}", document)
+            self._note(f"{what} could not be written: {type(error).__name__}: {error}", document)
             return None
 
-    def _tell(self, fault: str, document: dict[str, Any]) -> None:
-        told = REDACTOR.clean(fault)
-        click.echo(f"kseg: {told}", file=sys.stderr)
-        document.setdefault("notes", []).append(told)
+    def _note(self, fault: str, document: dict[str, Any]) -> None:
+        note = REDACTOR.clean(fault)
+        click.echo(f"kseg: {note}", file=sys.stderr)
+        document.setdefault("notes", []).append(note)
 
     def _check_installed(self, job: Job) -> None:
         """Before a run, not after it. Raises ConfigurationError."""
-        for wished, module, extra in (
-            (self._wishes.metrics_file or self._wishes.push_gateway, "prometheus_client", "prometheus"),
+        for needed, module, extra in (
+            (self._options.metrics_file or self._options.push_gateway, "prometheus_client", "prometheus"),
             (wanted(job), "openlineage", "openlineage"),
         ):
-            if wished and find_spec(module) is None:
+            if needed and find_spec(module) is None:
                 raise ConfigurationError.of(
                     "reporting",
                     f"needs {module}, which is not installed",

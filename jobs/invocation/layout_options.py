@@ -1,4 +1,4 @@
-"""The options of commands that read log files wherever they are: in which form they lie there."""
+"""The options of commands that read log files: the layout in which they are stored."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from kseg.segment_reader.log.layouts import layout_names
 
 
 def layout_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--layout` and `--layout-option`: the arguments `layout` and `layout_option`, of which the last is options."""
-    named = click.option(
+    """`--layout` and `--layout-option`: the arguments `layout` and `layout_option`, a dict of storage options."""
+    layout = click.option(
         "--layout",
         type=click.Choice(layout_names()),
         default=PLAIN,
         show_default=True,
         help="In which form logs lie there: a broker's own folders, or what tiered storage wrote.",
     )
-    told = click.option(
+    options = click.option(
         "--layout-option",
         multiple=True,
         callback=_as_options,
@@ -28,7 +28,7 @@ def layout_options(command: Callable[..., Any]) -> Callable[..., Any]:
         help="What the layout has to be told: local=DIR, the broker's own folder, which goes on where the remote "
         "segments end; key.ID=FILE, a private key of aiven's encrypted ones. Repeatable.",
     )
-    return named(told(command))
+    return layout(options(command))
 
 
 def _as_options(_: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:

@@ -20,8 +20,8 @@ from kseg.etl.errors import Refused
 from kseg.etl.run.report import RunReport, TableReport
 from kseg.etl.telemetry.progress import Progress
 from kseg.jobs.cli import cli
-from kseg.jobs.commands import run_file
-from kseg.jobs.commands.run_file import MESSAGES_KEPT, RunFile
+from kseg.jobs.invocation import run_file
+from kseg.jobs.invocation.run_file import MESSAGES_KEPT, RunFile
 
 JOB = """\
 version: 1
@@ -106,7 +106,7 @@ def test_only_its_owner_may_read_it(ingest: Callable[..., Result], told: Path) -
 
 
 def test_a_silent_run_gives_signs_of_life(told: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_file, "SECONDS_BETWEEN_SIGNS", 0.01)
+    monkeypatch.setattr(run_file, "SECONDS_BETWEEN_HEARTBEATS", 0.01)
     with RunFile(told) as file:
         first = read(told)["updated_at"]
         while read(told)["updated_at"] == first:
@@ -119,7 +119,7 @@ def test_a_module_that_is_just_being_imported_does_not_end_the_signs(
     told: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another thread imports pyspark: it stands among the modules, and has no names yet."""
-    monkeypatch.setattr(run_file, "SECONDS_BETWEEN_SIGNS", 0.01)
+    monkeypatch.setattr(run_file, "SECONDS_BETWEEN_HEARTBEATS", 0.01)
     monkeypatch.setitem(sys.modules, "pyspark", types.ModuleType("pyspark"))
     with RunFile(told) as file:
         for _ in range(3):
@@ -139,7 +139,7 @@ def test_a_process_that_is_on_its_way_out_leaves_no_file_that_says_it_runs(told:
 def test_a_file_beside_it_stops_the_run_as_sigterm_does(
     ingest: Callable[..., Result], told: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_file, "SECONDS_BETWEEN_SIGNS", 0.01)
+    monkeypatch.setattr(run_file, "SECONDS_BETWEEN_HEARTBEATS", 0.01)
     stop = told.with_name("run.json.stop")
 
     def work(_: Progress) -> RunReport:

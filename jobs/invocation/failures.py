@@ -1,23 +1,21 @@
-"""Errors as an exit code and as words: what happened, where, why, what to do; a traceback only with `--debug`.
+"""Errors as documents, as text and as exit codes: what happened, where, why, what to do; a traceback with `--debug`.
 
-The framework's own errors bring all of this along; the Kafka client's and the decoder's are told by their attributes;
-anything else is a defect or the world's doing, exit 1.
+Errors of `kseg.etl` carry all of this. Errors of the Kafka client and the decoder are described by their attributes.
+Any other error is unexpected: exit code 1.
 """
 
 from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import click
 
 from kseg.etl.errors import ConfigurationError, ExitCode, Fault, KsegError
+from kseg.jobs.output.redaction import REDACTOR
 
-_MASK = "***"
-_SHORTEST_SECRET = 4
 _ADDRESS_NAMES = (
     "topic", "partition", "offset", "base_offset", "position", "file",
     "group", "transactional_id", "resource", "broker",
@@ -30,7 +28,7 @@ class TerminatedError(BaseException):
 
 @dataclass(slots=True)
 class Failure:
-    """An error, ready to be told. extra: what else is known of the run, for its document."""
+    """An error as a document. extra: what else is known of the run, added to the document."""
 
     exit_code: int
     document: dict[str, Any]
@@ -42,36 +40,8 @@ class Failure:
         return {"error": self.document, "exit_code": self.exit_code, **self.extra}
 
 
-@dataclass(slots=True)
-class Redactor:
-    """The last guard: secrets that this process resolved are taken out of whatever a foreign library says.
-
-    Our own messages never hold one; Spark's, the JVM's or an object store's might.
-    """
-
-    secrets: set[str] = field(default_factory=set)
-
-    def learn(self, values: Iterable[str]) -> None:
-        for value in values:
-            if len(value) >= _SHORTEST_SECRET:
-                self.secrets |= {value, repr(value)[1:-1]}
-
-    def clean(self, value: Any) -> Any:
-        """The same value with every known secret masked, at any depth."""
-        if isinstance(value, str):
-            for secret in sorted(self.secrets, key=len, reverse=True):
-                value = value.replace(secret, _MASK)
-            return value
-        if isinstance(value, Mapping):
-            return {key: self.clean(inner) for key, inner in value.items()}
-        return [self.clean(inner) for inner in value] if isinstance(value, list | tuple) else value
-
-
-REDACTOR = Redactor()
-
-
 def failure_of(error: BaseException) -> Failure:
-    """What to tell about an error, and the exit code that says it."""
+    """An error's document and exit code."""
     trace = REDACTOR.clean("".join(traceback.format_exception(error)))
     faults: tuple[Fault, ...] = ()
     if isinstance(error, KsegError):
@@ -90,7 +60,7 @@ def failure_of(error: BaseException) -> Failure:
 
 
 def _foreign(error: BaseException) -> tuple[dict[str, Any], int]:
-    """The client's and the decoder's errors, by what they carry; and everything unforeseen."""
+    """Errors of the client and the decoder, by their attributes; and unexpected ones."""
     retriable = getattr(error, "retriable", None)
     if isinstance(retriable, bool):
         document = _document(error, str(getattr(error, "message", None) or error))
@@ -109,7 +79,7 @@ def _foreign(error: BaseException) -> tuple[dict[str, Any], int]:
 
 
 def _is_client_config_error(error: BaseException) -> bool:
-    errors = sys.modules.get("kseg.client.errors")  # raised by it, so imported; never imported for the question
+    errors = sys.modules.get("kseg.client.errors")  # it is imported if it raised the error
     return errors is not None and isinstance(error, errors.ConfigError)
 
 
@@ -134,8 +104,8 @@ def _first_line(error: BaseException) -> str:
     return lines[0]
 
 
-def tell(failure: Failure, *, debug: bool) -> None:
-    """The error in words, on stderr."""
+def print_failure(failure: Failure, *, debug: bool) -> None:
+    """The error as text, on stderr."""
     document = failure.document
     code = f" ({document['code']})" if document.get("code") else ""
     _line("error", f"{document['message']}{code}", "red")

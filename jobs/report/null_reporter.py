@@ -1,4 +1,4 @@
-"""For commands that leave nothing behind."""
+"""The reporter of commands that have no report options."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 from kseg.etl.telemetry.progress import NullProgress
 
 
-class NoOutlets(NullProgress):
-    """Gathers nothing, writes nothing, imports nothing."""
+class NullReporter(NullProgress):
+    """Records nothing, writes nothing, imports nothing."""
 
     def close(self, document: dict[str, Any], exit_code: int) -> dict[str, Any]:
         return {}

@@ -7,11 +7,11 @@
      "exit_code": null, "result": null}
 
 The file is replaced as a whole: at the start, with each phase, at most once a second in between, every ten seconds
-as a sign of life, and at the end, where `state` is done or failed and `result` is the document that `--json` prints, or
-that of the error. A process id alone could by now be another program's, so `pid_started` stands beside it.
+as a heartbeat, and at the end, where `state` is done or failed and `result` is the document that `--json` prints, or
+that of the error. A process id may have been reused by another program, so the file holds `pid_started` too.
 
-Whoever cannot send the process a SIGTERM, being on another host, makes a file `FILE.stop` beside it: with its next sign
-of life the process removes that, and ends as by a SIGTERM.
+From another host, where no SIGTERM can be sent, a process is stopped with a file `FILE.stop` beside the run file: at
+its next heartbeat the process removes it, and ends as by a SIGTERM.
 """
 
 from __future__ import annotations
@@ -30,41 +30,25 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-import click
 import psutil
 
 from kseg.etl.telemetry.progress import Progress, Unit
-from kseg.jobs.commands.noted import Noted
 from kseg.jobs.output.files import replace_file
 
 VERSION: Final = 1
 MESSAGES_KEPT: Final = 20
 SECONDS_BETWEEN_WRITES: Final = 1.0
-SECONDS_BETWEEN_SIGNS: Final = 10.0
-
-run_file_option = Noted(
-    "--run-file",
-    metavar="FILE",
-    type=click.Path(dir_okay=False),
-    help="Keep FILE up to date with what the run is doing, as JSON, for another process to follow.",
-)
-"""For commands whose runs take long; `execute` writes it."""
-
-
-def asked_for() -> RunFile | None:
-    """The run file that the current command was given; None where it was given none, or runs outside of one."""
-    name = run_file_option.given()
-    return RunFile(Path(name)) if name is not None else None
+SECONDS_BETWEEN_HEARTBEATS: Final = 10.0
 
 
 class RunFile:
-    """One command's run file. Use it as a context manager around the work; `over` listens to its progress."""
+    """One command's run file: a context manager around the work. `recording` makes the listener that writes."""
 
     def __init__(self, path: Path) -> None:
         self._path = path.absolute()
         self._stop = self._path.with_name(f"{self._path.name}.stop")
         self._lock = threading.Lock()
-        self._over = threading.Event()
+        self._ended = threading.Event()
         self._written = 0.0
         self._messages: deque[str] = deque(maxlen=MESSAGES_KEPT)
         self._document: dict[str, Any] = {
@@ -83,37 +67,37 @@ class RunFile:
             "exit_code": None,
             "result": None,
         }
-        self._keeper = threading.Thread(target=self._give_signs, name="kseg-run-file", daemon=True)
+        self._writer = threading.Thread(target=self._write_heartbeats, name="kseg-run-file", daemon=True)
 
     def __enter__(self) -> RunFile:
         self._write()
-        self._keeper.start()
+        self._writer.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._keeper.join()
+        self._ended.set()
+        self._writer.join()
         with suppress(OSError):
-            if self._document["state"] == "running":  # nobody told how it ended: the process is about to leave
+            if self._document["state"] == "running":  # `ended` was not called: the process exits
                 self.ended(1, None)
-            self._stop.unlink(missing_ok=True)  # it came too late for this run, and is not meant for the next
+            self._stop.unlink(missing_ok=True)  # too late for this run, and not for the next one
 
-    def over(self, shown: Progress) -> Progress:
-        """Listens to a run, writes, and hands everything on."""
-        return _Recording(self, shown)
+    def recording(self, listener: Progress) -> Progress:
+        """A listener that writes a run's progress to the file, and passes everything on to another one."""
+        return _Recording(self, listener)
 
     def ended(self, exit_code: int, result: Mapping[str, Any] | None) -> None:
         """The run is over. result: the document of `--json`."""
         state = "done" if exit_code == 0 else "failed"
         self._change(at_once=True, state=state, exit_code=exit_code, result=result)
 
-    def began(self, phase: str) -> None:
+    def set_phase(self, phase: str) -> None:
         self._change(at_once=True, phase=phase, progress=None)
 
-    def came_to(self, done: int, total: int | None, unit: Unit) -> None:
+    def set_progress(self, done: int, total: int | None, unit: Unit) -> None:
         self._change(progress={"done": done, "total": total, "unit": unit})
 
-    def said(self, text: str) -> None:
+    def add_message(self, text: str) -> None:
         self._messages.append(text)
         self._change(messages=list(self._messages))
 
@@ -122,8 +106,8 @@ class RunFile:
         if at_once or time.monotonic() - self._written >= SECONDS_BETWEEN_WRITES:
             self._write()
 
-    def _give_signs(self) -> None:
-        while not self._over.wait(SECONDS_BETWEEN_SIGNS):
+    def _write_heartbeats(self) -> None:
+        while not self._ended.wait(SECONDS_BETWEEN_HEARTBEATS):
             with suppress(OSError):
                 self._write()
             with suppress(OSError):
@@ -141,43 +125,43 @@ class RunFile:
 
 
 class _Recording:
-    """A run's progress, into its file and on to whoever shows it."""
+    """A run's progress, written to its file and passed on to another listener."""
 
-    def __init__(self, file: RunFile, shown: Progress) -> None:
+    def __init__(self, file: RunFile, listener: Progress) -> None:
         self._file = file
-        self._shown = shown
+        self._listener = listener
         self._done = 0
         self._total: int | None = None
         self._unit: Unit = "rows"
 
     def phase(self, name: str) -> None:
         self._done, self._total = 0, None
-        self._file.began(name)
-        self._shown.phase(name)
+        self._file.set_phase(name)
+        self._listener.phase(name)
 
     def total(self, amount: int, unit: Unit = "rows") -> None:
         self._total, self._unit = amount, unit
-        self._file.came_to(self._done, self._total, self._unit)
-        self._shown.total(amount, unit)
+        self._file.set_progress(self._done, self._total, self._unit)
+        self._listener.total(amount, unit)
 
     def advance(self, amount: int = 1) -> None:
         self._done += amount
-        self._file.came_to(self._done, self._total, self._unit)
-        self._shown.advance(amount)
+        self._file.set_progress(self._done, self._total, self._unit)
+        self._listener.advance(amount)
 
     def message(self, text: str) -> None:
-        self._file.said(text)
-        self._shown.message(text)
+        self._file.add_message(text)
+        self._listener.message(text)
 
     def __getattr__(self, name: str) -> Any:
-        """Whatever else the one who shows it can be told."""
-        return getattr(self._shown, name)
+        """All other methods are the other listener's."""
+        return getattr(self._listener, name)
 
 
 def _spark() -> dict[str, Any] | None:
-    """The Spark application of this process, once there is one; nothing is imported or started for the question."""
+    """The Spark application of this process, once there is one; nothing is imported or started for it."""
     try:
-        # While another thread imports pyspark, a module stands there that has not all of its names yet.
+        # While another thread imports pyspark, the module is there without all of its names.
         context = sys.modules["pyspark"].SparkContext._active_spark_context
         return {"application_id": context.applicationId, "master": context.master, "ui": context.uiWebUrl}
     except Exception:  # there is none, or it is being started or stopped

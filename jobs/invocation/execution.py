@@ -1,0 +1,176 @@
+"""Runs a command's function: logging, progress, run file and reports; prints its result or error."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from kseg.jobs.invocation.failures import Failure, TerminatedError, failure_of, print_failure
+from kseg.jobs.invocation.invocation import Invocation
+from kseg.jobs.invocation.result import Result
+from kseg.jobs.invocation.run_file import RunFile
+from kseg.jobs.progress import progress_for
+
+if TYPE_CHECKING:
+    from kseg.jobs.report.null_reporter import NullReporter
+    from kseg.jobs.report.reporter import Reporter
+
+
+def execute(invocation: Invocation, work: Callable[[Invocation], Result]) -> int:
+    """Run a command's work and print its result, or its error; returns the exit code.
+
+    work: gets the invocation with its progress listener.
+    """
+    from kseg.etl.telemetry.progress import Listeners
+    from kseg.jobs.output.tables import show
+
+    _set_up_logging(invocation.debug)
+    run_file = RunFile(Path(invocation.run_file)) if invocation.run_file is not None else None
+    reporter = _reporter(invocation)
+    with _tracing(invocation.trace), _stdout(invocation.as_json) as out, _sigterm_raises():  # noqa: SIM117
+        with run_file or contextlib.nullcontext():
+            try:
+                with progress_for(form=invocation.progress_form) as shown:
+                    listeners = Listeners([reporter, shown])
+                    progress = run_file.recording(listeners) if run_file else listeners
+                    result = work(replace(invocation, progress=progress))
+                reporter.close(result.document, result.exit_code)
+                if invocation.as_json:
+                    _print_json(result.document, out)
+                else:
+                    show(_for_people(result.document), result.headline, stream=out, rows=result.rows)
+                code, document = result.exit_code, result.document
+            except (Exception, KeyboardInterrupt, TerminatedError) as error:
+                if isinstance(error, click.exceptions.Exit):
+                    raise
+                failure = failure_of(error)
+                failure.extra = reporter.close(failure.to_json(), failure.exit_code)
+                document = failure.to_json()
+                code = _report(failure, out if invocation.as_json else None, debug=invocation.debug)
+            if run_file:
+                run_file.ended(code, document)
+    return code
+
+
+def _reporter(invocation: Invocation) -> Reporter | NullReporter:
+    if invocation.report is None:
+        from kseg.jobs.report.null_reporter import NullReporter
+
+        return NullReporter()
+    from kseg.jobs.report.reporter import Reporter
+
+    return Reporter(invocation.report, invocation.command)
+
+
+def _for_people(document: dict[str, Any]) -> dict[str, Any]:
+    """Requests by API are in --json and in the run's page alone."""
+    return {key: value for key, value in document.items() if key != "traffic"}
+
+
+def report_error(error: BaseException, json_to: IO[str] | None, *, debug: bool) -> int:
+    """Print an error, on stderr or as JSON; returns the exit code."""
+    return _report(failure_of(error), json_to, debug=debug)
+
+
+def _report(failure: Failure, json_to: IO[str] | None, *, debug: bool) -> int:
+    if json_to is not None:
+        _print_json(failure.to_json(), json_to)
+        if debug:
+            click.echo(failure.trace, err=True, nl=False)
+    else:
+        print_failure(failure, debug=debug)
+    return failure.exit_code
+
+
+def _print_json(document: dict[str, Any], stream: IO[str]) -> None:
+    """One object: on one line, or on a terminal, where people read it, on many."""
+    indent = 2 if stream.isatty() else None
+    stream.write(json.dumps(document, ensure_ascii=False, allow_nan=False, default=str, indent=indent) + "\n")
+    stream.flush()
+
+
+@contextlib.contextmanager
+def _tracing(wanted: bool) -> Iterator[None]:
+    """With --trace, log requests and responses of this process and of Spark's local workers."""
+    if not wanted:
+        yield
+        return
+    from kseg.client.wire import trace
+
+    before = os.environ.get(trace.VARIABLE)
+    os.environ[trace.VARIABLE] = "1"  # Spark's local workers inherit it
+    handler = trace.enable()
+    try:
+        yield
+    finally:
+        trace.disable(handler)
+        if before is None:
+            del os.environ[trace.VARIABLE]
+        else:
+            os.environ[trace.VARIABLE] = before
+
+
+@contextlib.contextmanager
+def _stdout(as_json: bool) -> Iterator[IO[str]]:
+    """With --json stdout holds one object: what libraries, user code, the JVM and workers print goes to stderr."""
+    if not as_json:
+        yield sys.stdout
+        return
+    ours = sys.stdout
+    sys.stdout.flush()
+    if not _is_descriptor_one(ours):  # replaced by a test or a notebook: there is no descriptor to redirect
+        with contextlib.redirect_stdout(sys.stderr):
+            yield ours
+        return
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with os.fdopen(os.dup(kept), "w", encoding="utf-8") as out:
+            yield out
+    finally:
+        ours.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _is_descriptor_one(stream: IO[str]) -> bool:
+    try:
+        return stream.fileno() == 1
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+@contextlib.contextmanager
+def _sigterm_raises() -> Iterator[None]:
+    """A scheduler stops a job with SIGTERM: unwind, so that the lease is released and no process is left behind."""
+
+    def stop(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a second signal ends the process at once
+        raise TerminatedError
+
+    try:
+        before = signal.signal(signal.SIGTERM, stop)
+    except ValueError:  # not in the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _set_up_logging(debug: bool) -> None:
+    """Warnings to stderr; with --debug what our own packages do. Other libraries' debug lines could hold anything."""
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    if debug:
+        logging.getLogger("kseg").setLevel(logging.DEBUG)

@@ -1,0 +1,85 @@
+"""A job file and the options of a command as a `Job`; its secrets are kept out of every message from then on.
+
+`--command-config FILE`: Java client properties that override the job file's `kafka:` section, where an orchestrator
+keeps a cluster's address and secrets apart from the job. Values whose names sound like secrets are treated as if the
+job file referred to them: the job's repr, its ledger and the process' output show no more than a reference.
+
+`--remote sc://HOST:PORT`: a Spark Connect server instead of a Spark of the command's own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kseg.jobs.invocation.invocation import Invocation
+from kseg.jobs.invocation.options import SPARK_REMOTE
+from kseg.jobs.output.redaction import REDACTOR
+
+if TYPE_CHECKING:
+    from kseg.etl.config.job import Job
+
+
+def load_job(invocation: Invocation, job_file: str, *, starts_spark: bool = False) -> Job:
+    """Load and validate a job file.
+
+    starts_spark: the command starts a Spark session, so a Java is needed, unless spark-submit started one already.
+
+    Raises:
+        ConfigurationError: the job file, the properties file or the server's address is invalid.
+        JavaMissing: there is no Java to start Spark with.
+    """
+    from kseg.etl.config.load import load_job as load
+
+    job = load(job_file, kafka=_client_properties(invocation.command_config))
+    if starts_spark:
+        job = with_remote(job, invocation.remote)
+        if job.spark.remote is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+            from kseg.jobs.broker.java import use_java
+
+            use_java()
+    for properties in (job.kafka_properties(), job.spark_conf()):
+        REDACTOR.learn(properties[key] for key in properties.hidden)
+    return job
+
+
+def with_remote(job: Job, remote: str | None) -> Job:
+    """The job with the Spark Connect server of the command line, else of the job file, else of SPARK_REMOTE.
+
+    remote: the value of `--remote`. A token in the address is redacted from messages. Under spark-submit the
+    environment variable does not count: there is a Spark already.
+
+    Raises:
+        ConfigurationError: it is not the address of a Spark Connect server.
+    """
+    from pydantic_core import PydanticCustomError
+
+    from kseg.etl.config.remote import EXAMPLE, connect_url
+    from kseg.etl.errors import ConfigurationError
+
+    setting = "--remote"
+    if remote is None and job.spark.remote is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        remote, setting = os.environ.get(SPARK_REMOTE), SPARK_REMOTE
+    if remote is None:
+        return job
+    REDACTOR.learn(part.partition("=")[2] for part in remote.split(";") if part.startswith("token="))
+    try:
+        return job.on_remote(connect_url(remote))
+    except PydanticCustomError:
+        raise ConfigurationError.of(setting, "is no address of a Spark Connect server", EXAMPLE) from None
+
+
+def _client_properties(file: str | None) -> Mapping[str, str]:
+    """The properties of `--command-config`. Raises ConfigurationError."""
+    from kseg.etl.errors import ConfigurationError
+    from kseg.jobs.api.properties import read_properties
+
+    if file is None:
+        return {}
+    try:
+        return read_properties(Path(file).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ConfigurationError.of("--command-config", f"{file} cannot be read: {reason}") from None

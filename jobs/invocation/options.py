@@ -1,0 +1,56 @@
+"""The click options that several commands have. Those of `Invocation` have its attributes' names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import click
+
+from kseg.jobs.progress import FORMS
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+SPARK_REMOTE: Final = "SPARK_REMOTE"
+
+job_argument = click.argument("job_file", metavar="JOB.yaml", type=click.Path(dir_okay=False))
+take_over_option = click.option(
+    "--take-over", is_flag=True, help="Take the lease of another run that is known to be dead, without waiting."
+)
+
+# --- of the invocation
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout, nothing else.")
+debug_option = click.option("--debug", is_flag=True, help="Show tracebacks, and log what happens to stderr.")
+trace_option = click.option(
+    "--trace", is_flag=True, help="A line on stderr for each request and response (also: KSEG_TRACE=1)."
+)
+progress_option = click.option(
+    "--progress",
+    "progress_form",
+    type=click.Choice(FORMS),
+    help="How progress is told on stderr: one bar, a bar for each partition too, a line every 10 seconds, or nothing.  "
+    "[default: total on a terminal, else lines]",
+)
+command_config_option = click.option(
+    "--command-config",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="A Java properties file, laid over the job file's `kafka:` section.",
+)
+remote_option = click.option(
+    "--remote",
+    metavar="URL",
+    help=f"A Spark Connect server, as in sc://host:15002, in place of `spark.master` (also: {SPARK_REMOTE}).",
+)
+run_file_option = click.option(
+    "--run-file",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="Keep FILE up to date with what the run is doing, as JSON, for another process to follow.",
+)
+
+
+def common_options(command: F) -> F:
+    """--json, --debug, --trace and --progress."""
+    return json_option(debug_option(trace_option(progress_option(command))))

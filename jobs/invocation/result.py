@@ -1,0 +1,36 @@
+"""What a command's function returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+class Report(Protocol):
+    """What an operation of `kseg.etl` returns."""
+
+    def to_json(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A command's result: the document that --json prints, the line above the tables, and the exit code.
+
+    rows: how many rows of a table are shown to people.
+    """
+
+    document: dict[str, Any]
+    headline: str
+    exit_code: int = 0
+    rows: int = 50
+
+
+def run_result(report: Report) -> Result:
+    """A run's report with the line that sums it up."""
+    document = report.to_json()
+    counts, tables = document.get("counts", {}), document.get("tables", [])
+    headline = f"{document.get('job')}: {document.get('status')}"
+    if document.get("status") == "done":
+        rows = sum(table.get("rows") or 0 for table in tables)
+        headline += f", {counts.get('records', 0)} records read, {rows} rows landed in {len(tables)} table(s)"
+    return Result(document, headline)
