@@ -2,7 +2,7 @@
 
 messages/   the definitions by subject; one class serves all versions
 fields      the notation of a definition; schema collects it
-reader, writer, source, primitives   generate the functions that read and write one (message, version)
+reader, writer, codegen, primitives   generate the functions that read and write one (message, version)
 codec       encode and decode one message
 api         an API by its request's class, whole frames with their headers; registry has all APIs
 versions    which version to speak; rules that no definition tells

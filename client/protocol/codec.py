@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from typing import TypeVar
 
+from kseg.client.protocol.encode_errors import explain
 from kseg.client.protocol.errors import DecodeError, EncodeError, UnsupportedFieldError, UnsupportedVersionError
-from kseg.client.protocol.faults import explain
 from kseg.client.protocol.fields import ByteString
 from kseg.client.protocol.reader import reader
 from kseg.client.protocol.schema import Message

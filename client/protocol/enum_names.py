@@ -1,6 +1,6 @@
-"""What numbers in messages mean: the names that Java's clients have for them, for people who read or write JSON.
+"""The names of numbers in messages, as Java's clients have them, for people who read or write JSON.
 
-`naming` finds the table of a field. Most fields are known by their name alone, whatever the message; a few names mean
+`names_of` finds the table of a field. Most fields are known by their name alone, whatever the message; a few names mean
 different things in different messages (`resource_type` is one thing to ACLs and another to configurations).
 
 The tables are those of Kafka 4.3.1's public enums; a test asks the Java client for them and compares. A number without
@@ -45,7 +45,7 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Bits:
-    """A 32-bit field of flags: bit n is set for the member with number n. Told as a list of names."""
+    """A 32-bit field of flags: bit n is set for the member with number n. Shown as a list of names."""
 
     what: str
     names: Mapping[int, str]
@@ -154,7 +154,7 @@ _ACL_MESSAGES: Final = ("DescribeAcls", "CreateAcls", "DeleteAcls", "AccessContr
 
 
 @cache
-def naming(message: str, field: Field) -> Naming | None:
+def names_of(message: str, field: Field) -> Naming | None:
     """The table for a field of the message with this class name (its nested structs included); None: plain numbers."""
     kind = field.of if field.kind == "array" else field.kind
     if kind not in ("int8", "int16", "int32", "int64"):

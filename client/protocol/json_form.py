@@ -35,7 +35,7 @@ from kseg.client.protocol.embedded.consumer_protocol import (
     ConsumerProtocolSubscription,
 )
 from kseg.client.protocol.embedded.framing import encode_versioned, version_of
-from kseg.client.protocol.enum_names import naming
+from kseg.client.protocol.enum_names import names_of
 from kseg.client.protocol.errors import JsonError, ProtocolError, UnsupportedFieldError, UnsupportedVersionError
 from kseg.client.protocol.fields import FIXED
 from kseg.client.protocol.schema import MAX_VERSION, Field, Message, Struct, Versions
@@ -129,7 +129,7 @@ class _Shown:
             return base64.b64encode(held).decode()
         if kind == "float64" and not math.isfinite(held):
             return next(name for name, value in _NOT_FINITE.items() if repr(value) == repr(held))
-        table = naming(self.message, field) if self.names else None
+        table = names_of(self.message, field) if self.names else None
         return held if table is None else table.show(held)
 
     def consumer(self, cls: type[Message], data: bytes) -> Any:
@@ -210,7 +210,7 @@ class _Read:
         return self.integer(field, kind, given, path)
 
     def integer(self, field: Field, kind: str, given: Any, path: str) -> int:
-        table = naming(self.message, field)
+        table = names_of(self.message, field)
         if isinstance(given, bool) or not isinstance(given, int):
             if table is None:
                 raise self.wrong("is no whole number", path, given)

@@ -24,9 +24,9 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from kseg.client.protocol import primitives
+from kseg.client.protocol.codegen import Shape, Source, least_size
 from kseg.client.protocol.fields import FIXED, ByteString
 from kseg.client.protocol.schema import Field, Struct
-from kseg.client.protocol.source import Shape, Source, least_size
 
 Reader: TypeAlias = Callable[[ByteString, int, int], tuple[Any, int]]
 

@@ -15,11 +15,11 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from kseg.client.protocol import primitives
+from kseg.client.protocol.codegen import Shape, Source
 from kseg.client.protocol.errors import UnsupportedFieldError
 from kseg.client.protocol.fields import FIXED
 from kseg.client.protocol.primitives import Put
 from kseg.client.protocol.schema import Field, Struct
-from kseg.client.protocol.source import Shape, Source
 
 Writer: TypeAlias = Callable[[Any, Put], None]
 

@@ -4,9 +4,9 @@ decoders.
 An entry of a record gets four more fields. The first three are None where the file's topic is not an internal one.
 
     recordType     "OffsetCommit", "Topic", … or a control record's "COMMIT", "SNAPSHOT_HEADER", …
-    decodedKey     a document (client.protocol.internal_json), None for a null key
+    decodedKey     a document (client.protocol.record_json), None for a null key
     decodedValue   likewise; None for a null value, which deletes
-    undecoded      why a part of it could not be told: newer than this release knows
+    undecoded      why a part of it could not be decoded: newer than this release knows
 
 The value's bytes are left out (null) where something in them is a secret that is not to be shown.
 """
@@ -19,12 +19,12 @@ from typing import Final
 
 from kseg.client.protocol.embedded.internal_topics import CLUSTER_METADATA, TOPICS
 from kseg.client.protocol.errors import DecodeError
-from kseg.client.protocol.internal_json import ToldRecord, told_control, told_internal
+from kseg.client.protocol.record_json import DecodedRecord, decode_control_to_json, decode_to_json
 from kseg.segment_reader.log.errors import LogDamaged
 from kseg.segment_reader.log.files.dump import Entry, Findings, is_log
 from kseg.segment_reader.log.files.names import partition_folder, snapshot_file
 
-NOTHING: Final = ToldRecord(None, None, None)
+NOTHING: Final = DecodedRecord(None, None, None)
 
 
 def internal_topic_of(path: str) -> str | None:
@@ -49,20 +49,20 @@ def with_meaning(
         if entry["kind"] != "record":
             yield entry
             continue
-        told = NOTHING
+        decoded = NOTHING
         try:
             if entry["control"] is not None:
-                told = told_control(entry["key"], entry["value"])
+                decoded = decode_control_to_json(entry["key"], entry["value"])
             elif topic is not None:
-                told = told_internal(topic, entry["key"], entry["value"], secrets=secrets)
+                decoded = decode_to_json(topic, entry["key"], entry["value"], secrets=secrets)
         except DecodeError as fault:
             findings.add(LogDamaged(path, position, f"record at offset {entry['offset']}: {fault}"))
-            told = ToldRecord(None, None, None, "it is damaged")
-        if told.hidden:
+            decoded = DecodedRecord(None, None, None, "it is damaged")
+        if decoded.hidden:
             entry = entry | {"value": None}
         yield entry | {
-            "recordType": told.type,
-            "decodedKey": told.key,
-            "decodedValue": told.value,
-            "undecoded": told.unknown,
+            "recordType": decoded.type,
+            "decodedKey": decoded.key,
+            "decodedValue": decoded.value,
+            "undecoded": decoded.unknown,
         }

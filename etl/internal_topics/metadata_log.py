@@ -19,7 +19,7 @@ from kseg.client.protocol.embedded import metadata_records as records
 from kseg.client.protocol.embedded.framing import TypedMessage
 from kseg.client.protocol.embedded.internal_topics import CLUSTER_METADATA, decode_internal
 from kseg.client.protocol.errors import DecodeError
-from kseg.client.protocol.internal_json import told_internal
+from kseg.client.protocol.record_json import decode_to_json
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.internal_topics.errors import MetadataUnreadable
 from kseg.etl.internal_topics.locations import LogDirs, Replica
@@ -209,7 +209,7 @@ def _message(found: _Found, metadata: Metadata) -> TypedMessage | None:
         value = decode_internal(CLUSTER_METADATA, None, found.record.value).value
         if isinstance(value, TypedMessage):
             return value
-        told = told_internal(CLUSTER_METADATA, None, found.record.value).unknown or "it has no value"
+        told = decode_to_json(CLUSTER_METADATA, None, found.record.value).unknown or "it has no value"
     except DecodeError as fault:
         raise _unreadable(found, str(fault)) from fault
     metadata.notes.append(f"offset {found.record.offset} was passed over: {told}")

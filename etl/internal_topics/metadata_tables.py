@@ -27,7 +27,7 @@ from kseg.client.protocol.enums import (
     ResourceType,
     ScramMechanism,
 )
-from kseg.client.protocol.internal_json import is_sensitive
+from kseg.client.protocol.record_json import is_sensitive
 from kseg.etl.internal_topics.metadata_image import Endpoint, Feature
 from kseg.etl.internal_topics.metadata_log import Metadata
 

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from kseg.client.protocol.api import Api
-from kseg.client.protocol.enum_names import naming
+from kseg.client.protocol.enum_names import names_of
 from kseg.client.protocol.fields import ZERO_UUID
 from kseg.client.protocol.json_form import json_name
 from kseg.client.protocol.registry import API_BY_KEY
@@ -112,7 +112,7 @@ def _row(message: type[Message], field: Field, within: Versions, name: str) -> s
     kind = field.kind if field.kind != "array" else field.of
     shown = "struct" if isinstance(kind, type) else str(kind)
     notes = [_about(field.of)] if isinstance(field.of, type) else []
-    table = naming(message.__name__, field)
+    table = names_of(message.__name__, field)
     if table is not None:
         notes.append(f"{table.what}s as bits" if field.name.endswith("_operations") else table.what)
     if field.ignorable:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.client.protocol import enum_names
-from kseg.client.protocol.enum_names import AUTHORIZED_OPERATIONS, NOT_REQUESTED, Bits, Names, naming
+from kseg.client.protocol.enum_names import AUTHORIZED_OPERATIONS, NOT_REQUESTED, Bits, Names, names_of
 from kseg.client.protocol.messages.connection import ApiVersionsResponse
 from kseg.client.protocol.messages.groups import DescribeGroupsResponse
 from kseg.client.protocol.registry import API_BY_KEY
@@ -80,7 +80,7 @@ def test_the_same_field_name_means_what_its_message_means() -> None:
             for struct in structs(message):
                 field = fields(struct).get("resource_type")
                 if field is not None:
-                    types[message.__name__] = naming(message.__name__, field)
+                    types[message.__name__] = names_of(message.__name__, field)
     assert types.pop("DescribeConfigsRequest") is enum_names.CONFIG_RESOURCES
     for message, table in types.items():
         assert table is (enum_names.ACL_RESOURCES if "Acls" in message else enum_names.CONFIG_RESOURCES), message
@@ -92,7 +92,7 @@ def test_error_codes_and_authorized_operations_are_named_in_every_message() -> N
         for message in (api.request, api.response):
             for struct in structs(message):
                 for field in struct.FIELDS:
-                    table = naming(message.__name__, field)
+                    table = names_of(message.__name__, field)
                     if field.name.endswith("error_code"):
                         assert table is enum_names.ERRORS
                         seen.add("error")
@@ -104,7 +104,7 @@ def test_error_codes_and_authorized_operations_are_named_in_every_message() -> N
 
 def test_api_keys_are_named_where_they_are_listed() -> None:
     [field] = [field for field in ApiVersionsResponse.ApiVersion.FIELDS if field.name == "api_key"]
-    table = naming("ApiVersionsResponse", field)
+    table = names_of("ApiVersionsResponse", field)
     assert table is not None
     assert table.show(3) == "Metadata"
     assert table.show(32000) == 32000
@@ -113,7 +113,7 @@ def test_api_keys_are_named_where_they_are_listed() -> None:
 def test_states_of_groups_are_text_already_whatever_they_are() -> None:
     [field] = [field for field in DescribeGroupsResponse.DescribedGroup.FIELDS if field.name == "group_state"]
     assert field.kind == "string"
-    assert naming("DescribeGroupsResponse", field) is None
+    assert names_of("DescribeGroupsResponse", field) is None
 
 
 def structs(struct: type[Struct]) -> list[type[Struct]]:

@@ -53,7 +53,7 @@ from kseg.client.protocol.enums import (
     ResourceType,
     ScramMechanism,
 )
-from kseg.client.protocol.internal_json import is_sensitive
+from kseg.client.protocol.record_json import is_sensitive
 from kseg.client.transactions.transaction import Transaction
 from kseg.etl.internal_topics.locations import LogDirs
 from kseg.etl.internal_topics.metadata_log import read_metadata

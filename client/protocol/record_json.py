@@ -4,8 +4,8 @@
     __share_group_state                        value  {"version": "3", "data": {…}}
     __cluster_metadata, __remote_log_metadata  value  {"type": "TOPIC_RECORD", "version": 0, "data": {…}}
 
-Two things are different from Kafka's tool. Secrets are hidden unless they are asked for. And what this table does not
-know is told as such, with the bytes left to the caller.
+Two things are different from Kafka's tool. Secrets are hidden unless they are requested. And a type or version that is
+not known here is named as such, with the bytes left to the caller.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _LOGS: Final = (CLUSTER_METADATA, REMOTE_LOG_METADATA)
 
 
 @dataclass(frozen=True, slots=True)
-class ToldRecord:
-    """What a record says. `type` is the value's message without "Value" or "Record", None where it is not known.
+class DecodedRecord:
+    """A decoded record. `type` is the value's message without "Value" or "Record", None where it is not known.
 
     A None of `key` or `value` is a null in the record, or something that is not known: then `unknown` says why.
-    `hidden`: something of the value is a secret, and not told.
+    `hidden`: the value has a secret, which was left out.
     """
 
     type: str | None
@@ -63,39 +63,43 @@ def is_sensitive(setting: str) -> bool:
     return _SENSITIVE.search(setting) is not None
 
 
-def told_internal(topic: str, key: ByteString | None, value: ByteString | None, *, secrets: bool = False) -> ToldRecord:
+def decode_to_json(
+    topic: str, key: ByteString | None, value: ByteString | None, *, secrets: bool = False
+) -> DecodedRecord:
     """A record of an internal topic. Raises `DecodeError` for damage, `KeyError` for a topic that is not internal."""
     record = decode_internal(topic, key, value)
     if topic in _LOGS:
         if not isinstance(record.value, TypedMessage):
-            return ToldRecord(None, None, None, None if value is None else _unknown_in_log(topic, value))
+            return DecodedRecord(None, None, None, None if value is None else _unknown_in_log(topic, value))
         name = type(record.value).__name__
         data = _data(record.value, record.value_version)
         hidden = not secrets and _hide(record.value, data)
         document = {"type": _java_name(name), "version": record.value_version, "data": data}
-        return ToldRecord(name.removesuffix("Record"), None, document, hidden=hidden)
+        return DecodedRecord(name.removesuffix("Record"), None, document, hidden=hidden)
     if not isinstance(record.key, TypedMessage):
-        told = "the record has no key" if key is None else f"key type {version_of(key)} is not known"
-        return ToldRecord(None, None, None, told)
+        unknown = "the record has no key" if key is None else f"key type {version_of(key)} is not known"
+        return DecodedRecord(None, None, None, unknown)
     name = type(record.key).__name__.removesuffix("Key")
     known_key = {"type": str(record.key.KEY), "data": to_json(record.key, 0, names=False)}
     if isinstance(record.value, bytes):
-        return ToldRecord(name, known_key, None, f"version {version_of(record.value)} of {name}Value is not known")
+        return DecodedRecord(name, known_key, None, f"version {version_of(record.value)} of {name}Value is not known")
     if record.value is None:
-        return ToldRecord(name, known_key, None)
+        return DecodedRecord(name, known_key, None)
     data = _data(record.value, record.value_version)
-    return ToldRecord(name, known_key, {"version": str(record.value_version), "data": data})
+    return DecodedRecord(name, known_key, {"version": str(record.value_version), "data": data})
 
 
-def told_control(key: ByteString | None, value: ByteString | None) -> ToldRecord:
+def decode_control_to_json(key: ByteString | None, value: ByteString | None) -> DecodedRecord:
     """A control record: `type` is a `ControlRecordType`'s name, the value its message. Raises `DecodeError`."""
     kind, message = decode_control_record(key or b"", value or b"")
     if isinstance(message, bytes):
         known = kind in tuple(ControlRecordType)
-        told = f"this version of {ControlRecordType(kind).name} is not known" if known else f"type {kind} is not known"
-        return ToldRecord(None, None, None, told)
+        unknown = (
+            f"this version of {ControlRecordType(kind).name} is not known" if known else f"type {kind} is not known"
+        )
+        return DecodedRecord(None, None, None, unknown)
     version: int = getattr(message, "version", 0)
-    return ToldRecord(ControlRecordType(kind).name, None, to_json(message, version, names=False))
+    return DecodedRecord(ControlRecordType(kind).name, None, to_json(message, version, names=False))
 
 
 def _data(message: Message, version: int) -> Document:

@@ -1,4 +1,4 @@
-"""What `reader` and `writer` share: source text grown line by line, compiled once, with the names it refers to."""
+"""Code generation for `reader` and `writer`: source text built line by line, compiled once, with the names it uses."""
 
 from __future__ import annotations
 

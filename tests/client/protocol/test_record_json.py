@@ -21,8 +21,8 @@ from kseg.client.protocol.embedded.control_records import (
 )
 from kseg.client.protocol.embedded.group_records import GroupMetadataKey, GroupMetadataValue
 from kseg.client.protocol.embedded.internal_topics import CONSUMER_OFFSETS, TOPICS, decode_internal, encode_internal
-from kseg.client.protocol.internal_json import is_sensitive, told_control, told_internal
 from kseg.client.protocol.json_form import from_json
+from kseg.client.protocol.record_json import decode_control_to_json, decode_to_json, is_sensitive
 
 
 def known() -> list[tuple[str, Any, Any, int]]:
@@ -45,18 +45,18 @@ def test_the_documents_say_all_of_a_record(any_message: Callable[[random.Random,
         if isinstance(value, GroupMetadataValue):
             value.protocol_type = "connect"  # a consumer's bytes are opened: see below
         coded = encode_internal(topic, key, value, version)
-        told = told_internal(topic, *coded, secrets=True)
-        assert told.unknown is None
-        assert told.value is not None
-        assert from_json(value_class, told.value["data"], version) == value
-        assert int(told.value["version"]) == version
+        decoded = decode_to_json(topic, *coded, secrets=True)
+        assert decoded.unknown is None
+        assert decoded.value is not None
+        assert from_json(value_class, decoded.value["data"], version) == value
+        assert int(decoded.value["version"]) == version
         if key_class is not None:
-            assert told.key is not None
-            assert from_json(key_class, told.key["data"], 0) == key
-            assert told_internal(topic, coded[0], None).value is None
-            assert f"{told.type}Key" == key_class.__name__
+            assert decoded.key is not None
+            assert from_json(key_class, decoded.key["data"], 0) == key
+            assert decode_to_json(topic, coded[0], None).value is None
+            assert f"{decoded.type}Key" == key_class.__name__
         else:
-            assert f"{told.type}Record" == value_class.__name__
+            assert f"{decoded.type}Record" == value_class.__name__
 
 
 def test_a_consumer_s_subscription_is_opened_and_another_s_bytes_are_not() -> None:
@@ -65,21 +65,23 @@ def test_a_consumer_s_subscription_is_opened_and_another_s_bytes_are_not() -> No
     members = [member(member_id="a", subscription=subscription), member(member_id="b", subscription=b"??")]
     value = GroupMetadataValue(protocol_type="consumer", protocol=None, leader=None, members=members)
     key, data = encode_internal(CONSUMER_OFFSETS, GroupMetadataKey(group="g"), value, 3)
-    told = told_internal(CONSUMER_OFFSETS, key, data)
-    assert told.value is not None
-    first, second = told.value["data"]["members"]
+    decoded = decode_to_json(CONSUMER_OFFSETS, key, data)
+    assert decoded.value is not None
+    first, second = decoded.value["data"]["members"]
     assert first["subscription"] == {"topics": ["orders"], "userData": None, "ownedPartitions": []}
     assert first["assignment"]["assignedPartitions"] == []
     assert second["subscription"] == "Pz8="
 
 
 def test_control_records_are_told_by_their_names() -> None:
-    told = told_control(*encode_control_record(ControlRecordType.COMMIT, EndTxnMarker(coordinator_epoch=3)))
-    assert (told.type, told.value) == ("COMMIT", {"coordinatorEpoch": 3})
-    told = told_control(*encode_control_record(ControlRecordType.KRAFT_VOTERS, VotersRecord()))
-    assert (told.type, told.value) == ("KRAFT_VOTERS", {"version": 0, "voters": []})
-    assert told_control(b"\0\0\0\x09", b"??").unknown == "type 9 is not known"
-    assert told_control(b"\0\0\0\6", b"\0\x63?").unknown == "this version of KRAFT_VOTERS is not known"
+    decoded = decode_control_to_json(
+        *encode_control_record(ControlRecordType.COMMIT, EndTxnMarker(coordinator_epoch=3))
+    )
+    assert (decoded.type, decoded.value) == ("COMMIT", {"coordinatorEpoch": 3})
+    decoded = decode_control_to_json(*encode_control_record(ControlRecordType.KRAFT_VOTERS, VotersRecord()))
+    assert (decoded.type, decoded.value) == ("KRAFT_VOTERS", {"version": 0, "voters": []})
+    assert decode_control_to_json(b"\0\0\0\x09", b"??").unknown == "type 9 is not known"
+    assert decode_control_to_json(b"\0\0\0\6", b"\0\x63?").unknown == "this version of KRAFT_VOTERS is not known"
 
 
 @pytest.mark.parametrize(
@@ -110,18 +112,18 @@ def test_which_settings_are_secrets(name: str, secret: bool) -> None:
 )
 def test_any_bytes_are_told_or_a_decode_error(topic: str, key: bytes | None, value: bytes | None) -> None:
     try:
-        told = told_internal(topic, key, value)
+        decoded = decode_to_json(topic, key, value)
     except DecodeError:
         with pytest.raises(DecodeError):
             decode_internal(topic, key, value)
     else:
-        assert told.unknown is not None or told.value is not None or value is None
+        assert decoded.unknown is not None or decoded.value is not None or value is None
 
 
 @given(st.binary(max_size=40), st.binary(max_size=40))
 def test_any_control_record_is_told_or_a_decode_error(key: bytes, value: bytes) -> None:
     try:
-        told = told_control(key, value)
+        decoded = decode_control_to_json(key, value)
     except DecodeError:
         return
-    assert (told.unknown is None) == (told.value is not None)
+    assert (decoded.unknown is None) == (decoded.value is not None)

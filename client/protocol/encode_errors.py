@@ -1,15 +1,15 @@
-"""Says which value of a message could not be written, after the fact: the writers themselves do not check."""
+"""Which value of a message could not be encoded, found after the failure: the writers themselves do not check."""
 
 from __future__ import annotations
 
 from typing import Any
 from uuid import UUID
 
+from kseg.client.protocol.codegen import Shape
 from kseg.client.protocol.errors import EncodeError
 from kseg.client.protocol.fields import FIXED
 from kseg.client.protocol.primitives import MAX_STRING
 from kseg.client.protocol.schema import Field, Message, Struct
-from kseg.client.protocol.source import Shape
 
 _RANGES = {
     "int8": (-(1 << 7), (1 << 7) - 1),
