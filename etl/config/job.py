@@ -18,7 +18,7 @@ from kseg.etl.config.marks import DecidesRows, HowItRuns, config_hash
 from kseg.etl.config.reporting import Reporting
 from kseg.etl.config.scheduling import Airflow
 from kseg.etl.config.secrets import SecretProperties, has_reference, resolve
-from kseg.etl.config.sections import ArrowStep, PythonStep, Run, Segments, Sink, Source, Spark, SqlStep, Step
+from kseg.etl.config.sections import AnyStep, Run, Segments, Sink, Source, Spark
 from kseg.etl.config.values import JobName, PlainPath, Section, Text, TransactionalId, version_one
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Job(Section):
     name: HowItRuns[JobName]
     kafka: HowItRuns[dict[str, str] | None] = None
     source: DecidesRows[Source]
-    transform: DecidesRows[Annotated[tuple[Step, ...], Field(strict=False)]] = ()
+    transform: DecidesRows[Annotated[tuple[AnyStep, ...], Field(strict=False)]] = ()
     sink: DecidesRows[Sink]
     group: HowItRuns[Text | None] = None
     group_commit: HowItRuns[Literal["transactional", "plain", "none"]]
@@ -130,16 +130,6 @@ class Job(Section):
     def on_remote(self, url: str) -> Job:
         """The same job in a session of this Connect server, whose address may hold a token."""
         return self.model_copy(update={"spark": self.spark.model_copy(update={"remote": url})})
-
-    @property
-    def arrow_steps(self) -> tuple[ArrowStep, ...]:
-        """The transform's first part, run in the workers."""
-        return tuple(step for step in self.transform if isinstance(step, ArrowStep))
-
-    @property
-    def frame_steps(self) -> tuple[SqlStep | PythonStep, ...]:
-        """The transform's second part, run on the DataFrame."""
-        return tuple(step for step in self.transform if not isinstance(step, ArrowStep))
 
     @property
     def config_hash(self) -> str:

@@ -177,7 +177,7 @@ def arrow_steps_stand_first(view: View) -> Iterator[Finding]:
                 "an arrow step stands after an sql or python step",
                 "arrow steps run in the workers, before the others: move it up",
             )
-        frame = frame or kinds in (["sql"], ["python"])
+        frame = frame or (len(kinds) == 1 and kinds != ["arrow"])
 
 
 def routes_take_every_topic(view: View) -> Iterator[Finding]:

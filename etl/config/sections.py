@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Discriminator, Field, Tag
 
@@ -40,10 +40,6 @@ from kseg.etl.errors import ConfigurationError
 from kseg.segment_reader.log.files.storage import PLAIN
 from kseg.segment_reader.log.layouts import layout_names
 
-if TYPE_CHECKING:
-    pass
-
-STEP_KINDS = ("arrow", "sql", "python")
 CATCH_ALL = "*"
 
 
@@ -155,22 +151,25 @@ class Source(Section):
         return tuple(self.assign) if self.assign is not None else self.topics
 
 
-class ArrowStep(Section):
+class ArrowSection(Section):
     """pa.RecordBatch -> pa.RecordBatch, in the worker."""
 
     arrow: DecidesRows[Function]
 
 
-class SqlStep(Section):
+class SqlSection(Section):
     """SQL over `__rows__`."""
 
     sql: DecidesRows[Sql]
 
 
-class PythonStep(Section):
+class PythonSection(Section):
     """DataFrame -> DataFrame."""
 
     python: DecidesRows[Function]
+
+
+STEP_KINDS = ("arrow", "sql", "python")
 
 
 def _step_kind(value: Any) -> str | None:
@@ -189,8 +188,10 @@ def _step_shape(value: Any) -> Any:
     return value
 
 
-Step = Annotated[
-    Annotated[ArrowStep, Tag("<arrow>")] | Annotated[SqlStep, Tag("<sql>")] | Annotated[PythonStep, Tag("<python>")],
+AnyStep = Annotated[
+    Annotated[ArrowSection, Tag("<arrow>")]
+    | Annotated[SqlSection, Tag("<sql>")]
+    | Annotated[PythonSection, Tag("<python>")],
     Discriminator(_step_kind),
     BeforeValidator(_step_shape),
 ]

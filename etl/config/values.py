@@ -25,8 +25,8 @@ from kseg.etl.config.times import (
     parse_duration,
     parse_instant,
 )
+from kseg.etl.transform.step import ROWS_VIEW
 
-ROWS_VIEW = "__rows__"
 FAULT = "kseg"
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")

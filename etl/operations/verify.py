@@ -24,7 +24,7 @@ from kseg.etl.errors import ConfigurationError
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.state import JobState
 from kseg.etl.run.context import JobContext
-from kseg.etl.run.spark_jobs import decode_options
+from kseg.etl.run.read_options import read_options, read_tasks
 from kseg.etl.spark.dataframe import rows
 from kseg.etl.spark.range_results import NoAccumulator
 from kseg.etl.spark.session import reaching
@@ -284,14 +284,10 @@ class _Table:
         spark = self.context.spark.session(delta=True)
         ranges = [r for tp, offsets in self.offsets.items() for r in offsets.ranges(tp)]
         job = self.context.job
-        tasks = self.context.clients.logs.tasks(
-            ranges,
-            max_records=job.source.max_records_per_task,
-            min_tasks=self.context.spark.workers().defaultParallelism,
-            topics={name: topic.topic_id for name, topic in self.state.topics.items()},
-        )
+        cores = self.context.spark.workers().defaultParallelism
+        tasks = read_tasks(job, self.context.clients.logs, ranges, self.state.topics, min_tasks=cores)
         gathered = NoAccumulator() if self.context.spark.remote else None
-        return rows(spark, tasks, self.context.clients.task_origin, decode_options(job), gathered=gathered)
+        return rows(spark, tasks, self.context.clients.task_origin, read_options(job), gathered=gathered)
 
     def _address(self, actual: DataFrame) -> AddressColumns:
         for address in (KSEG_ADDRESS, OWN_ADDRESS):

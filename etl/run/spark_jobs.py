@@ -11,24 +11,22 @@ ran twice counts once (`etl.spark.dataframe`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kseg.client.protocol.partition import TopicPartition
-from kseg.etl.config.job import Job
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.ledger import events as ev
 from kseg.etl.run.context import JobContext
+from kseg.etl.run.read_options import read_options, read_tasks
 from kseg.etl.source.deferred_secrets import TaskOrigin
-from kseg.etl.source.logs import Logs
 from kseg.etl.source.packing import LARGE, NO_ROUTES, Routes
 from kseg.etl.source.range_result import RangeResult
-from kseg.etl.source.reader import DecodeOptions
 from kseg.etl.source.tasks import RangeTask
 from kseg.etl.spark.connect_dataframe import RemoteWorkers, fused_remote
-from kseg.etl.spark.dataframe import OpenKeep, TaskResult, Write, fused, output_schema, rows
+from kseg.etl.spark.dataframe import OpenKeep, TaskResult, Write, fused, rows
 from kseg.etl.spark.range_result_files import RangeResultFiles
 from kseg.etl.spark.range_results import NoAccumulator, ResultAccumulator, watched
 from kseg.etl.spark.task_entry import Writer, drop
@@ -44,7 +42,7 @@ from kseg.etl.tables.parquet.task_output import (
 )
 from kseg.etl.tables.parquet.writer import LandingPlan, TableWrite, landing_function
 from kseg.etl.telemetry.events import OutputSchema, ReadProgress, ReadStarted
-from kseg.etl.transform.dataframe import apply_steps
+from kseg.etl.transform.transform import NO_STEPS, BatchSteps, transform_of
 from kseg.segment_reader.decode.range_decoder import Limits
 
 if TYPE_CHECKING:
@@ -66,36 +64,6 @@ class Written:
     rows_out: int = 0
 
 
-def decode_options(job: Job, plan: ev.RunPlan | None = None) -> DecodeOptions:
-    """How this job's ranges are read, for a run where one is named."""
-    return DecodeOptions(
-        isolation_level=job.source.isolation_level,
-        headers=True,
-        provenance=job.source.provenance,
-        # Without a transform nothing can touch a row's own address.
-        addresses=bool(job.transform),
-        # As pinned: a run that was taken up lands the columns that its first attempt landed.
-        marks_late=plan is not None and plan.marks_late,
-        late_before=plan.late_before_ms if plan is not None else None,
-        on_data_loss=job.source.on_data_loss,
-        on_corruption=job.source.on_corruption,
-    )
-
-
-def tasks_for(
-    job: Job, logs: Logs, plan: ev.RunPlan, tables: Collection[str], parallelism: int
-) -> tuple[RangeTask, ...]:
-    """The plan's ranges that land in these tables, cut into tasks."""
-    # Not below `LARGE` for the sake of idle cores: each task writes a file of its own.
-    ranges = [r for r in plan.ranges if r.table in tables]
-    return logs.tasks(
-        ranges,
-        max_records=job.source.max_records_per_task,
-        min_tasks=max(1, min(parallelism, sum(r.length for r in ranges) // LARGE)),
-        topics={name: topic.topic_id for name, topic in plan.topics.items()},
-    )
-
-
 def _outcomes(results: Iterable[TaskResult]) -> tuple[RangeResult, ...]:
     return tuple(outcome for result in results for outcome in result.outcomes)
 
@@ -107,8 +75,8 @@ class SparkJobs:
         """quarantine: where tasks keep what they cannot read; None where they only count it."""
         self.context, self.job, self.plan = context, context.job, plan
         self._keep = quarantine.opened if quarantine is not None else None
-        self.options = decode_options(self.job, plan)
-        self.steps = tuple(step.arrow for step in self.job.arrow_steps)
+        self.options = read_options(self.job, plan)
+        self.transform = transform_of(self.job)
         self._offsets_told = 0
         self._phase = "land"
 
@@ -116,7 +84,7 @@ class SparkJobs:
         """Read the ranges of these tables for what is in them; nothing is written and no transform is run."""
         if not tables:
             return Written()
-        return Written(outcomes=_outcomes(self._fused("count", tables, (), drop)))
+        return Written(outcomes=_outcomes(self._fused("count", tables, NO_STEPS, drop)))
 
     def sink_schema(self) -> SinkSchema:
         """What is landed, learnt from the transform without reading anything.
@@ -124,8 +92,8 @@ class SparkJobs:
         Raises:
             ConfigurationError: a step does not work, or its rows cannot be landed.
         """
-        if not self.job.frame_steps:
-            schema = output_schema(self.options, self.steps)
+        if not self.transform.on_frame:
+            schema = self.transform.on_batches.output_schema(self.options.schema)
         else:
             from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -148,13 +116,13 @@ class SparkJobs:
             tasks,
             self._origin,
             options,
-            self.steps,
+            self.transform.on_batches,
             keep,
             gathered,
             routes=self._routes(tables) or NO_ROUTES,
             cores=workers.defaultParallelism if workers is not None else 1,
         )
-        return apply_steps(source, self.job.frame_steps), outcomes
+        return self.transform.apply_to_frame(source), outcomes
 
     def _gathered(self, tables: Collection[str]) -> ResultAccumulator:
         """Over Connect: where tasks tell their outcomes. Raises ConfigurationError where there is no such place yet."""
@@ -175,9 +143,9 @@ class SparkJobs:
         if not tables:
             return Written()
         plan = self._landing_plan(sink, tables)
-        if self.job.frame_steps:
+        if self.transform.on_frame:
             return self._write_frame(self.context.spark.session(), plan, tables)
-        results = self._fused("land", tables, self.steps, Writer(plan), plan.routes or NO_ROUTES)
+        results = self._fused("land", tables, self.transform.on_batches, Writer(plan), plan.routes or NO_ROUTES)
         batches = (batch for result in results for batch in result.outputs)
         outputs = [output for batch in batches for output in read_task_output(batch.to_pylist())]
         return self._written(_outcomes(results), outputs, tables)
@@ -186,7 +154,7 @@ class SparkJobs:
         self,
         name: str,
         tables: Collection[str],
-        steps: Sequence[str],
+        steps: BatchSteps,
         write: Write,
         routes: Routes = NO_ROUTES,
     ) -> tuple[TaskResult, ...]:
@@ -251,7 +219,10 @@ class SparkJobs:
         return self.context.clients.task_origin
 
     def _tasks(self, workers: SparkContext | RemoteWorkers, tables: Collection[str]) -> tuple[RangeTask, ...]:
-        return tasks_for(self.job, self.context.clients.logs, self.plan, tables, workers.defaultParallelism)
+        # Not below `LARGE` for the sake of idle cores: each task writes a file of its own.
+        ranges = [r for r in self.plan.ranges if r.table in tables]
+        at_least = max(1, min(workers.defaultParallelism, sum(r.length for r in ranges) // LARGE))
+        return read_tasks(self.job, self.context.clients.logs, ranges, self.plan.topics, min_tasks=at_least)
 
     def watching(self, outcomes: RangeResults) -> AbstractContextManager[None]:
         """Around an action on a DataFrame of ours: tells how far its tasks are."""

@@ -66,6 +66,11 @@ class DecodeOptions:
     fetch_ahead: bool = True
 
     @property
+    def fetch(self) -> FetchOptions:
+        """The part of it that fetching needs."""
+        return FetchOptions(self.isolation_level, self.on_data_loss, self.on_corruption)
+
+    @property
     def schema(self) -> pa.Schema:
         """The rows' schema."""
         rows = arrow_schema(headers=self.headers, provenance=self.provenance)
@@ -225,7 +230,7 @@ class RangeReader:
 
     def _answers(self, stats: FetchStats) -> Generator[RecordChunk, None, None]:
         options = self._options
-        wanted = FetchOptions(options.isolation_level, options.on_data_loss, options.on_corruption)
+        wanted = options.fetch
         if isinstance(self._origin, LogFiles):
             # A file's answers share one buffer, so none may be read ahead; the page cache has no latency to hide.
             return chunks.read_chunks(self.task, self._origin, wanted, stats)

@@ -20,8 +20,9 @@ from kseg.etl.source.deferred_secrets import TaskOrigin
 from kseg.etl.source.packing import NO_ROUTES, Routes
 from kseg.etl.source.reader import DecodeOptions
 from kseg.etl.source.tasks import RangeTask
-from kseg.etl.spark.dataframe import OpenKeep, Plan, Steps, TaskResult, Write, land_packs, results_of
+from kseg.etl.spark.dataframe import OpenKeep, Plan, TaskResult, Write, land_packs, results_of
 from kseg.etl.telemetry.events import ReadProgress
+from kseg.etl.transform.transform import BatchSteps
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,7 +48,7 @@ def fused_remote(
     tasks: Sequence[RangeTask],
     origin: TaskOrigin,
     options: DecodeOptions,
-    arrow_steps: Steps,
+    steps: BatchSteps,
     write: Write,
     *,
     keep: OpenKeep | None = None,
@@ -56,7 +57,7 @@ def fused_remote(
 ) -> tuple[TaskResult, ...]:
     """As `etl.spark.dataframe.fused`; its errors as well, and what Connect raises where the server is gone."""
     cores = workers.defaultParallelism if tasks else 1
-    plan = Plan.of(tasks, origin, options, arrow_steps, keep, routes=routes, mixed=True, cores=cores)
+    plan = Plan.of(tasks, origin, options, steps, keep, routes=routes, mixed=True, cores=cores)
     if not tasks:
         return ()
 

@@ -37,14 +37,12 @@ from kseg.etl.spark.error_transport import ErrorTransport
 from kseg.etl.spark.range_results import RangeResults, ResultAccumulator, new_accumulator, watched
 from kseg.etl.telemetry.cost import Meter, TaskCost
 from kseg.etl.telemetry.events import ReadProgress
-from kseg.etl.transform.arrow import ArrowSteps, Function
+from kseg.etl.transform.transform import NO_STEPS, BatchSteps
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
-
-Steps = ArrowSteps | Sequence[str | Function]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +90,7 @@ class Plan:
     routes: Routes
     origin: TaskOrigin
     options: DecodeOptions
-    steps: ArrowSteps
+    steps: BatchSteps
     schema: pa.Schema
     keep: OpenKeep | None = None
     transport: ErrorTransport = field(default_factory=ErrorTransport)
@@ -103,7 +101,7 @@ class Plan:
         tasks: Sequence[RangeTask],
         origin: TaskOrigin,
         options: DecodeOptions,
-        steps: Steps,
+        steps: BatchSteps,
         keep: OpenKeep | None = None,
         *,
         routes: Routes,
@@ -114,10 +112,9 @@ class Plan:
         for index, task in enumerate(tasks):
             if task.index != index:
                 raise ValueError(f"task {task} is number {index} and says that it is {task.index}")
-        arrow_steps = ArrowSteps.of(steps)
         packs = packed(tasks, cores=cores, routes={} if mixed else routes)
         in_turn = tuple(tuple(sorted(pack, key=lambda task: routes.get(task.topic, 0))) for pack in packs)
-        return cls(in_turn, routes, origin, options, arrow_steps, output_schema(options, arrow_steps), keep)
+        return cls(in_turn, routes, origin, options, steps, steps.output_schema(options.schema), keep)
 
     def readings(self, packs: Iterable[int]) -> Iterator[tuple[TaskAttempt, list[_TaskReader]]]:
         """In a worker: what Spark wants done there, table by table, each to be read to its end before the next."""
@@ -187,15 +184,6 @@ class _TaskReader:
         return replace(outcome, rows_out=self._rows_out) if self._plan.steps else outcome
 
 
-def output_schema(options: DecodeOptions, arrow_steps: Steps = ()) -> pa.Schema:
-    """The schema of the rows after the Arrow steps.
-
-    Raises:
-        ConfigurationError: a step cannot be loaded or does not work on a batch without rows.
-    """
-    return ArrowSteps.of(arrow_steps).schema(options.schema)
-
-
 def spark_schema(schema: pa.Schema) -> StructType:
     """As Spark's types. Raises ConfigurationError for a type that Spark does not have."""
     from pyspark.errors import PySparkException
@@ -214,7 +202,7 @@ def rows(
     tasks: Sequence[RangeTask],
     origin: TaskOrigin,
     options: DecodeOptions,
-    arrow_steps: Steps = (),
+    steps: BatchSteps = NO_STEPS,
     keep: OpenKeep | None = None,
     gathered: ResultAccumulator | None = None,
     *,
@@ -233,7 +221,7 @@ def rows(
     """
     if cores is None:
         cores = spark.sparkContext.defaultParallelism if gathered is None else max(1, len(tasks))
-    plan = Plan.of(tasks, origin, options, arrow_steps, keep, routes=routes, mixed=False, cores=cores)
+    plan = Plan.of(tasks, origin, options, steps, keep, routes=routes, mixed=False, cores=cores)
     accumulator = gathered if gathered is not None else new_accumulator(spark.sparkContext)
     outcomes = RangeResults(tasks, accumulator, plan.transport)
     schema = spark_schema(plan.schema)
@@ -262,7 +250,7 @@ def fused(
     tasks: Sequence[RangeTask],
     origin: TaskOrigin,
     options: DecodeOptions,
-    arrow_steps: Steps,
+    steps: BatchSteps,
     write: Write,
     *,
     keep: OpenKeep | None = None,
@@ -280,9 +268,7 @@ def fused(
         KsegError, KafkaError, RecordFormatError: what the tasks raised (see `RangeReader`).
         OutcomesIncomplete: Spark gave no result for a task.
     """
-    plan = Plan.of(
-        tasks, origin, options, arrow_steps, keep, routes=routes, mixed=True, cores=context.defaultParallelism
-    )
+    plan = Plan.of(tasks, origin, options, steps, keep, routes=routes, mixed=True, cores=context.defaultParallelism)
     if not tasks:
         return ()
     accumulator = new_accumulator(context)

@@ -12,6 +12,7 @@ from kseg.etl.tables.names import is_name
 from kseg.etl.telemetry.events import SparkStarted
 from kseg.etl.telemetry.progress import NULL_PROGRESS, Progress
 from kseg.etl.telemetry.stopwatch import Stopwatch
+from kseg.etl.transform.transform import transform_of
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -122,4 +123,4 @@ class JobSession:
         """Known from the job file alone: a session that runs cannot be given Delta's jars."""
         sink = self.job.sink
         names = any(is_name(str(target)) for target in sink.targets.values())
-        return names or bool(self.job.frame_steps or sink.cluster_by)
+        return names or bool(transform_of(self.job).on_frame or sink.cluster_by)

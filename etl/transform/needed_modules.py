@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.spark.python_archive import zipped
+from kseg.etl.transform.transform import transform_of
 
 if TYPE_CHECKING:
     from kseg.etl.config.job import Job
@@ -57,8 +58,7 @@ class UserModule:
 
 def references_of(job: Job) -> list[str]:
     """All that a job file names as `module:function` for executors: steps, a token callback, a layout of log files."""
-    found = [step.arrow for step in job.arrow_steps]
-    found += [python for step in job.frame_steps if (python := getattr(step, "python", None))]
+    found = [reference for step in transform_of(job) for reference in step.references]
     found.append((job.kafka or {}).get(_CALLBACK, ""))
     found.append(job.source.segments.layout if job.source.segments else "")
     return [text for text in found if _is_reference(text)]

@@ -13,9 +13,13 @@ import pytest
 
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import job_from_document, load_job
-from kseg.etl.config.sections import ArrowStep, AtTime, PythonStep, Segments, SqlStep, Target
+from kseg.etl.config.sections import ArrowSection, AtTime, PythonSection, Segments, SqlSection, Target
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.source.origin import LogFiles
+from kseg.etl.transform.arrow import ArrowStep
+from kseg.etl.transform.python import PythonStep
+from kseg.etl.transform.sql import SqlStep
+from kseg.etl.transform.transform import BatchSteps, Transform, transform_of
 
 FULL = """
 version: 1
@@ -58,11 +62,19 @@ def test_the_full_form_is_read(load: Load, tmp_path: Path) -> None:
     assert job.kafka == {"bootstrap.servers": "localhost:9092", "security.protocol": "PLAINTEXT"}
     assert job.source.topics == ("orders",)
     assert job.transform == (
-        ArrowStep(arrow="my_module:enrich"),
-        SqlStep(sql="SELECT *, CAST(value AS STRING) AS body FROM __rows__"),
-        PythonStep(python="my_module:clean"),
+        ArrowSection(arrow="my_module:enrich"),
+        SqlSection(sql="SELECT *, CAST(value AS STRING) AS body FROM __rows__"),
+        PythonSection(python="my_module:clean"),
     )
-    assert (job.arrow_steps, job.frame_steps) == (job.transform[:1], job.transform[1:])
+    assert transform_of(job) == Transform(
+        BatchSteps((ArrowStep("my_module:enrich", "transform[0].arrow"),)),
+        (
+            SqlStep("SELECT *, CAST(value AS STRING) AS body FROM __rows__", "transform[1].sql"),
+            PythonStep("my_module:clean", "transform[2].python"),
+        ),
+    )
+    references = [reference for step in transform_of(job) for reference in step.references]
+    assert references == ["my_module:enrich", "my_module:clean"]
     assert job.run.lease == timedelta(minutes=2)
     assert job.run.deadline == timedelta(hours=1)
     assert (job.group, job.group_commit, job.transactional_id) == ("orders-etl", "transactional", None)

@@ -9,7 +9,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,13 +21,15 @@ from kseg.etl.source.reader import DecodeOptions
 from kseg.etl.source.tasks import split
 from kseg.etl.spark.dataframe import TaskAttempt, fused, rows
 from kseg.etl.spark.jvm import light_options
+from kseg.etl.transform.arrow import ArrowStep, Function
+from kseg.etl.transform.transform import BatchSteps
 from kseg.jobs.broker.java import use_java
 from kseg.segment_reader.decode.range_decoder import Limits
 
 servers, topic, count, folder = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 
 
-def dying_once(way: str) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+def dying_once(way: str) -> Function:
     """A step that passes the first batches of each task, and dies in the midst of one: by signal, and by exception."""
 
     def step(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -42,6 +44,10 @@ def dying_once(way: str) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
         return batch
 
     return step
+
+
+def steps_of(function: Function) -> BatchSteps:
+    return BatchSteps((ArrowStep(function, "transform[0].arrow"),))
 
 
 def write(batches: Iterator[pa.RecordBatch], attempt: TaskAttempt) -> Iterator[pa.RecordBatch]:
@@ -59,10 +65,10 @@ spark.sparkContext.setLogLevel("OFF")
 config = ClientConfig.from_properties({"bootstrap.servers": servers}, client_id="kseg-test")
 tasks = split([OffsetRange(topic, partition, 0, count) for partition in (0, 1)], max_records=150)
 options = DecodeOptions(limits=Limits(max_rows=10))
-frame, outcomes = rows(spark, tasks, config, options, [dying_once("rows")])
+frame, outcomes = rows(spark, tasks, config, options, steps_of(dying_once("rows")))
 read = frame.select("partition", "offset").distinct().count()
 counted = sum(outcome.data for outcome in outcomes.resolve())
-results = fused(spark.sparkContext, tasks, config, options, [dying_once("fused")], write)
+results = fused(spark.sparkContext, tasks, config, options, steps_of(dying_once("fused")), write)
 told = {
     "died": [path.name for path in Path(folder).iterdir()],
     "rows": read,

@@ -31,14 +31,20 @@ from kseg.etl.source.errors import (
 from kseg.etl.source.range_result import RangeResult
 from kseg.etl.source.reader import DecodeOptions
 from kseg.etl.source.tasks import RangeTask, split
-from kseg.etl.spark.dataframe import TaskAttempt, fused, output_schema, rows
+from kseg.etl.spark.dataframe import TaskAttempt, fused, rows
 from kseg.etl.spark.error_transport import ErrorTransport
 from kseg.etl.spark.range_results import RangeResults
 from kseg.etl.telemetry.events import ReadProgress
+from kseg.etl.transform.arrow import ArrowStep, Function
+from kseg.etl.transform.transform import NO_STEPS, BatchSteps
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 COUNT = 300
+
+
+def steps_of(*functions: Function) -> BatchSteps:
+    return BatchSteps(tuple(ArrowStep(one, f"transform[{number}].arrow") for number, one in enumerate(functions)))
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +88,7 @@ def test_a_task_tells_what_it_cost_and_not_what_the_one_before_did(
 ) -> None:
     """Small tasks share a worker and its requests: each is told what was asked while it was read, and nothing twice."""
     before = time.time()
-    results = fused(spark.sparkContext, tasks, client_config, DecodeOptions(), [], _drop)
+    results = fused(spark.sparkContext, tasks, client_config, DecodeOptions(), NO_STEPS, _drop)
     costs = [outcome.cost for result in results for outcome in result.outcomes]
     assert len(costs) == len(tasks)
     for cost in costs:
@@ -143,7 +149,7 @@ def test_no_tasks_no_rows(spark: Any, client_config: ClientConfig) -> None:
     assert frame.collect() == []
     assert "batchBaseOffset" in frame.columns
     assert outcomes.resolve() == ()
-    assert fused(spark.sparkContext, (), client_config, DecodeOptions(), (), None) == ()  # type: ignore[arg-type]
+    assert fused(spark.sparkContext, (), client_config, DecodeOptions(), NO_STEPS, None) == ()  # type: ignore[arg-type]
 
 
 def test_arrow_steps_run_before_rows_reach_spark(
@@ -155,8 +161,8 @@ def test_arrow_steps_run_before_rows_reach_spark(
     def long_ones(batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch.filter(pc.greater_equal(batch.column("length"), 250))
 
-    frame, outcomes = rows(spark, tasks, client_config, DecodeOptions(), [lengths, long_ones])
-    assert output_schema(DecodeOptions(), [lengths]).names == frame.columns
+    frame, outcomes = rows(spark, tasks, client_config, DecodeOptions(), steps_of(lengths, long_ones))
+    assert steps_of(lengths).output_schema(DecodeOptions().schema).names == frame.columns
     assert sorted(row.length for row in frame.collect()) == sorted([n for n in range(250, COUNT) if n % 5] * 2)
     told = outcomes.resolve()
     assert sum(o.data for o in told) == 2 * COUNT
@@ -168,7 +174,7 @@ def test_a_step_must_give_types_that_spark_has(spark: Any, client_config: Client
         return batch.append_column("odd", pa.array([None] * batch.num_rows, pa.month_day_nano_interval()))
 
     with pytest.raises(ConfigurationError, match="type that Spark does not have"):
-        rows(spark, (), client_config, DecodeOptions(), [odd])
+        rows(spark, (), client_config, DecodeOptions(), steps_of(odd))
 
 
 def test_errors_of_workers_arrive_typed(spark: Any, client_config: ClientConfig, topic: str) -> None:
@@ -176,7 +182,7 @@ def test_errors_of_workers_arrive_typed(spark: Any, client_config: ClientConfig,
         return batch if not batch.num_rows else pa.RecordBatch.from_pylist([{"a": 1 // 0}])
 
     (task,) = split([OffsetRange(topic, 1, 5, 10)])
-    frame, outcomes = rows(spark, [task], client_config, DecodeOptions(), [breaks])
+    frame, outcomes = rows(spark, [task], client_config, DecodeOptions(), steps_of(breaks))
     with pytest.raises(ArrowStepError, match="ZeroDivisionError") as caught, outcomes.typed_errors():
         frame.collect()
     assert caught.value.address == {"topic": topic, "partition": 1, "offset": 5}
@@ -210,7 +216,9 @@ def test_a_fused_write_gives_facts_and_outcomes(
         return batch.filter(pc.less(batch.column("offset"), 150))
 
     seen: list[ReadProgress] = []
-    results = fused(spark.sparkContext, tasks, client_config, DecodeOptions(), [some], write, on_progress=seen.append)
+    results = fused(
+        spark.sparkContext, tasks, client_config, DecodeOptions(), steps_of(some), write, on_progress=seen.append
+    )
     (result,) = results  # all of it is small
     assert result.tasks == tasks
     assert [outcome.index for outcome in result.outcomes] == [task.index for task in tasks]
@@ -239,7 +247,7 @@ def test_rows_of_two_tables_are_written_apart(
         yield pa.RecordBatch.from_pylist([{"topics": sorted(set(names)), "rows": len(names)}])
 
     routes = dict(zip(topics, (0, 1, 0), strict=True))
-    results = fused(spark.sparkContext, tasks, client_config, DecodeOptions(), (), write, routes=routes)
+    results = fused(spark.sparkContext, tasks, client_config, DecodeOptions(), NO_STEPS, write, routes=routes)
     written = [fact for result in results for batch in result.outputs for fact in batch.to_pylist()]
     assert sorted((fact["topics"], fact["rows"]) for fact in written) == sorted(
         [([topics[0], topics[2]], 44), ([topics[1]], 22)]
@@ -258,7 +266,7 @@ def test_a_writer_that_leaves_rows_behind_fails(
         return iter(())
 
     with pytest.raises(WorkerError, match="has not been read to its end"):
-        fused(spark.sparkContext, tasks[:1], client_config, DecodeOptions(), (), lazy)
+        fused(spark.sparkContext, tasks[:1], client_config, DecodeOptions(), NO_STEPS, lazy)
 
 
 def test_errors_of_a_fused_read_arrive_typed(spark: Any, client_config: ClientConfig, topic: str) -> None:
@@ -267,7 +275,7 @@ def test_errors_of_a_fused_read_arrive_typed(spark: Any, client_config: ClientCo
         return iter(())
 
     with pytest.raises(OffsetsLost) as caught:
-        fused(spark.sparkContext, [RangeTask(topic, 0, 1000, 1005)], client_config, DecodeOptions(), (), write)
+        fused(spark.sparkContext, [RangeTask(topic, 0, 1000, 1005)], client_config, DecodeOptions(), NO_STEPS, write)
     assert (caught.value.first, caught.value.last, caught.value.reason) == (1000, 1005, "truncation")
 
 

@@ -14,10 +14,15 @@ import pytest
 
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.source.errors import ArrowStepError
-from kseg.etl.transform.arrow import ArrowSteps
+from kseg.etl.transform.arrow import ArrowStep, Function
+from kseg.etl.transform.transform import NO_STEPS, BatchSteps
 
 ROWS = pa.schema([("offset", pa.int64()), ("value", pa.binary())])
 ADDRESS = {"topic": "orders", "partition": 1, "offset": 5}
+
+
+def steps_of(*functions: str | Function) -> BatchSteps:
+    return BatchSteps(tuple(ArrowStep(one, f"transform[{number}].arrow") for number, one in enumerate(functions)))
 
 
 def batch() -> pa.RecordBatch:
@@ -59,30 +64,30 @@ def module() -> Iterator[str]:
 
 
 def test_steps_run_in_their_order(module: str) -> None:
-    steps = ArrowSteps((f"{module}:lengths", f"{module}:long_ones"))
-    schema = steps.schema(ROWS)
+    steps = steps_of(f"{module}:lengths", f"{module}:long_ones")
+    schema = steps.output_schema(ROWS)
     assert schema.names == ["offset", "value", "length"]
     out = steps.apply(batch(), schema, ADDRESS)
     assert out.to_pylist() == [{"offset": 5, "value": b"ab", "length": 2}]
 
 
 def test_steps_pickle_without_their_functions(module: str) -> None:
-    steps = ArrowSteps((f"{module}:lengths",))
-    assert steps.functions
+    steps = steps_of(f"{module}:lengths")
+    assert steps.output_schema(ROWS)  # imports its functions
     back = pickle.loads(pickle.dumps(steps))
     assert back == steps
-    assert back.schema(ROWS) == steps.schema(ROWS)
+    assert back.output_schema(ROWS) == steps.output_schema(ROWS)
 
 
 def test_no_steps_keep_the_schema() -> None:
-    assert not ArrowSteps()
-    assert ArrowSteps().schema(ROWS) == ROWS
+    assert not NO_STEPS
+    assert NO_STEPS.output_schema(ROWS) == ROWS
 
 
 @pytest.mark.parametrize("name", ["missing_module:f", "{module}:missing", "{module}:constant"])
 def test_a_step_that_cannot_be_loaded_is_bad_configuration(module: str, name: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        ArrowSteps((lengths, name.format(module=module))).schema(ROWS)
+        steps_of(lengths, name.format(module=module)).output_schema(ROWS)
     assert caught.value.faults[0].path == "transform[1].arrow"
 
 
@@ -93,24 +98,24 @@ def test_a_step_that_fails_without_rows_is_bad_configuration(
     step: Callable[[pa.RecordBatch], pa.RecordBatch], message: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=message):
-        ArrowSteps((step,)).schema(ROWS)
+        steps_of(step).output_schema(ROWS)
 
 
 def test_a_failing_step_tells_which_batch() -> None:
-    steps = ArrowSteps((breaks,))
+    steps = steps_of(breaks)
     with pytest.raises(ArrowStepError, match="breaks raised KeyError: 'no such field'") as caught:
-        steps.apply(batch(), steps.schema(ROWS), ADDRESS)
+        steps.apply(batch(), steps.output_schema(ROWS), ADDRESS)
     assert caught.value.address == ADDRESS
     assert pickle.loads(pickle.dumps(caught.value)).address == ADDRESS
 
 
 def test_a_type_that_depends_on_the_rows_is_told() -> None:
-    steps = ArrowSteps((untyped,))
+    steps = steps_of(untyped)
     with pytest.raises(ArrowStepError, match=r"upper: binary, not .*upper: null"):
-        steps.apply(batch(), steps.schema(ROWS), ADDRESS)
+        steps.apply(batch(), steps.output_schema(ROWS), ADDRESS)
 
 
 def test_other_columns_are_told() -> None:
-    steps = ArrowSteps((lambda rows: lengths(rows) if rows.num_rows else rows,))
+    steps = steps_of(lambda rows: lengths(rows) if rows.num_rows else rows)
     with pytest.raises(ArrowStepError, match="columns"):
-        steps.apply(batch(), steps.schema(ROWS), ADDRESS)
+        steps.apply(batch(), steps.output_schema(ROWS), ADDRESS)

@@ -1,0 +1,43 @@
+"""How a job's ranges are read: made here from the job and a run's plan, for landing, counting and verifying alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kseg.etl.config.job import Job
+from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.values import TopicIdentity
+from kseg.etl.source.logs import Logs
+from kseg.etl.source.reader import DecodeOptions
+from kseg.etl.source.tasks import RangeTask, SupportsRange
+
+
+def read_options(job: Job, plan: ev.RunPlan | None = None) -> DecodeOptions:
+    """What rows are read and which columns they have.
+
+    plan: of the run that reads; None for a reading that belongs to no run, whose rows have no late marks.
+    """
+    return DecodeOptions(
+        isolation_level=job.source.isolation_level,
+        headers=True,
+        provenance=job.source.provenance,
+        # Without a transform nothing can touch a row's own address.
+        addresses=bool(job.transform),
+        # As pinned: a run that was taken up lands the columns that its first attempt landed.
+        marks_late=plan is not None and plan.marks_late,
+        late_before=plan.late_before_ms if plan is not None else None,
+        on_data_loss=job.source.on_data_loss,
+        on_corruption=job.source.on_corruption,
+    )
+
+
+def read_tasks(
+    job: Job, logs: Logs, ranges: Iterable[SupportsRange], topics: Mapping[str, TopicIdentity], *, min_tasks: int
+) -> tuple[RangeTask, ...]:
+    """These ranges cut into tasks, always in the same way. topics: as the ledger knows them."""
+    return logs.tasks(
+        ranges,
+        max_records=job.source.max_records_per_task,
+        min_tasks=min_tasks,
+        topics={name: topic.topic_id for name, topic in topics.items()},
+    )

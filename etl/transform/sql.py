@@ -1,0 +1,55 @@
+"""Steps that are a query in Spark SQL over the rows, which it calls `__rows__`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kseg.etl.errors import ConfigurationError
+from kseg.etl.transform.step import ROWS_VIEW, FrameStep
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class SqlStep(FrameStep):
+    """query: one SELECT."""
+
+    query: str
+    place: str
+
+    def apply(self, rows: DataFrame) -> DataFrame:
+        from pyspark.errors import AnalysisException, ParseException
+
+        spark = rows.sparkSession
+        if not hasattr(spark, "_jvm"):
+            return self._apply_over_connect(rows)
+        rows.createOrReplaceTempView(ROWS_VIEW)
+        try:
+            return spark.sql(self.query)
+        except (AnalysisException, ParseException) as error:
+            raise self._invalid(error) from error
+        finally:
+            # The query is resolved by now: a later step may use the name for its own rows.
+            spark.catalog.dropTempView(ROWS_VIEW)
+
+    def _apply_over_connect(self, rows: DataFrame) -> DataFrame:
+        """Over Connect a query is resolved anew each time it is asked for, so its rows travel with it, under their
+        name, as those of `spark.sql("… {rows}", rows=rows)` do under one that is made up."""
+        from pyspark.errors import AnalysisException, ParseException
+        from pyspark.sql.connect.dataframe import DataFrame as RemoteFrame
+        from pyspark.sql.connect.plan import SQL, SubqueryAlias
+
+        source: Any = rows
+        plan = SQL(self.query, [], {}, [SubqueryAlias(source._plan, ROWS_VIEW)])
+        frame: DataFrame = RemoteFrame(plan, source.sparkSession)
+        try:
+            frame.schema  # noqa: B018 - resolved here, where an error in it has its place
+        except (AnalysisException, ParseException) as error:
+            raise self._invalid(error) from error
+        return frame
+
+    def _invalid(self, error: Exception) -> ConfigurationError:
+        told = str(error).split("\n")[0]
+        return ConfigurationError.of(self.place, told, f"the rows to select from are called {ROWS_VIEW}")

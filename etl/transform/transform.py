@@ -1,0 +1,103 @@
+"""All steps of a job in their order: first those on batches, then those on the DataFrame.
+
+The schema that steps on batches give is found in the driver, without rows, and every batch in a worker is held to it:
+a function that builds a column without naming its type would otherwise give another type for another batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from kseg.etl.source.errors import ArrowStepError
+from kseg.etl.transform.arrow import ArrowStep
+from kseg.etl.transform.python import PythonStep
+from kseg.etl.transform.sql import SqlStep
+from kseg.etl.transform.step import ONE_SCHEMA, Address, BatchStep, FrameStep, Step
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from kseg.etl.config.job import Job
+
+KINDS: Mapping[str, Callable[[str, str], Step]] = {"arrow": ArrowStep, "sql": SqlStep, "python": PythonStep}
+"""By the key that an item of `transform:` has in the job file: makes the step of the key's text and its place."""
+
+
+@dataclass(frozen=True)
+class BatchSteps:
+    """The steps that workers apply to batches. Picklable."""
+
+    steps: tuple[BatchStep, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.steps)
+
+    def output_schema(self, rows: pa.Schema) -> pa.Schema:
+        """The schema of what comes out for rows of this schema. Raises ConfigurationError."""
+        for step in self.steps:
+            rows = step.output_schema(rows)
+        return rows
+
+    def apply(self, batch: pa.RecordBatch, expected: pa.Schema, address: Address) -> pa.RecordBatch:
+        """All steps on one batch.
+
+        expected: what `output_schema` gave; address: where the batch's records come from, for errors.
+
+        Raises:
+            ArrowStepError: a step failed, or what came out has another schema.
+        """
+        for step in self.steps:
+            batch = step.apply(batch, address)
+        if not batch.schema.equals(expected):
+            told = f"the steps gave {_difference(expected, batch.schema)}"
+            raise ArrowStepError(told, remedy=ONE_SCHEMA, **address)
+        return batch
+
+
+NO_STEPS = BatchSteps()
+
+
+@dataclass(frozen=True)
+class Transform:
+    """The steps of a job."""
+
+    on_batches: BatchSteps
+    on_frame: tuple[FrameStep, ...]
+
+    def __iter__(self) -> Iterator[Step]:
+        yield from self.on_batches.steps
+        yield from self.on_frame
+
+    def apply_to_frame(self, rows: DataFrame) -> DataFrame:
+        """The rows after the steps on the DataFrame; nothing is computed yet. Raises ConfigurationError."""
+        for step in self.on_frame:
+            rows = step.apply(rows)
+        return rows
+
+
+def transform_of(job: Job) -> Transform:
+    """The steps of a job file, which lets none on batches come behind one on the DataFrame."""
+    steps = [
+        KINDS[kind](text, f"transform[{number}].{kind}")
+        for number, section in enumerate(job.transform)
+        for kind, text in section
+    ]
+    return Transform(
+        BatchSteps(tuple(step for step in steps if isinstance(step, BatchStep))),
+        tuple(step for step in steps if isinstance(step, FrameStep)),
+    )
+
+
+def _difference(expected: pa.Schema, got: pa.Schema) -> str:
+    if expected.names != got.names:
+        return f"columns {got.names}, not {expected.names}"
+    pairs = zip(expected, got, strict=True)
+    return ", ".join(f"{_described(new)}, not {_described(old)}" for old, new in pairs if not new.equals(old))
+
+
+def _described(field: pa.Field) -> str:
+    return f"{field.name}: {field.type}" + ("" if field.nullable else " not null")
