@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kseg.etl.config.job import Job
-from kseg.etl.config.sections import Segments
-from kseg.etl.errors import ConfigurationError
-from kseg.etl.planning.backfill import MODES, BackfillPlanner, all_in_files, unfinished_from_files
+from kseg.etl.planning.backfill import MODES, BackfillPlanner, all_in_files, job_for, unfinished_from_files
 from kseg.etl.planning.backfill_request import BackfillRequest
 from kseg.etl.planning.preflight import read_without_lease
 from kseg.etl.run.context import JobContext, Observer
@@ -31,10 +29,7 @@ def run_backfill(
         IntervalOpen: an interval whose boundaries cannot be pinned yet.
         Refused, AnotherRunActive: as for any run.
     """
-    if request.mode == "replace" and not job.sink.addresses:
-        raise ConfigurationError.of("--mode", "replace finds rows by address, and sink.addresses is false")
-    if request.segments:
-        job = job.of_files(Segments.named(request.segments), brokers=request.commit_offsets)
+    job = job_for(job, request)
     with JobContext.open(job, progress, observe, copy=bool(request.segments)) as context:
         if request.segments:
             context.progress.message(f"reading {', '.join(request.segments)} in place of the brokers")

@@ -27,6 +27,7 @@ from datetime import datetime
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
+from kseg.etl.config.sections import Segments
 from kseg.etl.config.times import epoch_millis
 from kseg.etl.errors import ConfigurationError, Fault, Refused, RetriableFailure
 from kseg.etl.ledger import events as ev
@@ -46,6 +47,19 @@ MODES: dict[str, ev.Mode] = {
     "replace": "backfill-replace",
     "append": "backfill-append",
 }
+
+
+def job_for(job: Job, request: BackfillRequest) -> Job:
+    """The job as a backfill runs it: from the request's files, where it names some.
+
+    Raises:
+        ConfigurationError: `replace` without addresses in the sink.
+    """
+    if request.mode == "replace" and not job.sink.addresses:
+        raise ConfigurationError.of("--mode", "replace finds rows by address, and sink.addresses is false")
+    if request.segments:
+        return job.of_files(Segments.named(request.segments), brokers=request.commit_offsets)
+    return job
 
 
 def all_in_files(inputs: InputReader, request: BackfillRequest, state: JobState) -> BackfillRequest | None:

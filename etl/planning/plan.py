@@ -60,11 +60,12 @@ class Draft:
     events: list[ev.Event] = field(default_factory=list)
 
     @classmethod
-    def unwritten(cls, seen: PlanInputs, state: JobState) -> Draft:
-        """A draft that is never written: under a lease of its own making, whoever holds the real one."""
-        before = state.lease()
-        lease = ev.Leased(owner="unwritten", attempt=1 if before is None else before.attempt + 1, duration=60.0)
-        draft = cls(seen, state, lambda event: replace(event, owner=lease.owner, attempt=lease.attempt))
+    def unwritten(cls, seen: PlanInputs, state: JobState, chain: str = ev.INCREMENTAL) -> Draft:
+        """A draft that is never written, under a lease that is not in the ledger."""
+        before = state.lease(chain)
+        attempt = 1 if before is None else before.attempt + 1
+        lease = ev.Leased(chain=chain, owner="unwritten", attempt=attempt, duration=60.0)
+        draft = cls(seen, state, lambda event: replace(event, chain=chain, owner=lease.owner, attempt=attempt))
         draft.add(lease)
         draft.events.clear()
         return draft

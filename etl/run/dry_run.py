@@ -1,10 +1,16 @@
-"""What a run would read: looked up and planned, with nothing written. Imports nothing that reads records."""
+"""The plan of an ingest, a backfill or an interval run, made without writing anything.
+
+Starts no Spark, unless a target is a table in a catalog, which only Spark can read.
+"""
 
 from __future__ import annotations
 
 from kseg.etl.config.job import Job
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.state import JobState
+from kseg.etl.planning.backfill import MODES, BackfillPlanner, all_in_files, job_for, unfinished_from_files
+from kseg.etl.planning.backfill_request import BackfillRequest
+from kseg.etl.planning.inputs import InputReader
 from kseg.etl.planning.plan import Draft, plan_incremental
 from kseg.etl.planning.preflight import preflight, read_without_lease
 from kseg.etl.run.context import JobContext
@@ -12,29 +18,71 @@ from kseg.etl.run.open_transaction_lag import open_transaction_lags
 from kseg.etl.run.report import RunReport
 from kseg.etl.run.report_from_ledger import report_of
 from kseg.etl.telemetry.progress import Progress
+from kseg.etl.telemetry.stopwatch import Stopwatch
 
 
-def plan_only(job: Job, *, accept_group_offsets: bool = False, progress: Progress | None = None) -> RunReport:
-    """What `run_ingest` would read now; nothing is written anywhere, and a lease that others hold does not matter."""
-    with JobContext.open(job, progress, ledger="optional") as context:
+def plan_only(
+    job: Job,
+    request: BackfillRequest | None = None,
+    *,
+    accept_group_offsets: bool = False,
+    progress: Progress | None = None,
+) -> RunReport:
+    """What `run_ingest` would read now, or with a request `run_backfill`. No lease is taken, and none is waited for.
+
+    Raises:
+        ConfigurationError, IntervalOpen, Refused, KafkaError: as the run would.
+    """
+    job, copy = (job_for(job, request), bool(request.segments)) if request is not None else (job, False)
+    with JobContext.open(job, progress, ledger="optional", copy=copy) as context:
+        dry_run = _DryRun(context.inputs, context.stopwatch, accept_group_offsets)
         return read_without_lease(
-            context.clients.read_state, lambda state: _planned(context, state, accept_group_offsets)
+            context.clients.read_state,
+            dry_run.ingest if request is None else lambda state: dry_run.backfill(request, state),
         )
 
 
-def _planned(context: JobContext, state: JobState, accept_group_offsets: bool) -> RunReport:
-    unfinished = state.unfinished()
-    if unfinished is not None:
-        report = report_of(context.job.name, unfinished, status="dry-run")
-        report.notes.append(f"run {unfinished.run_id} is unfinished ({unfinished.phase}) and would be taken up")
+class _DryRun:
+    def __init__(self, inputs: InputReader, stopwatch: Stopwatch, accept_group_offsets: bool) -> None:
+        self._inputs, self._stopwatch, self._accept = inputs, stopwatch, accept_group_offsets
+        self._job = inputs.job.name
+
+    def ingest(self, state: JobState) -> RunReport:
+        unfinished = state.unfinished()
+        if unfinished is not None:
+            report = report_of(self._job, unfinished, status="dry-run")
+            report.notes.append(f"run {unfinished.run_id} is unfinished ({unfinished.phase}) and would be taken up")
+            return report
+        draft = self._draft(state, ev.INCREMENTAL)
+        return self._report(draft, plan_incremental(draft, "dry-run"), "incremental")
+
+    def backfill(self, request: BackfillRequest, state: JobState) -> RunReport:
+        bounded: BackfillRequest | None = request
+        if request.unbounded:
+            bounded = unfinished_from_files(state) or all_in_files(self._inputs, request, state)
+        if bounded is None:
+            return RunReport(self._job, None, MODES[request.mode], "nothing-to-do", seconds=self._stopwatch.seconds())
+        planner = BackfillPlanner(self._inputs.job, self._inputs.logs, bounded)
+        known = state.runs.get(planner.run_id)
+        if known is not None and known.finished:
+            report = report_of(self._job, known, status="nothing-to-do")
+            report.notes.append(f"run {known.run_id} was finished before, at {known.ended_at}")
+            return report
+        if known is not None and not known.ended:
+            report = report_of(self._job, known, status="dry-run")
+            report.notes.append(f"run {known.run_id} is unfinished ({known.phase}) and would be taken up")
+            return report
+        draft = self._draft(state, planner.run_id)
+        return self._report(draft, planner.decide(draft), planner.mode)
+
+    def _draft(self, state: JobState, chain: str) -> Draft:
+        return Draft.unwritten(preflight(self._inputs, state, chain, accept_group_offsets=self._accept), state, chain)
+
+    def _report(self, draft: Draft, plan: ev.RunPlan | None, mode: ev.Mode) -> RunReport:
+        if plan is None:
+            return RunReport(self._job, None, mode, "nothing-to-do", seconds=self._stopwatch.seconds())
+        report = report_of(self._job, draft.state.runs[plan.run_id], status="dry-run")
+        report.run_id = None
+        report.held_back = open_transaction_lags(self._inputs.logs, plan.held_back)
+        report.seconds = self._stopwatch.seconds()
         return report
-    seen = preflight(context.inputs, state, ev.INCREMENTAL, accept_group_offsets=accept_group_offsets)
-    draft = Draft.unwritten(seen, state)
-    plan = plan_incremental(draft, "dry-run")
-    if plan is None:
-        return RunReport(context.job.name, None, "incremental", "nothing-to-do", seconds=context.stopwatch.seconds())
-    report = report_of(context.job.name, draft.state.runs[plan.run_id], status="dry-run")
-    report.run_id = None
-    report.held_back = open_transaction_lags(context.clients.logs, plan.held_back)
-    report.seconds = context.stopwatch.seconds()
-    return report

@@ -26,7 +26,6 @@ from kseg.etl.planning.preflight import preflight
 from kseg.etl.planning.source_identity import check_source
 from kseg.etl.run.abandon import abandon_run
 from kseg.etl.run.context import JobContext, Observer
-from kseg.etl.run.dry_run import plan_only
 from kseg.etl.run.group_commit import as_events, commit_frontier, fence
 from kseg.etl.run.land import LandingResult, land_and_account
 from kseg.etl.run.open_transaction_lag import open_transaction_lags
@@ -47,22 +46,18 @@ def run_ingest(
     *,
     take_over: bool = False,
     accept_group_offsets: bool = False,
-    dry_run: bool = False,
     progress: Progress | None = None,
     observe: Observer | None = None,
 ) -> RunReport:
     """The job's next incremental run, or the one that an earlier attempt left unfinished.
 
     take_over: take a lease that is still live. accept_group_offsets: go on from group offsets that somebody changed.
-    dry_run: plan, and write nothing.
 
     Raises:
         AnotherRunActive: another run holds the lease, or took it over meanwhile.
         Refused: state does not agree or data is lost.
         RetriableFailure, KafkaError: the ledger's store or a broker is away.
     """
-    if dry_run:
-        return plan_only(job, accept_group_offsets=accept_group_offsets, progress=progress)
     with JobContext.open(job, progress, observe) as context:
         context.refuse_live_group()
         run_id = uuid.uuid4().hex

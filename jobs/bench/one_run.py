@@ -12,6 +12,7 @@ from typing import Any
 
 from kseg.client.wire.trace import TRAFFIC
 from kseg.etl.config.load import load_job
+from kseg.etl.run.dry_run import plan_only
 from kseg.etl.run.pipeline import run_ingest
 from kseg.jobs.bench.memory import MIB, peak
 
@@ -22,7 +23,7 @@ def one_run(path: str, *, dry_run: bool) -> dict[str, Any]:
     requests: the driver's own, by API.
     """
     began = time.perf_counter()
-    report = run_ingest(load_job(path), dry_run=dry_run)
+    report = plan_only(load_job(path)) if dry_run else run_ingest(load_job(path))
     seconds = time.perf_counter() - began
     requests: dict[str, int] = {}
     for (_, api, _), tally in sorted(TRAFFIC.snapshot().items()):

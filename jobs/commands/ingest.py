@@ -42,13 +42,12 @@ def ingest(invocation: Invocation, job_file: str, dry_run: bool, take_over: bool
     """
 
     job = load_job(invocation, job_file, starts_spark=True)
+    progress = invocation.progress
+    if dry_run:
+        from kseg.etl.run.dry_run import plan_only
+
+        return run_result(plan_only(job, accept_group_offsets=accept_group_offsets, progress=progress))
     from kseg.etl.run.pipeline import run_ingest
 
-    report = run_ingest(
-        job,
-        take_over=take_over,
-        accept_group_offsets=accept_group_offsets,
-        dry_run=dry_run,
-        progress=invocation.progress,
-    )
+    report = run_ingest(job, take_over=take_over, accept_group_offsets=accept_group_offsets, progress=progress)
     return run_result(report)

@@ -202,7 +202,13 @@ def test_ingest_runs_the_job_and_prints_its_report(facade: Any, job_file: Path) 
     assert only_json(result) == REPORT.to_json()
     (call,) = calls
     assert isinstance(call["args"][0], Job)
-    assert (call["take_over"], call["accept_group_offsets"], call["dry_run"]) == (True, False, False)
+    assert (call["take_over"], call["accept_group_offsets"]) == (True, False)
+
+
+def test_a_dry_run_is_a_plan(facade: Any, job_file: Path) -> None:
+    calls = facade("kseg.etl.run.dry_run.plan_only", REPORT)
+    assert only_json(run("ingest", job_file, "--json", "--dry-run", "--accept-group-offsets"))["run"] == "r1"
+    assert calls[0]["accept_group_offsets"]
 
 
 def test_a_report_is_laid_out_for_people(facade: Any, job_file: Path) -> None:

@@ -1,0 +1,79 @@
+"""A dry run's plan is the plan of the run, and it writes nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kseg.etl.config.job import Job
+from kseg.etl.config.load import load_job
+from kseg.etl.errors import ConfigurationError
+from kseg.etl.operations.backfill import run_backfill
+from kseg.etl.planning.backfill_request import BackfillRequest
+from kseg.etl.run.dry_run import plan_only
+from kseg.etl.run.pipeline import run_ingest
+from kseg.etl.run.report import RunReport
+from kseg.segment_reader.encode.batches import Record, encode_batch
+
+
+@pytest.fixture
+def job(spark: Any, log_files: Any, tmp_path: Path) -> Job:
+    """Forty records, one a minute from 1970 on."""
+    batch = encode_batch([Record(None, b"v%d" % n, (), n * 60_000) for n in range(40)])
+    log_files.write_partition(tmp_path / "log" / "orders-0", [[batch]])
+    document = {
+        "version": 1,
+        "name": "orders",
+        "source": {"topics": ["orders"], "segments": "./log"},
+        "sink": {"path": "./lake/orders"},
+        "ledger": "./ledger",
+        "spark": {"master": "local[1]"},
+    }
+    (tmp_path / "job.yaml").write_text(json.dumps(document))  # JSON is YAML
+    return load_job(tmp_path / "job.yaml")
+
+
+def ranges_of(report: RunReport) -> list[tuple[str, int, int, int]]:
+    return [(r.topic, r.partition, r.start, r.end) for r in report.ranges]
+
+
+@pytest.mark.parametrize(
+    ("asked", "ranges"),
+    [
+        ({"from_": ("orders:0:5",), "to": ("orders:0:9",)}, [(5, 9)]),
+        ({"from_": ("1970-01-01T00:03:00Z",), "to": ("1970-01-01T00:10:00Z",)}, [(3, 10)]),
+        ({"interval": "1970-01-01T00:10:00Z/1970-01-01T00:20:00Z"}, [(10, 20)]),
+        ({"segments": ("log",)}, [(0, 40)]),
+    ],
+    ids=["offsets", "times", "interval", "files"],
+)
+def test_of_a_backfill(job: Job, tmp_path: Path, asked: dict[str, Any], ranges: list[tuple[int, int]]) -> None:
+    if "segments" in asked:
+        asked = {"segments": [str(tmp_path / folder) for folder in asked["segments"]]}
+    request = BackfillRequest.parse(**asked)
+    planned = plan_only(job, request)
+    assert (planned.status, planned.run_id) == ("dry-run", None)
+    assert ranges_of(planned) == [("orders", 0, *of_one) for of_one in ranges]
+    assert not (tmp_path / "ledger").exists()
+    assert not (tmp_path / "lake").exists()
+    done = run_backfill(job, request)
+    assert (done.status, done.mode, ranges_of(done)) == ("done", planned.mode, ranges_of(planned))
+    assert plan_only(job, request).status == "nothing-to-do"
+
+
+def test_of_an_ingest(job: Job, tmp_path: Path) -> None:
+    planned = plan_only(job)
+    assert (planned.status, ranges_of(planned)) == ("dry-run", [("orders", 0, 0, 40)])
+    assert not (tmp_path / "ledger").exists()
+    assert ranges_of(run_ingest(job)) == ranges_of(planned)
+    assert plan_only(job).status == "nothing-to-do"
+
+
+def test_what_a_run_would_refuse_is_refused(job: Job) -> None:
+    without = job.model_copy(update={"sink": job.sink.model_copy(update={"addresses": False})})
+    request = BackfillRequest.parse(from_=("orders:0:5",), to=("orders:0:9",), mode="replace")
+    with pytest.raises(ConfigurationError, match="replace finds rows by address"):
+        plan_only(without, request)
