@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from kseg.jobs.bench.standalone import spark_home
+from kseg.jobs.broker.java import use_java
 from kseg.segment_reader.encode.batches import Record, encode_batch
 
 ROOT = Path(__file__).parents[2]
@@ -77,14 +79,15 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def run(folder: Path) -> Run:
-    """run("-m", "kseg.jobs.cli", …): Python in the folder, which is first on its path."""
+    """run("kseg", "ingest", …): a program in the folder, which is first on Python's path."""
+    use_java()
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         path = os.pathsep.join([".", *filter(None, [os.environ.get("PYTHONPATH")])])
         return subprocess.run(
-            [sys.executable, *words],
+            words,
             cwd=folder,
-            env=os.environ | {"PYTHONPATH": path},
+            env=os.environ | {"PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable},
             capture_output=True,
             text=True,
             timeout=300,
@@ -95,19 +98,21 @@ def run(folder: Path) -> Run:
 
 
 def kseg(run: Run, *words: str, code: int = 0) -> Any:
-    done = run("-c", "from kseg.jobs.cli import main; main()", *words, "--json")
+    done = run(sys.executable, "-c", "from kseg.jobs.cli import main; main()", *words, "--json")
     assert done.returncode == code, done.stdout + done.stderr
     return json.loads(done.stdout)
 
 
 @pytest.mark.spark
-def test_the_job_runs_here_by_the_command_and_by_the_script(folder: Path, run: Run) -> None:
+def test_the_job_runs_here_by_the_command_and_by_spark_submit(folder: Path, run: Run) -> None:
     report = kseg(run, "ingest", "orders.yaml")
     assert (report["status"], report["counts"]["rows_out"]) == ("done", 20)
     rows = DeltaTable(str(folder / "lake" / "orders")).to_pyarrow_table().to_pylist()
     assert {(row["body"], row["length"]) for row in rows} == {(f"mine:v{n}", len(f"v{n}")) for n in range(20)}
-    done = run(str(ROOT / "jobs" / "ingest.py"), "orders.yaml", "--json")
-    assert (done.returncode, json.loads(done.stdout)["status"]) == (0, "nothing-to-do"), done.stderr
+    submit = [str(spark_home() / "bin" / "spark-submit"), "--master", "local[1]", str(ROOT / "jobs" / "ingest.py")]
+    done = run(*submit, "orders.yaml", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["status"] == "nothing-to-do"
 
 
 @pytest.mark.parametrize("script", ["ingest", "backfill", "submit"])
@@ -119,7 +124,7 @@ def test_a_script_of_a_checkout_hides_no_package_behind_ours(run: Run, script: s
         "finally: import packaging.version, jobs.steps; assert {folder!r} not in sys.path"
     )
     folder = ROOT / "jobs"
-    done = run("-c", program.format(folder=str(folder), script=str(folder / f"{script}.py")))
+    done = run(sys.executable, "-c", program.format(folder=str(folder), script=str(folder / f"{script}.py")))
     assert done.returncode == 0, done.stderr
     assert "Usage: kseg" in done.stdout
 
@@ -140,6 +145,8 @@ def test_its_packages_are_packed(folder: Path, run: Run) -> None:
 
 @pytest.mark.parametrize("mode", ["prepend", "append", "importlib"])
 def test_a_pytest_of_the_user_imports_both(run: Run, mode: str) -> None:
-    done = run("-m", "pytest", "-p", "no:cacheprovider", "--import-mode", mode, "--rootdir", ".", "-q", "tests")
+    done = run(
+        sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--import-mode", mode, "--rootdir", ".", "-q", "tests"
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 passed" in done.stdout

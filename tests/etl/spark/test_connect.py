@@ -34,13 +34,20 @@ from kseg.etl.transform.needed_modules import modules_needed, references_of
 
 STEPS = """
 import pyarrow as pa
-import pyarrow.compute as pc
+from connect_words import upper
 
 def shout(batch):
-    return batch.append_column("loud", pc.utf8_upper(pc.cast(batch.column("value"), pa.string())))
+    return batch.append_column("loud", upper(batch.column("value")))
 
 def tidy(rows):
     return rows.where("loud <> 'V1'")
+"""
+WORDS = """
+import pyarrow as pa
+import pyarrow.compute as pc
+
+def upper(column):
+    return pc.utf8_upper(pc.cast(column, pa.string()))
 """
 
 
@@ -82,6 +89,7 @@ def home(kafka: Any, await_markers: Callable[[str, str], None], tmp_path: Path) 
         file = tmp_path / "job.yaml"
         file.write_text(json.dumps(document))
         (tmp_path / "connect_steps.py").write_text(STEPS)
+        (tmp_path / "connect_words.py").write_text(WORDS)
         return file
 
     return home
@@ -103,7 +111,7 @@ def told(done: subprocess.CompletedProcess[str], code: int = 0) -> dict[str, Any
 @pytest.mark.broker
 @pytest.mark.spark
 def test_a_job_with_all_kinds_of_steps(server: ConnectServer, home: Any, tmp_path: Path) -> None:
-    """Outcomes travel through files here, and the user's module is sent."""
+    """Outcomes travel through files here, and the user's module is sent, with what it imports."""
     steps = [
         {"arrow": "connect_steps:shout"},
         {"sql": "SELECT *, length(loud) AS n FROM __rows__"},
@@ -353,10 +361,11 @@ def test_where_the_server_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "connect_steps.py").write_text(STEPS)
+    (tmp_path / "connect_words.py").write_text(WORDS)
     monkeypatch.syspath_prepend(str(tmp_path))
     functions = ["connect_steps:shout", "json:loads", "kseg.etl.spark.task_entry:drop", "pyarrow.compute:cast"]
     job = job_from_document(document() | {"transform": [{"arrow": function} for function in functions]})
-    assert [module.name for module in modules_needed(references_of(job))] == ["connect_steps"]
+    assert [module.name for module in modules_needed(references_of(job))] == ["connect_steps", "connect_words"]
     names = zipfile.ZipFile(io.BytesIO(_packed(("kseg.segment_reader",)))).namelist()
     assert {"kseg/__init__.py", "kseg/segment_reader/decode/range_decoder.py"} <= set(names)
     assert digest(("kseg.segment_reader",)) != digest(("kseg.client",))
