@@ -26,7 +26,7 @@ from kseg.client.errors import UnsupportedVersion, error_from_code
 from kseg.client.protocol.enums import AclOperation, authorized_operations
 from kseg.client.protocol.messages.brokers import UnregisterBrokerRequest
 from kseg.client.protocol.messages.metadata import DescribeClusterRequest, DescribeClusterResponse, MetadataRequest
-from kseg.client.protocol.messages.quorum import (
+from kseg.client.protocol.messages.quorum_voters import (
     AddRaftVoterRequest,
     DescribeQuorumRequest,
     DescribeQuorumResponse,

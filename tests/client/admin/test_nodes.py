@@ -28,7 +28,7 @@ from kseg.client.cluster.metadata import NO_ID
 from kseg.client.protocol import ErrorCode
 from kseg.client.protocol.enums import AclOperation, ConfigResourceType
 from kseg.client.protocol.messages.metadata import DescribeClusterRequest, MetadataRequest
-from kseg.client.protocol.messages.quorum import DescribeQuorumRequest
+from kseg.client.protocol.messages.quorum_voters import DescribeQuorumRequest
 
 ALL_OF_A_CLUSTER = {
     AclOperation.CREATE,

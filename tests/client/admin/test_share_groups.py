@@ -22,12 +22,11 @@ from kseg.client.admin import (
 from kseg.client.producer import Producer
 from kseg.client.protocol import ErrorCode
 from kseg.client.protocol.enums import AclOperation
+from kseg.client.protocol.messages.share_fetch import ShareAcknowledgeRequest, ShareFetchRequest
 from kseg.client.protocol.messages.share_groups import (
     AlterShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequest,
-    ShareAcknowledgeRequest,
-    ShareFetchRequest,
     ShareGroupDescribeRequest,
     ShareGroupHeartbeatRequest,
 )

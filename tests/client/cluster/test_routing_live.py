@@ -20,7 +20,7 @@ from kseg.client.protocol.messages.fetch import FetchRequest
 from kseg.client.protocol.messages.groups import ListGroupsRequest
 from kseg.client.protocol.messages.metadata import DescribeClusterRequest
 from kseg.client.protocol.messages.produce import ProduceRequest
-from kseg.client.protocol.messages.quorum import DescribeQuorumRequest
+from kseg.client.protocol.messages.quorum_voters import DescribeQuorumRequest
 from kseg.client.protocol.messages.topics import CreateTopicsRequest
 from kseg.client.wire.trace import TRAFFIC
 from kseg.segment_reader.encode.batches import Record, encode_batch

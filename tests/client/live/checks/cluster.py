@@ -13,7 +13,11 @@ from kseg.client.protocol.messages.metadata import (
     DescribeTopicPartitionsRequest,
     MetadataRequest,
 )
-from kseg.client.protocol.messages.quorum import AddRaftVoterRequest, DescribeQuorumRequest, RemoveRaftVoterRequest
+from kseg.client.protocol.messages.quorum_voters import (
+    AddRaftVoterRequest,
+    DescribeQuorumRequest,
+    RemoveRaftVoterRequest,
+)
 
 #: As bits: everything that a super user may do to a cluster or topic includes DESCRIBE (8).
 DESCRIBE = 1 << 8
