@@ -26,9 +26,9 @@ from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, ProtocolFault, RequestTimedOut, error_from_code
 from kseg.client.fetch.limit import LARGEST_MESSAGE, FetchLimit
-from kseg.client.fetch.messages import NOT_KNOWN, Ask, FetchedRecords, PartitionData, error_of, records_of
-from kseg.client.fetch.positions import Link, Place
-from kseg.client.fetch.replica import FetchSource
+from kseg.client.fetch.messages import NOT_KNOWN, FetchedRecords, PartitionData, PartitionFetch, error_of, records_of
+from kseg.client.fetch.positions import BrokerFetcher, FetchPosition
+from kseg.client.fetch.replica import ReplicaSelection
 from kseg.client.offsets import IsolationLevel, isolation_code
 from kseg.client.protocol.error_policy import Reaction
 from kseg.client.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -64,8 +64,8 @@ class ManyReader:
             config.max_partition_fetch_bytes if partition_max_bytes is None else partition_max_bytes
         )
         self._max_wait_ms = config.fetch_max_wait_ms if max_wait_ms is None else max_wait_ms
-        self._places: dict[TopicPartition, Place] = {}
-        self._links: dict[int, Link] = {}
+        self._positions: dict[TopicPartition, FetchPosition] = {}
+        self._fetchers: dict[int, BrokerFetcher] = {}
         self._failed: list[Polled] = []
         self._waiter = Waiter()
         self._closed = False
@@ -78,9 +78,9 @@ class ManyReader:
 
     def close(self) -> None:
         """Drop every connection; the brokers drop the sessions by themselves."""
-        for link in self._links.values():
-            link.close()
-        self._places.clear()
+        for fetcher in self._fetchers.values():
+            fetcher.close()
+        self._positions.clear()
         if not self._closed:
             self._closed = True
             self._waiter.close()
@@ -88,70 +88,70 @@ class ManyReader:
     @property
     def partitions(self) -> dict[TopicPartition, int]:
         """What is read, and from which offset on."""
-        return {tp: place.offset for tp, place in self._places.items()}
+        return {tp: position.offset for tp, position in self._positions.items()}
 
     def add(
         self, tp: TopicPartition, offset: int, *, topic_id: UUID | None = None, leader_epoch: int | None = None
     ) -> None:
         """Read this partition too, from `offset` on. `topic_id`, `leader_epoch`: see `PartitionReader`."""
-        source = FetchSource(self._cluster, tp, topic_id=topic_id, leader_epoch=leader_epoch)
+        source = ReplicaSelection(self._cluster, tp, topic_id=topic_id, leader_epoch=leader_epoch)
         limit = FetchLimit(self._partition_max_bytes, LARGEST_MESSAGE)
-        self._places[tp] = Place(tp, source, limit, offset)
+        self._positions[tp] = FetchPosition(tp, source, limit, offset)
 
     def seek(self, tp: TopicPartition, offset: int, *, last_epoch: int = NOT_KNOWN) -> None:
         """Go on at `offset`; `last_epoch`: see `PartitionReader.request`. An answer under way is not given any more."""
-        place = self._places[tp]
-        place.offset, place.last_epoch = offset, last_epoch
+        position = self._positions[tp]
+        position.offset, position.last_epoch = offset, last_epoch
 
     def remove(self, tp: TopicPartition) -> None:
         """Read this partition no more."""
-        del self._places[tp]
+        del self._positions[tp]
 
     def poll(self) -> list[Polled]:
         """What one broker answered: records, none, or the last error of each partition that it was asked for.
 
         A partition with an error is removed. Waits until there is something; with nothing to read it is empty.
         """
-        while self._places or self._failed:
-            self.ask()
+        while self._positions or self._failed:
+            self.send_fetches()
             if self._failed:
                 failed, self._failed = self._failed, []
                 return failed
-            busy = [link for link in self._links.values() if link.asked]
-            for link in busy:
-                results = self._receive(link)
+            busy = [fetcher for fetcher in self._fetchers.values() if fetcher.requested]
+            for fetcher in busy:
+                results = self._receive(fetcher)
                 if results:
                     return results
             if not self._failed:
-                self._wait([link for link in busy if link.asked])
+                self._wait([fetcher for fetcher in busy if fetcher.requested])
         return []
 
-    def ask(self) -> None:
+    def send_fetches(self) -> None:
         """Ask every broker that is not being asked, without waiting. `poll` does it by itself; before working on what
         it gave is the time to call it, since the brokers work meanwhile.
         """
         now = time.monotonic()
-        by_node: dict[int, list[Place]] = {}
-        for place in list(self._places.values()):
-            if place.not_before > now:
+        by_node: dict[int, list[FetchPosition]] = {}
+        for position in list(self._positions.values()):
+            if position.not_before > now:
                 continue
             try:
-                by_node.setdefault(place.node(Deadline.after(self._request_timeout)), []).append(place)
+                by_node.setdefault(position.node(Deadline.after(self._request_timeout)), []).append(position)
             except KafkaError as error:
-                self._fail(place, error)
-        for node_id, places in by_node.items():
-            link = self._links.setdefault(node_id, Link(node_id))
-            if link.asked or link.muted_for:
+                self._fail(position, error)
+        for node_id, positions in by_node.items():
+            fetcher = self._fetchers.setdefault(node_id, BrokerFetcher(node_id))
+            if fetcher.requested or fetcher.muted_for:
                 continue
             try:
-                link.send(self._cluster, places, self._request, Deadline.after(self._request_timeout))
+                fetcher.send(self._cluster, positions, self._request, Deadline.after(self._request_timeout))
             except KafkaError as error:
-                self._lose(link, error, places)
+                self._disconnect(fetcher, error, positions)
             else:
-                link.until = time.monotonic() + self._request_timeout + self._max_wait_ms / 1000
+                fetcher.until = time.monotonic() + self._request_timeout + self._max_wait_ms / 1000
 
-    def _request(self, link: Link, rack: str) -> FetchRequest:
-        part = link.part
+    def _request(self, fetcher: BrokerFetcher, rack: str) -> FetchRequest:
+        part = fetcher.part
         return FetchRequest(
             max_wait_ms=self._max_wait_ms,
             min_bytes=1,
@@ -166,88 +166,93 @@ class ManyReader:
 
     # -- taking answers
 
-    def _receive(self, link: Link) -> list[Polled]:
-        assert link.connection is not None
+    def _receive(self, fetcher: BrokerFetcher) -> list[Polled]:
+        assert fetcher.connection is not None
         try:
-            response: FetchResponse | None = link.connection.poll()
+            response: FetchResponse | None = fetcher.connection.poll()
             if response is None:
-                if time.monotonic() < link.until:
+                if time.monotonic() < fetcher.until:
                     return []
-                raise RequestTimedOut("the broker did not answer in time", broker=link.connection.label)
+                raise RequestTimedOut("the broker did not answer in time", broker=fetcher.connection.label)
             if response.error_code:
-                raise error_from_code(response.error_code, "Fetch", broker=link.connection.label)
-            return self._take(link, response)
+                raise error_from_code(response.error_code, "Fetch", broker=fetcher.connection.label)
+            return self._take(fetcher, response)
         except KafkaError as error:
-            if error.reaction is Reaction.NEW_SESSION and link.refused(error):
+            if error.reaction is Reaction.NEW_SESSION and fetcher.session_rejected(error):
                 return []
-            self._lose(link, error, [self._places[tp] for tp in link.asked if tp in self._places])
+            self._disconnect(fetcher, error, [self._positions[tp] for tp in fetcher.requested if tp in self._positions])
             return []
 
-    def _take(self, link: Link, response: FetchResponse) -> list[Polled]:
-        label = link.label
-        answered = link.answered(response)
+    def _take(self, fetcher: BrokerFetcher, response: FetchResponse) -> list[Polled]:
+        label = fetcher.label
+        answered = fetcher.partitions_of(response)
         throttled = response.throttle_time_ms > 0
-        link.throttled_ms += response.throttle_time_ms
-        missing = link.asked.keys() - answered.keys()
-        if link.part.full and missing and not throttled:
+        fetcher.throttled_ms += response.throttle_time_ms
+        missing = fetcher.requested.keys() - answered.keys()
+        if fetcher.part.full and missing and not throttled:
             raise ProtocolFault(f"Fetch answer lacks {len(missing)} partitions asked for", broker=label)
-        asked, link.asked = link.asked, {}
-        link.session.answered(response.session_id)
-        link.refusals = 0
+        requested, fetcher.requested = fetcher.requested, {}
+        fetcher.session.on_response(response.session_id)
+        fetcher.refusals = 0
         results: list[Polled] = []
-        for tp, ask in asked.items():
-            place = self._places.get(tp)
-            if place is None or place.offset != ask.offset:
+        for tp, fetch in requested.items():
+            position = self._positions.get(tp)
+            if position is None or position.offset != fetch.offset:
                 continue  # not read any more, or from elsewhere
             partition = answered.get(tp)
             if partition is not None:
                 try:
-                    fetched = self._read(link, place, ask, response, partition)
+                    fetched = self._read(fetcher, position, fetch, response, partition)
                 except KafkaError as error:
                     error.broker = label
-                    self._fail(place, error)
+                    self._fail(position, error)
                     continue
                 if fetched is not None:
                     results.append((tp, fetched))
             elif not throttled:
-                results.append((tp, place.nothing_new()))
+                results.append((tp, position.empty_result()))
         return results
 
     def _read(
-        self, link: Link, place: Place, ask: Ask, response: FetchResponse, partition: PartitionData
+        self,
+        fetcher: BrokerFetcher,
+        position: FetchPosition,
+        fetch: PartitionFetch,
+        response: FetchResponse,
+        partition: PartitionData,
     ) -> FetchedRecords | None:
         """One partition's part of an answer; None: it is to be asked for elsewhere, or for more."""
-        at_leader = place.leader is None or place.leader.broker.node_id == link.node_id
-        error = error_of(self._cluster, ask, response, partition, at_leader=at_leader)
+        at_leader = position.leader is None or position.leader.broker.node_id == fetcher.node_id
+        error = error_of(self._cluster, fetch, response, partition, at_leader=at_leader)
         if error is not None:
             raise error
-        place.succeeded()
+        position.succeeded()
         if partition.preferred_read_replica >= 0 and at_leader:
-            place.source.prefer(partition.preferred_read_replica)
+            position.source.prefer(partition.preferred_read_replica)
             return None
-        fetched = records_of(partition, ask.offset, link.throttled_ms, link.node_id, link.version)
-        if place.limit.raised_for(fetched.records, ask.offset, link.version, link.label):
+        fetched = records_of(partition, fetch.offset, fetcher.throttled_ms, fetcher.node_id, fetcher.version)
+        if position.limit.raised_for(fetched.records, fetch.offset, fetcher.version, fetcher.label):
             return None
-        link.throttled_ms = 0
-        place.last = fetched
+        fetcher.throttled_ms = 0
+        position.last = fetched
         return fetched
 
-    def _lose(self, link: Link, error: KafkaError, places: list[Place]) -> None:
+    def _disconnect(self, fetcher: BrokerFetcher, error: KafkaError, positions: list[FetchPosition]) -> None:
         """The broker's connection is of no use any more."""
-        link.close()
-        for place in places:
-            self._fail(place, copy(error))
+        fetcher.close()
+        for position in positions:
+            self._fail(position, copy(error))
 
-    def _fail(self, place: Place, error: KafkaError) -> None:
+    def _fail(self, position: FetchPosition, error: KafkaError) -> None:
         """Learn from an error; the partition is removed, to be given with it, if that was the last try."""
-        if place.source.replica is not None:
-            place.source.back_to_leader()
+        if position.source.replica is not None:
+            position.source.back_to_leader()
             error.learnt = error.retriable
         self._cluster.learn(error)
-        if not place.failed(error, self._cluster.config):
-            del self._places[place.tp]
-            error.topic, error.partition = place.tp
-            self._failed.append((place.tp, error))
+        if not position.failed(error, self._cluster.config):
+            del self._positions[position.tp]
+            error.topic, error.partition = position.tp
+            self._failed.append((position.tp, error))
 
     # -- waiting
 
@@ -255,16 +260,16 @@ class ManyReader:
     def _request_timeout(self) -> float:
         return self._cluster.config.request_timeout_ms / 1000
 
-    def _wait(self, busy: list[Link]) -> None:
+    def _wait(self, busy: list[BrokerFetcher]) -> None:
         """Until something may have come, or there is something to ask."""
         now = time.monotonic()
-        times = [link.until for link in busy]
-        for place in self._places.values():
-            link = self._links.get(place.known_node)
-            if link is None or not link.asked:
-                times.append(max(place.not_before, now + (0.0 if link is None else link.muted_for)))
+        times = [fetcher.until for fetcher in busy]
+        for position in self._positions.values():
+            fetcher = self._fetchers.get(position.known_node)
+            if fetcher is None or not fetcher.requested:
+                times.append(max(position.not_before, now + (0.0 if fetcher is None else fetcher.muted_for)))
         pause = max(0.0, min(times, default=now) - now)
-        self._waiter.wait(pause, [link.connection for link in busy if link.connection is not None])
+        self._waiter.wait(pause, [fetcher.connection for fetcher in busy if fetcher.connection is not None])
 
 
 def fetch_many(
@@ -308,5 +313,5 @@ def fetch_many(
                     reader.seek(tp, following)
                 if fetched.records:
                     answers.append((tp, fetched))
-            reader.ask()
+            reader.send_fetches()
             yield from answers

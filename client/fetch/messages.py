@@ -60,7 +60,7 @@ class FetchedRecords:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class PartitionFetch:
     """What a request says of one partition.
 
     `last_epoch`: the leader epoch of the record before `offset` (-1: not known); a leader whose log has another one
@@ -75,25 +75,25 @@ class Ask:
     last_epoch: int = NOT_KNOWN
 
 
-def topics_of(asks: Iterable[Ask], version: int) -> list[FetchRequest.FetchTopic]:
+def topics_of(fetches: Iterable[PartitionFetch], version: int) -> list[FetchRequest.FetchTopic]:
     """The partitions as a request carries them, in the order given: a broker serves them in that order.
 
     A topic stands there once for each run of its partitions.
     """
     topics: list[FetchRequest.FetchTopic] = []
     current: tuple[str, UUID | None] | None = None
-    for ask in asks:
-        if current != (ask.tp.topic, ask.topic_id):
-            current = (ask.tp.topic, ask.topic_id)
-            topics.append(name_topic(FetchRequest.FetchTopic(), ask.tp.topic, ask.topic_id, version))
+    for fetch in fetches:
+        if current != (fetch.tp.topic, fetch.topic_id):
+            current = (fetch.tp.topic, fetch.topic_id)
+            topics.append(name_topic(FetchRequest.FetchTopic(), fetch.tp.topic, fetch.topic_id, version))
         partition = FetchRequest.FetchPartition(
-            partition=ask.tp.partition,
-            current_leader_epoch=ask.leader_epoch,
-            fetch_offset=ask.offset,
-            partition_max_bytes=ask.max_bytes,
+            partition=fetch.tp.partition,
+            current_leader_epoch=fetch.leader_epoch,
+            fetch_offset=fetch.offset,
+            partition_max_bytes=fetch.max_bytes,
         )
         if version >= FIRST_WITH_LAST_EPOCH:
-            partition.last_fetched_epoch = ask.last_epoch
+            partition.last_fetched_epoch = fetch.last_epoch
         topics[-1].partitions.append(partition)
     return topics
 
@@ -113,12 +113,12 @@ def records_of(
     """What an answer without an error says."""
     records = partition.records
     # A broker that knows no last stable offset (before 0.11) has no transactions: all that is replicated is decided.
-    told = version >= _FIRST_WITH_STABLE_OFFSET
+    has_stable_offset = version >= _FIRST_WITH_STABLE_OFFSET
     return FetchedRecords(
         records=memoryview(b"") if records is None else memoryview(records),
         aborted=[AbortedTransaction(a.producer_id, a.first_offset) for a in partition.aborted_transactions or ()],
         high_watermark=partition.high_watermark,
-        last_stable_offset=partition.last_stable_offset if told else partition.high_watermark,
+        last_stable_offset=partition.last_stable_offset if has_stable_offset else partition.high_watermark,
         log_start_offset=partition.log_start_offset,
         fetch_offset=offset,
         throttle_time_ms=throttle_time_ms,
@@ -128,7 +128,7 @@ def records_of(
 
 def error_of(
     cluster: Cluster,
-    ask: Ask,
+    fetch: PartitionFetch,
     response: FetchResponse,
     partition: PartitionData,
     *,
@@ -139,11 +139,11 @@ def error_of(
     What it tells about leaders is learnt by the way. Asks the leader where its log begins and ends after
     OFFSET_OUT_OF_RANGE, which does not say it.
     """
-    tp = ask.tp
+    tp = fetch.tp
     error: KafkaError | None = None
     diverging = partition.diverging_epoch
     if partition.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and at_leader:
-        error = _out_of_range(cluster, tp, ask.offset)
+        error = _out_of_range(cluster, tp, fetch.offset)
     elif partition.error_code:
         what = "Fetch" if at_leader else FETCH_FROM_FOLLOWER
         error = error_from_code(partition.error_code, what, topic=tp.topic, partition=tp.partition)
@@ -153,8 +153,8 @@ def error_of(
     elif diverging.end_offset >= 0 or diverging.epoch >= 0:
         error = LogTruncated(
             f"the log was truncated: epoch {diverging.epoch} ends at {diverging.end_offset}, and the record before "
-            f"{ask.offset} was of epoch {ask.last_epoch}",
-            offset=ask.offset,
+            f"{fetch.offset} was of epoch {fetch.last_epoch}",
+            offset=fetch.offset,
             epoch=diverging.epoch,
             end_offset=diverging.end_offset,
         )

@@ -33,14 +33,14 @@ from kseg.client.fetch.messages import (
     LAST_MAX_WAIT_MS,
     NOT_KNOWN,
     AbortedTransaction,
-    Ask,
     FetchedRecords,
     PartitionData,
+    PartitionFetch,
     error_of,
     records_of,
     topics_of,
 )
-from kseg.client.fetch.replica import FetchSource
+from kseg.client.fetch.replica import ReplicaSelection
 from kseg.client.offsets import IsolationLevel, isolation_code
 from kseg.client.protocol.messages.fetch import FetchRequest, FetchResponse
 from kseg.client.protocol.partition import TopicPartition
@@ -53,7 +53,7 @@ _SESSIONLESS: Final = (0, -1)
 
 
 @dataclass(slots=True)
-class _Asked:
+class _Requested:
     offset: int
     last: bool
     last_epoch: int
@@ -85,12 +85,12 @@ class PartitionReader:
         config = cluster.config
         self.tp = tp
         self._cluster = cluster
-        self._source = FetchSource(cluster, tp, topic_id=topic_id, leader_epoch=leader_epoch)
+        self._source = ReplicaSelection(cluster, tp, topic_id=topic_id, leader_epoch=leader_epoch)
         self._isolation = isolation_code(isolation_level)
         most = min(config.max_partition_fetch_bytes, config.fetch_max_bytes) if max_bytes is None else max_bytes
         self._limit = FetchLimit(most, largest_message)
         self._max_wait_ms = config.fetch_max_wait_ms if max_wait_ms is None else max_wait_ms
-        self._asked: deque[_Asked] = deque()
+        self._requested: deque[_Requested] = deque()
         self._connection: BrokerConnection | None = None
         self._leader: Leader | None = None
         self._at_replica: int | None = None
@@ -105,7 +105,7 @@ class PartitionReader:
 
     def close(self) -> None:
         """Drop the connection and everything that was asked."""
-        self._asked.clear()
+        self._requested.clear()
         self._disconnect()
 
     @property
@@ -126,8 +126,8 @@ class PartitionReader:
         was truncated since (LogTruncated). Before the first answer, and while the broker throttles us, the request
         goes out with the next `response()`.
         """
-        asked = _Asked(offset, last, last_epoch)
-        self._asked.append(asked)
+        requested = _Requested(offset, last, last_epoch)
+        self._requested.append(requested)
         if self._connection is None or self._connection.closed or self._connection.muted_for:
             return
         if self._at_replica != self._source.replica:
@@ -147,7 +147,7 @@ class PartitionReader:
         UnknownTopic if the topic is another one by now, AuthorizationFailed, or when the deadline has passed the last
         retriable error, naming the partition. After an error nothing is asked any more.
         """
-        if not self._asked:
+        if not self._requested:
             raise RuntimeError("response() without request()")
         backoff = self._new_backoff()
         while True:
@@ -157,7 +157,7 @@ class PartitionReader:
                     # Throttled, sent elsewhere, or to be asked for more: the deadline begins again.
                     backoff = self._new_backoff()
                     continue
-                self._asked.popleft()
+                self._requested.popleft()
                 return fetched
             except KafkaError as error:
                 self._lost(error)
@@ -189,8 +189,8 @@ class PartitionReader:
             self._ask_again(connection)
             return None
         partition = self._own_part(response, connection)
-        ask = self._ask(self._asked[0])
-        error = error_of(self._cluster, ask, response, partition, at_leader=self._at_replica is None)
+        fetch = self._ask(self._requested[0])
+        error = error_of(self._cluster, fetch, response, partition, at_leader=self._at_replica is None)
         if error is not None:
             error.broker = connection.label
             raise error
@@ -200,8 +200,8 @@ class PartitionReader:
             return None
         throttled_ms = self._throttled_ms + response.throttle_time_ms
         broker = NOT_KNOWN if connection.endpoint.node_id is None else connection.endpoint.node_id
-        fetched = records_of(partition, ask.offset, throttled_ms, broker, self._version)
-        if self._limit.raised_for(fetched.records, ask.offset, self._version, connection.label):
+        fetched = records_of(partition, fetch.offset, throttled_ms, broker, self._version)
+        if self._limit.raised_for(fetched.records, fetch.offset, self._version, connection.label):
             self._ask_again(connection)
             return None
         self._throttled_ms = 0
@@ -209,8 +209,8 @@ class PartitionReader:
 
     def _ask_again(self, connection: BrokerConnection) -> None:
         """The oldest request is to go out once more."""
-        for asked in self._asked:
-            asked.sent = asked is not self._asked[0]
+        for requested in self._requested:
+            requested.sent = requested is not self._requested[0]
         if connection.in_flight:
             self._disconnect()  # later answers would come before the one asked again
 
@@ -240,30 +240,32 @@ class PartitionReader:
         if self._connection is not None:
             self._connection.close()
         self._connection = None
-        for asked in self._asked:
-            asked.sent = False
+        for requested in self._requested:
+            requested.sent = False
 
     def _send_unsent(self, deadline: Deadline) -> None:
         assert self._connection is not None
-        for asked in self._asked:
-            if not asked.sent:
-                self._connection.send(self._build(asked), self._version, deadline=deadline)
-                asked.sent = True
+        for requested in self._requested:
+            if not requested.sent:
+                self._connection.send(self._build(requested), self._version, deadline=deadline)
+                requested.sent = True
 
-    def _ask(self, asked: _Asked) -> Ask:
+    def _ask(self, requested: _Requested) -> PartitionFetch:
         assert self._leader is not None
-        return Ask(self.tp, asked.offset, self._leader.epoch, self._limit.bytes, self.topic_id, asked.last_epoch)
+        return PartitionFetch(
+            self.tp, requested.offset, self._leader.epoch, self._limit.bytes, self.topic_id, requested.last_epoch
+        )
 
-    def _build(self, asked: _Asked) -> FetchRequest:
+    def _build(self, requested: _Requested) -> FetchRequest:
         session_id, session_epoch = _SESSIONLESS
         return FetchRequest(
-            max_wait_ms=min(self._max_wait_ms, LAST_MAX_WAIT_MS) if asked.last else self._max_wait_ms,
+            max_wait_ms=min(self._max_wait_ms, LAST_MAX_WAIT_MS) if requested.last else self._max_wait_ms,
             min_bytes=1,  # what is there is wanted now; only for nothing at all is it worth to wait
             max_bytes=self._limit.bytes,
             isolation_level=self._isolation,
             session_id=session_id,
             session_epoch=session_epoch,
-            topics=topics_of([self._ask(asked)], self._version),
+            topics=topics_of([self._ask(requested)], self._version),
             rack_id=self._source.rack,
         )
 

@@ -12,8 +12,8 @@ from kseg.client.cluster.retry import Deadline
 from kseg.client.config import ClientConfig
 from kseg.client.errors import KafkaError, ProtocolFault
 from kseg.client.fetch.limit import FetchLimit
-from kseg.client.fetch.messages import NOT_KNOWN, Ask, FetchedRecords, PartitionData
-from kseg.client.fetch.replica import FetchSource
+from kseg.client.fetch.messages import NOT_KNOWN, FetchedRecords, PartitionData, PartitionFetch
+from kseg.client.fetch.replica import ReplicaSelection
 from kseg.client.fetch.session import FetchSession, SessionPart
 from kseg.client.protocol.messages.fetch import FetchRequest, FetchResponse
 from kseg.client.protocol.partition import TopicPartition
@@ -26,11 +26,11 @@ _NOTHING = FetchedRecords(memoryview(b""), [], NOT_KNOWN, NOT_KNOWN, NOT_KNOWN, 
 
 
 @dataclass(slots=True)
-class Place:
+class FetchPosition:
     """Where a partition is read, and how it went. `not_before`: no try before this time, on the monotonic clock."""
 
     tp: TopicPartition
-    source: FetchSource
+    source: ReplicaSelection
     limit: FetchLimit
     offset: int
     last_epoch: int = NOT_KNOWN
@@ -41,7 +41,7 @@ class Place:
     not_before: float = 0.0
 
     def node(self, deadline: Deadline) -> int:
-        """The broker to ask now. Raises as `FetchSource.leader` does."""
+        """The broker to ask now. Raises as `ReplicaSelection.leader` does."""
         if self.leader is None:
             self.leader = self.source.leader(deadline)
         return self.known_node
@@ -54,12 +54,14 @@ class Place:
         replica = self.source.replica
         return self.leader.broker.node_id if replica is None else replica
 
-    def ask(self) -> Ask:
+    def fetch(self) -> PartitionFetch:
         """The question, once `node` has told whom."""
         assert self.leader is not None
-        return Ask(self.tp, self.offset, self.leader.epoch, self.limit.bytes, self.source.topic_id, self.last_epoch)
+        return PartitionFetch(
+            self.tp, self.offset, self.leader.epoch, self.limit.bytes, self.source.topic_id, self.last_epoch
+        )
 
-    def nothing_new(self) -> FetchedRecords:
+    def empty_result(self) -> FetchedRecords:
         """The answer of a session that has no news of this partition."""
         return replace(self.last, records=memoryview(b""), aborted=[], fetch_offset=self.offset, throttle_time_ms=0)
 
@@ -80,7 +82,7 @@ class Place:
 
 
 @dataclass(slots=True)
-class Link:
+class BrokerFetcher:
     """One broker: its connection, its session, and what it is being asked.
 
     `until`: when an answer is too late. `throttled_ms`: told by answers, and not handed on with any records yet.
@@ -89,7 +91,7 @@ class Link:
     node_id: int
     session: FetchSession = field(default_factory=FetchSession)
     connection: BrokerConnection | None = None
-    asked: dict[TopicPartition, Ask] = field(default_factory=dict)
+    requested: dict[TopicPartition, PartitionFetch] = field(default_factory=dict)
     part: SessionPart = field(default_factory=lambda: SessionPart(0, 0, [], []))
     version: int = NOT_KNOWN
     until: float = 0.0
@@ -107,8 +109,8 @@ class Link:
     def send(
         self,
         cluster: Cluster,
-        places: list[Place],
-        request: Callable[[Link, str], FetchRequest],
+        positions: list[FetchPosition],
+        request: Callable[[BrokerFetcher, str], FetchRequest],
         deadline: Deadline,
     ) -> None:
         """Ask for all these partitions, over a connection that is made if there is none."""
@@ -116,36 +118,36 @@ class Link:
             self.close()
             broker = cluster.broker(self.node_id, deadline)
             self.connection = cluster.open_connection(broker, deadline, max_frame=MAX_FETCH_FRAME)
-        asks = {place.tp: place.ask() for place in places}
-        ids_known = all(ask.topic_id is not None for ask in asks.values())
+        fetches = {position.tp: position.fetch() for position in positions}
+        ids_known = all(fetch.topic_id is not None for fetch in fetches.values())
         self.version = self.connection.version_of(FetchRequest, topic_ids_known=ids_known)
-        self.part = self.session.request(asks, self.version)
+        self.part = self.session.request(fetches, self.version)
         # One partition that stays with its leader keeps the others there too, for this request.
-        racks = {place.source.rack for place in places}
+        racks = {position.source.rack for position in positions}
         rack = racks.pop() if len(racks) == 1 else ""
         self.connection.send(request(self, rack), self.version, deadline=deadline)
-        self.asked = asks
+        self.requested = fetches
 
-    def answered(self, response: FetchResponse) -> dict[TopicPartition, PartitionData]:
+    def partitions_of(self, response: FetchResponse) -> dict[TopicPartition, PartitionData]:
         """The answer's partitions by their names. Raises ProtocolFault for one that was not asked for."""
-        names = {ask.topic_id: tp.topic for tp, ask in self.asked.items() if ask.topic_id is not None}
+        names = {fetch.topic_id: tp.topic for tp, fetch in self.requested.items() if fetch.topic_id is not None}
         found: dict[TopicPartition, PartitionData] = {}
         for topic in response.responses:
             name = topic.topic if topic.topic_id == NO_ID else names.get(topic.topic_id, "")
             for partition in topic.partitions:
                 tp = TopicPartition(name, partition.partition_index)
-                if tp not in self.asked or tp in found:
+                if tp not in self.requested or tp in found:
                     raise ProtocolFault(f"Fetch answer has {tp}, which was not asked for", broker=self.label)
                 found[tp] = partition
         return found
 
-    def refused(self, error: KafkaError) -> bool:
+    def session_rejected(self, error: KafkaError) -> bool:
         """The session was refused, not what was asked: the next request is a full one. False: too often in a row."""
         self.refusals += 1
         if self.refusals > _REFUSALS:
             return False
-        self.session.refused(int(error.code or 0))
-        self.asked = {}
+        self.session.on_error(int(error.code or 0))
+        self.requested = {}
         return True
 
     def close(self) -> None:
@@ -153,5 +155,5 @@ class Link:
         if self.connection is not None:
             self.connection.close()
         self.connection = None
-        self.asked = {}
-        self.session.lost()
+        self.requested = {}
+        self.session.on_disconnect()

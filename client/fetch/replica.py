@@ -21,10 +21,10 @@ from kseg.client.protocol import ErrorCode
 from kseg.client.protocol.partition import TopicPartition
 
 NOT_KNOWN: Final = -1
-_SHORTEST_STAY: Final = 0.1  # seconds
+_MIN_STAY_SECONDS: Final = 0.1  # seconds
 
 
-class FetchSource:
+class ReplicaSelection:
     """One partition's leader and preferred replica, as far as they are known."""
 
     def __init__(
@@ -37,7 +37,7 @@ class FetchSource:
         self._oldest_epoch = NOT_KNOWN if leader_epoch is None else leader_epoch
         self._rack = cluster.config.client_rack
         # Not for no time at all: the leader would be asked for a replica, and left, without end.
-        self._max_age = max(cluster.config.metadata_max_age_ms / 1000, _SHORTEST_STAY)
+        self._max_age = max(cluster.config.metadata_max_age_ms / 1000, _MIN_STAY_SECONDS)
         self._replica: int | None = None
         self._until = 0.0  # the replica's end, or the end of staying with the leader
 

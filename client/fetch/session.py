@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
-from kseg.client.fetch.messages import Ask, name_topic, topics_of
+from kseg.client.fetch.messages import PartitionFetch, name_topic, topics_of
 from kseg.client.protocol import ErrorCode
 from kseg.client.protocol.messages.fetch import FetchRequest
 from kseg.client.protocol.partition import TopicPartition
@@ -51,61 +51,61 @@ class SessionPart:
 
 
 class FetchSession:
-    """One broker's session. `request`, then exactly one of `answered`, `refused` and `lost`."""
+    """One broker's session. `request`, then exactly one of `on_response`, `on_error` and `on_disconnect`."""
 
     def __init__(self) -> None:
         self.session_id = NO_SESSION
         self.epoch = INITIAL_EPOCH
-        self._held: dict[TopicPartition, Ask] = {}
-        self._asked: dict[TopicPartition, Ask] = {}
+        self._in_session: dict[TopicPartition, PartitionFetch] = {}
+        self._requested: dict[TopicPartition, PartitionFetch] = {}
         self._by_id = False
 
-    def request(self, asks: Mapping[TopicPartition, Ask], version: int) -> SessionPart:
+    def request(self, fetches: Mapping[TopicPartition, PartitionFetch], version: int) -> SessionPart:
         """What the next request says to ask all of `asks`, in their order."""
-        self._asked = dict(asks)
+        self._requested = dict(fetches)
         if version < _FIRST_WITH_SESSIONS:
-            return SessionPart(NO_SESSION, FINAL_EPOCH, topics_of(asks.values(), version), [])
+            return SessionPart(NO_SESSION, FINAL_EPOCH, topics_of(fetches.values(), version), [])
         by_id = version >= _FIRST_WITH_TOPIC_IDS
         if by_id != self._by_id:
             self._start_over()  # a session names topics by their names or by their ids, not both
             self._by_id = by_id
         if self.epoch == INITIAL_EPOCH:
-            return SessionPart(self.session_id, self.epoch, topics_of(asks.values(), version), [])
-        changed = [ask for tp, ask in asks.items() if self._held.get(tp) != ask]
+            return SessionPart(self.session_id, self.epoch, topics_of(fetches.values(), version), [])
+        changed = [fetch for tp, fetch in fetches.items() if self._in_session.get(tp) != fetch]
         gone = [
-            held
-            for tp, held in self._held.items()
+            earlier
+            for tp, earlier in self._in_session.items()
             # A topic that was made anew is another one under the same name.
-            if tp not in asks or (by_id and held.topic_id != asks[tp].topic_id)
+            if tp not in fetches or (by_id and earlier.topic_id != fetches[tp].topic_id)
         ]
         return SessionPart(self.session_id, self.epoch, topics_of(changed, version), _forgotten(gone, version))
 
-    def answered(self, session_id: int) -> None:
+    def on_response(self, session_id: int) -> None:
         """The request was answered, and the answer names this session."""
         if session_id == NO_SESSION:
-            self.session_id, self.epoch, self._held = NO_SESSION, INITIAL_EPOCH, {}
+            self.session_id, self.epoch, self._in_session = NO_SESSION, INITIAL_EPOCH, {}
             return
         self.epoch = next_epoch(self.epoch)
-        self.session_id, self._held = session_id, self._asked
+        self.session_id, self._in_session = session_id, self._requested
 
-    def refused(self, code: int) -> None:
+    def on_error(self, code: int) -> None:
         """The request was refused because of the session."""
         if code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
             self.session_id = NO_SESSION  # there is none to be ended
         self._start_over()
 
-    def lost(self) -> None:
+    def on_disconnect(self) -> None:
         """The connection broke: whether the broker has counted the request is open."""
         self._start_over()
 
     def _start_over(self) -> None:
         self.epoch = INITIAL_EPOCH
-        self._held = {}
+        self._in_session = {}
 
 
-def _forgotten(gone: list[Ask], version: int) -> list[FetchRequest.ForgottenTopic]:
+def _forgotten(gone: list[PartitionFetch], version: int) -> list[FetchRequest.ForgottenTopic]:
     forgotten = []
-    for (topic, topic_id), asks in groupby(gone, key=lambda ask: (ask.tp.topic, ask.topic_id)):
-        entry = FetchRequest.ForgottenTopic(partitions=[ask.tp.partition for ask in asks])
+    for (topic, topic_id), fetches in groupby(gone, key=lambda fetch: (fetch.tp.topic, fetch.topic_id)):
+        entry = FetchRequest.ForgottenTopic(partitions=[fetch.tp.partition for fetch in fetches])
         forgotten.append(name_topic(entry, topic, topic_id, version))
     return forgotten

@@ -20,17 +20,17 @@ from kseg.client.membership.assignor import Assignor, Racks
 from kseg.client.membership.classic_join import ClassicJoin, Progress
 from kseg.client.membership.classic_session import ClassicSession, GroupProtocol
 from kseg.client.membership.consumer_protocol import ConsumerProtocol
-from kseg.client.membership.heartbeat import ClassicHeart, leave
+from kseg.client.membership.heartbeat import HeartbeatThread, leave
 from kseg.client.membership.ownership import AssignmentChange, Ownership
 from kseg.client.membership.settings import MemberSettings
 from kseg.client.membership.states import ClassicState
-from kseg.client.membership.topics import Wanted, partition_counts, replica_racks
+from kseg.client.membership.topics import SubscribedTopics, partition_counts, replica_racks
 from kseg.client.protocol import ErrorCode
 from kseg.client.protocol.error_policy import Reaction
 from kseg.client.protocol.partition import TopicPartition
 
 #: At most so long at a time: the heart has to be told that the user is there.
-_SLICE: Final = 1.0
+_MAX_WAIT_SECONDS: Final = 1.0
 
 
 class ClassicMember:
@@ -40,25 +40,25 @@ class ClassicMember:
         self,
         cluster: Cluster,
         group: str,
-        wanted: Wanted,
+        topics: SubscribedTopics,
         assignors: Sequence[Assignor],
         settings: MemberSettings,
         ownership: Ownership,
     ) -> None:
         self._cluster = cluster
-        self._wanted = wanted
+        self._topics = topics
         self._settings = settings
         self._ownership = ownership
         self._protocol = ConsumerProtocol(assignors, self._lookup, cluster.config.client_rack or None)
         protocol: GroupProtocol = self._protocol
         self.session = ClassicSession(group, settings, protocol)
-        self._heart = ClassicHeart(cluster, group, settings)
-        self._join = ClassicJoin(cluster, self.session, self._heart.beat_for)
+        self._heartbeats = HeartbeatThread(cluster, group, settings)
+        self._join = ClassicJoin(cluster, self.session, self._heartbeats.heartbeat_for)
         self._reason: str | None = "the member is new"
         self._given_up = False
         self._counts: Mapping[str, int] | None = None
         self._fatal: KafkaError | None = None
-        self._heart.start()
+        self._heartbeats.start()
 
     @property
     def state(self) -> str:
@@ -83,7 +83,7 @@ class ClassicMember:
             self._hear()
             self._look()
             if self._reason is not None:
-                self._rebalance(self._reason, deadline.within(_SLICE))
+                self._rebalance(self._reason, deadline.within(_MAX_WAIT_SECONDS))
             if deadline.passed or not self._join.under_way:
                 change = self._ownership.take_change()
                 if change is not None or deadline.passed:
@@ -105,7 +105,7 @@ class ClassicMember:
             self._give_up(())
         finally:
             who = self.session.generation
-            self._heart.beat_for(None)
+            self._heartbeats.heartbeat_for(None)
             if leave_group and who.member_id:
                 instance_id = self._settings.instance_id
                 leave(
@@ -117,22 +117,22 @@ class ClassicMember:
                     seconds=until.remaining(),
                 )
             self.session.left()
-            self._heart.stop(max(until.remaining(), 0.5))
+            self._heartbeats.stop(max(until.remaining(), 0.5))
 
     # -- what poll does
 
     def _check(self) -> None:
-        self._heart.check()
+        self._heartbeats.check()
         if self._fatal is not None:
             raise self._fatal
 
     def _hear(self) -> None:
-        if self._heart.polled():
+        if self._heartbeats.polled():
             self._join.abandon()
             self.session.left()
             self._join_again("the user did not poll within max.poll.interval.ms")
         elif self.session.state is ClassicState.STABLE:
-            error = self._heart.verdict(self.session.generation)
+            error = self._heartbeats.take_error(self.session.generation)
             if error is not None:
                 self._follow(error)
 
@@ -147,16 +147,16 @@ class ClassicMember:
     def _fail(self, error: KafkaError) -> None:
         """The member cannot go on. (It must not try: two with one instance id would fence each other for ever.)"""
         self._fatal = error
-        self._heart.beat_for(None)
+        self._heartbeats.heartbeat_for(None)
         self._ownership.lose()
         raise error
 
     def _look(self) -> None:
         """Whether topics or partitions have changed: no coordinator tells it to a classic member."""
-        if self._reason is not None or self._wanted.due_in > 0:
+        if self._reason is not None or self._topics.due_in > 0:
             return
         try:
-            changed = self._wanted.changes(self._cluster, self._protocol.topics, self._counts)
+            changed = self._topics.changes(self._cluster, self._protocol.topics, self._counts)
         except KafkaError as error:
             if not error.retriable:
                 raise
@@ -185,7 +185,7 @@ class ClassicMember:
     def _give_up_before_join(self) -> None:
         """What the member may not keep while it joins. The listeners run while the heart goes on beating."""
         if self.generation < 0:
-            self._heart.beat_for(None)
+            self._heartbeats.heartbeat_for(None)
             self._ownership.lose()
         elif not self._given_up:
             self._given_up = True
@@ -200,7 +200,7 @@ class ClassicMember:
 
     def _describe(self) -> None:
         """What the member tells the leader of itself."""
-        self._protocol.topics = self._wanted.look(self._cluster)
+        self._protocol.topics = self._topics.current(self._cluster)
         self._protocol.owned = self._ownership.owned
         self._protocol.generation = self.generation
 
@@ -208,7 +208,7 @@ class ClassicMember:
         given = self._protocol.given
         assert given is not None
         self._counts = given.counts
-        self._wanted.seen()
+        self._topics.seen()
         stray = sorted({tp.topic for tp in given.partitions} - set(self._protocol.topics))
         if stray:
             self._join_again(f"the leader has assigned topics that are not wanted: {', '.join(stray)}")
@@ -227,10 +227,10 @@ class ClassicMember:
     def _wait(self, deadline: Deadline) -> None:
         if self._join.under_way:
             return  # for the answer, which `advance` does
-        pause = min(deadline.remaining(), _SLICE, self._settings.max_poll_interval_ms / 3000)
-        pause = min(pause, self._wanted.due_in if self._reason is None else self._join.pause)
-        with self._heart.changed:
-            self._heart.wait(pause)
+        pause = min(deadline.remaining(), _MAX_WAIT_SECONDS, self._settings.max_poll_interval_ms / 3000)
+        pause = min(pause, self._topics.due_in if self._reason is None else self._join.pause)
+        with self._heartbeats.changed:
+            self._heartbeats.wait(pause)
 
     def _heed(self, error: OffsetCommitFailed) -> None:
         """A refused commit tells about the member too."""

@@ -27,7 +27,6 @@ from kseg.client.wire.broker import BrokerConnection
 
 #: How long after everybody's rebalance timeout an answer to JoinGroup may still come.
 _JOIN_GRACE: Final = 5.0
-_LONGEST_WAIT: Final = 1.0
 
 
 class Progress(Enum):

@@ -27,11 +27,11 @@ from kseg.client.protocol.messages.consumer_groups import ConsumerGroupHeartbeat
 from kseg.client.protocol.messages.metadata import MetadataRequest
 from kseg.client.protocol.partition import TopicPartition
 
-_SLICE: Final = 1.0
+_MAX_WAIT_SECONDS: Final = 1.0
 _LEAVING_SECONDS: Final = 5.0
 
 
-class ConsumerHeart(Background):
+class ConsumerHeartbeatThread(Background):
     """Speaks for a session."""
 
     def __init__(self, cluster: Cluster, session: ConsumerSession) -> None:
@@ -50,15 +50,15 @@ class ConsumerHeart(Background):
         with self.changed:
             self._polled_at = now()
 
-    def hurry(self) -> None:
+    def heartbeat_soon(self) -> None:
         """Send the next heartbeat at once. Called with `changed` held."""
         self._next = 0.0
         self.changed.notify_all()
 
-    def say_goodbye(self, *, for_good: bool, seconds: float) -> None:
+    def request_leave(self, *, for_good: bool, seconds: float) -> None:
         """Leave the group, and end."""
         with self.changed:
-            if self.session.beats:
+            if self.session.sends_heartbeats:
                 self._goodbye = (for_good, now() + seconds)
                 self.changed.notify_all()
                 self.changed.wait_for(lambda: self._goodbye is None or not self.alive, seconds)
@@ -69,12 +69,12 @@ class ConsumerHeart(Background):
     def due(self) -> float | None:
         if self._goodbye is not None:
             return 0.0
-        if not self.session.beats:
+        if not self.session.sends_heartbeats:
             return None
         times = [self._next, self._polled_at + self.session.settings.max_poll_interval_ms / 1000]
-        if self.session.unnamed:
+        if self.session.unresolved:
             times.append(self._names_at)
-        if self.session.urgent and not self._failures:
+        if self.session.heartbeat_due_now and not self._failures:
             times.append(0.0)
         return min(times) - now()
 
@@ -82,8 +82,8 @@ class ConsumerHeart(Background):
         with self.changed:
             goodbye = self._goodbye
             stuck = now() >= self._polled_at + self.session.settings.max_poll_interval_ms / 1000
-            beat = self._next <= now() or (self.session.urgent and not self._failures)
-            unnamed = self.session.unnamed if self._names_at <= now() else frozenset()
+            beat = self._next <= now() or (self.session.heartbeat_due_now and not self._failures)
+            unresolved = self.session.unresolved if self._names_at <= now() else frozenset()
         if goodbye is not None:
             self._leave(cluster, for_good=goodbye[0], seconds=goodbye[1] - now())
             with self.changed:
@@ -95,19 +95,19 @@ class ConsumerHeart(Background):
                 self.session.expired()
                 self.changed.notify_all()
             self._leave(cluster, for_good=False, seconds=_LEAVING_SECONDS)
-        elif unnamed:
-            self._find_names(cluster, unnamed)
+        elif unresolved:
+            self._find_names(cluster, unresolved)
         elif beat:
-            self._beat(cluster)
+            self._send_heartbeat(cluster)
 
-    def _beat(self, cluster: Cluster) -> None:
+    def _send_heartbeat(self, cluster: Cluster) -> None:
         deadline = Deadline.after(cluster.config.request_timeout_ms / 1000)
         error: KafkaError | None = None
         try:
             connection = cluster.coordinator(self.key, deadline)
             version = connection.version_of(ConsumerGroupHeartbeatRequest)
             with self.changed:
-                if not self.session.beats or self._goodbye is not None:
+                if not self.session.sends_heartbeats or self._goodbye is not None:
                     return
                 request = self.session.request(version)
             response = connection.call(request, version, deadline=deadline)
@@ -182,8 +182,8 @@ class ConsumerMember:
         self.session = ConsumerSession(
             group, settings, topics, regex, server_assignor, cluster.config.client_rack or None
         )
-        self._heart = ConsumerHeart(cluster, self.session)
-        self._heart.start()
+        self._heartbeats = ConsumerHeartbeatThread(cluster, self.session)
+        self._heartbeats.start()
 
     @property
     def state(self) -> str:
@@ -200,22 +200,24 @@ class ConsumerMember:
     def poll(self, timeout: float) -> AssignmentChange | None:
         deadline = Deadline.after(timeout)
         while True:
-            self._heart.polled()
+            self._heartbeats.polled()
             self._check()
             self._follow()
             change = self._ownership.take_change()
             if change is not None or deadline.passed:
                 return change
-            with self._heart.changed:
-                if self.session.next_step() is None and self.session.state not in _WAITS_FOR_USER:
-                    slice_ = min(deadline.remaining(), _SLICE, self.session.settings.max_poll_interval_ms / 3000)
-                    self._heart.wait(slice_)
+            with self._heartbeats.changed:
+                if self.session.next_reconciliation() is None and self.session.state not in _WAITS_FOR_USER:
+                    slice_ = min(
+                        deadline.remaining(), _MAX_WAIT_SECONDS, self.session.settings.max_poll_interval_ms / 3000
+                    )
+                    self._heartbeats.wait(slice_)
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """An epoch that has moved on (STALE_MEMBER_EPOCH) is learnt with a heartbeat, and the commit tried again."""
         deadline = Deadline.after(self._cluster.config.default_api_timeout_ms / 1000)
         while True:
-            with self._heart.changed:
+            with self._heartbeats.changed:
                 epoch = self.session.epoch
                 committer = Committer(epoch, self.session.member_id, self.session.settings.instance_id)
             try:
@@ -223,54 +225,59 @@ class ConsumerMember:
                 return
             except OffsetCommitFailed as error:
                 stale = all(code == ErrorCode.STALE_MEMBER_EPOCH for code in error.partitions.values())
-                with self._heart.changed:
+                with self._heartbeats.changed:
                     if not stale or not self._await_epoch(epoch, deadline):
                         raise
 
     def close(self, *, leave_group: bool, seconds: float) -> None:
         until = Deadline.after(seconds)
         try:
-            if self.session.beats:
+            if self.session.sends_heartbeats:
                 self._ownership.revoke(self._ownership.owned)
             else:
                 self._ownership.lose()
         finally:
-            self._heart.say_goodbye(for_good=leave_group, seconds=until.remaining())
-            self._heart.stop(max(until.remaining(), 0.5))
+            self._heartbeats.request_leave(for_good=leave_group, seconds=until.remaining())
+            self._heartbeats.stop(max(until.remaining(), 0.5))
 
     def _check(self) -> None:
         try:
-            self._heart.check()
+            self._heartbeats.check()
         except BaseException:
             self._ownership.lose()
             raise
 
     def _follow(self) -> None:
         """Do, as its user, what the session has come to."""
-        with self._heart.changed:
+        with self._heartbeats.changed:
             if self.session.state is ConsumerState.UNSUBSCRIBED:
                 self.session.subscribe()
-                self._heart.hurry()
+                self._heartbeats.heartbeat_soon()
             thrown_out = self.session.state in _WAITS_FOR_USER
-            step = self.session.next_step()
+            step = self.session.next_reconciliation()
         if thrown_out:
             self._ownership.lose()
-            with self._heart.changed:
+            with self._heartbeats.changed:
                 self.session.released()
-                self._heart.hurry()
+                self._heartbeats.heartbeat_soon()
         elif step is not None:
             self._ownership.revoke(step.revoke)
             self._ownership.gain(step.gain)
-            with self._heart.changed:
-                self.session.reconciled(step.places)
-                self._heart.hurry()
+            with self._heartbeats.changed:
+                self.session.reconciled(step.partitions)
+                self._heartbeats.heartbeat_soon()
 
     def _await_epoch(self, epoch: int, deadline: Deadline) -> bool:
         """Whether the member has another epoch now, and is in the group. Called with the heart's lock held."""
-        self._heart.hurry()
-        while self.session.beats and self.session.epoch == epoch and self._heart.alive and not deadline.passed:
-            self._heart.wait(min(deadline.remaining(), _SLICE))
-        return self.session.beats and self.session.epoch != epoch
+        self._heartbeats.heartbeat_soon()
+        while (
+            self.session.sends_heartbeats
+            and self.session.epoch == epoch
+            and self._heartbeats.alive
+            and not deadline.passed
+        ):
+            self._heartbeats.wait(min(deadline.remaining(), _MAX_WAIT_SECONDS))
+        return self.session.sends_heartbeats and self.session.epoch != epoch
 
 
 _WAITS_FOR_USER: Final = frozenset({ConsumerState.FENCED, ConsumerState.STALE})

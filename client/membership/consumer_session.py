@@ -30,18 +30,18 @@ _LEAVE_EPOCH: Final = -1
 _BACK_SOON_EPOCH: Final = -2
 _FIRST_WITH_REGEX: Final = 1
 
-Place = tuple[UUID, int]
-_BEATING: Final = frozenset(
+TopicIdPartition = tuple[UUID, int]
+_IN_GROUP: Final = frozenset(
     {ConsumerState.JOINING, ConsumerState.RECONCILING, ConsumerState.ACKNOWLEDGING, ConsumerState.STABLE}
 )
 
 
-class Step(NamedTuple):
+class Reconciliation(NamedTuple):
     """What is to be given up and what is to be taken, to own `places` afterwards."""
 
     revoke: frozenset[TopicPartition]
     gain: frozenset[TopicPartition]
-    places: frozenset[Place]
+    partitions: frozenset[TopicIdPartition]
 
 
 @dataclass(slots=True)
@@ -60,9 +60,9 @@ class ConsumerSession:
     machine: Machine[ConsumerState, ConsumerEvent] = field(
         default_factory=lambda: Machine(CONSUMER, ConsumerState.UNSUBSCRIBED)
     )
-    owned: frozenset[Place] = frozenset()
+    owned: frozenset[TopicIdPartition] = frozenset()
     names: dict[UUID, str] = field(default_factory=dict)
-    target: frozenset[Place] = frozenset()
+    target: frozenset[TopicIdPartition] = frozenset()
     _known: bool = False  # whether the coordinator has certainly heard what the member wants
     _reconciled: int = 0  # how often the member has come to own what it was told to …
     _sent: int = 0  # … had, when the last heartbeat went out …
@@ -73,19 +73,19 @@ class ConsumerSession:
         return self.machine.state
 
     @property
-    def beats(self) -> bool:
+    def sends_heartbeats(self) -> bool:
         """Whether the member has anything to say to the coordinator."""
-        return self.state in _BEATING
+        return self.state in _IN_GROUP
 
     @property
-    def urgent(self) -> bool:
+    def heartbeat_due_now(self) -> bool:
         """Whether it is not to wait for the next regular heartbeat."""
         return self.state is ConsumerState.JOINING or (
             self.state is ConsumerState.ACKNOWLEDGING and self._acknowledged != self._reconciled
         )
 
     @property
-    def unnamed(self) -> frozenset[UUID]:
+    def unresolved(self) -> frozenset[UUID]:
         """Topics of the target assignment whose names are not known yet."""
         return frozenset(topic_id for topic_id, _ in self.target if topic_id not in self.names)
 
@@ -132,14 +132,14 @@ class ConsumerSession:
                 response.error_code, "ConsumerGroupHeartbeat", detail=response.error_message, group=self.group
             )
             self._known = False
-            if error.reaction is Reaction.JOIN_AFRESH and self.beats:
+            if error.reaction is Reaction.JOIN_AFRESH and self.sends_heartbeats:
                 self.machine.step(ConsumerEvent.FENCED)
                 self.epoch, self.target = JOIN_EPOCH, frozenset()
             elif not error.retriable and self.machine.allows(ConsumerEvent.FAILED):
                 self.failed()
             return error
         self.interval = response.heartbeat_interval_ms / 1000
-        if not self.beats:
+        if not self.sends_heartbeats:
             return None  # the user has been given up on, or leaves, since the heartbeat went out
         self.member_id = response.member_id or self.member_id
         self.epoch = response.member_epoch
@@ -178,19 +178,21 @@ class ConsumerSession:
     def learn_names(self, names: Mapping[UUID, str]) -> None:
         self.names.update(names)
 
-    def next_step(self) -> Step | None:
+    def next_reconciliation(self) -> Reconciliation | None:
         """What the user has to be told; None: nothing now."""
         if self.state is not ConsumerState.RECONCILING:
             return None
-        reachable = frozenset(place for place in self.target if place[0] in self.names)
+        reachable = frozenset(partition for partition in self.target if partition[0] in self.names)
         if reachable == self.owned:
             return None
-        return Step(self._partitions(self.owned - reachable), self._partitions(reachable - self.owned), reachable)
+        return Reconciliation(
+            self._partitions(self.owned - reachable), self._partitions(reachable - self.owned), reachable
+        )
 
-    def reconciled(self, places: frozenset[Place]) -> None:
+    def reconciled(self, partitions: frozenset[TopicIdPartition]) -> None:
         """The user owns these now, and knows it."""
         if self.state is ConsumerState.RECONCILING:
-            self.owned = places
+            self.owned = partitions
             self._reconciled += 1
             self.machine.step(ConsumerEvent.RECONCILED)
 
@@ -205,7 +207,7 @@ class ConsumerSession:
 
     def left(self) -> None:
         """The member is out, or nobody waits for the answer."""
-        if self.beats:
+        if self.sends_heartbeats:
             self.machine.step(ConsumerEvent.LEAVE)
         if self.machine.allows(ConsumerEvent.LEFT):
             self.machine.step(ConsumerEvent.LEFT)
@@ -215,13 +217,13 @@ class ConsumerSession:
         self.epoch, self._known = JOIN_EPOCH, False
         self.owned = self.target = frozenset()
 
-    def _partitions(self, places: frozenset[Place]) -> frozenset[TopicPartition]:
-        return frozenset(TopicPartition(self.names[topic_id], number) for topic_id, number in places)
+    def _partitions(self, partitions: frozenset[TopicIdPartition]) -> frozenset[TopicPartition]:
+        return frozenset(TopicPartition(self.names[topic_id], number) for topic_id, number in partitions)
 
 
-def _by_topic(places: frozenset[Place]) -> list[ConsumerGroupHeartbeatRequest.TopicPartitions]:
+def _by_topic(partitions: frozenset[TopicIdPartition]) -> list[ConsumerGroupHeartbeatRequest.TopicPartitions]:
     topics: dict[UUID, list[int]] = {}
-    for topic_id, number in sorted(places):
+    for topic_id, number in sorted(partitions):
         topics.setdefault(topic_id, []).append(number)
     return [
         ConsumerGroupHeartbeatRequest.TopicPartitions(topic_id=topic_id, partitions=numbers)

@@ -21,7 +21,7 @@ from kseg.client.protocol.messages.groups import HeartbeatRequest, LeaveGroupReq
 _SILENCED: Final = frozenset({Reaction.JOIN_AFRESH, Reaction.FAIL})
 
 
-class ClassicHeart(Background):
+class HeartbeatThread(Background):
     """Beats for whatever generation it is told."""
 
     def __init__(self, cluster: Cluster, group: str, settings: MemberSettings) -> None:
@@ -34,12 +34,12 @@ class ClassicHeart(Background):
         self._next = 0.0
         self._polled_at = now()
         self._failures = 0
-        self._verdict: tuple[Generation, KafkaError] | None = None
+        self._failure: tuple[Generation, KafkaError] | None = None
         self._expired = False
 
     # -- the user's thread
 
-    def beat_for(self, generation: Generation | None) -> None:
+    def heartbeat_for(self, generation: Generation | None) -> None:
         """Beat for this generation from now on; None: do not beat."""
         with self.changed:
             if generation != self._for:
@@ -53,10 +53,10 @@ class ClassicHeart(Background):
             expired, self._expired = self._expired, False
             return expired
 
-    def verdict(self, generation: Generation) -> KafkaError | None:
+    def take_error(self, generation: Generation) -> KafkaError | None:
         """What the last heartbeats for this generation came to, once; None: nothing to do."""
         with self.changed:
-            about, self._verdict = self._verdict, None
+            about, self._failure = self._failure, None
             return about[1] if about is not None and about[0] == generation else None
 
     # -- the heart's thread
@@ -75,9 +75,9 @@ class ClassicHeart(Background):
         if stuck:
             self._leave(cluster, who)
         else:
-            self._beat(cluster, who)
+            self._send_heartbeat(cluster, who)
 
-    def _beat(self, cluster: Cluster, who: Generation) -> None:
+    def _send_heartbeat(self, cluster: Cluster, who: Generation) -> None:
         # Half a session for one try leaves time to find the coordinator elsewhere.
         deadline = Deadline.after(self._settings.session_timeout_ms / 2000)
         error: KafkaError | None = None
@@ -100,7 +100,7 @@ class ClassicHeart(Background):
             self._next = now() + self._interval
             if who != self._for or error is None:
                 return
-            self._verdict = (who, error)
+            self._failure = (who, error)
             if error.reaction is None or error.reaction in _SILENCED:
                 self._for = None
             self.changed.notify_all()

@@ -30,7 +30,7 @@ from kseg.client.membership.ownership import AssignmentChange, Listener, Ownersh
 from kseg.client.membership.settings import MemberSettings
 from kseg.client.membership.simple_assignors import RangeAssignor
 from kseg.client.membership.sticky import CooperativeStickyAssignor
-from kseg.client.membership.topics import Wanted
+from kseg.client.membership.topics import SubscribedTopics
 from kseg.client.protocol.partition import TopicPartition
 
 
@@ -81,7 +81,7 @@ class GroupMember:
             chosen = [RangeAssignor(), CooperativeStickyAssignor()] if assignors is None else list(assignors)
             if not chosen or len({assignor.name for assignor in chosen}) < len(chosen):
                 raise ValueError("give at least one assignor, and each once")
-            wanted = Wanted(topics, pattern, config.metadata_max_age_ms / 1000)
+            wanted = SubscribedTopics(topics, pattern, config.metadata_max_age_ms / 1000)
             self._member = ClassicMember(self._cluster, group, wanted, chosen, settings, self._ownership)
         elif protocol == "consumer":
             if assignors is not None:

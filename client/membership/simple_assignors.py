@@ -66,7 +66,7 @@ class _Topic:
         self._racks = {tp: racks.get(tp, frozenset()) for tp in self.left} if wanted else {}
         self.looks_at_racks = bool(wanted) and racks_matter(wanted, self._racks.values())
 
-    def room(self, member: str) -> int:
+    def capacity(self, member: str) -> int:
         return max(0, self._share + (1 if self._longer > 0 else 0) - self._given[member])
 
     def matches(self, member: str, tp: TopicPartition) -> bool:
@@ -86,7 +86,7 @@ class _Topic:
     def cut(self, assignments: Assignments, *, by_rack: bool = False) -> None:
         for member in self.members:
             fitting = [tp for tp in self.left if not by_rack or self.matches(member, tp)]
-            self.give(member, fitting[: self.room(member)], assignments)
+            self.give(member, fitting[: self.capacity(member)], assignments)
 
 
 def _match_racks(topics: list[_Topic], assignments: Assignments) -> None:
@@ -112,7 +112,8 @@ def _match_racks_alike(topics: list[_Topic], assignments: Assignments) -> None:
                 member
                 for member in remaining
                 if all(
-                    topic.matches(member, TopicPartition(topic.name, number)) and topic.room(member) for topic in topics
+                    topic.matches(member, TopicPartition(topic.name, number)) and topic.capacity(member)
+                    for topic in topics
                 )
             ),
             None,
@@ -121,7 +122,7 @@ def _match_racks_alike(topics: list[_Topic], assignments: Assignments) -> None:
             continue
         for topic in topics:
             topic.give(member, [TopicPartition(topic.name, number)], assignments)
-        if not any(topic.room(member) for topic in topics):
+        if not any(topic.capacity(member) for topic in topics):
             remaining.remove(member)
 
 

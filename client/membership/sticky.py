@@ -47,7 +47,7 @@ class _Sticky(Assignor):
     ) -> tuple[Assignments, dict[TopicPartition, str]]:
         """The assignments, and of the partitions that move from one member to another: to whom."""
         order = in_hash_order(members, string_hash)
-        claims = {member: self._sound(self.claim(members[member]), partitions) for member in order}
+        claims = {member: self._valid(self.claim(members[member]), partitions) for member in order}
         owned, contested = settle(claims)
         rack_map = RackMap.of(partitions, {member: members[member] for member in order}, racks or {})
         first = set(members[order[0]].topics) if order else set()
@@ -58,7 +58,7 @@ class _Sticky(Assignor):
         return assignments, moved({member: claims[member].partitions for member in order}, assignments)
 
     @staticmethod
-    def _sound(claim: Claim, partitions: Mapping[str, int]) -> Claim:
+    def _valid(claim: Claim, partitions: Mapping[str, int]) -> Claim:
         """Without what is not there (any more): a topic that was deleted, or made anew with fewer partitions."""
         return claim._replace(
             partitions=tuple(tp for tp in claim.partitions if tp.partition < partitions.get(tp.topic, 0))

@@ -52,8 +52,8 @@ def _read(data: bytes) -> tuple[list[TopicPartition], int]:
     return partitions, at
 
 
-def _check(sound: bool) -> None:
-    if not sound:
+def _check(valid: bool) -> None:
+    if not valid:
         raise ValueError("no such length")
 
 

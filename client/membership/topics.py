@@ -12,7 +12,7 @@ from kseg.client.membership.background import now
 from kseg.client.protocol.partition import TopicPartition
 
 
-class Wanted:
+class SubscribedTopics:
     """Topics by name, or all whose whole name a pattern matches (internal ones never)."""
 
     def __init__(self, topics: Collection[str], pattern: str | None, max_age: float) -> None:
@@ -21,7 +21,7 @@ class Wanted:
         self._max_age = max_age
         self._next = 0.0
 
-    def look(self, cluster: Cluster) -> tuple[str, ...]:
+    def current(self, cluster: Cluster) -> tuple[str, ...]:
         """The topics that are wanted now."""
         if self._pattern is None:
             return self.names

@@ -30,12 +30,12 @@ NEVER: Final = float("inf")
 class PartitionQueue:
     """One partition's batches that wait, and how many are under way."""
 
-    __slots__ = ("batches", "failures", "not_before", "restart", "sequences", "tp", "trouble", "under_way")
+    __slots__ = ("batches", "failures", "in_flight", "not_before", "restart", "sequences", "tp", "trouble")
 
     def __init__(self, tp: TopicPartition) -> None:
         self.tp = tp
         self.batches: deque[Batch] = deque()
-        self.under_way = 0
+        self.in_flight = 0
         self.not_before = 0.0
         self.failures = 0
         self.sequences: Sequences | None = None
@@ -71,7 +71,7 @@ class Accumulator:
         Raises RecordTooLarge, BufferExhausted, RuntimeError once closed, and what has failed an open transaction.
         """
         with self.lock:
-            self._make_room(size)
+            self._make_space(size)
             queue = self._queue(tp)
             batch = queue.batches[-1] if queue.batches else None
             if (
@@ -91,7 +91,7 @@ class Accumulator:
         """Put a whole batch in; the delivery is that of its first record. Raises as `append`."""
         size = len(body.data)
         with self.lock:
-            self._make_room(size)
+            self._make_space(size)
             batch = self._add(self._queue(tp), Batch(tp, time.monotonic(), body))
             self._used += size
         self._wake()
@@ -146,7 +146,7 @@ class Accumulator:
         """How many batches each partition of a topic has waiting or under way."""
         with self.lock:
             return {
-                tp.partition: len(queue.batches) + queue.under_way
+                tp.partition: len(queue.batches) + queue.in_flight
                 for tp, queue in self.queues.items()
                 if tp.topic == topic
             }
@@ -182,7 +182,7 @@ class Accumulator:
         with self.lock:
             if queue.sequences is None:
                 queue.sequences = Sequences(*self.ids())
-            queue.sequences.give(batch)
+            queue.sequences.assign(batch)
 
     def restart(self, queue: PartitionQueue, producer_id: int, producer_epoch: int) -> None:
         """The partition counts from 0 under these ids; nothing of it is under way."""
@@ -202,23 +202,23 @@ class Accumulator:
         with self.lock:
             taken = list(queue.batches)
             queue.batches.clear()
-            queue.under_way += len(taken)
+            queue.in_flight += len(taken)
             return taken
 
     def drain(self, queues: Iterable[PartitionQueue], now: float) -> list[Batch]:
         """At most one batch of each queue, up to `max.request.size` together (but at least one)."""
         taken: list[Batch] = []
-        room = self._config.max_request_size
+        remaining = self._config.max_request_size
         with self.lock:
             for queue in queues:
                 if not queue.batches or self._due_at(queue) > now:
                     continue
                 batch = queue.batches[0]
-                if taken and batch.size > room:
+                if taken and batch.size > remaining:
                     break
-                room -= batch.size
+                remaining -= batch.size
                 queue.batches.popleft()
-                queue.under_way += 1
+                queue.in_flight += 1
                 batch.closed = True
                 batch.attempts += 1
                 taken.append(batch)
@@ -227,14 +227,14 @@ class Accumulator:
     def put_back(self, queue: PartitionQueue, batch: Batch) -> None:
         """To be sent again, in its place before all that comes after it."""
         with self.lock:
-            queue.under_way -= 1
+            queue.in_flight -= 1
             if not batch.finished.is_set():
                 self._insert(queue, batch)
 
     def replace(self, queue: PartitionQueue, batch: Batch) -> None:
         """Its two halves take its place."""
         with self.lock:
-            queue.under_way -= 1
+            queue.in_flight -= 1
             if batch.finished.is_set():
                 return
             halves = batch.split()
@@ -251,7 +251,7 @@ class Accumulator:
     def finish(self, queue: PartitionQueue, batch: Batch, error: KafkaError | None) -> None:
         """Its answer came and is told (`error`: it failed for good)."""
         with self.lock:
-            queue.under_way -= 1
+            queue.in_flight -= 1
             self._finish(queue, batch, error)
 
     def expire(self, now: float, error: Callable[[Batch], KafkaError]) -> list[Batch]:
@@ -279,7 +279,7 @@ class Accumulator:
         self._incomplete[batch] = None
         return batch
 
-    def _make_room(self, size: int) -> None:
+    def _make_space(self, size: int) -> None:
         self._check_open()
         limit = self._config.buffer_memory
         if size > limit:
@@ -311,12 +311,12 @@ class Accumulator:
         """When the first batch may be sent. NEVER: something else has to happen first, and wakes the I/O thread."""
         batch = queue.batches[0]
         sequences = queue.sequences
-        if queue.under_way and (queue.restart or queue.under_way >= self._config.max_in_flight):
+        if queue.in_flight and (queue.restart or queue.in_flight >= self._config.max_in_flight):
             return NEVER
-        if sequences is not None and queue.under_way and not sequences.known_to_leader:
+        if sequences is not None and queue.in_flight and not sequences.known_to_leader:
             return NEVER
         if sequences is not None:
-            in_turn = sequences.takes_another if batch.sequence == NO_SEQUENCE else sequences.is_first(batch)
+            in_turn = sequences.has_capacity if batch.sequence == NO_SEQUENCE else sequences.is_first(batch)
             if not in_turn:
                 return NEVER
         hurry = batch.closed or len(queue.batches) > 1 or self._flushing or self._waiting or self._closed
@@ -343,7 +343,7 @@ class Accumulator:
             if error is None:
                 queue.sequences.appended(batch)
             else:
-                queue.sequences.given_up(batch)
+                queue.sequences.failed_for_good(batch)
         if self._incomplete.pop(batch, 0) == 0:
             return  # it has expired before
         self._used -= batch.size - BATCH_OVERHEAD

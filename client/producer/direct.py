@@ -20,7 +20,7 @@ from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.leaders import Answered, ask_leaders
 from kseg.client.cluster.metadata import Leader
 from kseg.client.groups.offsets import CommittedOffset
-from kseg.client.producer.requests import produce_request, read_answer
+from kseg.client.producer.requests import produce_request, read_response
 from kseg.client.protocol import ErrorCode
 from kseg.client.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kseg.client.protocol.partition import TopicPartition
@@ -76,7 +76,7 @@ def produce(
         )
 
     def read(response: ProduceResponse, leaders: Mapping[TopicPartition, Leader]) -> Iterator[Answered[Produced]]:
-        for answer in read_answer(response, leaders):
+        for answer in read_response(response, leaders):
             duplicate = answer.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
             produced = Produced(answer.base_offset, answer.log_append_time)
             yield Answered(answer.tp, 0 if duplicate else answer.error_code, produced, answer.leader)

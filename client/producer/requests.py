@@ -15,7 +15,7 @@ _FIRST_WITH_TOPIC_IDS: Final = 13
 _FIRST_WITH_TRANSACTIONS: Final = 3
 
 
-class PartitionAnswer(NamedTuple):
+class PartitionResponse(NamedTuple):
     """One partition's part of an answer; -1 where the version does not tell, or there is nothing to tell."""
 
     tp: TopicPartition
@@ -63,14 +63,14 @@ def produce_request(
     return request
 
 
-def read_answer(response: ProduceResponse, leaders: Mapping[TopicPartition, Leader]) -> Iterator[PartitionAnswer]:
+def read_response(response: ProduceResponse, leaders: Mapping[TopicPartition, Leader]) -> Iterator[PartitionResponse]:
     """Takes an answer apart; `leaders` tells which topic has which id."""
     names = {leader.topic_id: tp.topic for tp, leader in leaders.items() if leader.topic_id is not None}
     for topic in response.responses:
         name = topic.name or names.get(topic.topic_id, "")
         for entry in topic.partition_responses:
             tp = TopicPartition(name, entry.index)
-            yield PartitionAnswer(
+            yield PartitionResponse(
                 tp,
                 entry.error_code,
                 entry.base_offset,
@@ -82,7 +82,7 @@ def read_answer(response: ProduceResponse, leaders: Mapping[TopicPartition, Lead
             )
 
 
-def typed_error(answer: PartitionAnswer, batch: Batch) -> KafkaError:
+def typed_error(answer: PartitionResponse, batch: Batch) -> KafkaError:
     """The error that a batch's sender is told."""
     error = error_from_code(
         answer.error_code,

@@ -16,12 +16,12 @@ from kseg.client.cluster.metadata import Leader, leader_in
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import BrokerUnavailable, DeliveryTimedOut, KafkaError, ProtocolFault, RequestTimedOut
 from kseg.client.producer.accumulator import NEVER, Accumulator, PartitionQueue
-from kseg.client.producer.answers import Verdict, verdict
 from kseg.client.producer.batch import NO_OFFSET, NO_SEQUENCE, Batch
 from kseg.client.producer.config import ProducerConfig
-from kseg.client.producer.links import Link, Sent, lost
+from kseg.client.producer.connections import InFlightRequest, ProduceConnection, lost
+from kseg.client.producer.outcomes import Outcome, outcome_of
 from kseg.client.producer.record_sets import record_set
-from kseg.client.producer.requests import PartitionAnswer, produce_request, read_answer, typed_error
+from kseg.client.producer.requests import PartitionResponse, produce_request, read_response, typed_error
 from kseg.client.producer.sequences import MAX_EPOCH
 from kseg.client.protocol.messages.produce import ProduceRequest
 from kseg.client.protocol.partition import TopicPartition
@@ -39,7 +39,7 @@ class Sender:
         self._accumulator = accumulator
         self._waiter = waiter
         self._cluster = Cluster(config.client)
-        self._links: dict[int, Link] = {}
+        self._links: dict[int, ProduceConnection] = {}
         self._rotation = 0
         self._delivery_timeout = config.delivery_timeout_ms / 1000
         self._stopping = False
@@ -60,7 +60,7 @@ class Sender:
             while not self._stopping:
                 until = self.turn(time.monotonic())
                 links = [link for link in self._links.values() if link.connection is not None]
-                reading = [link.connection for link in links if link.connection and link.under_way]
+                reading = [link.connection for link in links if link.connection and link.in_flight]
                 writing = [link.connection for link in links if link.connection and link.blocked]
                 timeout = None if until == NEVER else max(0.0, until - time.monotonic())
                 self._waiter.wait(timeout, reading, writing)
@@ -92,8 +92,8 @@ class Sender:
         for link in self._links.values():
             if link.connection is not None and link.connection.has_answer:
                 return now  # it came while the connection logged in again
-            if link.under_way:
-                wake_at = min(wake_at, link.under_way[0].until, now + self._delivery_timeout)
+            if link.in_flight:
+                wake_at = min(wake_at, link.in_flight[0].until, now + self._delivery_timeout)
         if left:
             wake_at = min(wake_at, min(q.batches[0].created for q in left if q.batches) + self._delivery_timeout)
         return min(wake_at, due_at)
@@ -102,9 +102,9 @@ class Sender:
 
     def _by_link(
         self, ready: list[PartitionQueue], now: float
-    ) -> list[tuple[Link, list[PartitionQueue], dict[TopicPartition, Leader]]]:
+    ) -> list[tuple[ProduceConnection, list[PartitionQueue], dict[TopicPartition, Leader]]]:
         """Due queues by the broker that leads them; those without one now are put off."""
-        groups: dict[int, tuple[Link, list[PartitionQueue], dict[TopicPartition, Leader]]] = {}
+        groups: dict[int, tuple[ProduceConnection, list[PartitionQueue], dict[TopicPartition, Leader]]] = {}
         if not ready:
             return []
         try:
@@ -125,8 +125,8 @@ class Sender:
                 continue
             link = self._links.get(leader.broker.node_id)
             if link is None:
-                link = self._links[leader.broker.node_id] = Link(leader.broker)
-            elif link.broker.endpoint != leader.broker.endpoint and not link.under_way:
+                link = self._links[leader.broker.node_id] = ProduceConnection(leader.broker)
+            elif link.broker.endpoint != leader.broker.endpoint and not link.in_flight:
                 link.close()
                 link.broker = leader.broker
             group = groups.setdefault(leader.broker.node_id, (link, [], {}))
@@ -135,7 +135,7 @@ class Sender:
         return list(groups.values())
 
     def _send_all(
-        self, link: Link, queues: list[PartitionQueue], leaders: Mapping[TopicPartition, Leader]
+        self, link: ProduceConnection, queues: list[PartitionQueue], leaders: Mapping[TopicPartition, Leader]
     ) -> tuple[float, bool]:
         """As many requests as this broker may have now; gives when to try again, and whether all that was due went."""
         now = time.monotonic()
@@ -158,10 +158,10 @@ class Sender:
                 return link.not_before, False
         if connection.muted_for:
             return time.monotonic() + connection.muted_for, False
-        link.blocked = len(link.under_way) < self._config.max_in_flight
+        link.blocked = len(link.in_flight) < self._config.max_in_flight
         return NEVER, False
 
-    def _send(self, link: Link, batches: list[Batch], leaders: dict[TopicPartition, Leader]) -> bool:
+    def _send(self, link: ProduceConnection, batches: list[Batch], leaders: dict[TopicPartition, Leader]) -> bool:
         """One request. Whether the connection still stands."""
         assert link.connection is not None
         config, identity = self._config, self._accumulator.identity
@@ -188,7 +188,7 @@ class Sender:
         if not sending:
             return True
         until = time.monotonic() + config.client.request_timeout_ms / 1000
-        sent = Sent(sending, leaders, until)
+        sent = InFlightRequest(sending, leaders, until)
         request = produce_request(
             version,
             sets,
@@ -216,7 +216,7 @@ class Sender:
     def _restart(self, queue: PartitionQueue) -> None:
         """Nothing of the partition is under way: its open batches count from 0 again."""
         sequences = queue.sequences
-        if not queue.restart or queue.under_way or sequences is None:
+        if not queue.restart or queue.in_flight or sequences is None:
             return
         ids = sequences.producer_id, sequences.producer_epoch
         if self._accumulator.identity is None:  # a transaction keeps its epoch
@@ -230,13 +230,13 @@ class Sender:
         for link in self._links.values():
             try:
                 for sent, response in link.answers(now):
-                    self._take(sent, list(read_answer(response, sent.leaders)), now)
+                    self._take(sent, list(read_response(response, sent.leaders)), now)
                 if link.connection is not None and link.connection.closed:
                     raise lost(link)
             except KafkaError as error:
                 self._lose(link, error)
 
-    def _take(self, sent: Sent, answered: list[PartitionAnswer], now: float) -> None:
+    def _take(self, sent: InFlightRequest, answered: list[PartitionResponse], now: float) -> None:
         left = dict(sent.batches)
         for answer in answered:
             batch = left.pop(answer.tp, None)
@@ -246,11 +246,11 @@ class Sender:
             why = ProtocolFault("Produce answer lacks a partition asked for", topic=tp.topic, partition=tp.partition)
             self._again_or_fail(self._accumulator.queues[tp], batch, why, now)
 
-    def _settle(self, batch: Batch, answer: PartitionAnswer, now: float) -> None:
+    def _settle(self, batch: Batch, answer: PartitionResponse, now: float) -> None:
         queue = self._accumulator.queues[batch.tp]
         batch.in_doubt = False
         transactional = self._accumulator.identity is not None
-        decided = verdict(
+        decided = outcome_of(
             answer.error_code,
             batch,
             queue.sequences,
@@ -258,7 +258,7 @@ class Sender:
             log_start_offset=answer.log_start_offset,
             retries=self._config.retries + 1 - batch.attempts,
         )
-        if decided is Verdict.APPENDED:
+        if decided is Outcome.APPENDED:
             queue.failures, queue.trouble = 0, None
             batch.base_offset, batch.log_append_time = answer.base_offset, answer.log_append_time
             self._accumulator.finish(queue, batch, None)
@@ -266,26 +266,26 @@ class Sender:
         error = typed_error(answer, batch)
         queue.trouble = error
         self._cluster.learn(error)
-        if decided is Verdict.FAILED:
+        if decided is Outcome.FAILED:
             self._fail(queue, batch, error)
-        elif decided is Verdict.SPLIT:
+        elif decided is Outcome.SPLIT:
             self._accumulator.replace(queue, batch)
         else:
-            if decided is Verdict.AGAIN:
+            if decided is Outcome.RETRY:
                 self._pause(queue, now)
-            elif decided in (Verdict.RESTART, Verdict.RECOUNT):
+            elif decided in (Outcome.RESTART, Outcome.RECOUNT):
                 queue.restart = True
             self._accumulator.put_back(queue, batch)
 
-    def _lose(self, link: Link, error: KafkaError, also: Sent | None = None) -> None:
+    def _lose(self, link: ProduceConnection, error: KafkaError, also: InFlightRequest | None = None) -> None:
         """The connection is gone: what was under way on it is sent again, in its old order."""
         self._cluster.learn(error)
-        under_way = link.close() + ([also] if also is not None else [])
+        in_flight = link.close() + ([also] if also is not None else [])
         now = time.monotonic()
         policy = self._config.client.retry
         link.failures += 1
         link.not_before = now + min(policy.initial * 2.0 ** min(link.failures - 1, 30), policy.maximum)
-        for sent in reversed(under_way):
+        for sent in reversed(in_flight):
             for tp, batch in sent.batches.items():
                 batch.in_doubt = True
                 self._again_or_fail(self._accumulator.queues[tp], batch, error, now)

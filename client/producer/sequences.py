@@ -40,7 +40,7 @@ class Sequences:
         self.last_offset = -1
         self.open: list[Batch] = []
 
-    def give(self, batch: Batch) -> None:
+    def assign(self, batch: Batch) -> None:
         """A batch is about to be sent: number it, if it is not numbered yet."""
         if batch.sequence == NO_SEQUENCE:
             batch.producer_id, batch.producer_epoch = self.producer_id, self.producer_epoch
@@ -51,7 +51,7 @@ class Sequences:
             self.open.append(batch)
 
     @property
-    def takes_another(self) -> bool:
+    def has_capacity(self) -> bool:
         """Whether the leader would still know the first open batch again with one more new batch behind it."""
         return not self.open or self.numbered - self.open[0].place < REMEMBERED
 
@@ -71,7 +71,7 @@ class Sequences:
             self.acknowledged = (batch.next_sequence - 1) % (2**31)
         self.last_offset = max(self.last_offset, batch.base_offset + batch.count - 1)
 
-    def given_up(self, batch: Batch) -> None:
+    def failed_for_good(self, batch: Batch) -> None:
         """It failed for good. Whether that leaves a gap is for the leader to say."""
         self._close(batch)
 

@@ -37,7 +37,7 @@ _SIZE: Final = struct.Struct(">i")
 _MAX_TOKEN: Final = 1 << 20
 
 
-class Link(Protocol):
+class SaslConnection(Protocol):
     """The connection, as far as a login needs it."""
 
     label: str
@@ -47,24 +47,26 @@ class Link(Protocol):
     def call(self, request: Any, version: int, *, deadline: Deadline) -> Any: ...
 
 
-def log_in(sasl: SaslConfig, link: Link, transport: Transport, *, host: str, deadline: Deadline) -> float:
+def log_in(
+    sasl: SaslConfig, connection: SaslConnection, transport: Transport, *, host: str, deadline: Deadline
+) -> float:
     """Log in, and tell until when: seconds on the monotonic clock, NEVER if the session has no end.
 
     Raises AuthenticationFailed: refused, no mechanism in common, the broker could not prove itself, no token to be had.
     """
-    offers_handshake = link.offers(SaslHandshakeRequest)
+    offers_handshake = connection.offers(SaslHandshakeRequest)
     if not offers_handshake and sasl.mechanism != "GSSAPI":
         raise AuthenticationFailed(
             f"this broker is from before SaslHandshake (0.9): it knows SASL GSSAPI alone, not {sasl.mechanism}",
-            broker=link.label,
+            broker=connection.label,
         )
-    wrapped = link.offers(SaslHandshakeRequest, 1) and link.offers(SaslAuthenticateRequest)
-    mechanism = _started(sasl, link, host, deadline)
+    wrapped = connection.offers(SaslHandshakeRequest, 1) and connection.offers(SaslAuthenticateRequest)
+    mechanism = _started(sasl, connection, host, deadline)
     if offers_handshake:
-        _shake_hands(sasl, link, 1 if wrapped else 0, deadline)
+        _handshake(sasl, connection, 1 if wrapped else 0, deadline)
     if wrapped:
-        return _authenticate(sasl, mechanism, link, deadline)
-    _authenticate_raw(mechanism, link, transport, deadline)
+        return _authenticate(sasl, mechanism, connection, deadline)
+    _authenticate_raw(mechanism, connection, transport, deadline)
     return NEVER
 
 
@@ -85,46 +87,48 @@ def refuse_without_sasl(ask: Callable[[Any, Deadline], Any], protocol: str, labe
         raise AuthenticationFailed(told, broker=label) from cause
 
 
-def _started(sasl: SaslConfig, link: Link, host: str, deadline: Deadline) -> Mechanism:
+def _started(sasl: SaslConfig, connection: SaslConnection, host: str, deadline: Deadline) -> Mechanism:
     try:
         return sasl.start(host, deadline)
     except AuthenticationFailed as error:
-        error.broker = error.broker or link.label
+        error.broker = error.broker or connection.label
         raise
 
 
-def _shake_hands(sasl: SaslConfig, link: Link, version: int, deadline: Deadline) -> None:
-    answer = link.call(SaslHandshakeRequest(mechanism=sasl.mechanism), version, deadline=deadline)
+def _handshake(sasl: SaslConfig, connection: SaslConnection, version: int, deadline: Deadline) -> None:
+    answer = connection.call(SaslHandshakeRequest(mechanism=sasl.mechanism), version, deadline=deadline)
     if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
         offered = ", ".join(sorted(answer.mechanisms)) or "none"
         told = f"the broker does not take SASL {sasl.mechanism} here; it offers {offered}: set sasl.mechanism"
-        raise AuthenticationFailed(told, code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, broker=link.label)
+        raise AuthenticationFailed(told, code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, broker=connection.label)
     if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
         told = "this listener has no SASL: use its SASL port, or set security.protocol to PLAINTEXT or SSL"
-        raise AuthenticationFailed(told, code=ErrorCode.ILLEGAL_SASL_STATE, broker=link.label)
+        raise AuthenticationFailed(told, code=ErrorCode.ILLEGAL_SASL_STATE, broker=connection.label)
     if answer.error_code:
-        raise error_from_code(answer.error_code, "SaslHandshake", broker=link.label)
+        raise error_from_code(answer.error_code, "SaslHandshake", broker=connection.label)
 
 
-def _authenticate(sasl: SaslConfig, mechanism: Mechanism, link: Link, deadline: Deadline) -> float:
-    version = link.version_of(SaslAuthenticateRequest)
+def _authenticate(sasl: SaslConfig, mechanism: Mechanism, connection: SaslConnection, deadline: Deadline) -> float:
+    version = connection.version_of(SaslAuthenticateRequest)
     ends = NEVER
 
     def ask(token: bytes) -> bytes:
         nonlocal ends
         asked = time.monotonic()
-        answer = link.call(SaslAuthenticateRequest(auth_bytes=token), version, deadline=deadline)
+        answer = connection.call(SaslAuthenticateRequest(auth_bytes=token), version, deadline=deadline)
         if answer.error_code:
-            raise _refused(sasl, mechanism, answer, link)
+            raise _refused(sasl, mechanism, answer, connection)
         if answer.session_lifetime_ms > 0:
             ends = asked + answer.session_lifetime_ms / 1000 * random.uniform(*_WINDOW)
         return bytes(answer.auth_bytes)
 
-    _exchange(mechanism, ask, link)
+    _exchange(mechanism, ask, connection)
     return ends
 
 
-def _authenticate_raw(mechanism: Mechanism, link: Link, transport: Transport, deadline: Deadline) -> None:
+def _authenticate_raw(
+    mechanism: Mechanism, connection: SaslConnection, transport: Transport, deadline: Deadline
+) -> None:
     def ask(token: bytes) -> bytes:
         try:
             transport.send(_SIZE.pack(len(token)) + token, deadline)
@@ -132,13 +136,13 @@ def _authenticate_raw(mechanism: Mechanism, link: Link, transport: Transport, de
                 return b""
             (size,) = _SIZE.unpack(_read(transport, _SIZE.size, deadline))
             if not 0 <= size <= _MAX_TOKEN:
-                raise ProtocolFault(f"a SASL token of {size} bytes", broker=link.label)
+                raise ProtocolFault(f"a SASL token of {size} bytes", broker=connection.label)
             return _read(transport, size, deadline)
         except BrokerUnavailable as error:
             told = f"SASL {mechanism.name}: the broker closed the connection, which is how it refuses a login here"
-            raise AuthenticationFailed(told, broker=link.label) from error
+            raise AuthenticationFailed(told, broker=connection.label) from error
 
-    _exchange(mechanism, ask, link)
+    _exchange(mechanism, ask, connection)
 
 
 def _read(transport: Transport, size: int, deadline: Deadline) -> bytes:
@@ -149,22 +153,22 @@ def _read(transport: Transport, size: int, deadline: Deadline) -> bytes:
     return bytes(data)
 
 
-def _exchange(mechanism: Mechanism, ask: Callable[[bytes], bytes], link: Link) -> None:
+def _exchange(mechanism: Mechanism, ask: Callable[[bytes], bytes], connection: SaslConnection) -> None:
     """Carry tokens until the mechanism has nothing to say."""
     try:
         token: bytes | None = mechanism.first()
         while token is not None:
             token = mechanism.respond(ask(token))
     except Challenged as challenged:
-        raise AuthenticationFailed(f"SASL {mechanism.name}: {challenged}", broker=link.label) from None
+        raise AuthenticationFailed(f"SASL {mechanism.name}: {challenged}", broker=connection.label) from None
     except AuthenticationFailed as error:
-        error.broker = error.broker or link.label  # a library's does not know whom it was for
+        error.broker = error.broker or connection.label  # a library's does not know whom it was for
         raise
     if not mechanism.complete:
-        raise AuthenticationFailed(f"SASL {mechanism.name} ended too early", broker=link.label)
+        raise AuthenticationFailed(f"SASL {mechanism.name} ended too early", broker=connection.label)
 
 
-def _refused(sasl: SaslConfig, mechanism: Mechanism, answer: Any, link: Link) -> AuthenticationFailed:
+def _refused(sasl: SaslConfig, mechanism: Mechanism, answer: Any, connection: SaslConnection) -> AuthenticationFailed:
     """What the broker says, and for a token what it said of that before."""
     words = answer.error_message or ErrorCode.of(answer.error_code).message
     if isinstance(mechanism, OAuthBearer):
@@ -172,4 +176,4 @@ def _refused(sasl: SaslConfig, mechanism: Mechanism, answer: Any, link: Link) ->
         forget(sasl.tokens)
         words = mechanism.refusal or words
     told = f"SASL {mechanism.name}: the broker refuses the login: {words}"
-    return AuthenticationFailed(told, code=ErrorCode.of(answer.error_code), broker=link.label)
+    return AuthenticationFailed(told, code=ErrorCode.of(answer.error_code), broker=connection.label)

@@ -86,7 +86,7 @@ class _Library:
     def __init__(self, gssapi: Any, config: KerberosConfig, host: str) -> None:
         self._errors = gssapi.exceptions.GSSError
         self._host = host
-        with _Told(self._errors, host):
+        with _MappedErrors(self._errors, host):
             store = {}
             if config.keytab:
                 store["client_keytab"] = config.keytab
@@ -110,20 +110,20 @@ class _Library:
         return bool(self._context.complete)
 
     def step(self, token: bytes | None) -> bytes | None:
-        with _Told(self._errors, self._host):
+        with _MappedErrors(self._errors, self._host):
             answer = self._context.step(token)
         return None if answer is None else bytes(answer)
 
     def wrap(self, message: bytes) -> bytes:
-        with _Told(self._errors, self._host):
+        with _MappedErrors(self._errors, self._host):
             return bytes(self._context.wrap(message, False).message)
 
     def unwrap(self, message: bytes) -> bytes:
-        with _Told(self._errors, self._host):
+        with _MappedErrors(self._errors, self._host):
             return bytes(self._context.unwrap(message).message)
 
 
-class _Told:
+class _MappedErrors:
     """Kerberos' own errors as ours: they name principals and hosts, never keys."""
 
     def __init__(self, errors: type[Exception], host: str) -> None:

@@ -54,11 +54,11 @@ def tls_error(error: ssl.SSLError, label: str, *, identified: bool, host: str | 
     if reason in _ALERTS:
         return AuthenticationFailed(f"TLS: the broker refuses: {_ALERTS[reason]}", broker=label)
     if reason in ("UNSUPPORTED_PROTOCOL", "NO_PROTOCOLS_AVAILABLE", "WRONG_SSL_VERSION"):
-        told = f"TLS: no TLS version in common ({_told(reason)}): look at ssl.enabled.protocols on both sides"
+        told = f"TLS: no TLS version in common ({_explanation(reason)}): look at ssl.enabled.protocols on both sides"
         return AuthenticationFailed(told, broker=label)
     if host is not None or "ALERT" in reason:
-        return AuthenticationFailed(f"TLS: {_told(reason) or 'failed'}", broker=label)
-    return BrokerUnavailable(f"the TLS stream is damaged: {_told(reason)}", broker=label)
+        return AuthenticationFailed(f"TLS: {_explanation(reason) or 'failed'}", broker=label)
+    return BrokerUnavailable(f"the TLS stream is damaged: {_explanation(reason)}", broker=label)
 
 
 def verification_fault(error: ssl.SSLCertVerificationError, host: str | None, whose: str = "the broker's") -> str:
@@ -81,5 +81,5 @@ def verification_fault(error: ssl.SSLCertVerificationError, host: str | None, wh
     return f"{whose} certificate does not hold: {error.verify_message}"
 
 
-def _told(reason: str) -> str:
+def _explanation(reason: str) -> str:
     return reason.replace("_", " ").lower()

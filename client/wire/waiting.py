@@ -51,7 +51,7 @@ class Waiter:
         os.close(self._write)
 
 
-def has_room(connection: BrokerConnection) -> bool:
+def is_writable(connection: BrokerConnection) -> bool:
     """Whether the system takes bytes for this connection now. A peer that reads nothing lets its buffer fill up."""
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLOUT)

@@ -89,7 +89,7 @@ class RangesTogether:
             task = self._ahead.popleft()
             self._add(task, task.start)
             under_way += 1
-        self._many.ask()
+        self._many.send_fetches()
 
     def _add(self, task: RangeTask, offset: int) -> None:
         self._many.add(task.partition_address, offset, topic_id=task.topic_id, leader_epoch=task.leader_epoch)

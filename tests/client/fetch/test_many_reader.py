@@ -73,7 +73,7 @@ def test_with_a_session_only_those_that_move_on_are_named(fake: Any, fakes: Any,
                 reader.seek(tp, by_count(fetched.records, fetched.fetch_offset))
             assert list(reader.partitions.values()) == [round_ + 1, 0, round_ + 1]
         reader.remove(TopicPartition("t", 0))
-        reader.ask()
+        reader.send_fetches()
         assert [tp.partition for tp, _ in reader.poll()] == [1, 2]
     assert named(fake) == [[0, 1, 2], [0, 2], [0, 2], [2]]
     epochs = [(seen.request.session_id, seen.request.session_epoch) for seen in fetches(fake)]

@@ -69,7 +69,7 @@ def test_the_real_brokers_session_is_used_and_its_loss_survived(cluster: Any, ka
         read_one(0)
         assert (link.session.session_id, link.session.epoch > 1) == (session_id, True)
         while not link.asked:
-            reader.ask()
+            reader.send_fetches()
         reader.poll()
         link.session.epoch += 7  # as if answers had been lost
         read_one(1)

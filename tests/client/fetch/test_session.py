@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kseg.client.fetch.messages import Ask
+from kseg.client.fetch.messages import PartitionFetch
 from kseg.client.fetch.session import FINAL_EPOCH, MAX_EPOCH, FetchSession, SessionPart, next_epoch
 from kseg.client.protocol import ErrorCode
 from kseg.client.protocol.partition import TopicPartition
@@ -18,11 +18,11 @@ ID = UUID(int=7)
 OTHER_ID = UUID(int=8)
 
 
-def ask(name: str, number: int, offset: int = 0, topic_id: UUID | None = ID) -> Ask:
-    return Ask(TopicPartition(name, number), offset, 0, 1000, topic_id)
+def ask(name: str, number: int, offset: int = 0, topic_id: UUID | None = ID) -> PartitionFetch:
+    return PartitionFetch(TopicPartition(name, number), offset, 0, 1000, topic_id)
 
 
-def asks(*them: Ask) -> dict[TopicPartition, Ask]:
+def asks(*them: PartitionFetch) -> dict[TopicPartition, PartitionFetch]:
     return {one.tp: one for one in them}
 
 
@@ -39,12 +39,12 @@ def test_the_first_request_names_everything_and_the_next_only_what_has_changed()
     first = session.request(asks(ask("t", 0), ask("t", 1), ask("t", 2)), 12)
     assert (first.session_id, first.session_epoch, first.full) == (0, 0, True)
     assert named(first) == [(0, 0), (1, 0), (2, 0)]
-    session.answered(99)
+    session.on_response(99)
     second = session.request(asks(ask("t", 0), ask("t", 1, 5)), 12)
     assert (second.session_id, second.session_epoch, second.full) == (99, 1, False)
     assert named(second) == [(1, 5)]
     assert forgotten(second) == [("t", [2])]
-    session.answered(99)
+    session.on_response(99)
     third = session.request(asks(ask("t", 0), ask("t", 1, 5)), 12)
     assert (third.session_epoch, named(third), forgotten(third)) == (2, [], [])
 
@@ -59,7 +59,7 @@ def test_partitions_stand_in_the_order_given():
 def test_a_session_that_the_broker_refuses_is_asked_for_again_with_a_full_fetch():
     session = FetchSession()
     session.request(asks(ask("t", 0)), 12)
-    session.answered(0)
+    session.on_response(0)
     again = session.request(asks(ask("t", 0)), 12)
     assert (again.session_id, again.session_epoch) == (0, 0)
     assert named(again) == [(0, 0)]
@@ -76,9 +76,9 @@ def test_a_session_that_the_broker_refuses_is_asked_for_again_with_a_full_fetch(
 def test_a_lost_session_is_replaced_by_a_full_fetch_that_ends_the_old_one(code: ErrorCode, session_id: int):
     session = FetchSession()
     session.request(asks(ask("t", 0)), 12)
-    session.answered(99)
+    session.on_response(99)
     session.request(asks(ask("t", 0)), 12)
-    session.refused(code)
+    session.on_error(code)
     part = session.request(asks(ask("t", 0)), 12)
     assert (part.session_id, part.session_epoch, named(part)) == (session_id, 0, [(0, 0)])
 
@@ -86,9 +86,9 @@ def test_a_lost_session_is_replaced_by_a_full_fetch_that_ends_the_old_one(code: 
 def test_after_a_broken_connection_everything_is_named_again():
     session = FetchSession()
     session.request(asks(ask("t", 0)), 12)
-    session.answered(99)
+    session.on_response(99)
     session.request(asks(ask("t", 0, 5)), 12)
-    session.lost()
+    session.on_disconnect()
     part = session.request(asks(ask("t", 0, 5)), 12)
     assert (part.session_id, part.session_epoch, named(part)) == (99, 0, [(0, 5)])
 
@@ -98,10 +98,10 @@ def test_epochs_begin_again_after_the_largest():
     assert next_epoch(MAX_EPOCH) == 1
     session = FetchSession()
     session.request(asks(ask("t", 0)), 12)
-    session.answered(99)
+    session.on_response(99)
     session.epoch = MAX_EPOCH
     assert session.request(asks(ask("t", 0)), 12).session_epoch == 2**31 - 1
-    session.answered(99)
+    session.on_response(99)
     assert session.request(asks(ask("t", 0)), 12).session_epoch == 1
 
 
@@ -110,13 +110,13 @@ def test_versions_before_sessions_ask_without_one():
     for _ in range(2):
         part = session.request(asks(ask("t", 0), ask("t", 1)), 6)
         assert (part.session_id, part.session_epoch, named(part)) == (0, FINAL_EPOCH, [(0, 0), (1, 0)])
-        session.answered(0)
+        session.on_response(0)
 
 
 def test_names_and_ids_are_never_mixed_in_one_session():
     session = FetchSession()
     session.request(asks(ask("t", 0)), 12)
-    session.answered(99)
+    session.on_response(99)
     part = session.request(asks(ask("t", 0)), 13)
     assert (part.session_id, part.session_epoch) == (99, 0)
     assert part.topics[0].topic_id == ID
@@ -125,7 +125,7 @@ def test_names_and_ids_are_never_mixed_in_one_session():
 def test_a_topic_made_anew_is_forgotten_under_its_old_id():
     session = FetchSession()
     session.request(asks(ask("t", 0)), 13)
-    session.answered(99)
+    session.on_response(99)
     part = session.request(asks(ask("t", 0, topic_id=OTHER_ID)), 13)
     assert forgotten(part) == [(ID, [0])]
     assert [topic.topic_id for topic in part.topics] == [OTHER_ID]
@@ -172,16 +172,16 @@ def test_whatever_happens_the_broker_knows_exactly_what_is_wanted(steps: list[tu
             part = session.request(wanted, 13)
             if happening == "lost before":
                 happening = "answered"
-                session.lost()
+                session.on_disconnect()
                 continue
             heard = broker.hear(part, next(new_ids))
             if happening == "lost after":
                 happening = "answered"
-                session.lost()
+                session.on_disconnect()
                 continue
             if isinstance(heard, ErrorCode):
-                session.refused(heard)
+                session.on_error(heard)
                 continue
-            session.answered(heard)
+            session.on_response(heard)
             break
         assert broker.wanted == {(one.topic_id, one.tp.partition): one.offset for one in wanted.values()}

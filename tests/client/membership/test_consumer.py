@@ -43,7 +43,7 @@ class Coordinator:
         broker.on(MetadataRequest, self.metadata)
 
     @property
-    def beats(self) -> list[ConsumerGroupHeartbeatRequest]:
+    def sends_heartbeats(self) -> list[ConsumerGroupHeartbeatRequest]:
         return [seen.request for seen in self._broker.requests(ConsumerGroupHeartbeatRequest)]
 
     def assign(self, *, epoch: int | None = None, **topics: list[int]) -> None:
@@ -116,16 +116,16 @@ def test_the_first_heartbeat_tells_all_and_the_next_ones_only_what_has_changed(
     assert change.assigned == one.assignment == {TP("t", 0), TP("t", 2)}
 
     def acknowledging() -> list[Any]:
-        return [request for request in coordinator.beats[1:] if request.topic_partitions is not None]
+        return [request for request in coordinator.sends_heartbeats[1:] if request.topic_partitions is not None]
 
-    until(lambda: acknowledging() and coordinator.beats[-1].topic_partitions is None, 120)
-    first, second, *_ = coordinator.beats
+    until(lambda: acknowledging() and coordinator.sends_heartbeats[-1].topic_partitions is None, 120)
+    first, second, *_ = coordinator.sends_heartbeats
     assert (first.member_epoch, first.topic_partitions, first.subscribed_topic_names) == (0, [], ["t"])
     assert (first.rack_id, first.server_assignor, first.rebalance_timeout_ms) == ("r", "uniform", 4321)
     assert first.member_id == one.member_id == second.member_id
     [acknowledged] = acknowledging()
     assert owned(acknowledged) == {T: [0, 2]}
-    last = coordinator.beats[-1]
+    last = coordinator.sends_heartbeats[-1]
     assert (last.member_epoch, last.topic_partitions, last.subscribed_topic_names) == (one.generation, None, None)
     assert (last.rebalance_timeout_ms, last.server_assignor, last.rack_id) == (-1, None, None)
     until(lambda: one.state == "Stable", 120)
@@ -134,8 +134,8 @@ def test_the_first_heartbeat_tells_all_and_the_next_ones_only_what_has_changed(
 def test_version_0_gives_the_member_its_id(fake: Any, consumer: Open, coordinator: Coordinator, until: Until):
     fake.ranges[ConsumerGroupHeartbeatRequest.KEY] = (0, 0)
     one = consumer()
-    until(lambda: len(coordinator.beats) > 1, 120, "", lambda: one.poll(0.05))
-    assert [request.member_id for request in coordinator.beats[:2]] == ["", "given"]
+    until(lambda: len(coordinator.sends_heartbeats) > 1, 120, "", lambda: one.poll(0.05))
+    assert [request.member_id for request in coordinator.sends_heartbeats[:2]] == ["", "given"]
     assert one.member_id == "given"
 
 
@@ -151,8 +151,8 @@ def test_what_goes_is_given_up_before_what_comes_is_taken(consumer: Open, coordi
     coordinator.assign(t=[1], u=[2])
     until(lambda: TP("u", 2) in one.assignment, 120, "", lambda: one.poll(0.05))
     assert told == [("assigned", ["t-0", "t-1"]), ("revoked", ["t-0"]), ("assigned", ["u-2"])]
-    until(lambda: owned(coordinator.beats[-1]) is None and one.state == "Stable", 120)
-    assert {T: [1], U: [2]} in [owned(request) for request in coordinator.beats]
+    until(lambda: owned(coordinator.sends_heartbeats[-1]) is None and one.state == "Stable", 120)
+    assert {T: [1], U: [2]} in [owned(request) for request in coordinator.sends_heartbeats]
 
 
 def test_nothing_is_said_to_be_owned_before_the_user_has_given_it_up(
@@ -162,9 +162,9 @@ def test_nothing_is_said_to_be_owned_before_the_user_has_given_it_up(
     during: list[Any] = []
 
     def busy(_: Any) -> None:
-        before = len(coordinator.beats)
-        until(lambda: len(coordinator.beats) > before + 3, 120, "no heartbeats")
-        during.extend(owned(request) for request in coordinator.beats[before:])
+        before = len(coordinator.sends_heartbeats)
+        until(lambda: len(coordinator.sends_heartbeats) > before + 3, 120, "no heartbeats")
+        during.extend(owned(request) for request in coordinator.sends_heartbeats[before:])
 
     coordinator.assign(t=[0, 1])
     one = consumer(on_revoked=busy)
@@ -174,7 +174,7 @@ def test_nothing_is_said_to_be_owned_before_the_user_has_given_it_up(
     until(lambda: len(one.assignment) == 1, 120, "", lambda: one.poll(0.05))
     assert during
     assert set(map(str, during)) == {"None"}
-    until(lambda: {T: [1]} in [owned(request) for request in coordinator.beats], 120)
+    until(lambda: {T: [1]} in [owned(request) for request in coordinator.sends_heartbeats], 120)
 
 
 def test_what_a_listener_raises_comes_out_of_poll_and_the_member_goes_on(
@@ -190,10 +190,10 @@ def test_what_a_listener_raises_comes_out_of_poll_and_the_member_goes_on(
     with pytest.raises(ZeroDivisionError):
         until(lambda: False, 120, "", lambda: one.poll(0.05))
     until(lambda: one.assignment == {TP("t", 1), TP("u", 0)}, 120, "", lambda: one.poll(0.05))
-    until(lambda: {T: [1], U: [0]} in [owned(request) for request in coordinator.beats], 120)
+    until(lambda: {T: [1], U: [0]} in [owned(request) for request in coordinator.sends_heartbeats], 120)
     with pytest.raises(ZeroDivisionError):
         one.close()
-    assert coordinator.beats[-1].member_epoch == -1
+    assert coordinator.sends_heartbeats[-1].member_epoch == -1
 
 
 def test_a_topic_whose_name_comes_late_is_taken_late(consumer: Open, coordinator: Coordinator, until: Until):
@@ -203,10 +203,10 @@ def test_a_topic_whose_name_comes_late_is_taken_late(consumer: Open, coordinator
     one = consumer()
     one.poll(60)
     assert one.assignment == {TP("t", 0)}
-    until(lambda: {T: [0]} in [owned(request) for request in coordinator.beats], 120)
+    until(lambda: {T: [0]} in [owned(request) for request in coordinator.sends_heartbeats], 120)
     coordinator.names[U] = name
     until(lambda: TP("u", 0) in one.assignment, 120, "", lambda: one.poll(0.05))
-    until(lambda: {T: [0], U: [0]} in [owned(request) for request in coordinator.beats], 120)
+    until(lambda: {T: [0], U: [0]} in [owned(request) for request in coordinator.sends_heartbeats], 120)
 
 
 def test_a_topic_made_anew_is_another_one(consumer: Open, coordinator: Coordinator, until: Until):
@@ -229,16 +229,16 @@ def test_a_member_that_is_thrown_out_loses_all_and_joins_from_epoch_0(
     one = consumer(on_lost=lost.append)
     one.poll(60)
     until(lambda: one.state == "Stable", 120)
-    name, before = one.member_id, len(coordinator.beats)
+    name, before = one.member_id, len(coordinator.sends_heartbeats)
     coordinator.refuse(code)
     until(lambda: one.state == "Fenced", 120)
-    beats = len(coordinator.beats)
+    sends_heartbeats = len(coordinator.sends_heartbeats)
     time.sleep(0.1)
-    assert len(coordinator.beats) == beats  # silent until the user has let go
+    assert len(coordinator.sends_heartbeats) == sends_heartbeats  # silent until the user has let go
     coordinator.assign(t=[1])
     until(lambda: one.assignment == {TP("t", 1)}, 120, "", lambda: one.poll(0.05))
     assert lost == [{TP("t", 0)}]
-    rejoin = next(request for request in coordinator.beats[before:] if request.member_epoch == 0)
+    rejoin = next(request for request in coordinator.sends_heartbeats[before:] if request.member_epoch == 0)
     assert (rejoin.member_id, rejoin.topic_partitions, rejoin.subscribed_topic_names) == (name, [], ["t"])
 
 
@@ -248,7 +248,7 @@ def test_a_user_who_does_not_poll_is_given_up_on(consumer: Open, coordinator: Co
     one = consumer(max_poll_interval_ms=1500, on_lost=lost.append)
     one.poll(60)
     until(lambda: one.state == "Stale", 120)
-    until(lambda: coordinator.beats[-1].member_epoch == -1, 120)
+    until(lambda: coordinator.sends_heartbeats[-1].member_epoch == -1, 120)
     coordinator.assign(t=[0])
     until(lambda: one.assignment and one.state == "Stable", 120, "", lambda: one.poll(0.05))
     assert lost == [{TP("t", 0)}]
@@ -261,8 +261,8 @@ def test_leaving_is_for_good_unless_the_member_is_static(
     one = consumer(instance_id=instance)
     until(lambda: one.generation == coordinator.epoch, 120, "", lambda: one.poll(0.1))
     one.close()
-    assert coordinator.beats[-1].member_epoch == epoch
-    assert {request.instance_id for request in coordinator.beats} == {instance}
+    assert coordinator.sends_heartbeats[-1].member_epoch == epoch
+    assert {request.instance_id for request in coordinator.sends_heartbeats} == {instance}
     assert one.state == "Unsubscribed"
 
 
@@ -287,7 +287,7 @@ def test_a_refusal_that_joining_again_would_not_mend_is_final(
         with pytest.raises(kind, match="in the broker's own words"):
             one.poll(60)
     assert one.state == "Fatal"
-    assert len(coordinator.beats) == 1
+    assert len(coordinator.sends_heartbeats) == 1
 
 
 def test_a_coordinator_that_has_moved_is_found_and_the_member_goes_on(
@@ -300,10 +300,10 @@ def test_a_coordinator_that_has_moved_is_found_and_the_member_goes_on(
     finds = len(fake.requests(FindCoordinatorRequest))
     coordinator.refuse(ErrorCode.NOT_COORDINATOR)
     until(lambda: len(fake.requests(FindCoordinatorRequest)) > finds, 120)
-    before = len(coordinator.beats)
-    until(lambda: len(coordinator.beats) > before + 2, 120)
-    assert [request.member_epoch for request in coordinator.beats[before:]] == [one.generation] * len(
-        coordinator.beats[before:]
+    before = len(coordinator.sends_heartbeats)
+    until(lambda: len(coordinator.sends_heartbeats) > before + 2, 120)
+    assert [request.member_epoch for request in coordinator.sends_heartbeats[before:]] == [one.generation] * len(
+        coordinator.sends_heartbeats[before:]
     )
     assert one.assignment == {TP("t", 0)}
 
@@ -315,10 +315,12 @@ def test_after_a_lost_answer_everything_is_told_again(
     one = consumer()
     one.poll(60)
     until(lambda: one.state == "Stable", 120)
-    before = len(coordinator.beats)
+    before = len(coordinator.sends_heartbeats)
     fake.on(ConsumerGroupHeartbeatRequest, lambda _: fakes.CLOSE, coordinator.heartbeat)
-    until(lambda: len(coordinator.beats) > before + 2, 120)
-    again = next(request for request in coordinator.beats[before:] if request.subscribed_topic_names is not None)
+    until(lambda: len(coordinator.sends_heartbeats) > before + 2, 120)
+    again = next(
+        request for request in coordinator.sends_heartbeats[before:] if request.subscribed_topic_names is not None
+    )
     assert (again.member_epoch, owned(again)) == (one.generation, {T: [0]})
 
 
@@ -378,7 +380,7 @@ def test_a_pattern_is_the_coordinators_to_match(fake: Any, consumer: Open, coord
     one = consumer(topics=(), pattern="[tu]")
     one.poll(60)
     assert one.assignment == {TP("u", 1)}
-    [first, *_] = coordinator.beats
+    [first, *_] = coordinator.sends_heartbeats
     assert (first.subscribed_topic_regex, first.subscribed_topic_names) == ("[tu]", [])
 
 

@@ -134,8 +134,13 @@ def test_a_late_answer_about_an_older_generation_is_not_believed(fake: Any, fake
     settle(one, 2, until)
     joins = len(fake.requests(JoinGroupRequest))
     release.set()
-    beats = len(fake.requests(HeartbeatRequest))
-    until(lambda: len(fake.requests(HeartbeatRequest)) > beats + 2, 120, "no heartbeats", lambda: one.poll(0.05))
+    sends_heartbeats = len(fake.requests(HeartbeatRequest))
+    until(
+        lambda: len(fake.requests(HeartbeatRequest)) > sends_heartbeats + 2,
+        120,
+        "no heartbeats",
+        lambda: one.poll(0.05),
+    )
     assert one.generation == 2
     assert len(fake.requests(JoinGroupRequest)) == joins
     assert one.assignment == BOTH
@@ -149,9 +154,9 @@ def test_a_user_who_does_not_poll_is_given_up_on(fake: Any, fakes: Any, member: 
     until(lambda: fake.requests(LeaveGroupRequest), 120, "it never left")
     [leaving] = asked(fake, LeaveGroupRequest)
     assert "max.poll.interval.ms" in leaving.members[0].reason
-    beats = len(fake.requests(HeartbeatRequest))
+    sends_heartbeats = len(fake.requests(HeartbeatRequest))
     time.sleep(0.1)
-    assert len(fake.requests(HeartbeatRequest)) == beats
+    assert len(fake.requests(HeartbeatRequest)) == sends_heartbeats
     assert group.state == "Empty"
     settle(one, 2, until)
     assert lost == [BOTH]

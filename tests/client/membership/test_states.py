@@ -242,7 +242,7 @@ class ConsumerWalk(RuleBasedStateMachine):
             return None
         return frozenset((topic.topic_id, n) for topic in request.topic_partitions for n in topic.partitions)
 
-    @precondition(lambda self: self.session.beats)
+    @precondition(lambda self: self.session.sends_heartbeats)
     @rule(places=st.none() | PLACES)
     def answered(self, places: frozenset[Any] | None) -> None:
         acknowledges = self.session.state is ConsumerState.ACKNOWLEDGING
@@ -268,19 +268,19 @@ class ConsumerWalk(RuleBasedStateMachine):
             assert self.told == self.session.owned
             assert self.session.state in (ConsumerState.STABLE, ConsumerState.RECONCILING)
 
-    @precondition(lambda self: self.session.beats)
+    @precondition(lambda self: self.session.sends_heartbeats)
     @rule()
     def lost_answer(self) -> None:
         self.heartbeat()
         self.session.unanswered()
         self.known = False
 
-    @precondition(lambda self: self.session.beats)
+    @precondition(lambda self: self.session.sends_heartbeats)
     @rule(what=st.sampled_from(["fenced", "unknown", "stuck", "left"]))
     def misfortune(self, what: str) -> None:
         if what == "stuck":
             self.session.expired()
-            assert not self.session.beats
+            assert not self.session.sends_heartbeats
         elif what == "left":
             self.session.left()
             assert self.session.state is ConsumerState.UNSUBSCRIBED
@@ -293,10 +293,10 @@ class ConsumerWalk(RuleBasedStateMachine):
         self.heartbeat()
         assert isinstance(self.session.answered(ConsumerGroupHeartbeatResponse(error_code=code)), GroupError)
         assert self.session.state is ConsumerState.FENCED
-        assert not self.session.beats
+        assert not self.session.sends_heartbeats
         self.known = False
 
-    @precondition(lambda self: self.session.beats)
+    @precondition(lambda self: self.session.sends_heartbeats)
     @rule(code=st.sampled_from([ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]))
     def coordinator_moves(self, code: ErrorCode) -> None:
         before = (self.session.state, self.session.epoch, self.session.owned)
@@ -318,16 +318,16 @@ class ConsumerWalk(RuleBasedStateMachine):
             assert self.session.state is ConsumerState.JOINING
             assert not self.session.owned
             return
-        step = self.session.next_step()
+        step = self.session.next_reconciliation()
         if step is None:
             return
         assert step.revoke or step.gain
-        assert not step.revoke & step.gain or len({place[0] for place in self.session.owned | step.places}) > 1
+        assert not step.revoke & step.gain or len({place[0] for place in self.session.owned | step.partitions}) > 1
         if interrupted:  # thrown out while the listeners ran
             self.thrown_out(ErrorCode.FENCED_MEMBER_EPOCH)
-        self.session.reconciled(step.places)
+        self.session.reconciled(step.partitions)
         if not interrupted:
-            assert self.session.owned == step.places <= self.session.target
+            assert self.session.owned == step.partitions <= self.session.target
 
     @invariant()
     def a_stable_member_owns_its_target(self) -> None:

@@ -142,7 +142,7 @@ def test_no_more_than_five_requests_are_under_way(leader: Any, make: Any, values
 
     def count(_: Any) -> None:
         nonlocal most
-        most = max(most, *(len(link.under_way) for link in producer._sender._links.values()), 0)
+        most = max(most, *(len(link.in_flight) for link in producer._sender._links.values()), 0)
 
     leader.script = count
     producer = make(max_in_flight_requests_per_connection=5)

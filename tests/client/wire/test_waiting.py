@@ -18,7 +18,7 @@ from kseg.client.wire.broker import BrokerConnection, Endpoint
 from kseg.client.wire.connection import Connection
 from kseg.client.wire.negotiation import Versions
 from kseg.client.wire.transport import Transport
-from kseg.client.wire.waiting import Waiter, has_room
+from kseg.client.wire.waiting import Waiter, is_writable
 
 CONFIG = ClientConfig.from_properties({"bootstrap.servers": "h:1"}, client_id="t")
 
@@ -89,11 +89,11 @@ def test_whatever_comes_first_ends_the_wait(pair: Pair):
 
 
 def test_a_peer_that_reads_nothing_leaves_no_room(pair: Pair):
-    assert has_room(pair.connection)
+    assert is_writable(pair.connection)
     filler = socket.socket(fileno=socket.dup(pair.connection.fileno()))
     filler.setblocking(False)
     with contextlib.suppress(BlockingIOError):
         while True:
             filler.send(b"x" * 65536)
-    assert not has_room(pair.connection)
+    assert not is_writable(pair.connection)
     filler.close()

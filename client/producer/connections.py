@@ -14,11 +14,11 @@ from kseg.client.producer.batch import Batch
 from kseg.client.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kseg.client.protocol.partition import TopicPartition
 from kseg.client.wire.broker import BrokerConnection
-from kseg.client.wire.waiting import has_room
+from kseg.client.wire.waiting import is_writable
 
 
 @dataclass(slots=True)
-class Sent:
+class InFlightRequest:
     """A request that waits for its answer."""
 
     batches: dict[TopicPartition, Batch]
@@ -27,19 +27,19 @@ class Sent:
 
 
 @dataclass(slots=True)
-class Link:
+class ProduceConnection:
     """One broker's. `not_before`: when to connect again, on the monotonic clock; `blocked`: it takes no bytes now."""
 
     broker: Broker
     connection: BrokerConnection | None = None
-    under_way: deque[Sent] = field(default_factory=deque)
+    in_flight: deque[InFlightRequest] = field(default_factory=deque)
     not_before: float = 0.0
     failures: int = 0
     blocked: bool = False
 
     def open(self, cluster: Cluster) -> BrokerConnection:
         """The connection, made if there is none. Raises KafkaError, and the time of the next try is set then."""
-        if self.connection is not None and not self.connection.usable and not self.under_way:
+        if self.connection is not None and not self.connection.usable and not self.in_flight:
             self.close()
         if self.connection is None:
             config = cluster.config
@@ -56,23 +56,23 @@ class Link:
 
     def accepts(self, limit: int) -> bool:
         """Whether a request may go out now: fewer than `limit` are under way, and the broker takes bytes."""
-        if self.connection is None or len(self.under_way) >= limit or self.connection.muted_for > 0:
+        if self.connection is None or len(self.in_flight) >= limit or self.connection.muted_for > 0:
             return False
-        return has_room(self.connection)
+        return is_writable(self.connection)
 
-    def send(self, request: ProduceRequest, version: int, sent: Sent) -> None:
+    def send(self, request: ProduceRequest, version: int, sent: InFlightRequest) -> None:
         """Raises KafkaError; UnsupportedVersion leaves the connection as it is."""
         assert self.connection is not None
         self.connection.send(request, version, deadline=Deadline(sent.until))
         if request.acks:
-            self.under_way.append(sent)
+            self.in_flight.append(sent)
 
-    def answers(self, now: float) -> list[tuple[Sent, ProduceResponse]]:
+    def answers(self, now: float) -> list[tuple[InFlightRequest, ProduceResponse]]:
         """What has come. Raises KafkaError when the connection broke, or the oldest answer is overdue."""
-        found: list[tuple[Sent, ProduceResponse]] = []
+        found: list[tuple[InFlightRequest, ProduceResponse]] = []
         if self.connection is None:
             return found
-        while self.under_way:
+        while self.in_flight:
             try:
                 response = self.connection.poll()
             except KafkaError:
@@ -81,21 +81,21 @@ class Link:
                 raise
             if response is None:
                 break
-            found.append((self.under_way.popleft(), response))
-        if self.under_way and not found and now >= self.under_way[0].until:
+            found.append((self.in_flight.popleft(), response))
+        if self.in_flight and not found and now >= self.in_flight[0].until:
             raise RequestTimedOut("no answer to Produce within request.timeout.ms", broker=self.connection.label)
         return found
 
-    def close(self) -> list[Sent]:
+    def close(self) -> list[InFlightRequest]:
         """Close the connection; gives what was under way, oldest first."""
-        lost = list(self.under_way)
-        self.under_way.clear()
+        lost = list(self.in_flight)
+        self.in_flight.clear()
         if self.connection is not None:
             self.connection.close()
             self.connection = None
         return lost
 
 
-def lost(link: Link) -> BrokerUnavailable:
+def lost(link: ProduceConnection) -> BrokerUnavailable:
     """What to tell of requests whose connection was found closed."""
     return BrokerUnavailable("the connection broke before the answer came", broker=str(link.broker.endpoint))

@@ -19,38 +19,38 @@ from kseg.client.protocol import ErrorCode
 from kseg.client.protocol.error_policy import Reaction
 from kseg.client.protocol.lookup import reaction
 
-_NOT_TOLD = -1
+_UNKNOWN = -1
 
 
-class Verdict(Enum):
+class Outcome(Enum):
     """What becomes of a batch."""
 
     APPENDED = "its records are in the log"
-    AGAIN = "send it again after a pause"
-    IN_TURN = "send it again when the batches before it are settled"
+    RETRY = "send it again after a pause"
+    RETRY_IN_ORDER = "send it again when the batches before it are settled"
     RESTART = "count the partition's sequences from 0 under a higher epoch, and send it again"
     RECOUNT = "count the partition's sequences from 0 under the same epoch, and send it again"
     SPLIT = "send its halves"
     FAILED = "tell whoever sent it"
 
 
-def verdict(
+def outcome_of(
     code: int, batch: Batch, sequences: Sequences | None, *, transactional: bool, log_start_offset: int, retries: int
-) -> Verdict:
+) -> Outcome:
     """`sequences`: the partition's, None for a producer that is not idempotent. `retries`: how many are left."""
     kind = reaction("Produce", code) if code else Reaction.DONE
     if kind is Reaction.DONE:
-        return Verdict.APPENDED
+        return Outcome.APPENDED
     if kind is Reaction.SPLIT:
-        return Verdict.SPLIT if batch.count > 1 else Verdict.FAILED
+        return Outcome.SPLIT if batch.count > 1 else Outcome.FAILED
     if sequences is not None and code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
         if not sequences.is_first(batch):
-            return Verdict.IN_TURN
-        return Verdict.FAILED if transactional else Verdict.RESTART
+            return Outcome.RETRY_IN_ORDER
+        return Outcome.FAILED if transactional else Outcome.RESTART
     if sequences is not None and code == ErrorCode.UNKNOWN_PRODUCER_ID:
-        if log_start_offset == _NOT_TOLD:
-            return Verdict.AGAIN
+        if log_start_offset == _UNKNOWN:
+            return Outcome.RETRY
         if not transactional:
-            return Verdict.RESTART if sequences.is_first(batch) else Verdict.IN_TURN
-        return Verdict.RECOUNT if sequences.last_offset < log_start_offset else Verdict.FAILED
-    return Verdict.AGAIN if kind.retriable and retries > 0 else Verdict.FAILED
+            return Outcome.RESTART if sequences.is_first(batch) else Outcome.RETRY_IN_ORDER
+        return Outcome.RECOUNT if sequences.last_offset < log_start_offset else Outcome.FAILED
+    return Outcome.RETRY if kind.retriable and retries > 0 else Outcome.FAILED
