@@ -1,7 +1,8 @@
 """How much to ask for at once, and messages that are larger than that.
 
 From version 3 on (Kafka 0.10.1) a limit is soft: the first message, or batch, comes whole. Older brokers send of a
-larger message only as much as was asked for, from which nobody gets on: there the limit is raised, up to a largest one.
+larger message only as much as was asked for, so a reader would never get past it: there the limit is raised, up to a
+largest one.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ One request asks a broker for all partitions that it leads, in the order in whic
 (`client.fetch.session`) the next one names only those that have moved on. For one large partition `PartitionReader` is
 better: it has the next request under way while an answer is worked on, which a session does not allow.
 
-A partition whose leader moved, whose replica failed or whose connection broke is asked for again, at whom it belongs to
-then; when `default.api.timeout.ms` has passed without an answer it is given with its last error. One that fails for
-good is given so at once.
+A partition whose leader moved, whose replica failed or whose connection broke is fetched again, from its leader or
+replica of then; when `default.api.timeout.ms` has passed without an answer it is given with its last error. One that
+fails for good is given so at once.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class ManyReader:
 
     @property
     def partitions(self) -> dict[TopicPartition, int]:
-        """What is read, and from which offset on."""
+        """The partitions that are read, and the next offset of each."""
         return {tp: position.offset for tp, position in self._positions.items()}
 
     def add(
@@ -127,8 +127,8 @@ class ManyReader:
         return []
 
     def send_fetches(self) -> None:
-        """Ask every broker that is not being asked, without waiting. `poll` does it by itself; before working on what
-        it gave is the time to call it, since the brokers work meanwhile.
+        """Send a request to every broker without one in flight, without waiting. `poll` does it by itself; call it
+        before processing what `poll` returned, since the brokers work meanwhile.
         """
         now = time.monotonic()
         by_node: dict[int, list[FetchPosition]] = {}
@@ -164,7 +164,7 @@ class ManyReader:
             rack_id=rack,
         )
 
-    # -- taking answers
+    # -- responses
 
     def _receive(self, fetcher: BrokerFetcher) -> list[Polled]:
         assert fetcher.connection is not None
@@ -221,7 +221,7 @@ class ManyReader:
         response: FetchResponse,
         partition: PartitionData,
     ) -> FetchedRecords | None:
-        """One partition's part of an answer; None: it is to be asked for elsewhere, or for more."""
+        """One partition's part of a response; None: fetch it again, from a replica or with a higher limit."""
         at_leader = position.leader is None or position.leader.broker.node_id == fetcher.node_id
         error = error_of(self._cluster, fetch, response, partition, at_leader=at_leader)
         if error is not None:
@@ -238,13 +238,13 @@ class ManyReader:
         return fetched
 
     def _disconnect(self, fetcher: BrokerFetcher, error: KafkaError, positions: list[FetchPosition]) -> None:
-        """The broker's connection is of no use any more."""
+        """Close a broker's connection, and fail its partitions."""
         fetcher.close()
         for position in positions:
             self._fail(position, copy(error))
 
     def _fail(self, position: FetchPosition, error: KafkaError) -> None:
-        """Learn from an error; the partition is removed, to be given with it, if that was the last try."""
+        """Update metadata by an error; after the last try the partition is removed, and returned with the error."""
         if position.source.replica is not None:
             position.source.back_to_leader()
             error.learnt = error.retriable
@@ -261,7 +261,7 @@ class ManyReader:
         return self._cluster.config.request_timeout_ms / 1000
 
     def _wait(self, busy: list[BrokerFetcher]) -> None:
-        """Until something may have come, or there is something to ask."""
+        """Wait until a response may have come, or a request can be sent."""
         now = time.monotonic()
         times = [fetcher.until for fetcher in busy]
         for position in self._positions.values():
@@ -283,7 +283,7 @@ def fetch_many(
 ) -> Iterator[tuple[TopicPartition, FetchedRecords]]:
     """Read `[start, end)` of many partitions: answers as they come, those of one partition in order.
 
-    `next_offset(records, offset)` tells where to go on after an answer's whole batches, as the one of
+    `next_offset(records, offset)` gives the offset after a response's whole batches, as the one of
     `segment_reader.decode.batch` does. The broker is asked for what follows before an answer is handed over. Raises
     the first partition's error.
     """
@@ -298,7 +298,8 @@ def fetch_many(
         while reader.partitions:
             answers: list[tuple[TopicPartition, FetchedRecords]] = []
             results = reader.poll()
-            # A partition may be left out because others have filled the answer: only an empty one tells of all of them.
+            # A partition may be left out because others have filled the answer: only an empty response shows that there
+            # is nothing.
             nothing = not any(isinstance(fetched, FetchedRecords) and fetched.records for _, fetched in results)
             for tp, fetched in results:
                 if isinstance(fetched, KafkaError):

@@ -1,11 +1,11 @@
-"""Fetch (1), message by message: what a request says of a partition, and what an answer's partition means.
+"""Fetch (1): a partition in a request, and what a partition in a response means.
 
 The record set comes as a view of the received bytes, uninterpreted. It may begin below the offset asked for (a batch
 comes whole), end with an incomplete batch, and, with its first batch, be larger than every limit that was asked for.
 
 From version 13 on the topic is named by its id (KIP-516), so a topic that was deleted and created again under the same
-name is told apart; where the id is not known, version 12 is the last. `replica_id` is left at -1: who reads as a
-replica sees what no consumer may see yet.
+name is distinguished; where the id is not known, version 12 is the last. `replica_id` stays -1: a replica would get
+records that no consumer may see yet.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class AbortedTransaction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FetchedRecords:
-    """One Fetch answer. `records` is the record set as it came; offsets are -1 where the broker is too old to tell.
+    """One Fetch answer. `records` is the record set as it came; offsets are -1 where the broker is too old.
 
-    `throttle_time_ms` is that of the answers without any partition before it, too: a broker over its quota gives none.
-    Of an answer with many partitions the first one tells it.
-    `broker`: the id of the one that answered.
+    `throttle_time_ms` includes that of earlier responses without any partition: a broker over its quota sends none.
+    In a response with many partitions the first one has it.
+    `broker`: the id of the broker that responded.
     """
 
     records: memoryview
@@ -61,7 +61,7 @@ class FetchedRecords:
 
 @dataclass(frozen=True, slots=True)
 class PartitionFetch:
-    """What a request says of one partition.
+    """One partition of a request.
 
     `last_epoch`: the leader epoch of the record before `offset` (-1: not known); a leader whose log has another one
     there says so (KIP-595), see `LogTruncated`.
@@ -78,7 +78,7 @@ class PartitionFetch:
 def topics_of(fetches: Iterable[PartitionFetch], version: int) -> list[FetchRequest.FetchTopic]:
     """The partitions as a request carries them, in the order given: a broker serves them in that order.
 
-    A topic stands there once for each run of its partitions.
+    A topic is repeated for each consecutive group of its partitions.
     """
     topics: list[FetchRequest.FetchTopic] = []
     current: tuple[str, UUID | None] | None = None
@@ -110,7 +110,7 @@ def name_topic(entry: Any, topic: str, topic_id: UUID | None, version: int) -> A
 def records_of(
     partition: PartitionData, offset: int, throttle_time_ms: int, broker: int, version: int
 ) -> FetchedRecords:
-    """What an answer without an error says."""
+    """The result of a response without an error."""
     records = partition.records
     # A broker that knows no last stable offset (before 0.11) has no transactions: all that is replicated is decided.
     has_stable_offset = version >= _FIRST_WITH_STABLE_OFFSET
@@ -134,10 +134,10 @@ def error_of(
     *,
     at_leader: bool,
 ) -> KafkaError | None:
-    """The error that a partition's answer stands for, with its address; None if it is none.
+    """The error of a partition in a response, with its address; None without one.
 
-    What it tells about leaders is learnt by the way. Asks the leader where its log begins and ends after
-    OFFSET_OUT_OF_RANGE, which does not say it.
+    Metadata is updated by its leader hint. After OFFSET_OUT_OF_RANGE the leader is asked for the log's start and end,
+    which the error does not carry.
     """
     tp = fetch.tp
     error: KafkaError | None = None

@@ -11,7 +11,7 @@ An answer without records is an ordinary one: nothing came within `max_wait_ms`.
 
 What has nothing to do with the caller is handled inside: no leader, another leader, a fenced or unknown leader epoch,
 a broken connection, a replica that fails or is behind (`client.fetch.replica`): every open request is sent again to
-whom it belongs then, until `default.api.timeout.ms` has passed.
+the present leader or replica, until `default.api.timeout.ms` has passed.
 
 Fetch sessions (KIP-227) are not used: they save work where one request names many partitions, ours name one, and they
 forbid to pipeline (`client.fetch.many_reader` is the reader for many).
@@ -122,7 +122,7 @@ class PartitionReader:
         """Ask for records from `offset` on, without waiting.
 
         `last`: no later record is wanted than what is there now, so do not wait for more if there is none.
-        `last_epoch`: the leader epoch of the record before `offset`; brokers from 2.7 on tell with it whether the log
+        `last_epoch`: the leader epoch of the record before `offset`; brokers from 2.7 on check with it whether the log
         was truncated since (LogTruncated). Before the first answer, and while the broker throttles us, the request
         goes out with the next `response()`.
         """
@@ -228,7 +228,7 @@ class PartitionReader:
         return connection
 
     def _lost(self, error: KafkaError) -> None:
-        """Nothing that was asked is answered any more; the next try goes to whom the error tells."""
+        """Drop all responses in flight; the next try goes where the error points to."""
         self._disconnect()
         if self._at_replica is not None:
             self._source.back_to_leader()

@@ -1,4 +1,5 @@
-"""What a `ManyReader` keeps: each partition's place, and each broker's link."""
+"""The state of a `ManyReader`: the fetch position of each partition, and a connection with its session for each
+broker."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ _NOTHING = FetchedRecords(memoryview(b""), [], NOT_KNOWN, NOT_KNOWN, NOT_KNOWN, 
 
 @dataclass(slots=True)
 class FetchPosition:
-    """Where a partition is read, and how it went. `not_before`: no try before this time, on the monotonic clock."""
+    """The next offset of a partition, and its failures. `not_before`: no try before this time (monotonic clock)."""
 
     tp: TopicPartition
     source: ReplicaSelection
@@ -41,35 +42,35 @@ class FetchPosition:
     not_before: float = 0.0
 
     def node(self, deadline: Deadline) -> int:
-        """The broker to ask now. Raises as `ReplicaSelection.leader` does."""
+        """The node to fetch from now. Raises as `ReplicaSelection.leader` does."""
         if self.leader is None:
             self.leader = self.source.leader(deadline)
         return self.known_node
 
     @property
     def known_node(self) -> int:
-        """The broker that it would be asked of, NOT_KNOWN if that is to be found out."""
+        """The node to fetch from, as far as it is known without a request; else NOT_KNOWN."""
         if self.leader is None:
             return NOT_KNOWN
         replica = self.source.replica
         return self.leader.broker.node_id if replica is None else replica
 
     def fetch(self) -> PartitionFetch:
-        """The question, once `node` has told whom."""
+        """Its part of a request; `node` has to be called before."""
         assert self.leader is not None
         return PartitionFetch(
             self.tp, self.offset, self.leader.epoch, self.limit.bytes, self.source.topic_id, self.last_epoch
         )
 
     def empty_result(self) -> FetchedRecords:
-        """The answer of a session that has no news of this partition."""
+        """The result where a session's response leaves this partition out."""
         return replace(self.last, records=memoryview(b""), aborted=[], fetch_offset=self.offset, throttle_time_ms=0)
 
     def succeeded(self) -> None:
         self.failures = 0
 
     def failed(self, error: KafkaError, config: ClientConfig) -> bool:
-        """Whether there is another try: not after an error that stays, nor when the time is over."""
+        """Count a failure. Whether there is another try: not after a permanent error, nor when the time is over."""
         self.leader = None
         now = time.monotonic()
         if not self.failures:
@@ -83,9 +84,9 @@ class FetchPosition:
 
 @dataclass(slots=True)
 class BrokerFetcher:
-    """One broker: its connection, its session, and what it is being asked.
+    """One broker: its connection, its session, and the request in flight.
 
-    `until`: when an answer is too late. `throttled_ms`: told by answers, and not handed on with any records yet.
+    `until`: the response's deadline. `throttled_ms`: of responses whose records were not returned yet.
     """
 
     node_id: int
@@ -113,7 +114,7 @@ class BrokerFetcher:
         request: Callable[[BrokerFetcher, str], FetchRequest],
         deadline: Deadline,
     ) -> None:
-        """Ask for all these partitions, over a connection that is made if there is none."""
+        """Fetch all these partitions, over a connection that is opened if there is none."""
         if self.connection is None or not self.connection.usable:
             self.close()
             broker = cluster.broker(self.node_id, deadline)
@@ -129,7 +130,7 @@ class BrokerFetcher:
         self.requested = fetches
 
     def partitions_of(self, response: FetchResponse) -> dict[TopicPartition, PartitionData]:
-        """The answer's partitions by their names. Raises ProtocolFault for one that was not asked for."""
+        """The response's partitions by their names. Raises ProtocolFault for one that was not requested."""
         names = {fetch.topic_id: tp.topic for tp, fetch in self.requested.items() if fetch.topic_id is not None}
         found: dict[TopicPartition, PartitionData] = {}
         for topic in response.responses:
@@ -142,7 +143,7 @@ class BrokerFetcher:
         return found
 
     def session_rejected(self, error: KafkaError) -> bool:
-        """The session was refused, not what was asked: the next request is a full one. False: too often in a row."""
+        """The session was rejected, not a partition: the next request is a full one. False: too often in a row."""
         self.refusals += 1
         if self.refusals > _REFUSALS:
             return False

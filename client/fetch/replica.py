@@ -1,10 +1,9 @@
-"""Where to fetch a partition from: its leader, or the replica nearby that the leader names (KIP-392).
+"""The broker to fetch a partition from: its leader, or the nearby replica that the leader prefers (KIP-392).
 
-A reader tells its rack (`client.rack`). A leader whose brokers have a replica selector then answers without records and
-with a preferred replica, which serves the same records up to the high watermark that it knows. When that replica fails
-or is behind, it is back to the leader, to whom no rack is told for as long as metadata is believed
-(`metadata.max.age.ms`): he would name the same replica again. After the same time a replica is left, since another one
-may be nearer by now.
+A reader sends its rack (`client.rack`). A leader whose brokers have a replica selector then responds without records
+and with a preferred replica, which serves the same records up to the high watermark that it knows. When that replica
+fails or is behind, the reader returns to the leader, and sends it no rack for `metadata.max.age.ms`: it would name the
+same replica again. After the same time a replica is left, since another one may be nearer by now.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from kseg.client.protocol import ErrorCode
 from kseg.client.protocol.partition import TopicPartition
 
 NOT_KNOWN: Final = -1
-_MIN_STAY_SECONDS: Final = 0.1  # seconds
+_MIN_STAY_SECONDS: Final = 0.1
 
 
 class ReplicaSelection:
@@ -39,7 +38,7 @@ class ReplicaSelection:
         # Not for no time at all: the leader would be asked for a replica, and left, without end.
         self._max_age = max(cluster.config.metadata_max_age_ms / 1000, _MIN_STAY_SECONDS)
         self._replica: int | None = None
-        self._until = 0.0  # the replica's end, or the end of staying with the leader
+        self._until = 0.0  # when to leave the replica, or when to send the rack to the leader again
 
     @property
     def replica(self) -> int | None:
@@ -50,24 +49,24 @@ class ReplicaSelection:
 
     @property
     def rack(self) -> str:
-        """The rack to tell the leader."""
+        """The rack to send to the leader; "" after a replica has failed."""
         staying = self._replica is None and time.monotonic() < self._until
         return "" if staying else self._rack
 
     def prefer(self, node_id: int) -> None:
-        """The leader has named a replica."""
+        """Fetch from the replica that the leader has named."""
         self._replica = node_id
         self._until = time.monotonic() + self._max_age
 
     def back_to_leader(self) -> None:
-        """The replica has failed, or does not have what was asked for."""
+        """The replica has failed, or does not have the offset."""
         self._replica = None
         self._until = time.monotonic() + self._max_age
 
     def leader(self, deadline: Deadline) -> Leader:
-        """Who leads now, for one try.
+        """The present leader, for one try.
 
-        Raises UnknownTopic if the topic is another one by now, LeaderNotAvailable if what the cluster tells is older
+        Raises UnknownTopic if the topic is another one by now, LeaderNotAvailable if the metadata is older
         than what was seen already, and what `Cluster.leader` raises.
         """
         leader = self._cluster.leader(self.tp, deadline)

@@ -1,9 +1,9 @@
 """A fetch session, from the client's side and without a connection (KIP-227).
 
     full fetch         (id 0, epoch 0): all partitions are named; the answer gives the session's id, or 0 for "none"
-    incremental fetch  (id, epoch 1, 2, …): only partitions whose question has changed, and those that are left out now;
-                       the answer names only partitions with news
-    refused or lost    (id, epoch 0): a full fetch again, which also ends the old session if the broker still has it
+    incremental fetch  (id, epoch 1, 2, …): only partitions whose parameters have changed, and those that are removed;
+                       the response has only partitions with news
+    rejected or lost    (id, epoch 0): a full fetch again, which also ends the old session if the broker still has it
     end                (id, epoch -1)
 
 A broker keeps a number of sessions (`max.incremental.fetch.session.cache.slots`) and drops some for others, so a
@@ -37,7 +37,7 @@ def next_epoch(epoch: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SessionPart:
-    """What a request carries of the session."""
+    """The session's fields of a request."""
 
     session_id: int
     session_epoch: int
@@ -61,7 +61,7 @@ class FetchSession:
         self._by_id = False
 
     def request(self, fetches: Mapping[TopicPartition, PartitionFetch], version: int) -> SessionPart:
-        """What the next request says to ask all of `asks`, in their order."""
+        """The session's fields of a request for all `fetches`, in their order."""
         self._requested = dict(fetches)
         if version < _FIRST_WITH_SESSIONS:
             return SessionPart(NO_SESSION, FINAL_EPOCH, topics_of(fetches.values(), version), [])
@@ -81,7 +81,7 @@ class FetchSession:
         return SessionPart(self.session_id, self.epoch, topics_of(changed, version), _forgotten(gone, version))
 
     def on_response(self, session_id: int) -> None:
-        """The request was answered, and the answer names this session."""
+        """The response has this session id."""
         if session_id == NO_SESSION:
             self.session_id, self.epoch, self._in_session = NO_SESSION, INITIAL_EPOCH, {}
             return
@@ -89,13 +89,13 @@ class FetchSession:
         self.session_id, self._in_session = session_id, self._requested
 
     def on_error(self, code: int) -> None:
-        """The request was refused because of the session."""
+        """The request was rejected because of the session."""
         if code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
             self.session_id = NO_SESSION  # there is none to be ended
         self._start_over()
 
     def on_disconnect(self) -> None:
-        """The connection broke: whether the broker has counted the request is open."""
+        """The connection broke: whether the broker has counted the request is unknown."""
         self._start_over()
 
     def _start_over(self) -> None:

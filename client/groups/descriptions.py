@@ -50,7 +50,7 @@ _DESCRIBED_BY: Final[dict[str, Any]] = {
 class MemberDescription:
     """A live member; `instance_id` is set for static members (KIP-345).
 
-    `assignment`: the partitions that it reads, None where that cannot be told: a streams member, whose tasks stand in
+    `assignment`: the partitions that it reads, None where that is unknown: a streams member, whose tasks stand in
     `tasks`, or a classic member of another protocol type, whose `metadata` and `assigned` bytes are its own business.
     """
 
@@ -71,7 +71,7 @@ class GroupDescription:
     """A group. `type`: "classic", "consumer", "share", "streams", or "" for a group that is not there (state "Dead").
 
     `members` is empty for types whose members this client cannot read: ask `has_members`. `operations`: what the asker
-    may do with the group, None if not asked for or not told.
+    may do with the group, None if not requested or not known.
     """
 
     group: str
@@ -85,13 +85,13 @@ class GroupDescription:
 
     @property
     def has_members(self) -> bool:
-        """Whether anybody lives in it."""
+        """Whether it has members."""
         return bool(self.members) or self.state not in (EMPTY, DEAD)
 
 
 @dataclass(frozen=True, slots=True)
 class ListedGroup:
-    """A group as a listing has it; `type` and `state` are "" where the broker is too old to tell."""
+    """A group as a listing has it; `type` and `state` are "" where the broker is too old."""
 
     group: str
     type: str

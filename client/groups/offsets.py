@@ -44,7 +44,7 @@ class CommittedOffset(NamedTuple):
 
 
 class Committer(NamedTuple):
-    """Who commits: a member of the group in a generation (the new protocol: in a member epoch), or nobody of it."""
+    """Who commits: a member of the group in a generation (the new protocol: in a member epoch), or no member."""
 
     generation: int = -1
     member_id: str = ""
@@ -88,7 +88,7 @@ def commit_offsets(
     """Commit outside of any transaction, by default of any generation too (generation -1, member id "").
 
     A coordinator takes the latter only for a group without live members. Raises OffsetCommitFailed with the code of
-    each partition that was refused; the others may have been committed. Many offsets are several requests (`in_parts`).
+    each partition that failed; the others may have been committed. Many offsets are several requests (`in_parts`).
     """
     for part in in_parts(group, offsets):
         _commit_part(cluster, group, part, committer)
@@ -103,14 +103,14 @@ def in_parts(
     `__consumer_offsets` (1 MB by default), and refuses more with UNKNOWN_SERVER_ERROR.
     """
     part: dict[TopicPartition, CommittedOffset] = {}
-    room = COMMIT_BYTES
+    remaining = COMMIT_BYTES
     for tp, offset in offsets.items():
         size = _RECORD_BYTES + len(group.encode()) + len(tp.topic.encode()) + len((offset.metadata or "").encode())
-        if part and size > room:
+        if part and size > remaining:
             yield part
-            part, room = {}, COMMIT_BYTES
+            part, remaining = {}, COMMIT_BYTES
         part[tp] = offset
-        room -= size
+        remaining -= size
     if part:
         yield part
 

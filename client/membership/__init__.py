@@ -1,6 +1,6 @@
 """Being a member of a consumer group: joining, sharing partitions out, staying alive, committing, leaving.
 
-member                                  what a user calls; settings, ownership: what it is told and tells
+member                                  the user's interface; settings, ownership: its configuration and its assignment
 classic, classic_join, classic_heart    the classic protocol: user's side, JoinGroup and SyncGroup, heartbeats
 consumer                                the new one (KIP-848): user's side and heartbeats
 classic_session, consumer_session       both without sockets; states: their states as tables

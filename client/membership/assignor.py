@@ -22,9 +22,9 @@ Assignments = dict[str, list[TopicPartition]]
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a member tells the leader of itself.
+    """A member's subscription, as the leader gets it.
 
-    `owned` and `generation` (the one they were given in; -1: not told) are for assignors that leave partitions where
+    `owned` and `generation` (the one they were assigned in; -1: unknown) are for assignors that leave partitions where
     they are; `user_data` is the assignor's own, in its own format.
     """
 
@@ -38,7 +38,7 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What the leader tells a member: its partitions, and the assignor's own words."""
+    """What the leader sends to a member: its partitions, and the assignor's own data."""
 
     partitions: tuple[TopicPartition, ...]
     user_data: bytes | None = None
@@ -47,7 +47,7 @@ class Assignment:
 class Assignor(ABC):
     """A strategy. An instance belongs to one member and may keep what it needs from one generation to the next.
 
-    `cooperative`: members keep what they own while they join (KIP-429), so `assign` must give a partition to nobody
+    `cooperative`: members keep what they own while they join (KIP-429), so `assign` must give a partition to no one
     for as long as another member still owns it.
     """
 

@@ -1,4 +1,4 @@
-"""A thread that keeps a member alive while its user is busy, with a cluster of its own beside the user's.
+"""A background thread that sends a member's heartbeats while its user is busy, over connections of its own.
 
 It is a daemon: a process that ends does not wait for it. `stop` waits for a bounded time; a thread that a broker holds
 up is left behind and closes its connections when it gets free. What kills the thread is kept and raised by `check`.
@@ -14,7 +14,8 @@ from kseg.client.cluster.cluster import Cluster
 
 
 class Background(ABC):
-    """Calls `work` whenever `due` says so. `changed` guards what both threads touch, and wakes whoever waits on it."""
+    """Calls `work` whenever `due` says so. `changed` guards what both threads use, and wakes the threads that wait on
+    it."""
 
     def __init__(self, cluster: Cluster, name: str) -> None:
         self.changed = threading.Condition()
@@ -26,7 +27,7 @@ class Background(ABC):
 
     @abstractmethod
     def due(self) -> float | None:
-        """Seconds until there is work; None: not before somebody changes something. Called with `changed` held."""
+        """Seconds until there is work; None: not before a change. Called with `changed` held."""
 
     @abstractmethod
     def work(self, cluster: Cluster) -> None:
@@ -40,7 +41,7 @@ class Background(ABC):
         return self._thread.is_alive()
 
     def check(self) -> None:
-        """Raise what the thread died of. Every call raises it: the member cannot go on."""
+        """Raise the error that ended the thread. Every call raises it: the member cannot go on."""
         if self._error is not None:
             raise self._error
 

@@ -1,10 +1,10 @@
-"""A member of a classic group: joins and syncs while its user polls, beats in the background, commits.
+"""A member of a classic group: joins and syncs during `poll`, sends heartbeats in the background, commits.
 
-    poll ─► hear the heart ─► look at the topics ─► give up, join, sync, gain ─► what has changed
-                                                     └ JoinGroup waits for all members: over as many polls as it takes
+    poll ─► heartbeat errors ─► changed topics? ─► revoke, join, sync, assign ─► AssignmentChange
+                                                   └ JoinGroup waits for all members: over as many polls as it takes
 
 Connections: the cluster's own for commits and metadata, one for JoinGroup and SyncGroup, since a broker works on one
-request of a connection at a time and a join may take minutes; and the heart's.
+request of a connection at a time and a join may take minutes; and that of the heartbeat thread.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kseg.client.protocol import ErrorCode
 from kseg.client.protocol.error_policy import Reaction
 from kseg.client.protocol.partition import TopicPartition
 
-#: At most so long at a time: the heart has to be told that the user is there.
+#: `poll` waits this long at a time: the heartbeat thread has to learn that the user polls.
 _MAX_WAIT_SECONDS: Final = 1.0
 
 
@@ -98,7 +98,7 @@ class ClassicMember:
             raise
 
     def close(self, *, leave_group: bool, seconds: float) -> None:
-        """Give everything up, leave if that is wished, stop the heart: within about this time, whatever happens."""
+        """Revoke everything, leave if requested, stop the heartbeats: within about this time, whatever happens."""
         until = Deadline.after(seconds)
         self._join.abandon()
         try:
@@ -152,7 +152,7 @@ class ClassicMember:
         raise error
 
     def _look(self) -> None:
-        """Whether topics or partitions have changed: no coordinator tells it to a classic member."""
+        """Whether topics or partitions have changed: a classic member has to find that out itself."""
         if self._reason is not None or self._topics.due_in > 0:
             return
         try:
@@ -160,7 +160,7 @@ class ClassicMember:
         except KafkaError as error:
             if not error.retriable:
                 raise
-            return  # another time; whether the member is well is the heart's to know
+            return  # another time; the heartbeats find out whether the member is well
         if changed is not None:
             self._join_again(changed)
 
@@ -183,7 +183,7 @@ class ClassicMember:
             self._take_assignment()
 
     def _give_up_before_join(self) -> None:
-        """What the member may not keep while it joins. The listeners run while the heart goes on beating."""
+        """Revoke what the member may not keep while it joins. Heartbeats continue while the listeners run."""
         if self.generation < 0:
             self._heartbeats.heartbeat_for(None)
             self._ownership.lose()
@@ -199,7 +199,7 @@ class ClassicMember:
             self._ownership.revoke(self._ownership.owned.difference(but))
 
     def _describe(self) -> None:
-        """What the member tells the leader of itself."""
+        """The member's subscription, for the leader."""
         self._protocol.topics = self._topics.current(self._cluster)
         self._protocol.owned = self._ownership.owned
         self._protocol.generation = self.generation
@@ -233,7 +233,7 @@ class ClassicMember:
             self._heartbeats.wait(pause)
 
     def _heed(self, error: OffsetCommitFailed) -> None:
-        """A refused commit tells about the member too."""
+        """An error of a commit may concern the membership too."""
         if self.session.state is not ClassicState.STABLE:
             return
         about = [error_from_code(int(code), "OffsetCommit", group=error.group) for code in error.partitions.values()]

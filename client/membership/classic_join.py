@@ -1,10 +1,10 @@
 """A member of a classic group: joins and syncs while its user polls, beats in the background, commits.
 
-    poll ─► hear the heart ─► watch the topics ─► give up, join, sync, gain ─► what has changed
+    poll ─► heartbeat errors ─► changed topics? ─► revoke, join, sync, assign ─► AssignmentChange
                                                    └ JoinGroup waits for all members: over as many polls as it takes
 
 Connections: the cluster's own for commits and metadata, one for JoinGroup and SyncGroup, since a broker works on one
-request of a connection at a time and a join may take minutes; and the heart's.
+request of a connection at a time and a join may take minutes; and that of the heartbeat thread.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Progress(Enum):
 class ClassicJoin:
     """Brings a session into its next generation, a little further with each call.
 
-    `on_generation` is told of a generation as soon as it is there: from then on it needs heartbeats.
+    `on_generation` is called with a generation as soon as it is known: from then on it needs heartbeats.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class ClassicJoin:
         return max(0.0, self._not_before - now())
 
     def advance(self, reason: str, deadline: Deadline, prepare: Callable[[], None] = lambda: None) -> Progress:
-        """Send what is to be sent, and wait for an answer until the deadline (look for one at least).
+        """Send what is to be sent, and wait for an answer until the deadline (poll for one at least).
 
         `prepare` is called before a JoinGroup goes out; errors of the cluster in it are tried again like any other.
         Raises what cannot be tried again.

@@ -2,7 +2,7 @@
 
     JoinGroup   "" ─► MEMBER_ID_REQUIRED and an id ─► that id ─► the generation, and to the leader all members
     SyncGroup   the leader brings everybody's assignment, each member gets its own
-    Heartbeat   says that the member lives, and hears whether the group rebalances
+    Heartbeat   keeps the member alive; its response says whether the group rebalances
     LeaveGroup  gives its place up at once, instead of after the session timeout
 
 What a group is about (which topics to read, which connectors to run) is `GroupProtocol`'s: the session, like the
@@ -51,7 +51,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Joiner:
-    """One member as the leader is told of it."""
+    """One member, as the leader gets it."""
 
     member_id: str
     instance_id: str | None
@@ -64,7 +64,8 @@ class GroupProtocol(Protocol):
     protocol_type: str
 
     def metadata(self) -> Sequence[tuple[str, bytes]]:
-        """The protocols this member can work with, the preferred one first, with what it tells the leader in each."""
+        """The protocols this member can work with, the preferred one first, with its metadata for the leader in
+        each."""
         ...
 
     def assign(self, protocol: str, joiners: Sequence[Joiner], *, skip: bool) -> Mapping[str, bytes]:

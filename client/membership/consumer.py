@@ -1,9 +1,9 @@
-"""A member of a group of the new protocol: heartbeats in the background, changes taken over while its user polls.
+"""A member of a group of the new protocol: heartbeats in a background thread, reconciliation during `poll`.
 
-    heart's thread   heartbeat ─► epoch, target assignment ─► names of its topics (Metadata by id)
-    user's thread    poll ─► give up, gain (listeners) ─► the next heartbeat says so
+    heartbeats   heartbeat ─► epoch, target assignment ─► names of its topics (Metadata by id)
+    user         poll ─► revoke, assign (listeners) ─► the next heartbeat says so
 
-All there is between them is the session, guarded by the heart's lock; listeners run without it.
+All there is between them is the session, guarded by the heartbeat thread's lock; listeners run without it.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ class ConsumerHeartbeatThread(Background):
                 self._goodbye = (for_good, now() + seconds)
                 self.changed.notify_all()
                 self.changed.wait_for(lambda: self._goodbye is None or not self.alive, seconds)
-            self.session.left()  # where nobody answered
+            self.session.left()  # where no response came
 
-    # -- the heart's thread
+    # -- the heartbeat thread
 
     def due(self) -> float | None:
         if self._goodbye is not None:
@@ -87,7 +87,7 @@ class ConsumerHeartbeatThread(Background):
         if goodbye is not None:
             self._leave(cluster, for_good=goodbye[0], seconds=goodbye[1] - now())
             with self.changed:
-                self.session.left()  # before anybody else has the lock: a heartbeat now would join again
+                self.session.left()  # before another thread has the lock: a heartbeat now would join again
                 self._goodbye = None
                 self.changed.notify_all()
         elif stuck:
@@ -145,7 +145,7 @@ class ConsumerHeartbeatThread(Background):
                 raise
         with self.changed:
             self.session.learn_names(found)
-            # A topic that was just created, or is just being deleted: brokers hear of it one after the other.
+            # A topic that was just created, or is just being deleted: brokers learn it one after the other.
             self._names_at = now() + self._config.retry.maximum
             self.changed.notify_all()
 
@@ -268,7 +268,8 @@ class ConsumerMember:
                 self._heartbeats.heartbeat_soon()
 
     def _await_epoch(self, epoch: int, deadline: Deadline) -> bool:
-        """Whether the member has another epoch now, and is in the group. Called with the heart's lock held."""
+        """Whether the member has another epoch now, and is in the group. Called with the heartbeat thread's lock
+        held."""
         self._heartbeats.heartbeat_soon()
         while (
             self.session.sends_heartbeats

@@ -59,7 +59,9 @@ class ConsumerProtocol:
 
     def assign(self, protocol: str, joiners: Sequence[Joiner], *, skip: bool) -> dict[str, bytes]:
         members = {joiner.member_id: read_subscription(joiner) for joiner in joiners}
-        self._counts, racks = self._lookup({topic for told in members.values() for topic in told.topics})
+        self._counts, racks = self._lookup(
+            {topic for subscription in members.values() for topic in subscription.topics}
+        )
         if skip:
             return {}
         assignor = self._assignor(protocol)
@@ -115,7 +117,7 @@ class ConsumerProtocol:
 
 
 def read_subscription(joiner: Joiner) -> Subscription:
-    """What a member told. Raises ProtocolFault."""
+    """A member's subscription. Raises ProtocolFault."""
     try:
         read = decode_subscription(joiner.metadata)
     except ProtocolError as error:
@@ -140,9 +142,13 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 def _check_cooperative(
     name: str, members: Mapping[str, Subscription], given: Mapping[str, Sequence[TopicPartition]]
 ) -> None:
-    """A partition that moves must be nobody's for one generation, or two members read it at once (KIP-429)."""
+    """A partition that moves must have no owner for one generation, or two members read it at once (KIP-429)."""
     gained = {tp for member, tps in given.items() for tp in set(tps).difference(members[member].owned)}
-    given_up = {tp for member, told in members.items() for tp in set(told.owned).difference(given.get(member, ()))}
+    given_up = {
+        tp
+        for member, subscription in members.items()
+        for tp in set(subscription.owned).difference(given.get(member, ()))
+    }
     wrong = sorted(gained & given_up)
     if wrong:
         raise GroupError(f"assignor {name} gives away what others have not given up yet: {', '.join(map(str, wrong))}")

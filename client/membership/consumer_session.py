@@ -1,12 +1,12 @@
-"""The new group protocol as one member sees it, without sockets: heartbeats out, answers in (KIP-848).
+"""The new group protocol from a member's side, without sockets: heartbeats out, responses in (KIP-848).
 
-The coordinator tells a member, in answers to its heartbeats, which partitions it may have at present; the member gives
-up what is not among them, takes what is new, and says in a heartbeat what it owns now. Only then others get what it
-gave up. What has not changed since the last heartbeat is not sent; after an answer that did not come, all is.
+The coordinator's responses carry the target assignment of a member; the member revokes what is not in it, takes what is
+new, and sends what it owns now in a heartbeat. Only then others get what it revoked. Fields that have not changed since
+the last heartbeat are not sent; after a response that did not come, all are.
 
-    epoch  0 joins · n is the coordinator's answer · -1 leaves · -2 leaves for a short while (static members)
+    epoch  0 joins · n is the coordinator's · -1 leaves · -2 leaves for a short while (static members)
 
-Partitions are told by topic id here: a topic that was deleted and made anew is another one.
+Partitions are named by topic id here: a topic that was deleted and created again is another one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _IN_GROUP: Final = frozenset(
 
 
 class Reconciliation(NamedTuple):
-    """What is to be given up and what is to be taken, to own `places` afterwards."""
+    """What to revoke and what to assign, to own `partitions` afterwards."""
 
     revoke: frozenset[TopicPartition]
     gain: frozenset[TopicPartition]
@@ -63,10 +63,10 @@ class ConsumerSession:
     owned: frozenset[TopicIdPartition] = frozenset()
     names: dict[UUID, str] = field(default_factory=dict)
     target: frozenset[TopicIdPartition] = frozenset()
-    _known: bool = False  # whether the coordinator has certainly heard what the member wants
-    _reconciled: int = 0  # how often the member has come to own what it was told to …
-    _sent: int = 0  # … had, when the last heartbeat went out …
-    _acknowledged: int = 0  # … and has told so
+    _known: bool = False  # whether the coordinator certainly has the subscription
+    _reconciled: int = 0  # how often the member has reconciled …
+    _sent: int = 0  # … had, when the last heartbeat was sent …
+    _acknowledged: int = 0  # … and the coordinator has acknowledged
 
     @property
     def state(self) -> ConsumerState:
@@ -74,12 +74,12 @@ class ConsumerSession:
 
     @property
     def sends_heartbeats(self) -> bool:
-        """Whether the member has anything to say to the coordinator."""
+        """Whether the member is in the group, or joins it."""
         return self.state in _IN_GROUP
 
     @property
     def heartbeat_due_now(self) -> bool:
-        """Whether it is not to wait for the next regular heartbeat."""
+        """Whether the next heartbeat is sent at once."""
         return self.state is ConsumerState.JOINING or (
             self.state is ConsumerState.ACKNOWLEDGING and self._acknowledged != self._reconciled
         )
@@ -162,7 +162,7 @@ class ConsumerSession:
         return None
 
     def unanswered(self) -> None:
-        """No answer came: what the coordinator has heard is unknown."""
+        """No response came: what the coordinator has got is unknown."""
         self._known = False
 
     def failed(self) -> None:
@@ -179,7 +179,7 @@ class ConsumerSession:
         self.names.update(names)
 
     def next_reconciliation(self) -> Reconciliation | None:
-        """What the user has to be told; None: nothing now."""
+        """The next step towards the target assignment; None: nothing to do now."""
         if self.state is not ConsumerState.RECONCILING:
             return None
         reachable = frozenset(partition for partition in self.target if partition[0] in self.names)
@@ -190,23 +190,23 @@ class ConsumerSession:
         )
 
     def reconciled(self, partitions: frozenset[TopicIdPartition]) -> None:
-        """The user owns these now, and knows it."""
+        """The member owns these now; the listeners were called."""
         if self.state is ConsumerState.RECONCILING:
             self.owned = partitions
             self._reconciled += 1
             self.machine.step(ConsumerEvent.RECONCILED)
 
     def released(self) -> None:
-        """The user has been told that everything is lost; the member joins again."""
+        """The listeners were called for the lost partitions; the member joins again."""
         self.machine.step(ConsumerEvent.RELEASED if self.state is ConsumerState.FENCED else ConsumerEvent.POLLED)
         self._forget()
 
     def expired(self) -> None:
-        """The user does not poll. The leaving heartbeat is the caller's to send."""
+        """The user does not poll. The caller sends the leaving heartbeat."""
         self.machine.step(ConsumerEvent.EXPIRED)
 
     def left(self) -> None:
-        """The member is out, or nobody waits for the answer."""
+        """The member has left, or the response is not awaited."""
         if self.sends_heartbeats:
             self.machine.step(ConsumerEvent.LEAVE)
         if self.machine.allows(ConsumerEvent.LEFT):

@@ -1,7 +1,7 @@
-"""The heart of a classic member: heartbeats in the background, also while the group rebalances and the user is busy.
+"""The heartbeats of a classic member, in a background thread: also while the group rebalances and the user is busy.
 
-A user who does not poll for `max.poll.interval.ms` is taken for stuck: the heart leaves the group for it, so that
-others get its partitions, and stops. A static member does not leave: it just stops, and the session timeout decides.
+A user who does not poll for `max.poll.interval.ms` is taken for stuck: the thread leaves the group, so that others get
+its partitions, and stops. A static member does not leave: it just stops, and the session timeout decides.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from kseg.client.membership.settings import MemberSettings
 from kseg.client.protocol.error_policy import Reaction
 from kseg.client.protocol.messages.groups import HeartbeatRequest, LeaveGroupRequest
 
-#: After these there is nothing more to say until the member has joined again.
+#: After these no heartbeat is sent until the member has joined again.
 _SILENCED: Final = frozenset({Reaction.JOIN_AFRESH, Reaction.FAIL})
 
 
 class HeartbeatThread(Background):
-    """Beats for whatever generation it is told."""
+    """Sends heartbeats for the generation that was set last."""
 
     def __init__(self, cluster: Cluster, group: str, settings: MemberSettings) -> None:
         super().__init__(cluster, f"heartbeat-{group}")
@@ -40,26 +40,26 @@ class HeartbeatThread(Background):
     # -- the user's thread
 
     def heartbeat_for(self, generation: Generation | None) -> None:
-        """Beat for this generation from now on; None: do not beat."""
+        """Send heartbeats for this generation from now on; None: send none."""
         with self.changed:
             if generation != self._for:
                 self._for, self._next = generation, now() + self._interval
                 self.changed.notify_all()
 
     def polled(self) -> bool:
-        """The user is there. Whether it had been away for too long, and the heart has left the group."""
+        """The user polls. Whether it had not for too long, so that the thread has left the group."""
         with self.changed:
             self._polled_at = now()
             expired, self._expired = self._expired, False
             return expired
 
     def take_error(self, generation: Generation) -> KafkaError | None:
-        """What the last heartbeats for this generation came to, once; None: nothing to do."""
+        """The error of the last heartbeat for this generation, once; None without one."""
         with self.changed:
             about, self._failure = self._failure, None
             return about[1] if about is not None and about[0] == generation else None
 
-    # -- the heart's thread
+    # -- the heartbeat thread
 
     def due(self) -> float | None:
         if self._for is None:
@@ -120,9 +120,9 @@ class HeartbeatThread(Background):
 def leave(
     cluster: Cluster, group: str, who: Generation, instance_id: str | None, reason: str, *, seconds: float
 ) -> bool:
-    """Leave the group, as far as that goes within this time; whether the coordinator has said yes.
+    """Leave the group, as far as that goes within this time; whether the coordinator has confirmed it.
 
-    Nobody is helped by an error here: without an answer the session timeout does it.
+    Errors are not raised: without a response the session timeout removes the member.
     """
     key: CoordinatorKey = ("group", group)
 

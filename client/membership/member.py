@@ -43,7 +43,7 @@ class GroupMember:
     `protocol` "classic": the members' `assignors` (an object each; the group takes the first one that all have) share
     out, by default range, and cooperative-sticky for groups that move over to it. "consumer" (KIP-848, brokers from 4.0
     on): the coordinator shares out, by `server_assignor` ("uniform", "range"; None: its own default). Strategies that
-    look at racks are told `client.rack`.
+    use racks get `client.rack`.
 
     Raises ConfigError at once. Nothing is sent before the first `poll`.
     """
@@ -105,7 +105,7 @@ class GroupMember:
 
     @property
     def state(self) -> str:
-        """Where the member stands, by the names of `client.membership.states`."""
+        """The member's state, by the names of `client.membership.states`."""
         return self._member.state
 
     @property
@@ -122,7 +122,7 @@ class GroupMember:
         """Live in the group for at most so many seconds; gives what has changed as soon as something has, else None.
 
         Joins, and joins again when the group rebalances. May take as long as a request's timeout over it where a
-        broker does not answer. Raises, and goes on raising, what the member cannot mend: AuthorizationFailed,
+        broker does not answer. Raises, and goes on raising, what the member cannot recover from: AuthorizationFailed,
         GroupError (its instance id is another's now, no assignor is common to all …), UnsupportedVersion; and whatever
         a listener raises.
         """
@@ -133,7 +133,7 @@ class GroupMember:
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Commit as the member that we are: a coordinator refuses those whose partitions are another's by now.
 
-        Raises OffsetCommitFailed with each refused partition's code. After REBALANCE_IN_PROGRESS poll, and commit what
+        Raises OffsetCommitFailed with each failed partition's code. After REBALANCE_IN_PROGRESS poll, and commit what
         is still owned; after ILLEGAL_GENERATION or UNKNOWN_MEMBER_ID they are lost, and the next poll says so.
         Raises GroupError, and sends nothing, for partitions that are not owned.
         """
@@ -154,7 +154,7 @@ class GroupMember:
         """Give everything up (`on_revoked` runs), leave the group and let go of all connections.
 
         `leave` None: a dynamic member leaves, a static one stays until its session times out (with the new protocol it
-        says that it will be back). Takes about `timeout` seconds at most, also where nobody answers.
+        says that it will be back). Takes about `timeout` seconds at most, also where no broker responds.
         """
         if self._closing:
             return

@@ -1,7 +1,7 @@
-"""What a member owns, and telling its user of every change.
+"""The partitions that a member owns, and the listeners that are called on every change.
 
 on_revoked   before partitions are given up: the last moment to commit what was read of them
-on_lost      partitions that are somebody else's already: a commit would be refused; on_revoked if there is no such
+on_lost      partitions that another member owns already: a commit would fail; on_revoked where it is not set
 on_assigned  after partitions were gained
 """
 
@@ -31,7 +31,7 @@ class AssignmentChange:
 
 @dataclass(slots=True)
 class Ownership:
-    """The partitions owned, the user's listeners, and what the next poll will tell."""
+    """The partitions owned, the user's listeners, and the change that the next poll returns."""
 
     on_assigned: Listener | None = None
     on_revoked: Listener | None = None
@@ -55,7 +55,7 @@ class Ownership:
             self._assigned -= going
 
     def lose(self) -> None:
-        """Everything is somebody else's."""
+        """All partitions belong to other members now."""
         gone, self.owned = self.owned, frozenset()
         if not gone:
             return

@@ -1,4 +1,4 @@
-"""What a member may be told about itself, checked."""
+"""The settings of a group member, checked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class MemberSettings:
     """Times in milliseconds; names and defaults are those of Java's consumer.
 
     `rebalance_timeout_ms` None: as long as `max_poll_interval_ms`. With the new protocol the coordinator itself decides
-    about `session_timeout_ms` and `heartbeat_interval_ms`: what stands here is not looked at.
+    about `session_timeout_ms` and `heartbeat_interval_ms`: these values are ignored.
     """
 
     session_timeout_ms: int = 45_000

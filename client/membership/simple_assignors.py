@@ -1,10 +1,10 @@
-"""Range and round robin: assignors that know nothing of what was before.
+"""Range and round robin: assignors that ignore the previous assignment.
 
     range        topic by topic: the partitions in a row are cut into as many pieces as the topic has members, the first
                  pieces are the longer ones; so topics with as many partitions each are cut alike
     roundrobin   all partitions of all topics in a row, dealt out one by one to the members that want the topic
 
-Range looks at racks (KIP-881): first each member gets what has a replica in its rack, as far as its piece is long.
+Range uses racks (KIP-881): first each member gets what has a replica in its rack, as far as its piece is long.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a group member may be doing, as tables: (state, event) -> state; a step that no table has raises.
+"""The states of a group member, as tables: (state, event) -> state; a step that no table has raises.
 
 CLASSIC is the member of KIP-62's protocol (Java's AbstractCoordinator):
 
@@ -31,7 +31,7 @@ class IllegalStep(RuntimeError):
 
 
 class ClassicState(Enum):
-    """Where a member of a classic group stands."""
+    """The state of a member of a classic group."""
 
     UNJOINED = "Unjoined"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -52,7 +52,7 @@ class ClassicEvent(Enum):
 
 
 class ConsumerState(Enum):
-    """Where a member of a group of the new protocol stands."""
+    """The state of a member of a group of the new protocol."""
 
     UNSUBSCRIBED = "Unsubscribed"
     JOINING = "Joining"
@@ -71,15 +71,15 @@ class ConsumerEvent(Enum):
     SUBSCRIBE = "it begins"
     WELCOMED = "the coordinator answers a member that has nothing to change"
     ASSIGNED = "the target assignment differs from what the member owns"
-    RECONCILED = "the member owns its target assignment and has not yet told so"
+    RECONCILED = "the member owns its target assignment and has not sent that yet"
     ACKNOWLEDGED = "a heartbeat with the owned partitions was answered"
     FENCED = "the coordinator has thrown the member out (FENCED_MEMBER_EPOCH, UNKNOWN_MEMBER_ID)"
     RELEASED = "a fenced member has given up what it owned"
     LEAVE = "the leaving heartbeat goes out"
-    LEFT = "the leaving heartbeat is answered, or nobody waits for it"
+    LEFT = "the leaving heartbeat is answered, or not awaited"
     EXPIRED = "the user did not poll within max.poll.interval.ms; the member has left the group"
     POLLED = "the user polls again, and has given up what the member owned"
-    FAILED = "an error that joining again cannot mend"
+    FAILED = "an error that joining again does not solve"
 
 
 Table = Mapping[tuple[S, E], S]

@@ -2,7 +2,7 @@
 
     sticky               eager: members give everything up while they join; what they had is in their user data
     cooperative-sticky   KIP-429: members keep what they have while they join; a partition that moves is given to
-                         nobody in this generation, its owner gives it up, and the next generation has it
+                         no one in this generation, its owner revokes it, and the next generation has it
 
 What a member claims to own counts only if no member of a later generation claims it too; if two of one generation do,
 neither keeps it. Where all members subscribe to the same topics the answer is found in one pass (`sticky_equal`), else
@@ -45,7 +45,7 @@ class _Sticky(Assignor):
     def _place(
         self, partitions: Mapping[str, int], members: Mapping[str, Subscription], racks: Racks | None
     ) -> tuple[Assignments, dict[TopicPartition, str]]:
-        """The assignments, and of the partitions that move from one member to another: to whom."""
+        """The assignments, and the new owners of partitions that move from one member to another."""
         order = in_hash_order(members, string_hash)
         claims = {member: self._valid(self.claim(members[member]), partitions) for member in order}
         owned, contested = settle(claims)
@@ -117,7 +117,7 @@ class CooperativeStickyAssignor(_Sticky):
 
 
 def settle(claims: Mapping[str, Claim]) -> tuple[dict[str, list[TopicPartition]], set[TopicPartition]]:
-    """Whose claim to a partition holds, and the partitions that nobody's does since two claims are as good.
+    """Each member's partitions by the valid claims, and the partitions with two equally valid claims, which none gets.
 
     A claim is as good as its generation is late.
     """

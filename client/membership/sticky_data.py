@@ -27,7 +27,7 @@ def encode_owned(partitions: Iterable[TopicPartition], generation: int) -> bytes
 
 
 def decode_owned(data: bytes) -> tuple[tuple[TopicPartition, ...], int | None]:
-    """Partitions and generation (None: not told). Bytes that are none of this count as nothing owned."""
+    """Partitions and generation (None: unknown). Bytes that are none of this count as nothing owned."""
     try:
         partitions, end = _read(data)
         generation = struct.unpack_from(">i", data, end)[0] if len(data) - end >= 4 else None

@@ -21,7 +21,7 @@ def assign_equal(
     contested: Collection[TopicPartition],
     racks: RackMap,
 ) -> tuple[Assignments, dict[TopicPartition, str]]:
-    """Assignments, and to whom go the partitions that somebody else has to give up first."""
+    """Assignments, and the new owners of partitions that another member has to revoke first."""
     deal = _Deal(partitions, owned, contested, racks)
     if owned:
         deal.keep()

@@ -120,11 +120,11 @@ class _Balance:
         return changed
 
     def _better_owner(self, tp: TopicPartition) -> str | None:
-        """Whom to move it to, if there is anybody who has at least two fewer."""
+        """The member to move it to, if one has at least two fewer."""
         owner = self._owner[tp]
         load = len(self._given[owner])
         former = self._previous.get(tp)
-        # Java does not look whether the former owner still wants the topic; giving it to him would be wrong.
+        # Java does not check whether the former owner still wants the topic; giving it to him would be wrong.
         if former in self._given and former in self._readers[tp.topic] and load > len(self._given[former]) + 1:
             return former
         readers = [m for m in self._readers[tp.topic] if m in self._given]
@@ -160,7 +160,7 @@ class _Balance:
 
 
 class _Moves:
-    """Which partitions went from whom to whom, so that no two of a topic swap their owners for nothing."""
+    """The moves between members, so that no two partitions of a topic swap their owners for nothing."""
 
     def __init__(self) -> None:
         self._of: dict[TopicPartition, tuple[str, str]] = {}

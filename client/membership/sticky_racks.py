@@ -1,4 +1,4 @@
-"""What the sticky assignors know of racks (KIP-881): nothing at all, in a group whose members tell none."""
+"""Racks for the sticky assignors (KIP-881); no effect in a group whose members have none."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kseg.client.protocol.partition import TopicPartition
 class RackMap:
     """`members` and `partitions` are empty where racks make no difference.
 
-    `readers`: how many members are in the racks of a partition; told also where racks make no difference, as Java does.
+    `readers`: how many members are in the racks of a partition; set also where racks make no difference, as Java does.
     """
 
     members: dict[str, str]

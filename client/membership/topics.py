@@ -1,4 +1,4 @@
-"""Which topics a member of a classic group wants, and noticing when they change: no broker tells it."""
+"""The topics that a member of a classic group subscribes to, and the detection of their changes by metadata."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SubscribedTopics:
         self._next = 0.0
 
     def current(self, cluster: Cluster) -> tuple[str, ...]:
-        """The topics that are wanted now."""
+        """The topics that match now."""
         if self._pattern is None:
             return self.names
         return self._matching(cluster.metadata(refresh=True))

@@ -3,7 +3,7 @@
     senders (any thread)   append ──► the last batch of a partition's queue      all under one lock
     the I/O thread         drain  ◄── the first ones that are due; put_back, where they have to be sent again
 
-A batch is due when it is full, has lingered, when another one waits behind it, or when somebody waits for it (a flush,
+A batch is due when it is full, has lingered, when another one waits behind it, or when a caller waits for it (a flush,
 a full buffer, closing).
 """
 
@@ -63,7 +63,7 @@ class Accumulator:
         self._flushing = 0
         self._closed = False
 
-    # -- for whoever sends records
+    # -- for the threads that send records
 
     def append(self, tp: TopicPartition, record: Record, size: int) -> Delivery:
         """Put a record into the last batch of its partition, or into a new one; wait for memory where it is full.
@@ -110,7 +110,7 @@ class Accumulator:
                 self._flushing -= 1
 
     def abandon(self, error: KafkaError, *, also_under_way: bool = False) -> None:
-        """Fail what waits; what is under way is left to its answers, unless told otherwise."""
+        """Fail the batches that wait; those in flight are left to their responses, unless said otherwise."""
         with self.lock:
             for queue in self.queues.values():
                 while queue.batches:
@@ -154,7 +154,7 @@ class Accumulator:
     # -- for the I/O thread
 
     def due(self, now: float, *, going_to_sleep: bool = False) -> tuple[list[PartitionQueue], float]:
-        """The queues whose first batch is to be sent, and when else to look again.
+        """The queues whose first batch is to be sent, and when to check again.
 
         `going_to_sleep`: until then, so that who appends something more urgent has to wake the I/O thread.
         """
@@ -249,13 +249,13 @@ class Accumulator:
                 self._insert(queue, half)
 
     def finish(self, queue: PartitionQueue, batch: Batch, error: KafkaError | None) -> None:
-        """Its answer came and is told (`error`: it failed for good)."""
+        """A batch is done: appended, or failed for good with `error`."""
         with self.lock:
             queue.in_flight -= 1
             self._finish(queue, batch, error)
 
     def expire(self, now: float, error: Callable[[Batch], KafkaError]) -> list[Batch]:
-        """Fail what is older than `delivery.timeout.ms`, also what is under way: its answer will be nobody's."""
+        """Fail batches older than `delivery.timeout.ms`, also those in flight: their responses will be ignored."""
         limit = now - self._config.delivery_timeout_ms / 1000
         with self.lock:
             late = [batch for batch in self._incomplete if batch.created <= limit]

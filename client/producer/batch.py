@@ -30,7 +30,7 @@ SEQUENCES = 2**31
 class Delivered(NamedTuple):
     """Where a record is.
 
-    offset, base_offset: of the record and of its batch; -1 where nobody tells (acks 0, or a leader that had it before).
+    offset, base_offset: of the record and of its batch; -1 where unknown (acks 0, or a leader that had it before).
     log_append_time: in ms; -1 unless the topic's timestamps are the broker's.
     """
 
@@ -154,7 +154,7 @@ class Batch:
         return self._records if self._body is None else records_of(self._body)
 
     def packed(self, compression: str, level: int | None) -> bytes:
-        """The body as it stands in the batch; compressed once, however often the batch is sent."""
+        """The body as the batch carries it; compressed once, however often the batch is sent."""
         if self._packed is None or self._packed[0] != compression:
             self._packed = compression, compress_body(self.body, compression, level)
         return self._packed[1]

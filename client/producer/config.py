@@ -85,7 +85,7 @@ class ProducerConfig:
 def _check_together(
     fields: dict[str, Any], idempotence_is_asked_for: bool, timeout_is_set: bool, faults: list[ConfigFault]
 ) -> None:
-    """Rules across properties, in which idempotence gives way only where nobody has asked for it (as in Java)."""
+    """Rules across properties, in which idempotence is switched off only where it was not requested (as in Java)."""
     transactional = fields.get("transactional_id") is not None
     conflicts = []
     if fields.get("acks", ALL_IN_SYNC) != ALL_IN_SYNC:

@@ -1,4 +1,4 @@
-"""The producer's connection to one broker: the requests under way on it, and when to try to connect again."""
+"""The producer's connection to one broker: its requests in flight, and when to connect again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kseg.client.wire.waiting import is_writable
 
 @dataclass(slots=True)
 class InFlightRequest:
-    """A request that waits for its answer."""
+    """A request that waits for its response."""
 
     batches: dict[TopicPartition, Batch]
     leaders: dict[TopicPartition, Leader]
@@ -28,7 +28,7 @@ class InFlightRequest:
 
 @dataclass(slots=True)
 class ProduceConnection:
-    """One broker's. `not_before`: when to connect again, on the monotonic clock; `blocked`: it takes no bytes now."""
+    """`not_before`: when to connect again, on the monotonic clock; `blocked`: the socket accepts no bytes now."""
 
     broker: Broker
     connection: BrokerConnection | None = None
@@ -55,7 +55,7 @@ class ProduceConnection:
         return self.connection
 
     def accepts(self, limit: int) -> bool:
-        """Whether a request may go out now: fewer than `limit` are under way, and the broker takes bytes."""
+        """Whether a request may be sent now: fewer than `limit` are in flight, and the socket is writable."""
         if self.connection is None or len(self.in_flight) >= limit or self.connection.muted_for > 0:
             return False
         return is_writable(self.connection)
@@ -68,7 +68,7 @@ class ProduceConnection:
             self.in_flight.append(sent)
 
     def answers(self, now: float) -> list[tuple[InFlightRequest, ProduceResponse]]:
-        """What has come. Raises KafkaError when the connection broke, or the oldest answer is overdue."""
+        """The responses that have come. Raises KafkaError when the connection broke, or the oldest is overdue."""
         found: list[tuple[InFlightRequest, ProduceResponse]] = []
         if self.connection is None:
             return found
@@ -77,7 +77,7 @@ class ProduceConnection:
                 response = self.connection.poll()
             except KafkaError:
                 if found:
-                    return found  # the next look finds it closed
+                    return found  # the next call finds it closed
                 raise
             if response is None:
                 break
@@ -87,7 +87,7 @@ class ProduceConnection:
         return found
 
     def close(self) -> list[InFlightRequest]:
-        """Close the connection; gives what was under way, oldest first."""
+        """Close the connection; returns the requests in flight, oldest first."""
         lost = list(self.in_flight)
         self.in_flight.clear()
         if self.connection is not None:
@@ -97,5 +97,5 @@ class ProduceConnection:
 
 
 def lost(link: ProduceConnection) -> BrokerUnavailable:
-    """What to tell of requests whose connection was found closed."""
+    """The error of requests whose connection was found closed."""
     return BrokerUnavailable("the connection broke before the answer came", broker=str(link.broker.endpoint))

@@ -31,7 +31,7 @@ from kseg.segment_reader.encode.batches import Record, encode_batch
 
 _ALL_IN_SYNC: Final = -1
 _SEQUENCES: Final = 2**31
-_MAGIC: Final = 16  # where it stands in a batch
+_MAGIC: Final = 16  # its position in a batch
 _PRODUCER_ID: Final = slice(43, 51)
 
 

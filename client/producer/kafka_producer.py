@@ -62,8 +62,8 @@ class KafkaProducer:
         """`config`: properties by their Java names, or what has been made of them. Nothing is connected yet.
 
         partitioner: (topic, key, value, number of partitions) -> partition, instead of the configured one.
-        identity: write in a transaction that somebody else owns, begins and ends (`Transaction.identity`); to
-            partitions that nobody else writes to.
+        identity: write in a transaction of another owner, who begins and ends it (`Transaction.identity`); to
+            partitions without another writer.
         """
         self.config = config if isinstance(config, ProducerConfig) else ProducerConfig.from_properties(config)
         self._cluster = Cluster(self.config.client)
@@ -233,7 +233,7 @@ class KafkaProducer:
             self._started = True
 
     def _enlist(self, tp: TopicPartition) -> None:
-        """Make the partition part of the transaction; whoever shares a transaction has it done by its owner."""
+        """Add the partition to the transaction; in a shared transaction its owner does that."""
         if self._transaction is None:
             return
         with self._lock:

@@ -1,7 +1,7 @@
-"""What follows from a leader's answer for one batch: Java's rules, as one pure function.
+"""What to do with a batch after the leader's response: Java's rules, as one pure function.
 
 The general rule is the error policy of Produce (`client.protocol.error_policy`); sequences refine it for the two errors
-that speak of them.
+about them.
 
     OUT_OF_ORDER_SEQUENCE_NUMBER  not the first open batch: it follows from the one before, wait for that
                                   the first one: idempotent: start anew under a higher epoch; transactional: failed
@@ -23,15 +23,15 @@ _UNKNOWN = -1
 
 
 class Outcome(Enum):
-    """What becomes of a batch."""
+    """What to do with a batch."""
 
     APPENDED = "its records are in the log"
     RETRY = "send it again after a pause"
-    RETRY_IN_ORDER = "send it again when the batches before it are settled"
+    RETRY_IN_ORDER = "send it again when the batches before it are done"
     RESTART = "count the partition's sequences from 0 under a higher epoch, and send it again"
     RECOUNT = "count the partition's sequences from 0 under the same epoch, and send it again"
     SPLIT = "send its halves"
-    FAILED = "tell whoever sent it"
+    FAILED = "fail its deliveries"
 
 
 def outcome_of(

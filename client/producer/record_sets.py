@@ -1,7 +1,7 @@
 """A batch as the Produce version carries it: message sets of magic 0 in v0 and v1, of magic 1 in v2, else a batch.
 
 Old formats have no place for headers, sequences and transactions, and zstd may be sent from v7 on (KIP-110). What a
-broker cannot take is refused here: there it would be refused without a word about why, or written without its headers.
+broker does not support is rejected here: it would fail there without a reason, or be written without its headers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Produce requests from record sets, and their answers partition by partition."""
+"""Produce requests from record sets, and their responses partition by partition."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FIRST_WITH_TRANSACTIONS: Final = 3
 
 
 class PartitionResponse(NamedTuple):
-    """One partition's part of an answer; -1 where the version does not tell, or there is nothing to tell."""
+    """One partition's part of a response; -1 where the version has no such field, or there is no value."""
 
     tp: TopicPartition
     error_code: int
@@ -64,7 +64,7 @@ def produce_request(
 
 
 def read_response(response: ProduceResponse, leaders: Mapping[TopicPartition, Leader]) -> Iterator[PartitionResponse]:
-    """Takes an answer apart; `leaders` tells which topic has which id."""
+    """The partitions of a response; `leaders` has the topics' ids."""
     names = {leader.topic_id: tp.topic for tp, leader in leaders.items() if leader.topic_id is not None}
     for topic in response.responses:
         name = topic.name or names.get(topic.topic_id, "")
@@ -83,7 +83,7 @@ def read_response(response: ProduceResponse, leaders: Mapping[TopicPartition, Le
 
 
 def typed_error(answer: PartitionResponse, batch: Batch) -> KafkaError:
-    """The error that a batch's sender is told."""
+    """The error of a batch's deliveries."""
     error = error_from_code(
         answer.error_code,
         "Produce",

@@ -64,7 +64,7 @@ class Sender:
                 writing = [link.connection for link in links if link.connection and link.blocked]
                 timeout = None if until == NEVER else max(0.0, until - time.monotonic())
                 self._waiter.wait(timeout, reading, writing)
-        except BaseException as error:  # a mistake of ours: nobody must wait for ever
+        except BaseException as error:  # a bug: callers must not wait for ever
             failure = KafkaError(f"the producer's I/O thread has failed: {error!r}")
             failure.__cause__ = error
             self._accumulator.failure = failure
@@ -75,7 +75,7 @@ class Sender:
             self._cluster.close()
 
     def turn(self, now: float) -> float:
-        """Do all that can be done now; gives when to look again at the latest."""
+        """Do all that can be done now; returns the latest time of the next call."""
         for batch in self._accumulator.expire(now, self._expired):
             self._note_failure(batch, batch.error)
         self._receive(now)
@@ -162,7 +162,7 @@ class Sender:
         return NEVER, False
 
     def _send(self, link: ProduceConnection, batches: list[Batch], leaders: dict[TopicPartition, Leader]) -> bool:
-        """One request. Whether the connection still stands."""
+        """Send one request. Whether the connection is still usable."""
         assert link.connection is not None
         config, identity = self._config, self._accumulator.identity
         features = None if identity is None else identity.finalized_features

@@ -7,12 +7,12 @@ five again, and refuses anything else with OUT_OF_ORDER_SEQUENCE_NUMBER. So:
 - No more than five batches are numbered from the first open one on. That one may be in the log already, its answer
   lost: with a sixth behind it the leader would not know it again, it would be taken for a gap, and be written twice.
 - A refusal of a batch with others open before it follows from those: it waits its turn.
-- A refusal of the *first* open batch means a gap that nobody fills any more: a batch before it was given up (refused
+- A refusal of the *first* open batch means a gap that is never filled: a batch before it was given up (refused
   for good, or expired), or the leader has lost what it had. None of the open ones can have been appended then, and
   they start anew: at sequence 0 of an epoch of the partition that is one higher. A transaction cannot: it has lost
   records, and is aborted.
 
-Java bumps one epoch for all partitions; leaders look at each partition by itself, so here each has its own.
+Java bumps one epoch for all partitions; leaders check each partition by itself, so here each has its own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ REMEMBERED: Final = 5
 
 
 class Sequences:
-    """What a partition's next new batch gets. Used by the I/O thread alone."""
+    """The sequence numbers of a partition's next batches. Used by the I/O thread alone."""
 
     __slots__ = ("acknowledged", "last_offset", "next", "numbered", "open", "producer_epoch", "producer_id")
 
@@ -58,7 +58,7 @@ class Sequences:
     @property
     def known_to_leader(self) -> bool:
         """Whether the leader has a batch of this epoch. One that has none takes *any* first sequence: were the first
-        batch refused and the second under way with it, the second would be written first."""
+        batch refused and the second in flight with it, the second would be written first."""
         return self.acknowledged != NO_SEQUENCE
 
     def is_first(self, batch: Batch) -> bool:
@@ -72,7 +72,7 @@ class Sequences:
         self.last_offset = max(self.last_offset, batch.base_offset + batch.count - 1)
 
     def failed_for_good(self, batch: Batch) -> None:
-        """It failed for good. Whether that leaves a gap is for the leader to say."""
+        """It failed for good. Whether that leaves a gap is known to the leader only."""
         self._close(batch)
 
     def replaced(self, batch: Batch, halves: tuple[Batch, Batch]) -> None:
@@ -82,7 +82,7 @@ class Sequences:
             self.open[at : at + 1] = halves
 
     def restart(self, producer_id: int, producer_epoch: int) -> None:
-        """All open batches from sequence 0 on, under these ids; the answers to what is still under way are void."""
+        """All open batches from sequence 0 on, under these ids; responses to those still in flight are ignored."""
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
         self.next = 0
         self.acknowledged = NO_SEQUENCE

@@ -1,12 +1,12 @@
 """A SASL login on a connection, and when it has to be repeated.
 
     TLS -> ApiVersions -> SaslHandshake v1, SaslAuthenticate …      brokers since 1.0 (KIP-152)
-                       -> SaslHandshake v0, int32 size + token …    0.10 and 0.11; a closed connection means: refused
+                       -> SaslHandshake v0, int32 size + token …    0.10 and 0.11; a closed connection means: rejected
                        -> int32 size + token …                      0.9, GSSAPI alone
 
-A broker may end sessions (`connections.max.reauth.ms`, or with a token's end). It then tells how long this one lives,
-and the login is repeated on the open connection before that (KIP-368): when 85 to 95 % of it are over, so that many
-connections do not all log in at once.
+A broker may end sessions (`connections.max.reauth.ms`, or with a token's end). Its response then has the session
+lifetime, and the login is repeated on the open connection before that (KIP-368): when 85 to 95 % of it are over, so
+that many connections do not all log in at once.
 """
 
 from __future__ import annotations
@@ -50,9 +50,10 @@ class SaslConnection(Protocol):
 def log_in(
     sasl: SaslConfig, connection: SaslConnection, transport: Transport, *, host: str, deadline: Deadline
 ) -> float:
-    """Log in, and tell until when: seconds on the monotonic clock, NEVER if the session has no end.
+    """Log in; returns the session's end in seconds on the monotonic clock, NEVER if it has none.
 
-    Raises AuthenticationFailed: refused, no mechanism in common, the broker could not prove itself, no token to be had.
+    Raises AuthenticationFailed: rejected, no mechanism in common, the broker could not prove itself, no token to be
+    had.
     """
     offers_handshake = connection.offers(SaslHandshakeRequest)
     if not offers_handshake and sasl.mechanism != "GSSAPI":
@@ -71,7 +72,7 @@ def log_in(
 
 
 def refuse_without_sasl(ask: Callable[[Any, Deadline], Any], protocol: str, label: str, cause: Exception) -> None:
-    """A listener with SASL tells its versions to anybody, and closes the connection at whatever else comes first.
+    """A listener with SASL answers ApiVersions before a login, and closes the connection at any other first request.
 
     A broker on its way down closes as well; but only a listener with SASL answers a handshake with its mechanisms.
     `ask` sends one over a connection of its own. Raises AuthenticationFailed if that is how it is.
@@ -83,8 +84,8 @@ def refuse_without_sasl(ask: Callable[[Any, Deadline], Any], protocol: str, labe
     if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
         better = "SASL_SSL" if protocol == "SSL" else "SASL_PLAINTEXT"
         offered = ", ".join(sorted(answer.mechanisms))
-        told = f"this listener wants SASL: set security.protocol to {better}, and sasl.mechanism to one of {offered}"
-        raise AuthenticationFailed(told, broker=label) from cause
+        reason = f"this listener wants SASL: set security.protocol to {better}, and sasl.mechanism to one of {offered}"
+        raise AuthenticationFailed(reason, broker=label) from cause
 
 
 def _started(sasl: SaslConfig, connection: SaslConnection, host: str, deadline: Deadline) -> Mechanism:
@@ -99,11 +100,11 @@ def _handshake(sasl: SaslConfig, connection: SaslConnection, version: int, deadl
     answer = connection.call(SaslHandshakeRequest(mechanism=sasl.mechanism), version, deadline=deadline)
     if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
         offered = ", ".join(sorted(answer.mechanisms)) or "none"
-        told = f"the broker does not take SASL {sasl.mechanism} here; it offers {offered}: set sasl.mechanism"
-        raise AuthenticationFailed(told, code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, broker=connection.label)
+        reason = f"the broker does not take SASL {sasl.mechanism} here; it offers {offered}: set sasl.mechanism"
+        raise AuthenticationFailed(reason, code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, broker=connection.label)
     if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
-        told = "this listener has no SASL: use its SASL port, or set security.protocol to PLAINTEXT or SSL"
-        raise AuthenticationFailed(told, code=ErrorCode.ILLEGAL_SASL_STATE, broker=connection.label)
+        reason = "this listener has no SASL: use its SASL port, or set security.protocol to PLAINTEXT or SSL"
+        raise AuthenticationFailed(reason, code=ErrorCode.ILLEGAL_SASL_STATE, broker=connection.label)
     if answer.error_code:
         raise error_from_code(answer.error_code, "SaslHandshake", broker=connection.label)
 
@@ -139,8 +140,8 @@ def _authenticate_raw(
                 raise ProtocolFault(f"a SASL token of {size} bytes", broker=connection.label)
             return _read(transport, size, deadline)
         except BrokerUnavailable as error:
-            told = f"SASL {mechanism.name}: the broker closed the connection, which is how it refuses a login here"
-            raise AuthenticationFailed(told, broker=connection.label) from error
+            reason = f"SASL {mechanism.name}: the broker closed the connection, which is how it refuses a login here"
+            raise AuthenticationFailed(reason, broker=connection.label) from error
 
     _exchange(mechanism, ask, connection)
 
@@ -162,7 +163,7 @@ def _exchange(mechanism: Mechanism, ask: Callable[[bytes], bytes], connection: S
     except Challenged as challenged:
         raise AuthenticationFailed(f"SASL {mechanism.name}: {challenged}", broker=connection.label) from None
     except AuthenticationFailed as error:
-        error.broker = error.broker or connection.label  # a library's does not know whom it was for
+        error.broker = error.broker or connection.label  # a library's error has no broker
         raise
     if not mechanism.complete:
         raise AuthenticationFailed(f"SASL {mechanism.name} ended too early", broker=connection.label)
@@ -175,5 +176,5 @@ def _refused(sasl: SaslConfig, mechanism: Mechanism, answer: Any, connection: Sa
         assert sasl.tokens is not None
         forget(sasl.tokens)
         words = mechanism.refusal or words
-    told = f"SASL {mechanism.name}: the broker refuses the login: {words}"
-    return AuthenticationFailed(told, code=ErrorCode.of(answer.error_code), broker=connection.label)
+    reason = f"SASL {mechanism.name}: the broker refuses the login: {words}"
+    return AuthenticationFailed(reason, code=ErrorCode.of(answer.error_code), broker=connection.label)

@@ -93,8 +93,8 @@ def _without_effect(names: Mapping[str, str], protocol: str, faults: list[Config
     for name in names:
         kind = "TLS" if name.startswith("ssl.") else "SASL"
         better = "SSL or SASL_SSL" if (protocol, kind) == ("PLAINTEXT", "TLS") else "SASL_SSL"
-        told = f"has no effect: security.protocol is {protocol}, without {kind}"
-        faults.append(ConfigFault(name, told, f"set security.protocol to {better}, or remove it"))
+        reason = f"has no effect: security.protocol is {protocol}, without {kind}"
+        faults.append(ConfigFault(name, reason, f"set security.protocol to {better}, or remove it"))
 
 
 def _unknown(name: str) -> ConfigFault:

@@ -47,7 +47,7 @@ class ClientCredentials:
     def fetch(self, deadline: Deadline) -> Token:
         """Ask, again after failures that may pass, with pauses up to the largest and for so long in all.
 
-        Raises AuthenticationFailed, retriable unless the endpoint has refused us.
+        Raises AuthenticationFailed, retriable unless the endpoint has rejected the client.
         """
         window = deadline.within(self.retry_backoff_max_ms / 1000)
         policy = RetryPolicy(self.retry_backoff_ms / 1000, max(self.retry_backoff_ms, self.retry_backoff_max_ms) / 1000)
@@ -64,10 +64,10 @@ class ClientCredentials:
         if status != 200:
             # RFC 6749, 5.2: "error" is one of a few words; its description is the endpoint's own and may quote us.
             word = _member(body, "error")
-            told = f" ({word[:60]})" if word and word.replace("_", "").isalnum() else ""
+            code_text = f" ({word[:60]})" if word and word.replace("_", "").isalnum() else ""
             passing = status >= 500 or status in _PASSING
             remedy = "" if passing else "; check client id, secret and scope"
-            raise self._failed(f"answers {status}{told}{remedy}", retriable=passing)
+            raise self._failed(f"answers {status}{code_text}{remedy}", retriable=passing)
         token = _member(body, "access_token")
         if not token:
             raise self._failed("answers without an access_token", retriable=False)

@@ -22,7 +22,7 @@ _NO_LAYER: Final = 1
 class KerberosConfig:
     """Who we are, and the service's name (`kafka` of `kafka/broker.example.com`).
 
-    Without a keytab the tickets of the machine's cache, or of `ticket_cache`, are used: somebody keeps them fresh.
+    Without a keytab the tickets of the machine's cache, or of `ticket_cache`, are used: renew them by other means.
     """
 
     service_name: str

@@ -1,7 +1,7 @@
 """OAUTHBEARER (RFC 7628, KIP-255), without a socket.
 
 client   n,,^Aauth=Bearer <token>^A<extension>=<value>^A…^A
-server   nothing: logged in          or JSON {"status": …}: refused, to which the client has to say ^A
+server   nothing: logged in          or JSON {"status": …}: rejected, to which the client has to send ^A
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ class OAuthBearer:
 
     @property
     def refusal(self) -> str | None:
-        """What the broker said of the token, once it refused it. Its closing words tell less."""
+        """The broker's reason, once it has rejected the token. Its final error message says less."""
         return self._refused
 
 
 def _reason(challenge: bytes) -> str:
     try:
-        told = json.loads(challenge)
-        known = [f"{name} {str(told[name])[:200]!r}" for name in ("status", "scope") if told.get(name)]
+        status = json.loads(challenge)
+        known = [f"{name} {str(status[name])[:200]!r}" for name in ("status", "scope") if status.get(name)]
     except (ValueError, AttributeError):
         known = []
     return ", ".join(known) or "no reason given"

@@ -5,8 +5,8 @@
     sasl.oauthbearer.token.endpoint.url=file:///…                a file with the token
     unsecuredLoginStringClaim_sub=…                              a token without a signature, as Java makes
 
-Client id, secret and scope stand in properties, or in the login module's options (clientId, clientSecret, scope), where
-`ssl.*` are the token endpoint's too and `extension_NAME` are SASL extensions.
+Client id, secret and scope are set by properties, or by the login module's options (clientId, clientSecret, scope);
+`ssl.*` there are the token endpoint's too, and `extension_NAME` are SASL extensions.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def parse_source(
     unsecured = {name: value for name, value in options.items() if name.startswith(_UNSECURED)}
     named = [name for name in (_CALLBACK, _URL) if properties.get(name, "").strip()]
     if len(named) + bool(unsecured) != 1:
-        told = "more than one source of tokens is named" if named else "no source of tokens is named"
+        reason = "more than one source of tokens is named" if named else "no source of tokens is named"
         place = named[-1] if named else _URL
-        faults.append(ConfigFault(place, told, f"set one of {_URL} and {_CALLBACK}"))
+        faults.append(ConfigFault(place, reason, f"set one of {_URL} and {_CALLBACK}"))
         return None
     if unsecured:
         return _unsecured(unsecured, faults)

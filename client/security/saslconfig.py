@@ -69,8 +69,8 @@ def parse_sasl(properties: Mapping[str, str], faults: list[ConfigFault]) -> Sasl
     """`properties`: names among SASL_NAMES. None where they are of no use; `faults` then says why."""
     mechanism = properties.get("sasl.mechanism", "GSSAPI").strip().upper()
     if mechanism not in MECHANISMS:
-        told = f"{mechanism!r} is not supported"
-        faults.append(ConfigFault("sasl.mechanism", told, f"one of {', '.join(MECHANISMS)}"))
+        reason = f"{mechanism!r} is not supported"
+        faults.append(ConfigFault("sasl.mechanism", reason, f"one of {', '.join(MECHANISMS)}"))
         return None
     before = len(faults)
     module = _module(properties, mechanism, faults)
@@ -114,19 +114,19 @@ def _check_place(properties: Mapping[str, str], mechanism: str, faults: list[Con
     ):
         if mechanism not in mechanisms:
             for name in sorted(names & properties.keys()):
-                told = f"has no effect: sasl.mechanism is {mechanism}"
+                reason = f"has no effect: sasl.mechanism is {mechanism}"
                 if "sasl.mechanism" not in properties:
-                    told += ", its default"
+                    reason += ", its default"
                 remedy = f"set sasl.mechanism to {' or '.join(sorted(mechanisms))}, or remove it"
-                faults.append(ConfigFault(name, told, remedy))
+                faults.append(ConfigFault(name, reason, remedy))
 
 
 def _option_faults(module: LoginModule, known: Callable[[str], bool], faults: list[ConfigFault], remedy: str) -> None:
     """Without the option's name: a secret with a quote in it would make one of its own pieces look like a name."""
     for name in module.options:
         if not known(name):
-            told = f"has an option that means nothing to {module.name} here"
-            faults.append(ConfigFault("sasl.jaas.config", told, remedy))
+            reason = f"has an option that means nothing to {module.name} here"
+            faults.append(ConfigFault("sasl.jaas.config", reason, remedy))
 
 
 def _password(
@@ -134,8 +134,8 @@ def _password(
 ) -> SaslConfig | None:
     given = {name.removeprefix("sasl."): properties[name] for name in _PLAIN_NAMES & properties.keys()}
     if "sasl.jaas.config" in properties:
-        told = "is given beside sasl.jaas.config"
-        faults.extend(ConfigFault(f"sasl.{name}", told, "keep one of the two") for name in given)
+        reason = "is given beside sasl.jaas.config"
+        faults.extend(ConfigFault(f"sasl.{name}", reason, "keep one of the two") for name in given)
         if module is None:
             return None
         scram = mechanism in HASHES
@@ -148,8 +148,8 @@ def _password(
     for name in ("username", "password"):
         value = given.get(name, "")
         if not value:
-            told = "is missing" if not place else f"has no {name}"
-            faults.append(ConfigFault(place or f"sasl.{name}", told, f"{mechanism} needs a user name and a password"))
+            reason = "is missing" if not place else f"has no {name}"
+            faults.append(ConfigFault(place or f"sasl.{name}", reason, f"{mechanism} needs a user name and a password"))
         elif "\0" in value:
             faults.append(ConfigFault(place or f"sasl.{name}", f"the {name} has a NUL in it", "give it without"))
     token_auth = given.get("tokenauth", "false").strip().lower()
@@ -196,8 +196,8 @@ def _kerberos(
         faults.append(ConfigFault("sasl.kerberos.service.name", "is missing", remedy))
     use_keytab = options.get("usekeytab", "false").lower() == "true"
     if use_keytab and not (options.get("keytab") and options.get("principal")):
-        told = "useKeyTab=true needs keyTab and principal"
-        faults.append(ConfigFault("sasl.jaas.config", told, 'write keyTab="/path" principal="user@REALM"'))
+        reason = "useKeyTab=true needs keyTab and principal"
+        faults.append(ConfigFault("sasl.jaas.config", reason, 'write keyTab="/path" principal="user@REALM"'))
     keytab = options.get("keytab") if use_keytab else None
     config = KerberosConfig(service, options.get("principal"), keytab, options.get("ticketcache"))
     return SaslConfig("GSSAPI", kerberos=config)

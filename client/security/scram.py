@@ -5,7 +5,7 @@
     client   c=biws,r=<both nonces>,p=<proof>
     server   v=<signature>        or e=<what is wrong>
 
-The server's signature proves that it knows the password as well: without the comparison anybody could say v=.
+The server's signature proves that it knows the password as well: without the comparison any server could send v=.
 User names and passwords are taken as UTF-8, as Kafka's broker does, not prepared by SASLprep.
 """
 

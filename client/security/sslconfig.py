@@ -39,9 +39,9 @@ def parse_tls(properties: Mapping[str, str], faults: list[ConfigFault]) -> TlsCo
     before = len(faults)
     algorithm = properties.get("ssl.endpoint.identification.algorithm", "https").strip().lower()
     if algorithm not in ("https", ""):
-        told = f"{algorithm!r} is no algorithm"
+        reason = f"{algorithm!r} is no algorithm"
         remedy = "https, or empty to take a certificate for any host name"
-        faults.append(ConfigFault("ssl.endpoint.identification.algorithm", told, remedy))
+        faults.append(ConfigFault("ssl.endpoint.identification.algorithm", reason, remedy))
     protocols = _protocols(properties, faults)
     suites = tuple(_items(properties.get("ssl.cipher.suites", "")))
     if suites and protocols:
@@ -60,12 +60,12 @@ def _protocols(properties: Mapping[str, str], faults: list[ConfigFault]) -> tupl
     named = _items(properties.get("ssl.enabled.protocols", "TLSv1.2,TLSv1.3"))
     bad = [name for name in named if name not in PROTOCOLS]
     if bad or not named:
-        told = f"{', '.join(bad)} cannot be had: older than TLS 1.2, or unknown" if bad else "names no protocol"
-        faults.append(ConfigFault("ssl.enabled.protocols", told, f"some of {', '.join(PROTOCOLS)}"))
+        reason = f"{', '.join(bad)} cannot be had: older than TLS 1.2, or unknown" if bad else "names no protocol"
+        faults.append(ConfigFault("ssl.enabled.protocols", reason, f"some of {', '.join(PROTOCOLS)}"))
     ceiling = properties.get("ssl.protocol", "TLSv1.3").strip()
     if ceiling not in (*PROTOCOLS, "TLS"):
-        told = f"{ceiling!r} cannot be had: older than TLS 1.2, or unknown"
-        faults.append(ConfigFault("ssl.protocol", told, "TLSv1.3, or TLSv1.2 to leave TLS 1.3 out"))
+        reason = f"{ceiling!r} cannot be had: older than TLS 1.2, or unknown"
+        faults.append(ConfigFault("ssl.protocol", reason, "TLSv1.3, or TLSv1.2 to leave TLS 1.3 out"))
     enabled = tuple(name for name in PROTOCOLS if name in named and not (ceiling == "TLSv1.2" and name == "TLSv1.3"))
     if not enabled and named and not bad:
         faults.append(ConfigFault("ssl.protocol", "leaves none of ssl.enabled.protocols", "remove one of the two"))
@@ -80,8 +80,8 @@ def _store(
     if not given:
         return None
 
-    def fault(name: str, told: str, remedy: str) -> None:
-        faults.append(ConfigFault(name, told, remedy))
+    def fault(name: str, reason: str, remedy: str) -> None:
+        faults.append(ConfigFault(name, reason, remedy))
 
     location = given.get(f"ssl.{kind}.location", "").strip() or None
     text_names = ["ssl.truststore.certificates"] if kind == "truststore" else ["ssl.keystore.certificate.chain"]

@@ -1,4 +1,4 @@
-"""Truststores and keystores: PEM and PKCS12 in full; JKS is told how to become PKCS12.
+"""Truststores and keystores: PEM and PKCS12 in full; for JKS the error has the command that converts it to PKCS12.
 
 A store's form is seen from its first bytes, as Java does for JKS and PKCS12: `ssl.truststore.type` defaults to JKS
 there, and a PKCS12 file is read all the same.
@@ -8,7 +8,7 @@ there, and a PKCS12 file is read all the same.
     FE ED FE ED       JKS       Java's own form, which no well-kept library reads
     CE CE CE CE       JCEKS
 
-No message quotes what stands in a store.
+No message quotes the content of a store.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Store:
     key: Secret | None = None
 
     @property
-    def place(self) -> str:
+    def property_name(self) -> str:
         """The property that a fault is about."""
         if self.location is not None:
             return f"ssl.{self.kind}.location"
@@ -56,11 +56,11 @@ class Store:
 
 
 class StoreFault(Exception):
-    """A store that cannot be used; `told` says why, without a word of what stands in it."""
+    """A store that cannot be used; `config_fault` says why, without quoting its content."""
 
-    def __init__(self, told: ConfigFault) -> None:
-        super().__init__(str(told))
-        self.told = told
+    def __init__(self, config_fault: ConfigFault) -> None:
+        super().__init__(str(config_fault))
+        self.config_fault = config_fault
 
 
 def trust_in(store: Store) -> str:
@@ -72,7 +72,7 @@ def trust_in(store: Store) -> str:
         text = _text(store, data) if _form(store, data) == "PEM" else _pkcs12(store, data)[1]
     certificates = _CERTIFICATE.findall(text)
     if not certificates:
-        _refuse(store.place, "holds no certificate", "give at least one CA's certificate")
+        _refuse(store.property_name, "holds no certificate", "give at least one CA's certificate")
     return "\n".join(certificates) + "\n"
 
 
@@ -92,7 +92,7 @@ def identity_in(store: Store) -> Iterator[tuple[str, str]]:
         else:
             key, certificates = _pkcs12(store, data)
             if not key:
-                _refuse(store.place, "holds no private key", "give the keystore with the client's key")
+                _refuse(store.property_name, "holds no private key", "give the keystore with the client's key")
             text, password = key + certificates, ""
     with _file(text.encode()) as name:
         yield name, password
@@ -101,18 +101,18 @@ def identity_in(store: Store) -> Iterator[tuple[str, str]]:
 def _pem_identity(store: Store, key_text: str, certificate_text: str) -> tuple[str, str]:
     key = _KEY.search(key_text)
     certificates = _CERTIFICATE.findall(certificate_text)
-    place = store.place if store.location is not None else "ssl.keystore.key"
+    property_name = store.property_name if store.location is not None else "ssl.keystore.key"
     if key is None:
-        _refuse(place, "holds no private key in PEM", "give a PKCS#8 key: -----BEGIN PRIVATE KEY-----")
+        _refuse(property_name, "holds no private key in PEM", "give a PKCS#8 key: -----BEGIN PRIVATE KEY-----")
     if not certificates:
-        _refuse(store.place, "holds no certificate", "give the client's certificate, then those above it")
+        _refuse(store.property_name, "holds no certificate", "give the client's certificate, then those above it")
     password = _revealed(store.key_password)
-    _check_key(place, key[0], password)
+    _check_key(property_name, key[0], password)
     return "\n".join([key[0], *certificates]) + "\n", password
 
 
-def _check_key(place: str, pem: str, password: str) -> None:
-    """OpenSSL would ask the terminal for a password that is missing, and tells little of one that is wrong."""
+def _check_key(property_name: str, pem: str, password: str) -> None:
+    """OpenSSL would ask the terminal for a password that is missing, and says little about a wrong one."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -127,7 +127,7 @@ def _check_key(place: str, pem: str, password: str) -> None:
     except UnsupportedAlgorithm:
         fault = "the key is of a kind that is not supported"
     if fault:
-        _refuse(place, fault, "give a PKCS#8 key in PEM: openssl pkcs8 -topk8 converts others")
+        _refuse(property_name, fault, "give a PKCS#8 key in PEM: openssl pkcs8 -topk8 converts others")
 
 
 def _pkcs12(store: Store, data: bytes) -> tuple[str, str]:
@@ -142,7 +142,7 @@ def _pkcs12(store: Store, data: bytes) -> tuple[str, str]:
     if found is None:
         given = "is wrong" if password else "is missing"
         _refuse(
-            store.place,
+            store.property_name,
             f"is no PKCS12 store that can be read; perhaps ssl.{store.kind}.password {given}",
             "try openssl pkcs12 -info on it; stores with old encryption need `openssl pkcs12 -legacy` and a new export",
         )
@@ -160,7 +160,7 @@ def _form(store: Store, data: bytes) -> str:
     if magic in (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce"):
         name = "JKS" if magic == b"\xfe\xed\xfe\xed" else "JCEKS"
         _refuse(
-            store.place,
+            store.property_name,
             f"is a {name} store, which only Java reads",
             "convert it: keytool -importkeystore -srckeystore OLD -destkeystore NEW.p12 -deststoretype PKCS12",
         )
@@ -168,7 +168,7 @@ def _form(store: Store, data: bytes) -> str:
     said = store.type
     if form == "unknown" or (said == "PEM" and form != "PEM") or (said in ("PKCS12", "JKS") and form != "PKCS12"):
         expected = "neither PEM nor PKCS12" if form == "unknown" else f"{form}, and ssl.{store.kind}.type says {said}"
-        _refuse(store.place, f"is {expected}", "give a PEM or PKCS12 store, and its type")
+        _refuse(store.property_name, f"is {expected}", "give a PEM or PKCS12 store, and its type")
     if form == "PEM" and store.password is not None:
         _refuse(
             f"ssl.{store.kind}.password",
@@ -186,17 +186,19 @@ def _read(store: Store) -> bytes:
     except OSError as error:
         why = error.strerror or type(error).__name__
         _refuse(
-            store.place, f"cannot read {store.location}: {why}", "put the file there on every machine that connects"
+            store.property_name,
+            f"cannot read {store.location}: {why}",
+            "put the file there on every machine that connects",
         )
     if len(data) > _MAX_BYTES:
-        _refuse(store.place, f"{store.location} is larger than {_MAX_BYTES} bytes", "name a store")
+        _refuse(store.property_name, f"{store.location} is larger than {_MAX_BYTES} bytes", "name a store")
     return data
 
 
 def _text(store: Store, data: bytes) -> str:
     text = data.decode("utf-8", errors="replace")
     if "�" in "".join(_CERTIFICATE.findall(text)):
-        _refuse(store.place, "is damaged", "give it anew")
+        _refuse(store.property_name, "is damaged", "give it anew")
     return text
 
 

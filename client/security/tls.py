@@ -3,7 +3,7 @@
 What differs from Java is only what Python's ssl module cannot do: one cannot choose among the cipher suites of TLS 1.3.
 
     trust     the truststore's certificates alone; without one, those that the machine trusts. A certificate in a
-              truststore is trusted whatever stands above it, also if it is an intermediate's or the broker's own.
+              truststore is trusted whatever its issuer is, also if it is an intermediate's or the broker's own.
     identity  the keystore's key and chain, sent if the broker asks for a certificate
     name      `ssl.endpoint.identification.algorithm=https` compares the name that was dialled with the certificate
 
@@ -85,13 +85,13 @@ def _trust(context: ssl.SSLContext, store: Store, faults: list[ConfigFault]) -> 
     try:
         certificates = trust_in(store)
     except StoreFault as fault:
-        faults.append(fault.told)
+        faults.append(fault.config_fault)
         return
     try:
         context.load_verify_locations(cadata=certificates)
     except ssl.SSLError:
         faults.append(
-            ConfigFault(store.place, "holds a certificate that cannot be read", "look at it with openssl x509")
+            ConfigFault(store.property_name, "holds a certificate that cannot be read", "look at it with openssl x509")
         )
 
 
@@ -100,17 +100,17 @@ def _identify(context: ssl.SSLContext, store: Store, faults: list[ConfigFault]) 
         with identity_in(store) as (file, password):
             context.load_cert_chain(file, password=password)
     except StoreFault as fault:
-        faults.append(fault.told)
+        faults.append(fault.config_fault)
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
-            told = ConfigFault(
-                store.place, "key and first certificate do not belong together", "put the key's own first"
+            config_fault = ConfigFault(
+                store.property_name, "key and first certificate do not belong together", "put the key's own first"
             )
         else:
-            told = ConfigFault(
-                store.place, "key or certificates cannot be read", "give a PKCS#8 key and X.509 certificates"
+            config_fault = ConfigFault(
+                store.property_name, "key or certificates cannot be read", "give a PKCS#8 key and X.509 certificates"
             )
-        faults.append(told)
+        faults.append(config_fault)
 
 
 # -- cipher suites: Java has IANA's names, OpenSSL its own

@@ -1,4 +1,4 @@
-"""What OpenSSL says in a few capitals, as errors that tell what to do.
+"""OpenSSL's error codes as errors with a remedy.
 
 A certificate that does not hold and a refusal by the peer stay as they are however often one tries. A connection that
 just ends may be a broker on its way down, so it is retriable.
@@ -46,16 +46,16 @@ def tls_error(error: ssl.SSLError, label: str, *, identified: bool, host: str | 
     if isinstance(error, _ENDED) or reason == "UNEXPECTED_EOF_WHILE_READING":
         return BrokerUnavailable("the peer ended the TLS handshake" if host else "the TLS stream ended", broker=label)
     if reason in _NOT_TLS:
-        told = "the peer does not speak TLS: is this a PLAINTEXT or SASL_PLAINTEXT listener, or no broker at all?"
-        return AuthenticationFailed(told, broker=label)
+        message = "the peer does not speak TLS: is this a PLAINTEXT or SASL_PLAINTEXT listener, or no broker at all?"
+        return AuthenticationFailed(message, broker=label)
     if reason in ("SSLV3_ALERT_BAD_CERTIFICATE", "TLSV1_ALERT_BAD_CERTIFICATE"):
-        told = _OUR_CERTIFICATE if identified else _NO_CERTIFICATE  # Java says the same of one that is missing
-        return AuthenticationFailed(f"TLS: the broker refuses: {told}", broker=label)
+        message = _OUR_CERTIFICATE if identified else _NO_CERTIFICATE  # Java says the same of one that is missing
+        return AuthenticationFailed(f"TLS: the broker refuses: {message}", broker=label)
     if reason in _ALERTS:
         return AuthenticationFailed(f"TLS: the broker refuses: {_ALERTS[reason]}", broker=label)
     if reason in ("UNSUPPORTED_PROTOCOL", "NO_PROTOCOLS_AVAILABLE", "WRONG_SSL_VERSION"):
-        told = f"TLS: no TLS version in common ({_explanation(reason)}): look at ssl.enabled.protocols on both sides"
-        return AuthenticationFailed(told, broker=label)
+        message = f"TLS: no TLS version in common ({_explanation(reason)}): look at ssl.enabled.protocols on both sides"
+        return AuthenticationFailed(message, broker=label)
     if host is not None or "ALERT" in reason:
         return AuthenticationFailed(f"TLS: {_explanation(reason) or 'failed'}", broker=label)
     return BrokerUnavailable(f"the TLS stream is damaged: {_explanation(reason)}", broker=label)

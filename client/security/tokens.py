@@ -40,7 +40,7 @@ class Token:
 
     @classmethod
     def of(cls, text: str, expires_at: float | None = None, extensions: Mapping[str, str] | None = None) -> Token:
-        """A token from its text. Where no end is given, a JWT tells its own."""
+        """A token from its text. Without a given expiry, that of the JWT is used."""
         return cls(Secret(text), _end_of_jwt(text) if expires_at is None else expires_at, dict(extensions or {}))
 
 
@@ -71,7 +71,7 @@ class Callback:
         try:
             token = function()
         except Exception as error:
-            # Its text may hold anything, so the name alone is told, and the error is not chained.
+            # Its text may hold anything, so the message has the name alone, and the error is not chained.
             problem = f"the token callback {name} raised {type(error).__name__}"
         if problem is not None:
             raise AuthenticationFailed(problem)
@@ -96,12 +96,12 @@ class TokenFile:
             why = error.strerror or type(error).__name__
             raise AuthenticationFailed(f"cannot read the token from {self.path}: {why}") from None
         token = Token.of(text)
-        return Token(token.value)  # read anew each time: whoever writes the file knows when
+        return Token(token.value)  # read again each time: the file may have changed
 
 
 @dataclass(frozen=True, slots=True)
 class Unsecured:
-    """A token that nobody has signed (RFC 7515's alg none), with the claims given. A broker for trying out takes it."""
+    """An unsigned token (RFC 7515's alg none) with the given claims. For test brokers."""
 
     claims: tuple[tuple[str, str | float | tuple[str, ...]], ...]
     lifetime: int = 3600
@@ -141,7 +141,7 @@ def token_of(source: TokenSource, deadline: Deadline, *, window: float = REFRESH
 
 
 def forget(source: TokenSource) -> None:
-    """A broker has refused the token: the next login asks for another."""
+    """Drop a token that a broker has rejected: the next login fetches another."""
     with _lock:
         _kept.pop(source, None)
 

@@ -2,7 +2,7 @@
 
 Under the second protocol (KIP-890) the repeated request is itself the question: its coordinator knows it by the epoch,
 and answers with the ids for the next transaction. Under the first one DescribeTransactions (65, brokers from 3.0 on)
-tells the state. Nothing but the wanted end is believed: everything else the repeated request tells more exactly.
+has the state. Only the wanted end is trusted: the repeated request reports everything else more exactly.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def by_second_protocol(finalized_features: Mapping[str, int]) -> bool:
 class TransactionIdentity:
     """What a record batch of a transaction carries, and by which protocol. Picklable: others may write in it.
 
-    Whoever shares it writes to partitions that nobody else writes to: sequence numbers are counted by partition.
+    Producers that share it must write to different partitions: sequence numbers are counted by partition.
     """
 
     transactional_id: str

@@ -11,7 +11,7 @@
 
 The states are those of KIP-98's transaction manager. A commit whose outcome is not known (no answer until the deadline)
 may be asked for again, or be decided by initializing; it never turns into an abort. Beginning is local: the coordinator
-hears of a transaction with the first partition or group.
+learns of a transaction with its first partition or group.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Final
 
 
 class State(Enum):
-    """Where a transactional producer stands."""
+    """The state of a transactional producer."""
 
     UNINITIALIZED = "Uninitialized"
     INITIALIZING = "Initializing"

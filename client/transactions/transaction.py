@@ -7,7 +7,7 @@
     commit, abort   EndTxn
 
 There are two protocols (KIP-98, KIP-890). In the second, TxnOffsetCommit 5+ and Produce 12+ add their group or
-partition by themselves, and EndTxn 5+ bumps the epoch with every transaction and tells the ids for the next one.
+partition by themselves, and EndTxn 5+ bumps the epoch with every transaction and returns the ids for the next one.
 Which one holds is the cluster's *finalized* `transaction.version`, read once when a transaction begins, so that an
 upgrade in the middle of one does not mix them.
 
@@ -18,7 +18,7 @@ Which step is possible when: `client.transactions.states`. What an error does to
     FatalError           fenced; the transactional id is not allowed; the coordinator's state contradicts ours
 
 A broker takes a transactional commit with an empty member id also for a group that has live members: who commits has
-to look at the group first (`client.groups.descriptions`).
+to check the group first (`client.groups.descriptions`).
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Transaction:
         self._open()
 
     def begin_next(self) -> None:
-        """Open another transaction after `commit` or `abort`, with the ids that it left. Fences nobody."""
+        """Open another transaction after `commit` or `abort`, with the ids that it left. Fences no other producer."""
         self._require(Step.BEGIN)
 
         def features(deadline: Deadline) -> dict[str, int]:
@@ -258,7 +258,7 @@ class Transaction:
             self._end(committed=False)
 
     def fail(self, error: KafkaError, *, sequences_open: bool = False) -> None:
-        """A producer tells that records of this transaction could not be written: from here on it can only be aborted.
+        """Records of this transaction could not be written: from here on it can only be aborted.
 
         `sequences_open`: the sequence numbers of a partition cannot be gone on with, so the next transaction needs a
         higher epoch. The second protocol gives it one anyway; in the first one the abort asks for it (KIP-360).
@@ -274,7 +274,7 @@ class Transaction:
         self._at_broker = False
 
     def _initialize(self, *, go_on: bool) -> None:
-        """`go_on`: with the present ids (KIP-360), which fails if somebody took the transactional id over meanwhile."""
+        """`go_on`: with the present ids (KIP-360), which fails if another producer has taken over."""
         self._require(Step.INITIALIZE)
         self._states.take(Step.INITIALIZE)
 

@@ -7,10 +7,10 @@ Requests are pipelined: `send` returns at once, `receive` gives the answer of th
 between the connection is closed, since an answer that comes late would be taken for another's.
 
 After a throttled answer (KIP-219) the next request is held back for as long as the broker asks, over whichever of our
-connections to it (`client.wire.throttle`). `client.fetch.partition_reader` looks at `muted_for` before it sends, so
+connections to it (`client.wire.throttle`). `client.fetch.partition_reader` checks `muted_for` before it sends, so
 that it can decode meanwhile instead of sleeping.
 
-An error tells by `sent` whether the broker may have carried the request out: it was written as a whole, and the answer
+An error says by `sent` whether the broker may have carried the request out: it was written as a whole, and the answer
 never came.
 
 Order on the wire: TLS, ApiVersions, SASL, then everything else. Where a session has an end, `send` logs in again before
@@ -161,7 +161,7 @@ class BrokerConnection:
                 raise
             self._silent.wait(*at, time.monotonic() - began)
             if deadline.passed:
-                raise  # too early to tell; the next connection waits for what is missing
+                raise  # too early to know; the next connection waits for what is missing
             return False
         self._silent.discard(*at)
         return True
@@ -181,7 +181,7 @@ class BrokerConnection:
         self._transport.close()
 
     def rename(self, endpoint: Endpoint, throttle: Throttle) -> None:
-        """The cluster has told which broker listens here; `throttle` is that broker's."""
+        """The metadata says which broker listens here; `throttle` is that broker's."""
         throttle.take_over(self.throttle)
         self.throttle = throttle
         self.endpoint = endpoint
@@ -218,7 +218,7 @@ class BrokerConnection:
     ) -> int:
         """The version to speak; see `client.protocol.versions` for what it depends on.
 
-        `finalized_features` overrides what the broker told: a transaction keeps those it began with.
+        `finalized_features` overrides that of the broker: a transaction keeps those it began with.
         Raises UnsupportedVersion.
         """
         features = self.versions.finalized_features if finalized_features is None else finalized_features
@@ -336,7 +336,7 @@ class BrokerConnection:
 
     @property
     def _may_want_sasl(self) -> bool:
-        """Whether nothing but the versions was answered here, and nobody has logged in. Asked for bootstrap servers."""
+        """Whether nothing but the versions was answered here, without a login. Asked for bootstrap servers."""
         unknown = self.endpoint.node_id is None and self._config.security.sasl is None
         return unknown and bool(self.versions.ranges) and not self._served
 

@@ -8,7 +8,7 @@ oldest request that is still open; its correlation id has to say the same, or th
 nothing more that comes over this connection can be believed.
 https://kafka.apache.org/protocol#protocol_network
 
-Whoever has the socket asks `wanted()` where the next bytes belong, reads them right there, and tells `received(n)`.
+The owner of the socket calls `wanted()` for a buffer, reads the next bytes into it, and calls `received(n)`.
 A frame gets one buffer of its size and is never copied again: the record sets of a Fetch answer are views of it.
 """
 
@@ -126,7 +126,7 @@ class Connection:
     def received(self, count: int) -> Answer | None:
         """`count` bytes were written to the front of `wanted()`. Gives an answer once a frame is complete.
 
-        Raises ProtocolFault: a size that is none, an answer nobody asked for, one that does not decode.
+        Raises ProtocolFault: a size that is none, a response without a request, one that does not decode.
         """
         self._filled += count
         if self._filled < len(self._target):

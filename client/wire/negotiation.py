@@ -1,7 +1,7 @@
 """Which versions of which APIs a broker speaks: asked with ApiVersions (18) on every connection, or assumed.
 
 What a broker answers holds for that one connection: after a reconnect the process behind the address may be another
-release. ApiVersions is the first request on a connection, after TLS and before SASL; brokers answer it to anybody.
+release. ApiVersions is the first request on a connection, after TLS and before SASL, and needs no login.
 
 How asking fails, by release:
 
@@ -10,7 +10,7 @@ How asking fails, by release:
     0.9          neither an answer nor a closed connection: nothing ever comes
     before that  the connection is closed
 
-A broker of the last two is spoken to only if `broker.version.fallback` names its release, which stands for a table of
+A broker of the last two is spoken to only if `broker.version.fallback` names its release, which selects a table of
 what it speaks. It must not be guessed: a 0.9 broker takes a request of a version that it does not know for one that it
 does, and answers something that was not asked.
 
@@ -43,7 +43,7 @@ class Versions:
     """What one connection's broker speaks: (lowest, highest) by API key, ours or not, and its features by name.
 
     `finalized_features` are the cluster's levels, `supported_features` what this broker could do (lowest, highest).
-    `assumed`: the broker told nothing, this is what its release is known to speak.
+    `assumed`: the broker did not answer, these are the versions of its release.
     """
 
     ranges: dict[int, tuple[int, int]]
@@ -69,7 +69,7 @@ def negotiate_versions(connection: Asker, deadline: Deadline) -> Versions:
     """Ask a broker what it speaks, in the highest version that both have.
 
     Raises RequestTimedOut or BrokerUnavailable where no answer comes, with a word on brokers that never give one;
-    ProtocolFault, and what the answer's error code stands for.
+    ProtocolFault, and the error of the response's code.
     """
     api = api_of(ApiVersionsRequest)
     version = api.versions[1]

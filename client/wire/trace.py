@@ -125,23 +125,25 @@ class Tap:
             tally.throttled_ms += throttled_ms
             tally.errors += refused
         if LOGGER.isEnabledFor(logging.DEBUG):
-            told = [f"bytes={answer.size}", f"ms={(time.monotonic() - since) * 1000:.1f}"]
+            details = [f"bytes={answer.size}", f"ms={(time.monotonic() - since) * 1000:.1f}"]
             if throttled_ms:
-                told.append(f"throttled_ms={throttled_ms}")
+                details.append(f"throttled_ms={throttled_ms}")
             errors = sorted({ErrorCode.of(code).name for _, code in error_codes(answer.response)})
             if errors:
-                told.append(f"error={','.join(errors)}")
-            _log("<-", broker, name, version, correlation_id, *told)
+                details.append(f"error={','.join(errors)}")
+            _log("<-", broker, name, version, correlation_id, *details)
 
     def failed(self, broker: str, error: BaseException) -> None:
         """The connection is given up; the oldest open request (if there is one) is told as the one that failed."""
         if LOGGER.isEnabledFor(logging.DEBUG):
-            told = f"error={type(error).__name__}"
+            details = f"error={type(error).__name__}"
             if self._open:
                 name, version, correlation_id, since, _ = self._open[0]
-                _log("!!", broker, name, version, correlation_id, f"ms={(time.monotonic() - since) * 1000:.1f}", told)
+                _log(
+                    "!!", broker, name, version, correlation_id, f"ms={(time.monotonic() - since) * 1000:.1f}", details
+                )
             else:
-                LOGGER.debug("%s !! %s %s", _now(), broker, told)
+                LOGGER.debug("%s !! %s %s", _now(), broker, details)
         with TRAFFIC.lock:
             for *_, tally in self._open:
                 tally.errors += 1
@@ -214,8 +216,10 @@ def error_codes(value: Any, path: str = "") -> list[tuple[str, int]]:
     return found
 
 
-def _log(direction: str, broker: str, name: str, version: int, correlation_id: int, *told: str) -> None:
-    LOGGER.debug("%s %s %s %s v%d id=%d %s", _now(), direction, broker, name, version, correlation_id, " ".join(told))
+def _log(direction: str, broker: str, name: str, version: int, correlation_id: int, *details: str) -> None:
+    LOGGER.debug(
+        "%s %s %s %s v%d id=%d %s", _now(), direction, broker, name, version, correlation_id, " ".join(details)
+    )
 
 
 def _now() -> str:

@@ -1,4 +1,4 @@
-"""Wait until one of several connections has something to read or room to write, or until another thread calls.
+"""Wait until one of several connections is readable or writable, or until another thread calls.
 
 A TLS connection may hold decrypted bytes that its socket knows nothing of: `poll` every connection before waiting.
 """
@@ -43,7 +43,7 @@ class Waiter:
 
     def wake(self) -> None:
         """End the wait that is on, or the next one."""
-        with contextlib.suppress(BlockingIOError, OSError):  # full: it will wake up anyway; closed: nobody waits
+        with contextlib.suppress(BlockingIOError, OSError):  # full: it will wake up anyway; closed: no thread waits
             os.write(self._write, b"\0")
 
     def close(self) -> None:
