@@ -95,9 +95,9 @@ class LazyGroup(click.Group):
 
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        from importlib.metadata import version
+        from kseg import __version__
 
-        click.echo(f"kseg {version('kafka-segment-etl')}")
+        click.echo(f"kseg {__version__}")
         ctx.exit()
 
 

@@ -37,21 +37,28 @@ _PLACES_OF_SECRETS = "secrets have their place in `kafka` and `spark.conf`, and 
 
 
 def load_job(
-    path: str | os.PathLike[str],
+    source: str | os.PathLike[str] | Mapping[str, Any],
     *,
     env: Mapping[str, str] = os.environ,
     kafka: Mapping[str, str] | None = None,
+    overrides: Mapping[str, Any] | None = None,
 ) -> Job:
-    """Read and validate a job file.
+    """Read and validate a job file, or a mapping with its content.
 
-    env: where `${NAME}` references are looked up. kafka: client properties laid over those of the file, flat and by
-    their Java names; secrets among them become references, so they stand in no repr and in no ledger.
+    env: where `${NAME}` references are looked up. kafka: client properties that override those of the file, flat and
+    by their Java names; secrets among them become references, so no repr and no ledger holds them. overrides:
+    top-level keys; a mapping is merged into the section of its name, None removes a key.
     Raises ConfigurationError with every fault: its path, its line, what is wrong, what to do.
     """
-    file = Path(path)
+    if isinstance(source, Mapping):
+        document, folder, name = Document(value=_plain(source)), Path.cwd(), None
+    else:
+        file = Path(source)
+        document, folder, name = read_document(file), file.parent.absolute(), str(source)
+    if overrides and isinstance(document.value, dict):
+        document.value = _merged(document.value, _plain(overrides))
     over, known = as_references(kafka or {})
-    known_too = {**env, **known}
-    return _Loading(read_document(file), file.parent.absolute(), known_too, str(path), over=over, known=known).job()
+    return _Loading(document, folder, {**env, **known}, name, over=over, known=known).job()
 
 
 def job_from_document(document: Mapping[str, Any], *, env: Mapping[str, str] = os.environ) -> Job:
@@ -223,6 +230,17 @@ def _without_nulls(value: dict[Any, Any]) -> dict[Any, Any]:
         if isinstance(kept.get(section), dict):
             kept[section] = {key: part for key, part in kept[section].items() if part is not None}
     return kept
+
+
+def _merged(value: Mapping[Any, Any], overrides: Mapping[Any, Any]) -> dict[Any, Any]:
+    merged = dict(value)
+    for key, override in overrides.items():
+        section = merged.get(key)
+        if isinstance(section, Mapping) and isinstance(override, Mapping):
+            merged[key] = {**section, **override}
+        else:
+            merged[key] = override
+    return merged
 
 
 def _plain(value: Any) -> Any:

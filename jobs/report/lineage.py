@@ -25,12 +25,12 @@ import threading
 import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
+from kseg import __version__
 from kseg.etl.config.paths import scheme_of
 from kseg.etl.telemetry import events
 from kseg.etl.telemetry.events import JobOpened, RunPlanned, TableCommitted
@@ -195,7 +195,7 @@ class Lineage:
         from openlineage.client.event_v2 import Run, RunEvent, RunState, set_producer
 
         assert self._job is not None
-        set_producer(f"urn:kafka-segment-etl:{version('kafka-segment-etl')}")
+        set_producer(f"urn:kafka-segment-etl:{__version__}")
         told = self._telemetry
         run_id = told.plan.run_id if told.plan is not None else f"{self._job.name}:{told.began}"
         name = f"{self._job.name}.{self._command}"
@@ -225,9 +225,9 @@ class Lineage:
 
         facets: dict[str, Any] = {
             "processing_engine": processing_engine_run.ProcessingEngineRunFacet(
-                version=version("kafka-segment-etl"),
+                version=__version__,
                 name="kseg",
-                openlineageAdapterVersion=version("kafka-segment-etl"),
+                openlineageAdapterVersion=__version__,
             )
         }
         if self._telemetry.plan is not None:

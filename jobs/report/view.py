@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from importlib.metadata import version
 from statistics import median
 from typing import Any, Final
 
 import yaml
 
+from kseg import __version__
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.secrets import sounds_secret
 from kseg.etl.telemetry.recorder import Sums, TaskLine, lag_of
@@ -64,7 +64,7 @@ def view_of(outcome: Outcome) -> dict[str, Any]:
         "exit_code": outcome.exit_code,
         "began": _time(told.began),
         "ended": _time(told.began + seconds),
-        "kseg": version("kafka-segment-etl"),
+        "kseg": __version__,
         "taken_up": told.taken_up,
         "from_ledger": outcome.from_ledger,
         "spark": told.spark,
