@@ -38,7 +38,8 @@ def archive_path() -> Path:
     """Where this Java's classes of this Spark are kept, whether or not they are there yet."""
     spark = metadata.distribution("pyspark")
     # By whatever links an environment is reached, it is one: Java compares files on its class path, not their names.
-    place = f"{os.path.realpath(java_program())} {os.path.realpath(str(spark.locate_file('')))}"
+    packages = Path(os.path.realpath(str(spark.locate_file("pyspark")))).parent
+    place = f"{os.path.realpath(java_program())} {packages}"
     return cache_root() / "jvm" / f"spark-{spark.version}-{zlib.crc32(place.encode()):08x}.jsa"
 
 

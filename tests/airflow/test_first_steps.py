@@ -20,6 +20,8 @@ pytest.importorskip("airflow.sdk")
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "airflow.md"
+#: `make setup` makes a folder and a .pth file of this name: see jobs/packaging/checkout.py.
+CHECKOUT = "kafka-segment-etl.checkout"
 PATIENCE = 600.0
 
 
@@ -82,14 +84,23 @@ def clone(tmp_path: Path) -> Path:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, folder / name)
     for name in (".venv", ".venv-airflow"):
-        made = (ROOT / name).resolve()
-        (folder / name).mkdir()
-        for entry in made.iterdir():
-            if not entry.name.startswith(".installed"):
-                (folder / name / entry.name).symlink_to(entry)
+        _link_environment((ROOT / name).resolve(), folder / name)
         for stamp in (".installed", ".installed-with-jre"):  # newer than all that was copied
             (folder / name / stamp).touch()
     return folder
+
+
+def _link_environment(made: Path, linked: Path) -> None:
+    """An environment of links to what another has; its folder of packages is its own, as `make setup` writes there."""
+    (site_packages,) = made.glob("lib/python*/site-packages")
+    ours = [made, *reversed([folder for folder in site_packages.parents if made in folder.parents]), site_packages]
+    for folder in ours:
+        (linked / folder.relative_to(made)).mkdir(exist_ok=True)
+    for folder in ours:
+        for entry in folder.iterdir():
+            target = linked / entry.relative_to(made)
+            if not target.exists() and not entry.name.startswith((".installed", CHECKOUT)):
+                target.symlink_to(entry)
 
 
 @pytest.fixture
@@ -97,6 +108,7 @@ def terminal(clone: Path) -> Iterator[Terminal]:
     from airflow_process import free_port, kill_family
 
     port = free_port()
+    (site_packages,) = clone.glob(".venv/lib/python*/site-packages")
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("AIRFLOW_", "KSEG_LAKE"))}
     environment |= {
         # Where the page's port is taken, it says what to do; the log servers' ports are none of a reader's business.
@@ -104,7 +116,8 @@ def terminal(clone: Path) -> Iterator[Terminal]:
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://localhost:{port}/execution/",
         "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(free_port()),
         "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(free_port()),
-        "PYTHONPATH": os.pathsep.join([str(clone), str(clone / "airflow")]),
+        # The environment's `kseg` names the Python that it was installed for: it, too, is to find the clone's code.
+        "PYTHONPATH": os.pathsep.join([str(site_packages / CHECKOUT), str(clone / "airflow")]),
     }
     home = clone / "first-steps"
     shell = Terminal(clone, environment)

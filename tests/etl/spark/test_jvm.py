@@ -45,10 +45,15 @@ def test_an_environment_that_is_reached_by_a_link_has_the_same_archive(
 ) -> None:
     first = jvm.archive_path()
     link = cache / "site-packages"
-    link.symlink_to(str(metadata.distribution("pyspark").locate_file("")))
+    packages = Path(str(metadata.distribution("pyspark").locate_file("")))
+    link.symlink_to(packages)
     [linked] = metadata.distributions(name="pyspark", path=[str(link)])
     monkeypatch.setattr(jvm.metadata, "distribution", lambda _: linked)
     assert str(link) in str(linked.locate_file(""))
+    assert jvm.archive_path() == first
+    link.unlink()
+    link.mkdir()  # or only what is in it are links
+    (link / "pyspark").symlink_to(packages / "pyspark")
     assert jvm.archive_path() == first
 
 
