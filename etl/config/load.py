@@ -31,7 +31,7 @@ from kseg.etl.errors import ConfigurationError, Fault
 
 M = TypeVar("M", bound=BaseModel)
 
-_SECTIONS = ("source", "sink", "run", "interval", "airflow", "spark", "reporting")
+SECTIONS = ("source", "sink", "run", "interval", "airflow", "spark", "reporting")
 _SEGMENT_OPTIONS = ("source", "segments", "options")
 _PLACES_OF_SECRETS = "secrets have their place in `kafka` and `spark.conf`, and in `source.segments.options`"
 
@@ -226,7 +226,7 @@ def _with_properties(
 def _without_nulls(value: dict[Any, Any]) -> dict[Any, Any]:
     """A key without a value is a key not given: `transform:` with every step commented out is natural to write."""
     kept = {key: part for key, part in value.items() if part is not None}
-    for section in _SECTIONS:
+    for section in SECTIONS:
         if isinstance(kept.get(section), dict):
             kept[section] = {key: part for key, part in kept[section].items() if part is not None}
     return kept

@@ -16,9 +16,11 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
 from kseg.etl.config.document import PathKey
 from kseg.etl.config.faults import Finding, did_you_mean
-from kseg.etl.config.times import format_instant, parse_duration
+from kseg.etl.config.times import DURATION_PATTERN, format_instant, parse_duration
 from kseg.etl.config.values import (
+    NAMED_ONCE,
     Duration,
+    InSchema,
     Instant,
     Loose,
     PlainPath,
@@ -94,7 +96,7 @@ def _tag(text: str) -> str:
 class AssetSchedule(Section):
     """Runs when these tables have changed. Paths and URLs as in `sink.path`."""
 
-    assets: Annotated[tuple[PlainPath, ...], Loose, AfterValidator(not_empty), AfterValidator(unique)]
+    assets: Annotated[tuple[PlainPath, ...], Loose, AfterValidator(not_empty), AfterValidator(unique), NAMED_ONCE]
 
 
 def _schedule_form(value: Any) -> str:
@@ -107,11 +109,24 @@ def _schedule_shape(value: Any) -> Any:
     return value
 
 
+_TEXT_IN_SCHEMA = InSchema(
+    type=None,
+    anyOf=[
+        {"enum": list(PRESETS)},
+        {"type": "string", "pattern": r"^\s*\S+(\s+\S+){4}\s*$"},
+        {"type": "string", "pattern": DURATION_PATTERN, "patternErrorMessage": _SCHEDULE_FORMS},
+    ],
+)
+
 Schedule = Annotated[
-    Annotated[str, AfterValidator(_schedule), Tag("<time>")] | Annotated[AssetSchedule, Tag("<assets>")],
+    Annotated[str, AfterValidator(_schedule), _TEXT_IN_SCHEMA, Tag("<time>")]
+    | Annotated[AssetSchedule, Tag("<assets>")],
     Discriminator(_schedule_form),
     BeforeValidator(_schedule_shape),
 ]
+
+
+TagOfDag = Annotated[Text, AfterValidator(_tag), InSchema(maxLength=_MAX_TAG)]
 
 
 class Execution(Section):
@@ -126,7 +141,7 @@ class Execution(Section):
 class Airflow(Section):
     """The DAG that is made from a job file. dag_id: the job's name unless it is given."""
 
-    dag_id: Annotated[str, AfterValidator(_key)] | None = None
+    dag_id: Annotated[str, AfterValidator(_key), InSchema(pattern=r"^[A-Za-z0-9_.-]{1,250}$")] | None = None
     description: Text | None = None
     schedule: Schedule | None = None
     timezone: Annotated[str, AfterValidator(_time_zone)] = "UTC"
@@ -136,7 +151,7 @@ class Airflow(Section):
     max_active_runs: Annotated[int, Field(ge=1, le=_INT32)] = 1
     mode: Literal["ingest", "interval"] = "ingest"
     owner: Text | None = None
-    tags: Annotated[tuple[Annotated[Text, AfterValidator(_tag)], ...], Loose, AfterValidator(unique)] = ()
+    tags: Annotated[tuple[TagOfDag, ...], Loose, AfterValidator(unique), InSchema(uniqueItems=True)] = ()
     retries: Annotated[int, Field(ge=0, le=_INT32)] = 2
     retry_delay: Duration = timedelta(minutes=5)
     pool: Text | None = None

@@ -7,12 +7,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Discriminator, Field, Tag
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Discriminator, Field, GetJsonSchemaHandler, Tag
+from pydantic.json_schema import JsonSchemaValue
 
 from kseg.etl.config.marks import DecidesRows, DecidesRowsInAnyOrder, HowItRuns
 from kseg.etl.config.paths import TOPIC_PLACEHOLDER, location
 from kseg.etl.config.remote import ConnectUrl
 from kseg.etl.config.values import (
+    ANY_TEXT,
     Columns,
     Duration,
     Function,
@@ -32,6 +34,7 @@ from kseg.etl.config.values import (
     TopicPattern,
     Topics,
     at_least,
+    exactly_one,
     fault,
     not_empty_map,
     one_key_a_partition,
@@ -117,6 +120,14 @@ class Segments(Section):
             raise ConfigurationError.of(option, str(error), "a folder of log.dirs: a path, or a URL") from None
 
 
+class _SegmentsForms:
+    """The forms of `segments` in the JSON Schema."""
+
+    def __get_pydantic_json_schema__(self, core: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        text = {"type": "string", "pattern": ANY_TEXT}
+        return {"anyOf": [text, {"type": "array", "items": text, "minItems": 1}, handler(core)]}
+
+
 def _segments_shape(value: Any) -> Any:
     if isinstance(value, str):
         return {"paths": [value]}
@@ -130,11 +141,13 @@ def _segments_shape(value: Any) -> Any:
 class Source(Section):
     """Which records: exactly one of topics, pattern and assign is set."""
 
+    model_config = exactly_one("topics", "pattern", "assign")
+
     topics: DecidesRowsInAnyOrder[Topics | None] = None
     pattern: DecidesRows[TopicPattern | None] = None
     # The order of partitions means nothing, and is part of the hash: without it, jobs would get another hash.
     assign: DecidesRows[Annotated[dict[Topic, Partitions], BeforeValidator(not_empty_map)] | None] = None
-    segments: HowItRuns[Annotated[Segments, BeforeValidator(_segments_shape)] | None] = None
+    segments: HowItRuns[Annotated[Segments, BeforeValidator(_segments_shape), _SegmentsForms()] | None] = None
     isolation_level: DecidesRows[Literal["read_committed", "read_uncommitted"]] = "read_committed"
     starting_offsets: DecidesRows[OffsetSpec] = "earliest"
     ending_offsets: DecidesRows[EndSpec] = "latest"
@@ -214,6 +227,8 @@ class Target(NamedTuple):
 class Route(Section):
     """Where one topic's rows land: exactly one of path and table is set."""
 
+    model_config = exactly_one("path", "table")
+
     path: DecidesRows[PathTemplate | None] = None
     table: DecidesRows[TableTemplate | None] = None
 
@@ -230,6 +245,8 @@ class QuarantineTable(Section):
 
 class Sink(Section):
     """Where rows land: exactly one of path, table and routes is set."""
+
+    model_config = exactly_one("path", "table", "routes")
 
     path: DecidesRows[PathTemplate | None] = None
     table: DecidesRows[TableTemplate | None] = None

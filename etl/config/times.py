@@ -18,6 +18,10 @@ _INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}([Tt ]\S+( ?[+-]\S+)?)?|\d{8}[Tt]\S+")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
+DURATION_PATTERN = r"^(\s*\d+(\.\d+)?\s*(ms|s|m|h|d))+\s*$"
+INSTANT_PATTERN = r"^\d{4}-?\d{2}-?\d{2}[Tt ]\S.*([Zz]|[+-]\d{2}(:?\d{2})?)$"
+"""What a JSON Schema says of them."""
+
 INSTANT_REMEDY = "write it with a time zone, as in 2026-01-01T00:00:00Z or 2026-01-01T01:00:00+01:00"
 DURATION_REMEDY = "write a number with a unit (ms, s, m, h, d), as in 30s, 2m or 1h30m"
 

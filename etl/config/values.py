@@ -12,12 +12,24 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    ValidationInfo,
+)
+from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError
 
 from kseg.etl.config.paths import TOPIC_PLACEHOLDER, location, normal_path
 from kseg.etl.config.times import (
+    DURATION_PATTERN,
     DURATION_REMEDY,
+    INSTANT_PATTERN,
     INSTANT_REMEDY,
     format_duration,
     format_instant,
@@ -28,6 +40,7 @@ from kseg.etl.config.times import (
 from kseg.etl.transform.step import ROWS_VIEW
 
 FAULT = "kseg"
+ANY_TEXT = r"\S"
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -53,6 +66,26 @@ def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
         yield annotation
     for part in get_args(annotation):
         yield from models_in(part)
+
+
+class InSchema:
+    """Adds to a type's JSON Schema what its own validators check; validation does not change. None takes a key away."""
+
+    def __init__(self, **more: Any) -> None:
+        self._more = more
+
+    def __get_pydantic_json_schema__(self, core: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = {**handler(core), **self._more}
+        return {key: value for key, value in schema.items() if value is not None}
+
+
+def exactly_one(*keys: str) -> ConfigDict:
+    """A section's JSON Schema where one of these keys is given; `rules.py` checks it."""
+    return ConfigDict(
+        json_schema_extra={
+            "oneOf": [{"required": [key], "properties": {key: {"not": {"type": "null"}}}} for key in keys]
+        }
+    )
 
 
 def fault(message: str, remedy: str) -> PydanticCustomError:
@@ -167,6 +200,11 @@ def _sql(text: str) -> str:
     return text
 
 
+def whole(pattern: re.Pattern[str]) -> str:
+    """The pattern as a JSON Schema has it, which searches."""
+    return f"^(?:{pattern.pattern})$"
+
+
 def unique(values: tuple[T, ...]) -> tuple[T, ...]:
     if len(set(values)) != len(values):
         twice = sorted({str(v) for v in values if values.count(v) > 1})
@@ -195,6 +233,7 @@ def not_empty(values: tuple[T, ...]) -> tuple[T, ...]:
 
 # A tuple is made of YAML's list although the models are strict; its items stay strict.
 Loose = Field(strict=False)
+NAMED_ONCE = InSchema(minItems=1, uniqueItems=True)
 
 JobName = Annotated[
     str,
@@ -205,36 +244,54 @@ JobName = Annotated[
             "1 to 100 letters, digits, dots, dashes and underscores, the first a letter or digit",
         )
     ),
+    InSchema(pattern=whole(_JOB_NAME)),
 ]
-Text = Annotated[str, AfterValidator(_not_blank)]
+Text = Annotated[str, AfterValidator(_not_blank), InSchema(pattern=ANY_TEXT)]
 TransactionalId = Annotated[str, Field(max_length=_MAX_TRANSACTIONAL_ID), AfterValidator(_not_blank)]
-Topic = Annotated[str, AfterValidator(_topic)]
-RouteName = Annotated[str, AfterValidator(_route)]
-Topics = Annotated[tuple[Topic, ...], Loose, AfterValidator(not_empty), AfterValidator(unique)]
-TopicPattern = Annotated[str, AfterValidator(_pattern)]
+Topic = Annotated[str, AfterValidator(_topic), InSchema(pattern=whole(_TOPIC))]
+RouteName = Annotated[str, AfterValidator(_route), InSchema(pattern=rf"{whole(_TOPIC)}|^\*$")]
+Topics = Annotated[tuple[Topic, ...], Loose, AfterValidator(not_empty), AfterValidator(unique), NAMED_ONCE]
+TopicPattern = Annotated[str, AfterValidator(_pattern), InSchema(minLength=1)]
 Partition = Annotated[int, Field(ge=0, le=_INT32)]
-PartitionKey = Annotated[int, BeforeValidator(_whole_number_key), Field(ge=0, le=_INT32)]
-Partitions = Annotated[tuple[Partition, ...], Loose, AfterValidator(not_empty), AfterValidator(unique)]
-Offset = Annotated[int, Field(ge=0, le=_INT64)]
-Duration = Annotated[timedelta, BeforeValidator(_duration), PlainSerializer(format_duration, when_used="json")]
-Instant = Annotated[datetime, BeforeValidator(_instant), PlainSerializer(format_instant, when_used="json")]
-Function = Annotated[
-    str, AfterValidator(_matching(_FUNCTION, "is not module:function", 'write it as in "my_module:enrich"'))
+PartitionKey = Annotated[
+    int,
+    BeforeValidator(_whole_number_key),
+    Field(ge=0, le=_INT32),
+    InSchema(type="string", pattern=r"^\d{1,10}$", ge=None, le=None, minimum=None, maximum=None),
 ]
-Sql = Annotated[str, AfterValidator(_sql)]
-Column = Annotated[str, AfterValidator(_not_blank)]
-Columns = Annotated[tuple[Column, ...], Loose, AfterValidator(unique)]
-PathTemplate = Annotated[str, AfterValidator(_not_blank), AfterValidator(_placeholders), AfterValidator(_absolute)]
+Partitions = Annotated[tuple[Partition, ...], Loose, AfterValidator(not_empty), AfterValidator(unique), NAMED_ONCE]
+Offset = Annotated[int, Field(ge=0, le=_INT64)]
+Duration = Annotated[
+    timedelta,
+    BeforeValidator(_duration),
+    PlainSerializer(format_duration, when_used="json"),
+    InSchema(format=None, pattern=DURATION_PATTERN, patternErrorMessage=DURATION_REMEDY, **{"$comment": "Duration"}),
+]
+Instant = Annotated[
+    datetime,
+    BeforeValidator(_instant),
+    PlainSerializer(format_instant, when_used="json"),
+    InSchema(format=None, pattern=INSTANT_PATTERN, patternErrorMessage=INSTANT_REMEDY, **{"$comment": "Instant"}),
+]
+Function = Annotated[
+    str,
+    AfterValidator(_matching(_FUNCTION, "is not module:function", 'write it as in "my_module:enrich"')),
+    InSchema(pattern=whole(_FUNCTION), patternErrorMessage='write it as in "my_module:enrich"'),
+]
+Sql = Annotated[str, AfterValidator(_sql), InSchema(pattern="__[Rr][Oo][Ww][Ss]__")]
+Column = Text
+Columns = Annotated[tuple[Column, ...], Loose, AfterValidator(unique), InSchema(uniqueItems=True)]
+PathTemplate = Annotated[Text, AfterValidator(_placeholders), AfterValidator(_absolute)]
 TableTemplate = Annotated[
     str,
     AfterValidator(_placeholders),
     AfterValidator(_matching(_TABLE, "is no table name", "catalog.schema.name of letters, digits and underscores")),
+    InSchema(pattern=whole(_TABLE)),
 ]
 PlainPath = Annotated[
-    str,
-    AfterValidator(_not_blank),
+    Text,
     AfterValidator(_matching(re.compile(r"[^{}]*"), "holds a placeholder", "write the path out")),
     AfterValidator(_absolute),
 ]
-Location = Annotated[str, AfterValidator(_not_blank), AfterValidator(_location)]
-Locations = Annotated[tuple[Location, ...], Loose, AfterValidator(not_empty), AfterValidator(unique)]
+Location = Annotated[Text, AfterValidator(_location)]
+Locations = Annotated[tuple[Location, ...], Loose, AfterValidator(not_empty), AfterValidator(unique), NAMED_ONCE]

@@ -11,15 +11,33 @@ from kseg.jobs.invocation.options import common_options
 from kseg.jobs.invocation.result import Result
 
 
+def _schema(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if not wanted or context.resilient_parsing:
+        return
+    from kseg.etl.config.schema import job_schema_text
+
+    click.echo(job_schema_text(), nl=False)
+    context.exit()
+
+
 @click.command(
     cls=KsegCommand,
     epilog="""\b
 Examples:
   kseg check orders.yaml
   kseg check airflow/jobs/*.yaml --json
+  kseg check --schema > kseg.schema.json
 """,
 )
 @click.argument("job_files", metavar="JOB.yaml...", nargs=-1, required=True, type=click.Path())
+@click.option(
+    "--schema",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_schema,
+    help="Print the JSON Schema of job files, for editors, and exit.",
+)
 @common_options
 def check(invocation: Invocation, job_files: tuple[str, ...]) -> Result:
     """Check job files: all faults of all of them, and whether two of them are one job or one DAG.

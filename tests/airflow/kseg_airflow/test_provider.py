@@ -38,8 +38,9 @@ def test_the_wheel_has_all_that_runs_and_nothing_else(installed: Path) -> None:
         "kseg_airflow",
     ]
     package = ROOT / "airflow" / "kseg_airflow"
-    sources = {path.relative_to(package) for path in package.rglob("*.py")}
-    assert {path.relative_to(installed / "kseg_airflow") for path in installed.rglob("*.py")} == sources
+    sources = {path.relative_to(package) for kind in ("*.py", "*.json") for path in package.rglob(kind)}
+    found = {path.relative_to(installed / "kseg_airflow") for path in (installed / "kseg_airflow").rglob("*.*")}
+    assert {path for path in found if path.suffix in (".py", ".json")} == sources
 
 
 def test_airflow_lists_it(installed: Path, tmp_path: Path) -> None:
