@@ -40,20 +40,22 @@ def test_another_java_has_another_archive(cache: Path, monkeypatch: pytest.Monke
     assert jvm.archive_path().parent == cache / "jvm"
 
 
+@pytest.mark.parametrize("whole", [True, False], ids=["the folder", "what is in it"])
 def test_an_environment_that_is_reached_by_a_link_has_the_same_archive(
-    cache: Path, monkeypatch: pytest.MonkeyPatch
+    whole: bool, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = jvm.archive_path()
     link = cache / "site-packages"
     packages = Path(str(metadata.distribution("pyspark").locate_file("")))
-    link.symlink_to(packages)
+    if whole:
+        link.symlink_to(packages)
+    else:
+        link.mkdir()
+        for entry in packages.glob("pyspark*"):
+            (link / entry.name).symlink_to(entry)
     [linked] = metadata.distributions(name="pyspark", path=[str(link)])
     monkeypatch.setattr(jvm.metadata, "distribution", lambda _: linked)
     assert str(link) in str(linked.locate_file(""))
-    assert jvm.archive_path() == first
-    link.unlink()
-    link.mkdir()  # or only what is in it are links
-    (link / "pyspark").symlink_to(packages / "pyspark")
     assert jvm.archive_path() == first
 
 
