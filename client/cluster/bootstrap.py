@@ -1,7 +1,7 @@
-"""Asking whoever answers: known brokers first, then the servers of the list, each tried once.
+"""Metadata from any broker that answers: known brokers first, then the bootstrap servers, each tried once.
 
-Of brokers Metadata (3) is asked. KRaft controllers (`bootstrap.controllers`, KIP-919) have no such API: DescribeCluster
-(60) tells the controllers then, and which of them is active; of topics they tell nothing.
+Brokers are sent Metadata (3). KRaft controllers (`bootstrap.controllers`, KIP-919) have no such API: DescribeCluster
+(60) lists the controllers then, and which of them is active; controllers list no topics.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def ask_anybody(
     topics: Collection[str] | None,
     deadline: Deadline,
 ) -> ClusterMetadata:
-    """What one of the brokers, or of the servers in the list, tells about the cluster and these topics (None: all)."""
+    """The cluster and these topics (None: all), as the first broker or bootstrap server that answers describes them."""
     failures: list[KafkaError] = []
     for connection in _askable(pool, config, known, deadline, failures):
         try:
@@ -59,7 +59,7 @@ def ask_anybody(
 
 
 def nobody_answers(failures: list[KafkaError]) -> KafkaError:
-    """One error for several: the only one itself, a fault that trying again cannot mend, or all in one text."""
+    """One error for several: the only one itself, the first one if none is retriable, or all in one text."""
     if len(failures) == 1 or (failures and not any(failure.retriable for failure in failures)):
         return failures[0]
     return BrokerUnavailable("no broker answers: " + "; ".join(str(failure) for failure in failures))

@@ -95,7 +95,7 @@ class Cluster:
         verify: Callable[[Deadline], R | None] | None = None,
         repeatable: bool | None = None,
     ) -> R:
-        """Send to whom the request belongs (nobody named: any broker) and give the answer.
+        """Send to the broker that the request belongs to (none named: any broker) and give the answer.
 
         `check` raises the `KafkaError` that the answer's error codes stand for. Errors that are retriable, whether
         from there or from the connection, are tried again until `default.api.timeout.ms` has passed.
@@ -219,7 +219,7 @@ class Cluster:
             self._coordinators.pop(coordinator, None)
 
     def learn_leader(self, hint: LeaderHint) -> bool:
-        """A broker that does not lead a partition tells who does (KIP-951). False: that is no news."""
+        """Take the leader that an answer names in place of its own broker (KIP-951). False: it is known already."""
         return self._cache.take_leader(hint)
 
     def metadata_now(self, topics: Collection[str] | None, deadline: Deadline) -> ClusterMetadata:

@@ -1,7 +1,7 @@
 """One question to the leaders of many partitions: each leader is asked once for all that it leads.
 
 The requests of a round go out to all leaders before the first answer is waited for. Partitions whose answer is an error
-that can be tried again, or whose leader did not answer, are asked again in the next round, at whoever leads them then.
+that can be tried again, or whose leader did not answer, are asked for again in the next round, at their leader of then.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Answered(NamedTuple, Generic[T]):
-    """One partition's part of an answer: its error code (0: none), its value, and who leads it now if that is told."""
+    """A partition's part of an answer: its error code (0: none), its value, and its leader if the answer names one."""
 
     tp: TopicPartition
     error_code: int

@@ -23,7 +23,7 @@ from kseg.client.wire.broker import Endpoint
 NO_LEADER: Final = -1
 NO_ID: Final = UUID(int=0)
 
-#: Kafka's own topics, which version 0 of Metadata does not tell from others.
+#: Kafka's own topics, which version 0 of Metadata does not mark.
 _INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 
 
@@ -43,7 +43,7 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class PartitionMetadata:
-    """A partition: leader -1 is "none now", leader epoch -1 "not told" (brokers before 2.1)."""
+    """A partition: leader -1 is "none now", leader epoch -1 "not known" (brokers before 2.1)."""
 
     partition: int
     leader_id: int
@@ -74,7 +74,7 @@ class ClusterMetadata:
 
 
 class Leader(NamedTuple):
-    """Who leads a partition: broker, leader epoch (-1: not told), and the topic's id (None: not told)."""
+    """Who leads a partition: broker, leader epoch (-1: not known), and the topic's id (None: not known)."""
 
     broker: Broker
     epoch: int
@@ -82,7 +82,7 @@ class Leader(NamedTuple):
 
 
 class LeaderHint(NamedTuple):
-    """What a Fetch or Produce answer tells of a partition that its broker does not lead any more (KIP-951).
+    """The leader that a Fetch or Produce answer names for a partition that its broker leads no more (KIP-951).
 
     `endpoints`: brokers that the answer names, by id; the leader may be known without.
     """

@@ -38,7 +38,7 @@ class Results(dict[K, V | KafkaError]):
         return {part: outcome for part, outcome in self.items() if isinstance(outcome, KafkaError)}
 
     def or_raise(self) -> dict[K, V]:
-        """All values, or the first lasting error (else the first one); its notes tell the others."""
+        """All values, or the first lasting error (else the first one); its notes name the others."""
         failed = list(self.failed().values())
         if failed:
             worst = min(failed, key=lambda error: error.retriable)
@@ -63,7 +63,7 @@ def retry_failed_parts(
     `final`: error codes that are lasting here, although a client may in general try again after them.
     `verify`: after a lost answer to what must not be sent twice, the parts that turn out to be done; the others are
     asked for again. Without it the outcome of them all is OutcomeUnknown.
-    Raises only while no part has any outcome: nobody answered at all, or the answer as a whole was an error.
+    Raises only while no part has any outcome: no broker answered at all, or the answer as a whole was an error.
     """
     results: Results[K, Any] = Results()
     waiting = list(dict.fromkeys(parts))
@@ -81,11 +81,11 @@ def retry_failed_parts(
                 error.retriable = verify is not None
                 raise
         for part in list(waiting):
-            told = answered.get(part, ProtocolFault(f"the answer lacks a part asked for: {part}"))
-            if isinstance(told, KafkaError) and told.code in final:
-                told.retriable = False
-            results[part] = told
-            if not (isinstance(told, KafkaError) and told.retriable):
+            found = answered.get(part, ProtocolFault(f"the answer lacks a part asked for: {part}"))
+            if isinstance(found, KafkaError) and found.code in final:
+                found.retriable = False
+            results[part] = found
+            if not (isinstance(found, KafkaError) and found.retriable):
                 waiting.remove(part)
         if waiting:
             for part in waiting[1:]:

@@ -82,7 +82,7 @@ class Backoff:
         self._sleep = sleep
         self._uniform = uniform
         self._started = time.monotonic()
-        self._told: KafkaError | None = None
+        self._answered: KafkaError | None = None
 
     def pause(self, error: KafkaError) -> None:
         """Sleep before the next try; raises `error` itself if it is not retriable or no time is left for another.
@@ -91,16 +91,16 @@ class Backoff:
         """
         self.failures += 1
         if not _without_answer(error):
-            self._told = error
-        elif error.retriable and self.deadline.passed and self._told is not None:
-            self._told.sent |= error.sent  # what was asked for may have been done all the same
-            raise self._given_up(self._told)
+            self._answered = error
+        elif error.retriable and self.deadline.passed and self._answered is not None:
+            self._answered.sent |= error.sent  # what was asked for may have been done all the same
+            raise self._given_up(self._answered)
         else:
-            self._told = None  # nobody answers any more: that is what is wrong now
+            self._answered = None  # no broker answers any more: that is what is wrong now
         if not error.retriable:
             raise error
         if error.learnt and not self.deadline.passed:
-            return  # the answer itself told where to go on (KIP-951), so there is nothing to wait for
+            return  # the answer itself named the new leader (KIP-951), so there is nothing to wait for
         power = min(self.failures - 1, 30)  # 2**30 times any pause is beyond every maximum
         pause = min(self._policy.initial * 2.0**power, self._policy.maximum)
         pause *= self._uniform(1.0 - JITTER, 1.0 + JITTER)

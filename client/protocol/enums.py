@@ -130,7 +130,7 @@ CONFIG_SOURCES: Final = {
     8: "group",
 }
 
-#: What stands in a bit field of authorized operations that was not asked for.
+#: A bit field of authorized operations that was not asked for.
 NOT_ASKED: Final = -(2**31)
 
 

@@ -69,7 +69,7 @@ NO_ERRORS: Final[ErrorPolicy] = MappingProxyType({})
 def reaction_by_code(code: ErrorCode | UnknownErrorCode) -> Reaction:
     """What the code alone says, whichever API answered it."""
     if code == ErrorCode.NOT_CONTROLLER:
-        return Reaction.REFRESH  # Java's class for it says nothing of metadata, which is where the controller stands
+        return Reaction.REFRESH  # Java's class for it says nothing of metadata, which is where the controller is named
     if code == ErrorCode.REBOOTSTRAP_REQUIRED:
         return Reaction.REBOOTSTRAP
     if code.refresh_coordinator:

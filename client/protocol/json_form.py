@@ -11,7 +11,7 @@
 
 This is the form of Java's JsonConverters: a message's tagged fields are there only where they differ from their
 defaults, fields that the version lacks are not there. With `names` (for people, and the default) two things are
-different: numbers that have a name are told by it (see `named`), and the consumer protocol's subscriptions and
+different: numbers that have a name are shown by it (see `enum_names`), and the consumer protocol's subscriptions and
 assignments inside of a group's messages are objects with a `version` instead of bytes, if the group's protocol type is
 "consumer".
 

@@ -29,7 +29,7 @@ RESOURCES: Final[Mapping[int, ResourceType]] = MappingProxyType(
 
 
 class Permission(NamedTuple):
-    """An operation on a resource; `name` is None where the answer does not tell which one."""
+    """An operation on a resource; `name` is None where the answer does not name it."""
 
     operation: AclOperation
     resource_type: ResourceType
@@ -52,7 +52,7 @@ class Permission(NamedTuple):
 class Permissions:
     """The operation that an API needs on each type of resource.
 
-    `otherwise` documents what no authorization error tells: parts that are left out of the answer, and tokens.
+    `otherwise` documents what no authorization error reports: parts that are left out of the answer, and tokens.
     """
 
     operations: Mapping[ResourceType, AclOperation]

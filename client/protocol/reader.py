@@ -13,7 +13,7 @@ partition in a Fetch answer, version 12, it looks like this (shortened):
         …
         o.records, pos = read_nullable_compact_records(buf, pos, end)
 
-`pos` always stands at the next unread byte, `end` behind the last one that may be read.
+`pos` is always the next unread byte, `end` behind the last one that may be read.
 """
 
 from __future__ import annotations

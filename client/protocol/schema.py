@@ -1,4 +1,4 @@
-"""Classes that are message definitions, and what stands on them beside their fields.
+"""Classes that are message definitions, and what a request's class says beside its fields.
 
 `StructType` turns the fields of a class body (see `fields`) into slots and a keyword constructor in which everything
 has its Kafka default. Instances hold values and nothing else: how they become bytes is `codec`'s work, and one class
@@ -64,7 +64,7 @@ class Field:
     name: str = ""
 
     def named(self, name: str) -> Field:
-        """This field, which the class body that it stands in calls so: once, before anybody else sees it."""
+        """This field with its name in the class body: set once, when the class is created."""
         object.__setattr__(self, "name", name)
         return self
 
@@ -168,7 +168,7 @@ def _shown(value: object) -> str:
 
 
 class Message(Struct):
-    """A struct that stands at the top of a frame: it knows in which versions it exists, and which are flexible."""
+    """A struct at the top of a frame: it knows in which versions it exists, and which are flexible."""
 
     VERSIONS: ClassVar[Versions]
     FLEXIBLE: ClassVar[Versions]
@@ -194,7 +194,7 @@ R_co = TypeVar("R_co", bound=Response, covariant=True)
 
 
 class Request(Message, Generic[R_co]):
-    """Base of all requests; the type parameter is the response that answers it. What is known of an API stands here:
+    """Base of all requests; the type parameter is the response that answers it. All that is known of an API is here:
 
         class DeleteGroupsRequest(
             Request["DeleteGroupsResponse"], key=42, versions="0-2", flexible="2+", client_waits="1+"

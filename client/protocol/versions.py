@@ -8,8 +8,8 @@ The rule is the highest version that both sides have. The exceptions:
   version says nothing about it. EndTxn 5 then answers with the producer id and epoch to go on with.
 - Fetch above 12, Produce above 12, and OffsetCommit and OffsetFetch above 9 name topics by id alone (KIP-516): only
   when all topic ids are known.
-- OffsetCommit and OffsetFetch 0 mean ZooKeeper, which no later version looks into; ListOffsets 0 tells where segments
-  start, nothing by time. They are spoken only where somebody asks for them by number.
+- OffsetCommit and OffsetFetch 0 mean ZooKeeper, which no later version looks into; ListOffsets 0 gives where segments
+  start, nothing by time. They are spoken only where a caller asks for them by number.
 - Metadata below 4 creates every topic it is asked for: see `asking_creates_topics`.
 - OffsetFetch below 7 cannot ask for stable offsets: see `can_require_stable`.
 
@@ -86,7 +86,7 @@ def asking_creates_topics(metadata_version: int) -> bool:
 
 
 def all_topics(metadata_version: int) -> list[Any] | None:
-    """What stands in `MetadataRequest.topics` to ask for all of them: an empty list in version 0, then null."""
+    """The value of `MetadataRequest.topics` that asks for all of them: an empty list in version 0, then null."""
     return [] if metadata_version == 0 else None
 
 

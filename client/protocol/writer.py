@@ -4,7 +4,7 @@ A written message is a list of byte strings, joined once at the end: a record se
 that the version lacks are checked first: anything but the default is refused, unless the field is ignorable.
 
 Values are not type-checked on the way. Where one does not fit, the operation that met it raises whatever it raises,
-and `codec` then looks for the culprit with `faults.explain`.
+and `codec` then finds the value with `encode_errors.explain`.
 """
 
 from __future__ import annotations

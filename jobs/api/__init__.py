@@ -1,10 +1,10 @@
 """`kseg api`: any API, by name and JSON.
 
 properties   client properties from a file and from `-X`
-whom         which broker a request belongs to, by default and by `--to`
+destination  which broker a request belongs to, by default and by `--to`
 calling      one request and its answer
 listing      what this client and a broker speak
-page         docs/protocol.md, out of the definitions
+page, requests_page   docs/protocol.md and docs/requests.md, made from the definitions
 """
 
 from __future__ import annotations

@@ -223,7 +223,7 @@ def _with_our_defaults(api: Api[Any], document: Any) -> Any:
 
 
 def _any_version(api: Api[Any], document: Any) -> Request[Any]:
-    """The request in the newest version that can carry it, to see whom it is for before there is a connection."""
+    """The request in the newest version that can carry it, to find its destination before there is a connection."""
     refused: UnsupportedFieldError | None = None
     for candidate in range(api.versions.highest, api.versions.lowest - 1, -1):
         try:

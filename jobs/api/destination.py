@@ -8,7 +8,7 @@
     all brokers                  ListGroups, ListTransactions, DescribeLogDirs: each knows its own alone
     any broker                   all others
 
-A request goes to one broker as it is. What it names has to lead there: partitions of two leaders are a fault here.
+A request goes to one broker as it is. What it names has to lead there: partitions of two leaders are an error here.
 https://kafka.apache.org/protocol#protocol_partitioning
 """
 
@@ -38,7 +38,7 @@ Kind = Literal["any", "controller", "broker", "leader", "group", "transaction", 
 
 FORMS: Final = "any, controller, broker:ID, leader:TOPIC:PARTITION, group:ID, transaction:ID or all"
 
-#: Where a request's topics stand: the list, the name, the list of partitions, the number ("" if it is the item itself).
+#: Where a request has its topics: the list, the name, the list of partitions, the number ("" if it is the item itself).
 _LEADER: Final = {
     "Produce": ("topic_data", "name", "partition_data", "index"),
     "Fetch": ("topics", "topic", "partitions", "partition"),
@@ -169,7 +169,7 @@ def _leaders(request: Any, topics: str, name: str, partitions: str, number: str)
 
 
 def _names(request: Message, kind: Literal["group", "transactional"]) -> list[str]:
-    """Every group or transactional id that the request is about, whichever version's field it stands in."""
+    """Every group or transactional id that the request is about, whichever version's field has it."""
     return list(dict.fromkeys(_names_in(request, kind)))
 
 

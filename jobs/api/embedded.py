@@ -1,4 +1,4 @@
-"""The formats inside of bytes (`client.protocol.embedded`), by name and by the module that tells about them."""
+"""The formats inside of bytes (`client.protocol.embedded`), by name and by the module that documents them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands before an embedded message: an int16 version or type, or unsigned varints in the metadata logs."""
+"""What precedes an embedded message: an int16 version or type, or unsigned varints in the metadata logs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ M = TypeVar("M", bound=Message)
 
 
 class TypedMessage(Message):
-    """A message of which there are several kinds in one topic: `KEY` is the number that tells them apart."""
+    """A message of which there are several kinds in one topic: `KEY` is the number of the kind."""
 
     KEY: ClassVar[int]
 

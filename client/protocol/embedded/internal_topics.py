@@ -87,13 +87,13 @@ def decode_internal(topic: str, key: ByteString | None, value: ByteString | None
     if key is None or kind is None:
         return InternalRecord(_opaque(key), _opaque(value))
     key_class, value_class = kind
-    told = decode(key_class, 0, key, 2)
+    decoded_key = decode(key_class, 0, key, 2)
     if value is None:
-        return InternalRecord(told, None)
+        return InternalRecord(decoded_key, None)
     version = version_of(value)
     if not value_class.VERSIONS.has(version):
-        return InternalRecord(told, bytes(value))
-    return InternalRecord(told, decode(value_class, version, value, 2), version)
+        return InternalRecord(decoded_key, bytes(value))
+    return InternalRecord(decoded_key, decode(value_class, version, value, 2), version)
 
 
 def encode_internal(
