@@ -146,6 +146,12 @@ def retain(ledger: Ledger, job: str, *, keep: timedelta = KEEP, now: datetime | 
     return True
 
 
+def count_files(ledger: Ledger) -> tuple[int, int]:
+    """The data files of the ledger's newest version, and their bytes together."""
+    sizes = pa.chunked_array(ledger.table().get_add_actions().column("size_bytes"))
+    return len(sizes), pc.sum(sizes).as_py() or 0
+
+
 def _files(table: DeltaTable, job: str) -> int:
     return len(table.file_uris(file_pruning_predicate=[("job", "=", job)]))
 

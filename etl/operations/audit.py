@@ -19,7 +19,6 @@ from kseg.etl.operations.audit_events import Difference, compare_events
 from kseg.etl.planning.group_reconciliation import ledger_of
 from kseg.etl.planning.source_identity import check_source
 from kseg.etl.run.context import JobContext
-from kseg.etl.tables.delta.log import read_commit
 from kseg.etl.tables.names import is_name
 
 COMMITS_CHECKED = 200
@@ -114,12 +113,13 @@ def _tables(context: JobContext, state: JobState, report: AuditReport) -> Iterat
 
 
 def _commits(context: JobContext, state: JobState, table: str, report: AuditReport) -> Iterator[Difference]:
-    """Each landing stands in the version that the ledger names, as far as the table's log goes back."""
-    store = context.targets.delta(table).location.open()
+    """Each landing is in the version that the ledger names, as far as the table's history goes back."""
+    access = context.targets.access(table)
+    assert access is not None  # it was checked
     runs = [run for run in state.runs.values() if table in run.landed and not run.abandoned]
     for run in runs[-COMMITS_CHECKED:]:
         version = run.landed[table].version
-        commit = read_commit(store, version) if version >= 0 else None
+        commit = access.recorded_commit(run.landed[table])
         if commit is None:
             continue  # cleaned, and its outcome is in a checkpoint
         report.checked["commits"] += 1

@@ -1,4 +1,4 @@
-"""Upkeep of a job's tables and of its ledger: OPTIMIZE, VACUUM, retention of old events. No row changes.
+"""Maintenance of a job's tables and of its ledger: OPTIMIZE, VACUUM, retention of old events. No row changes.
 
     what        by                                                     beside running jobs
     ----------  -----------------------------------------------------  -----------------------------------------------
@@ -21,10 +21,10 @@ from kseg.etl.config.job import Job
 from kseg.etl.config.times import format_duration
 from kseg.etl.errors import AnotherRunActive, ConfigurationError
 from kseg.etl.ledger.events import INCREMENTAL
-from kseg.etl.ledger.maintenance import KEEP, compact, retain, summarise
+from kseg.etl.ledger.maintenance import KEEP, compact, count_files, retain, summarise
 from kseg.etl.ledger.state import JobState
 from kseg.etl.run.context import JobContext
-from kseg.etl.tables.delta.upkeep import DeltaUpkeep, FileCount, SparkUpkeep, Upkeep
+from kseg.etl.tables.values import FileCount
 from kseg.etl.telemetry.progress import Progress
 
 CHAIN = "maintenance"
@@ -138,16 +138,16 @@ def maintain_job(job: Job, request: MaintenanceRequest, progress: Progress | Non
 def _maintain_table(
     context: JobContext, leases: _Leases, table: str, request: MaintenanceRequest, notes: list[str]
 ) -> TableMaintenance:
-    upkeep = _upkeep(context, table)
-    if isinstance(upkeep, SparkUpkeep) and not request.dry_run:
-        upkeep.check_store()
-        if context.job.sink.single_driver:
+    maintenance = context.targets.maintenance(table)
+    if not request.dry_run:
+        maintenance.check_store()
+        if maintenance.excludes_runs:
             leases.exclude_runs()
-    before, live, stored = upkeep.version(), upkeep.live(), upkeep.stored()
-    done = TableMaintenance(table, upkeep.by, before, before, live, live, stored, stored)
-    told = {"job": context.job.name, "ledger": context.clients.ledger.id}
+    before, live, stored = maintenance.version(), maintenance.live(), maintenance.stored()
+    done = TableMaintenance(table, maintenance.by, before, before, live, live, stored, stored)
+    details = {"job": context.job.name, "ledger": context.clients.ledger.id}
     if request.optimize:
-        done.optimized = upkeep.optimize(request.z_order, dry_run=request.dry_run, told=told)
+        done.optimized = maintenance.optimize(request.z_order, dry_run=request.dry_run, details=details)
     if request.vacuum is not None:
         # After OPTIMIZE, whose removed files are too young, and read again: runs may have been planned meanwhile.
         retention = safe_retention(context.clients.read_state(), request.vacuum, datetime.now(UTC))
@@ -155,10 +155,14 @@ def _maintain_table(
             notes.append(
                 f"{table}: files younger than {format_duration(retention)} stay: an unfinished run may commit them yet"
             )
-        done.vacuumed = upkeep.vacuum(retention, dry_run=request.dry_run)
+        done.vacuumed = maintenance.vacuum(retention, dry_run=request.dry_run)
         done.retention = format_duration(retention)
     if not request.dry_run:
-        done.version_after, done.live_after, done.stored_after = upkeep.version(), upkeep.live(), upkeep.stored()
+        done.version_after, done.live_after, done.stored_after = (
+            maintenance.version(),
+            maintenance.live(),
+            maintenance.stored(),
+        )
     return done
 
 
@@ -172,15 +176,6 @@ def safe_retention(state: JobState, asked: timedelta, now: datetime) -> timedelt
     needed = now - min(planned) + MARGIN if planned else timedelta(0)
     hours = -(-max(asked, needed) // timedelta(hours=1))
     return timedelta(hours=hours)
-
-
-def _upkeep(context: JobContext, table: str) -> Upkeep:
-    """Who looks after a table: delta-rs where it may rewrite its files."""
-    access = context.targets.access(table)
-    assert access is not None  # it was checked
-    if not context.targets.by_spark(table) and not DeltaUpkeep.hindrances(access):
-        return DeltaUpkeep(access)
-    return SparkUpkeep(access, context.targets.spark(table))
 
 
 @dataclass(slots=True)
@@ -225,4 +220,4 @@ def _maintain_ledger(context: JobContext, request: MaintenanceRequest) -> Ledger
 
 
 def _ledger_files(context: JobContext) -> FileCount:
-    return FileCount.of(context.clients.ledger.table())
+    return FileCount(*count_files(context.clients.ledger))

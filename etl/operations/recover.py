@@ -10,9 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import pyarrow as pa
-from deltalake import DeltaTable
-
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import job_from_document
@@ -21,7 +18,7 @@ from kseg.etl.run.pipeline import run_ingest
 from kseg.etl.run.report import RunReport
 from kseg.etl.source.files.log_directories import LogCatalog
 from kseg.etl.source.origin import LogFiles
-from kseg.etl.tables.delta.table import TableAccess
+from kseg.etl.tables.targets import table_at
 from kseg.etl.telemetry.progress import NULL_PROGRESS, Progress
 from kseg.segment_reader.log.files.storage import PLAIN
 
@@ -173,11 +170,8 @@ def _unconfirmed(catalog: LogCatalog, tp: TopicPartition) -> Iterator[Unconfirme
 
 def quarantined(path: str) -> list[DamagedRange]:
     """What a quarantine table holds, a range each, without the bytes; damage that two runs met counts once."""
-    table: DeltaTable | None = TableAccess(path).load()
-    if table is None:
-        return []
     names = ["topic", "partition", "first_offset", "last_offset", "reason", "file", "position", "length"]
-    # Not by `to_pyarrow_table`: Arrow's threads would read through a file system in Python, and one of them that still
-    # lets go of a file when the interpreter ends aborts the process, whose exit code then says that it was killed.
-    rows = pa.table(table.scan(names, "piece_position = 0"))
+    rows = table_at(path).read(names, {"piece_position": 0})
+    if rows is None:
+        return []
     return sorted({DamagedRange(*(row[name] for name in names)) for row in rows.to_pylist()}, key=str)

@@ -206,7 +206,8 @@ def _table(context: JobContext, state: JobState, table: str) -> TableLine:
     try:
         now = context.targets.check(table, known)
     except KsegError as error:
-        now, problem = context.targets.delta(table).state(), str(error)
+        access = context.targets.access(table)
+        now, problem = access.state() if access is not None else None, str(error)
     return TableLine(
         path=table,
         version=now.version if now else None,

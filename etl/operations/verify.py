@@ -27,7 +27,6 @@ from kseg.etl.run.context import JobContext
 from kseg.etl.run.read_options import read_options, read_tasks
 from kseg.etl.spark.dataframe import rows
 from kseg.etl.spark.range_results import NoAccumulator
-from kseg.etl.spark.session import reaching
 from kseg.etl.tables.parquet.schema import KSEG_ADDRESS, LATE_COLUMN, OWN_ADDRESS, RUN_COLUMN, AddressColumns
 from kseg.etl.telemetry.progress import Progress
 
@@ -277,8 +276,7 @@ class _Table:
             yield Finding(kind, self.table, row["topic"], row["partition"], row["offset"], texts[kind])
 
     def _rows_in_table(self) -> DataFrame:
-        with reaching(self.table):
-            return self.context.spark.session(delta=True).read.format("delta").load(self.table)
+        return self.context.targets.frame(self.table)
 
     def _rows_in_kafka(self) -> tuple[DataFrame, Any]:
         spark = self.context.spark.session(delta=True)

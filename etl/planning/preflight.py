@@ -35,12 +35,12 @@ def preflight(inputs: InputReader, state: JobState, chain: str, *, accept_group_
         parallel_map(sorted(tables), lambda table: target_tables.refuse_other_ledger(table, state.ledger_id))
     chains = {ev.INCREMENTAL, chain}
     apps = [state.next_app_transaction(of)[0] for of in chains]
-    found = parallel_map(sorted(tables), lambda table: target_tables.look(table, state.tables.get(table), apps))
+    found = parallel_map(sorted(tables), lambda table: target_tables.describe(table, state.tables.get(table), apps))
     group = inputs.group_view(snapshot.partitions, accept=accept_group_offsets)
-    seen = PlanInputs(job, snapshot, {table: now for table, (now, _) in found.items()}, group)
+    seen = PlanInputs(job, snapshot, {table: now.state for table, now in found.items()}, group)
     check_epochs(inputs.logs, snapshot, state)
     # Read after the tables: every run is planned in the ledger before it can land.
-    _refuse_older_ledger(inputs.read_state(), chains, {table: landed for table, (_, landed) in found.items()})
+    _refuse_older_ledger(inputs.read_state(), chains, {table: now.transactions for table, now in found.items()})
     return seen
 
 

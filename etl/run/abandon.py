@@ -1,4 +1,4 @@
-"""Taking a run back: its rows leave all tables, and nobody who still works on it can land them any more."""
+"""Abandon a run: its rows are removed from all tables, and no attempt of it can land them afterwards."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from kseg.etl.ledger.state import RunState
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.report import RunReport, TableReport
 from kseg.etl.run.report_from_ledger import report_of
-from kseg.etl.tables.delta.cleanup import sweep
-from kseg.etl.tables.delta.commit import RunCommit
-from kseg.etl.tables.delta.log import commits_back
-from kseg.etl.tables.delta.table import TableAccess
+from kseg.etl.tables.protocol import TableAccess
+from kseg.etl.tables.values import RunCommit
 
 
 def abandon_run(context: JobContext, lease: Lease, run: RunState, reason: str) -> RunReport:
@@ -31,11 +29,12 @@ def abandon_run(context: JobContext, lease: Lease, run: RunState, reason: str) -
         planned = run.plan.tables.get(table)
         if planned is None and (access is None or access.state() is None):
             continue  # nobody came as far as making it; who makes it later has to confirm a lease that is gone
-        after = context.targets.remove_run(table, RunCommit(run.run_id, run.plan.app_id, run.plan.app_version))
+        target = context.targets.target(table, removing=True)
+        after = target.remove_run(RunCommit(run.run_id, run.plan.app_id, run.plan.app_version))
         tables[table] = after.after
         removed.append(TableReport(table, after.version, after.removed))
         if access is not None:
-            sweep(access, run.run_id)
+            access.clean_up(run.run_id)
             if table in run.landed or _had_landed(access, run.plan, planned):
                 landed_in.append(table)
     ended = ev.Abandoned(run_id=run.run_id, tables=tables, landed_in=tuple(landed_in), reason=reason)
@@ -47,13 +46,9 @@ def abandon_run(context: JobContext, lease: Lease, run: RunState, reason: str) -
 
 
 def _had_landed(access: TableAccess, plan: ev.RunPlan, planned: ev.TableState | None) -> bool:
-    """Whether the table's log has a commit of the run's rows. Asked when its app transaction is taken: none can follow,
-    and an abandonment that is taken up finds the same."""
-    now = access.state()
-    if now is None:
-        return False
-    since = planned.version + 1 if planned is not None else 0
+    """Whether the table's history has a commit of the run's rows. Asked after its app transaction is taken: none can
+    follow, and an abandonment that is taken up finds the same."""
     return any(
-        commit.transactions.get(plan.app_id) == plan.app_version and commit.told.get("mode") == plan.mode
-        for commit in commits_back(access.location.open(), now.version, since)
+        commit.transactions.get(plan.app_id) == plan.app_version and commit.details.get("mode") == plan.mode
+        for commit in access.history(after=planned)
     )

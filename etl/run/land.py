@@ -3,12 +3,12 @@
     read and write files ──► first equation ──► lease ──► commit, table by table ──► second equation ──► accounted
 
 A table that an earlier attempt committed is found by its app transaction and not written again; its ranges are read for
-their counts alone. Files of attempts that did not land are swept once a commit with their app transaction is durable.
+their counts alone. Files of attempts that did not land are deleted once a commit with their app transaction is durable.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
@@ -28,16 +28,14 @@ from kseg.etl.run.account import (
 )
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.spark_jobs import SparkJobs, Written
-from kseg.etl.tables.delta.cleanup import sweep
-from kseg.etl.tables.delta.commit import NewCommit, RunCommit
-from kseg.etl.tables.delta.removal import OfAddresses, Removal
-from kseg.etl.tables.delta.table import ReadyTable
 from kseg.etl.tables.parallel import parallel_map
 from kseg.etl.tables.parquet.quarantine import Quarantine, kept_files, quarantine_schema
 from kseg.etl.tables.parquet.schema import SinkSchema
 from kseg.etl.tables.parquet.task_output import WrittenFile
-from kseg.etl.tables.parquet.writer import LandingPlan, TableWrite
-from kseg.etl.tables.spark.writer import project
+from kseg.etl.tables.parquet.writer import LandingPlan
+from kseg.etl.tables.protocol import FileTarget, FrameTarget
+from kseg.etl.tables.removal import OfAddresses, Removal
+from kseg.etl.tables.values import NewCommit, ReadyTable, RunCommit
 from kseg.etl.telemetry.events import AccountFailed, TableCommitted
 
 
@@ -71,6 +69,7 @@ class _KeptIn:
     """The quarantine table, ready, and what tasks need to write for it."""
 
     table: str
+    target: FileTarget
     ready: ReadyTable
     tasks: Quarantine
 
@@ -115,8 +114,9 @@ class _Landing:
             self._find_earlier_commits()
         todo = [table for table in self.plan.tables if table not in self.commits and table != self.quarantine]
         removing = self.plan.mode == "backfill-replace"
-        needs_spark = parallel_map(todo, lambda table: context.targets.by_spark(table, removing=removing))
-        by_spark = [table for table, needed in needs_spark.items() if needed]
+        targets = parallel_map(todo, lambda table: context.targets.target(table, removing=removing))
+        by_files = {table: target for table, target in targets.items() if isinstance(target, FileTarget)}
+        by_spark = {table: target for table, target in targets.items() if isinstance(target, FrameTarget)}
         if by_spark:
             context.spark.session(delta=True)  # first of all: a Spark that runs cannot be given Delta's jars
         else:
@@ -127,7 +127,7 @@ class _Landing:
             # Spark's writer commits what it has just read, so its tables' account is checked on a pass of its own.
             counted = passes.count([*(table for table in self.commits if table != self.quarantine), *by_spark])
             sink = passes.sink_schema() if todo else None
-            ready = self._prepare(sink, [table for table in todo if table not in by_spark])
+            ready = self._prepare(sink, by_files)
             written = passes.write(sink, ready) if sink else Written()
             outcomes = [*counted.outcomes, *written.outcomes]
             reading = account_for(self.plan, outcomes, context.clients.logs)
@@ -135,12 +135,12 @@ class _Landing:
             self._spare(reading)
             if kept_in is not None and (kept := kept_files(outcomes)):
                 # First of all: no row lands while what stood beside it is nowhere.
-                self._commit(kept_in.table, kept, kept_in.ready, None)
+                self._commit(kept_in.table, kept_in.target, kept, kept_in.ready, None)
             for table, files in written.files.items():
-                self._commit(table, files, ready[table], sink)
+                self._commit(table, by_files[table], files, ready[table], sink)
             self._write_down()
-            for table in by_spark:
-                self._land_by_spark(table, passes, sink, reading)
+            for table, target in by_spark.items():
+                self._land_by_spark(table, target, passes, sink, reading)
         rows_written = {table: sum(file.rows for file in files) for table, files in written.files.items()}
         return LandingResult(self._account(reading, rows_written), throttled_by_broker(outcomes))
 
@@ -154,32 +154,32 @@ class _Landing:
         if self.quarantine is not None and self.quarantine not in tables:
             tables.append(self.quarantine)
 
-        def look(table: str) -> ev.TableCommit | None:
+        def find(table: str) -> ev.TableCommit | None:
             if table in self.commits:
                 targets.check(table, self.commits[table].after)
                 return None
-            if targets.by_spark(table):
+            target = targets.target(table)
+            if not isinstance(target, FileTarget):
                 return None  # Spark's own write looks for them itself
-            if targets.transaction_version(table, self.plan.app_id) < self.plan.app_version:
+            found = target.found_commit(self._run_commit(table))
+            if found is None:
                 return None
-            # Found by its app transaction, or refused as a later one: this call commits nothing.
-            found = targets.delta(table).commit((), self._run_commit(table)).commit
-            targets.check(table, found.after)
-            return found
+            targets.check(table, found.commit.after)
+            return found.commit
 
-        for table, found in parallel_map(tables, look).items():
+        for table, found in parallel_map(tables, find).items():
             if found is not None:
                 self._landed(table, found)
         self._write_down()
 
-    def _prepare(self, sink: SinkSchema | None, tables: Sequence[str]) -> dict[str, ReadyTable]:
+    def _prepare(self, sink: SinkSchema | None, tables: Mapping[str, FileTarget]) -> dict[str, ReadyTable]:
         if sink is None:
             return {}
         job, targets = self.context.job, self.context.targets
 
         def prepare(table: str) -> ReadyTable:
             targets.check(table, self.plan.tables[table])
-            return targets.delta(table).ensure(
+            return tables[table].ensure(
                 sink,
                 partition_by=job.sink.partition_by,
                 merge_schema=job.sink.merge_schema,
@@ -198,13 +198,12 @@ class _Landing:
             return None
         planned = self.plan.tables.get(table)
         self.context.targets.check(table, planned)
-        target = self.context.targets.delta(table)
+        target = self.context.targets.file_target(table)
         sink = quarantine_schema()
         ready = target.ensure(sink, partition_by=(), merge_schema=True, run_id=self.plan.run_id)
         if planned is None:
             self._confirm_lease()
-        write = TableWrite(target.location, ready.columns, ready.stats)
-        return _KeptIn(table, ready, Quarantine(LandingPlan(self.plan.run_id, sink, (write,))))
+        return _KeptIn(table, target, ready, Quarantine(LandingPlan(self.plan.run_id, sink, (ready.write,))))
 
     def _confirm_lease(self) -> None:
         """Between making a table and committing rows to it. Whoever abandons this run takes its app transaction in the
@@ -220,25 +219,28 @@ class _Landing:
 
     # --- commits
 
-    def _commit(self, table: str, files: list[WrittenFile], ready: ReadyTable, sink: SinkSchema | None) -> None:
+    def _commit(
+        self, table: str, target: FileTarget, files: list[WrittenFile], ready: ReadyTable, sink: SinkSchema | None
+    ) -> None:
         self.lease.check()
         self.context.observe(f"land:{table}:before")
-        outcome = self.context.targets.delta(table).commit(
+        outcome = target.commit(
             files,
             self._run_commit(table),
             expected=self.plan.tables.get(table) or ready.state,
-            columns=ready.columns,
+            columns=ready.write.columns,
             remove=self._removal(table, sink, ready),
         )
         self.context.observe(f"land:{table}:committed")
         self._landed(table, outcome.commit)
         self.context.observe(f"land:{table}:after")
 
-    def _land_by_spark(self, table: str, passes: SparkJobs, sink: SinkSchema | None, reading: ReadCounts) -> None:
+    def _land_by_spark(
+        self, table: str, target: FrameTarget, passes: SparkJobs, sink: SinkSchema | None, reading: ReadCounts
+    ) -> None:
         """One table by Spark's writer, which reads the ranges again: they must hold what the account was made of."""
         assert sink is not None
         job, context = self.context.job, self.context
-        target = context.targets.spark(table)
         frame, outcomes = passes.frame(context.spark.session(delta=True), [table])
         context.targets.check(table, self.plan.tables[table])
         made = target.ensure(frame, sink, partition_by=job.sink.partition_by, cluster_by=job.sink.cluster_by)
@@ -248,7 +250,8 @@ class _Landing:
         context.observe(f"land:{table}:before")
         with passes.watching(outcomes), outcomes.typed_errors():
             outcome = target.land(
-                project(frame, sink, self.plan.run_id),
+                frame,
+                sink,
                 self._run_commit(table),
                 expected=self.plan.tables[table] or made,
                 merge_schema=job.sink.merge_schema,
@@ -276,7 +279,7 @@ class _Landing:
         }
         address = sink.address
         if ready is not None:
-            address = type(address)(*(ready.columns.in_table(name) for name in address))
+            address = type(address)(*(ready.write.columns.in_table(name) for name in address))
         return OfAddresses(address, offsets)
 
     def _landed(self, table: str, commit: ev.TableCommit) -> None:
@@ -289,7 +292,7 @@ class _Landing:
             self._write_down()
 
     def _write_down(self) -> None:
-        """Write durable commits down, then sweep the files of attempts that did not make them."""
+        """Write durable commits to the ledger, then delete the files of attempts that did not make them."""
         landed = [
             ev.Landed(run_id=self.plan.run_id, table=table, commit=self.commits[table]) for table in self.unwritten
         ]
@@ -298,10 +301,10 @@ class _Landing:
         self.unwritten.clear()
         for event in landed:
             if not event.commit.found and not self.again:
-                continue  # a look at all files of a table is dear
+                continue  # listing all files of a table is expensive
             access = self.context.targets.access(event.table)
             if access is not None:
-                sweep(access, self.plan.run_id, [event.commit.version] if event.commit.version >= 0 else None)
+                access.clean_up(self.plan.run_id, [event.commit])
 
     def _run_commit(self, table: str) -> RunCommit:
         ranges = [[r.topic, r.partition, r.start, r.end] for r in self.plan.ranges if r.table == table]

@@ -29,8 +29,7 @@ from kseg.etl.spark.connect_dataframe import RemoteWorkers, fused_remote
 from kseg.etl.spark.dataframe import OpenKeep, TaskResult, Write, fused, rows
 from kseg.etl.spark.range_result_files import RangeResultFiles
 from kseg.etl.spark.range_results import NoAccumulator, ResultAccumulator, watched
-from kseg.etl.spark.task_entry import Writer, drop
-from kseg.etl.tables.delta.table import ReadyTable
+from kseg.etl.spark.task_entry import Writer, drop, landing_function
 from kseg.etl.tables.parquet.quarantine import Quarantine
 from kseg.etl.tables.parquet.schema import SinkSchema, sink_schema
 from kseg.etl.tables.parquet.task_output import (
@@ -40,7 +39,8 @@ from kseg.etl.tables.parquet.task_output import (
     read_task_output,
     written_files,
 )
-from kseg.etl.tables.parquet.writer import LandingPlan, TableWrite, landing_function
+from kseg.etl.tables.parquet.writer import LandingPlan
+from kseg.etl.tables.values import ReadyTable
 from kseg.etl.telemetry.events import OutputSchema, ReadProgress, ReadStarted
 from kseg.etl.transform.transform import NO_STEPS, BatchSteps, transform_of
 from kseg.segment_reader.decode.range_decoder import Limits
@@ -189,7 +189,7 @@ class SparkJobs:
     def _written(
         self, outcomes: tuple[RangeResult, ...], outputs: list[TaskOutput], tables: Mapping[str, ReadyTable]
     ) -> Written:
-        by_place = {str(self.context.targets.delta(table).location): table for table in tables}
+        by_place = {str(ready.write.location): table for table, ready in tables.items()}
         files: dict[str, list[WrittenFile]] = {table: [] for table in tables}
         for file in written_files(outputs):
             files[by_place[file.table]].append(file)
@@ -199,10 +199,7 @@ class SparkJobs:
         return LandingPlan(
             run_id=self.plan.run_id,
             sink=sink,
-            tables=tuple(
-                TableWrite(self.context.targets.delta(table).location, ready.columns, ready.stats)
-                for table, ready in tables.items()
-            ),
+            tables=tuple(ready.write for ready in tables.values()),
             routes=self._routes(tables),
         )
 

@@ -6,7 +6,7 @@ quarter of a second, and no task needs them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
@@ -22,6 +22,19 @@ class Writer:
 
     def __call__(self, batches: Iterator[pa.RecordBatch], attempt: TaskAttempt) -> Iterator[pa.RecordBatch]:
         return land(batches, self.plan, task=attempt.number, attempt=attempt.attempt_id)
+
+
+def landing_function(plan: LandingPlan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """`land` for `DataFrame.mapInArrow(landing_function(plan), TASK_OUTPUT_DDL)`."""
+
+    def land_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        task, attempt = (context.partitionId(), context.taskAttemptId()) if context else (0, 0)
+        yield from land(batches, plan, task=task, attempt=attempt)
+
+    return land_partition
 
 
 def drop(batches: Iterator[pa.RecordBatch], attempt: TaskAttempt) -> Iterator[pa.RecordBatch]:

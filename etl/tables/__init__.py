@@ -1,11 +1,14 @@
-"""Landing: rows become Parquet in the tasks, and one Delta commit on the driver makes them visible.
+"""Target tables: rows become Parquet files in the tasks, and one commit on the driver makes them visible.
 
-    schema   which columns a sink row keeps        parquet  writes files in a task, tells FileFacts
-    align    how they fit an existing table        delta    the commit, its app transaction, the table's history
-    stats    Delta's per-file statistics           rewrite  removal of rows by address or run, in the same commit
-    facts    what a task tells the driver          features which tables need Spark's own writer
-    log      the commits of a Delta log            spark_writer  the same commits through Spark
-                                                   cleanup  files that no commit refers to
+    protocol    what runs, operations and planning may ask of a table       values     what they exchange with it
+    targets     a job's tables, and which implementation commits to each    removal    rows to remove, by address or run
+    parallel    many tables at once                                         names, errors
+
+    parquet/    in the tasks: schema (columns of a sink's rows), align (how they fit a table), writer, data_file,
+                partition_values, statistics, quarantine, task_output (what a task reports), storage (where files are)
+    delta/      Delta by delta-rs: table (snapshots), log (commits and incidents), ensure, commit, rewrite (rows
+                removed in the same commit), cleanup, maintenance, features (which tables need Spark's writer)
+    spark/      Delta by Spark's own writer: writer, maintenance
 
 Tasks import `parquet` and what it needs: pyarrow and the standard library, no Spark, no delta-rs.
 """

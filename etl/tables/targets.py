@@ -1,7 +1,7 @@
-"""A job's target tables, and who commits to each: delta-rs wherever the table allows it, else Spark's own writer.
+"""A job's target tables, and the one place that chooses an implementation of the table protocol for each.
 
 A target is a path or URI, or a name in a catalog; a name has no slash. Catalog tables, tables to be clustered, and
-tables with features that delta-rs cannot honour (`etl.tables.delta.features`) are Spark's.
+tables with features that delta-rs cannot honour (`etl.tables.delta.features`) are Spark's; all others delta-rs commits.
 """
 
 from __future__ import annotations
@@ -11,68 +11,92 @@ from typing import TYPE_CHECKING
 
 from kseg.etl.config.job import Job
 from kseg.etl.errors import Refused
-from kseg.etl.ledger import events as ev
-from kseg.etl.tables.delta.commit import DeltaTarget, RunCommit
-from kseg.etl.tables.delta.log import commits_back
-from kseg.etl.tables.delta.table import TableAccess
+from kseg.etl.ledger.values import TableState
+from kseg.etl.tables.delta.commit import DeltaTarget
+from kseg.etl.tables.delta.maintenance import DeltaMaintenance
+from kseg.etl.tables.delta.table import DeltaAccess
 from kseg.etl.tables.names import is_name
+from kseg.etl.tables.protocol import FileTarget, FrameTarget, Maintenance, TableAccess
+from kseg.etl.tables.spark.maintenance import SparkMaintenance
 from kseg.etl.tables.spark.writer import SparkTarget
+from kseg.etl.tables.values import TableDescription
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 class Targets:
-    """The tables of one job. `spark` gives a session that reads and writes Delta; it is asked for only when needed."""
+    """The tables of one job. `spark` gives a session that reads and writes Delta; it is called only when needed."""
 
     def __init__(self, job: Job, spark: Callable[[], SparkSession]) -> None:
         self._job, self._spark = job, spark
 
-    def by_spark(self, table: str, *, removing: bool = False) -> bool:
-        """Whether Spark has to make the commits of this table; removing: such as take rows away.
+    # --- which implementation
+
+    def target(self, table: str, *, removing: bool = False) -> FileTarget | FrameTarget:
+        """The table as a run commits to it. removing: its commits are to remove rows as well.
 
         Raises:
-            Refused: rows are to be taken from an append-only table.
+            Refused: rows are to be removed from an append-only table.
         """
-        if is_name(table):
-            return True
-        reasons = self.delta(table).spark_reasons(removing=removing)
-        return bool(reasons) or (bool(self._job.sink.cluster_by) and self.delta(table).state() is None)
+        return self._by_spark(table) if self._needs_spark(table, removing=removing) else DeltaTarget(table)
 
-    def delta(self, table: str) -> DeltaTarget:
-        """A table at a path, as delta-rs commits to it."""
-        return DeltaTarget(table)
-
-    def spark(self, table: str) -> SparkTarget:
-        """A table as Spark commits to it."""
-        single = self._job.sink.single_driver
-        if is_name(table):
-            return SparkTarget(self._spark(), table=table, single_driver=single)
-        return SparkTarget(self._spark(), path=table, single_driver=single)
+    def file_target(self, path: str) -> FileTarget:
+        """A table of our own, such as the quarantine table: never Spark's."""
+        return DeltaTarget(path)
 
     def access(self, table: str) -> TableAccess | None:
-        """The table's log, to look at; None where a catalog knows no such table."""
-        return self.spark(table).access() if is_name(table) else self.delta(table)
+        """The table, to read; None where a catalog knows no such table."""
+        return self._access(table)
 
-    def check(self, table: str, known: ev.TableState | None) -> ev.TableState | None:
+    def maintenance(self, table: str) -> Maintenance:
+        """Maintenance of a table that is there: by delta-rs where it may rewrite the table's files."""
+        access = self._access(table)
+        if access is None:
+            raise Refused("table-missing", "there is no table", table=table)
+        if not self._needs_spark(table, removing=False) and not DeltaMaintenance.spark_reasons(access):
+            return DeltaMaintenance(access)
+        return SparkMaintenance(access, self._by_spark(table))
+
+    def frame(self, table: str) -> DataFrame:
+        """The table's rows, read by Spark."""
+        return self._by_spark(table).frame()
+
+    def _needs_spark(self, table: str, *, removing: bool) -> bool:
+        if is_name(table):
+            return True
+        access = DeltaAccess(table)
+        reasons = access.spark_reasons(removing=removing)
+        return bool(reasons) or (bool(self._job.sink.cluster_by) and access.state() is None)
+
+    def _by_spark(self, table: str) -> SparkTarget:
+        single = self._job.sink.single_driver
+        if is_name(table):
+            return SparkTarget(self._spark, table=table, single_driver=single)
+        return SparkTarget(self._spark, path=table, single_driver=single)
+
+    def _access(self, table: str) -> DeltaAccess | None:
+        return self._by_spark(table).access() if is_name(table) else DeltaAccess(table)
+
+    # --- what the ledger knows of a table against what it is
+
+    def check(self, table: str, known: TableState | None) -> TableState | None:
         """The table as it is now, if nothing happened to it since the ledger saw it; None: there is none, rightly.
 
         Raises:
             Refused: it is gone, another one, or was restored, replaced, overwritten or truncated.
         """
-        return self.look(table, known)[0]
+        return self.describe(table, known).state
 
-    def look(
-        self, table: str, known: ev.TableState | None, app_ids: Collection[str] = ()
-    ) -> tuple[ev.TableState | None, dict[str, int]]:
+    def describe(self, table: str, known: TableState | None, app_ids: Collection[str] = ()) -> TableDescription:
         """As `check`, and the versions of these apps' last transactions in the table, of those that have any."""
         access = self.access(table)
-        now, versions = access.look(app_ids) if access is not None else (None, {})
+        now = access.describe(app_ids) if access is not None else TableDescription()
         if known is None:
-            return now, versions
+            return now
         if access is None:
             raise Refused("table-missing", "rows have landed in a table that is not there any more", table=table)
-        for incident in access.incidents_since(known, now):
+        for incident in access.incidents_since(known, now.state):
             raise Refused(
                 incident.code,
                 incident.message,
@@ -80,7 +104,7 @@ class Targets:
                 table=table,
                 version=incident.version,
             )
-        return now, versions
+        return now
 
     def refuse_other_ledger(self, table: str, ledger_id: str) -> None:
         """For a job's first run in a ledger: the table may hold what the job landed with another one, now lost.
@@ -89,12 +113,9 @@ class Targets:
             Refused: `ledger-lost`. Starting over would land those rows again.
         """
         access = self.access(table)
-        state = access.state() if access is not None else None
-        if access is None or state is None:
-            return
-        for commit in commits_back(access.location.open(), state.version):
-            other = str(commit.told.get("ledger") or ledger_id)
-            if commit.told.get("job") == self._job.name and other != ledger_id:
+        for commit in access.history() if access is not None else ():
+            other = str(commit.details.get("ledger") or ledger_id)
+            if commit.details.get("job") == self._job.name and other != ledger_id:
                 raise Refused(
                     "ledger-lost",
                     f"version {commit.version} of the table was landed by this job with another ledger ({other})",
@@ -108,8 +129,7 @@ class Targets:
         access = self.access(table)
         return (access.transaction_version(app_id) or 0) if access is not None else 0
 
-    def remove_run(self, table: str, run: RunCommit) -> ev.TableCommit:
-        """Remove a run's rows and take its app transaction (`DeltaTarget.remove_run`)."""
-        if self.by_spark(table, removing=True):
-            return self.spark(table).remove_run(run)
-        return self.delta(table).remove_run(run)
+
+def table_at(path: str) -> TableAccess:
+    """A table at a path or URI, to read, where there is no job."""
+    return DeltaAccess(path)

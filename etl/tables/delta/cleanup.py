@@ -8,47 +8,41 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection
-from dataclasses import dataclass
+from urllib.parse import unquote
 
+import pyarrow as pa
 import pyarrow.fs as pafs
+from deltalake import DeltaTable
 
 from kseg.etl.tables.delta.log import commits_back, read_commit
-from kseg.etl.tables.delta.table import TableAccess
+from kseg.etl.tables.parquet.storage import Opened
 from kseg.etl.tables.parquet.task_output import run_of_file
+from kseg.etl.tables.values import FileCount
 
 
-@dataclass(frozen=True, slots=True)
-class Swept:
-    """Files deleted, and their bytes."""
-
-    files: int = 0
-    bytes: int = 0
-
-
-def sweep(target: TableAccess, run_id: str, versions: Collection[int] | None = None) -> Swept:
+def clean_up(
+    table: DeltaTable | None, store: Opened, run_id: str, versions: Collection[int] | None = None
+) -> FileCount:
     """Delete the run's files below the table's folder that no commit refers to.
 
-    versions: every version in which a commit of this run stands (its landing, its removal); None: the log is searched.
-    Their files and those of the newest snapshot stay, also those that were compacted away since: older versions can
-    still be read. Where a commit cannot be read any more, or none is found, nothing is deleted: VACUUM finds such files
-    in its time.
+    table: the newest snapshot; None: there is no table. versions: every version that holds a commit of this run (its
+    landing, its removal); None: the log is searched. Their files and those of the newest snapshot stay, also those that
+    were compacted away since: older versions can still be read. Where a commit cannot be read any more, or none is
+    found, nothing is deleted: VACUUM deletes such files later.
 
     Raises:
-        RetriableFailure: the table cannot be read.
-        OSError: its folder cannot be listed. Files that cannot be deleted are passed over.
+        OSError: the table's folder cannot be listed. Files that cannot be deleted are skipped.
     """
-    table = target.load()
     if table is None:
-        return Swept()
-    store = target.location.open()
+        return FileCount()
     if versions is None:
         commits = [commit for commit in commits_back(store, table.version()) if commit.run == run_id]
     else:
         read = [read_commit(store, version) for version in versions]
         commits = [commit for commit in read if commit is not None and commit.run == run_id]
     if not commits or (versions is not None and len(commits) < len(versions)):
-        return Swept()
-    referenced = {file.path for commit in commits for file in commit.added} | target.paths(table)
+        return FileCount()
+    referenced = {file.path for commit in commits for file in commit.added} | snapshot_paths(table)
     files = size = 0
     for info in data_files(store.fs, store.root):
         path = info.path[len(store.root) :].lstrip("/")
@@ -58,7 +52,12 @@ def sweep(target: TableAccess, run_id: str, versions: Collection[int] | None = N
             store.fs.delete_file(info.path)
             files += 1
             size += info.size or 0
-    return Swept(files, size)
+    return FileCount(files, size)
+
+
+def snapshot_paths(table: DeltaTable) -> set[str]:
+    """The snapshot's data files: paths relative to the table (absolute ones of shallow clones), decoded."""
+    return {unquote(path) for path in pa.chunked_array(table.get_add_actions().column("path")).to_pylist()}
 
 
 def data_files(fs: pafs.FileSystem, folder: str) -> list[pafs.FileInfo]:

@@ -14,56 +14,41 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
 
 from deltalake import DeltaTable, Transaction
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from kseg.etl.errors import Refused
-from kseg.etl.ledger.events import TableCommit, TableState
+from kseg.etl.ledger.values import TableCommit, TableState
+from kseg.etl.tables.delta.ensure import ensure
 from kseg.etl.tables.delta.features import refuse_retention, removal_reasons, spark_reasons
 from kseg.etl.tables.delta.log import find_transaction, incidents_since
-from kseg.etl.tables.delta.removal import OfRun, Removal
 from kseg.etl.tables.delta.rewrite import Rewrite, Rewriter
-from kseg.etl.tables.delta.table import TableAccess, commit_properties, table_properties, table_schema, table_state
+from kseg.etl.tables.delta.table import DeltaAccess, commit_properties, table_properties, table_schema, table_state
 from kseg.etl.tables.errors import NeedsSparkWriter, ledger_older_than_table
 from kseg.etl.tables.parquet.align import TableColumns, can_write
 from kseg.etl.tables.parquet.data_file import WriterOptions
+from kseg.etl.tables.parquet.schema import SinkSchema
 from kseg.etl.tables.parquet.task_output import WrittenFile
-
-UNKNOWN_VERSION = -1
-"""`TableCommit.version` where the log has been cleaned and does not tell any more which version landed the run."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunCommit:
-    """Who commits. facts: of the run (ranges, counts …), JSON values, kept in the commit for people."""
-
-    run_id: str
-    app_id: str
-    app_version: int
-    facts: Mapping[str, Any] = field(default_factory=dict)
+from kseg.etl.tables.protocol import FileTarget
+from kseg.etl.tables.removal import OfRun, Removal
+from kseg.etl.tables.values import UNKNOWN_VERSION, FoundCommit, NewCommit, ReadyTable, RunCommit
 
 
-@dataclass(frozen=True, slots=True)
-class NewCommit:
-    """This call made the commit."""
-
-    commit: TableCommit
-
-
-@dataclass(frozen=True, slots=True)
-class FoundCommit:
-    """Another attempt of the run had made the commit; nothing was done, and this attempt's files are nobody's."""
-
-    commit: TableCommit
-
-
-class DeltaTarget(TableAccess):
+class DeltaTarget(DeltaAccess, FileTarget):
     """A Delta table that this framework commits to without Spark."""
+
+    def ensure(
+        self,
+        sink: SinkSchema,
+        *,
+        partition_by: Sequence[str] = (),
+        merge_schema: bool = False,
+        run_id: str | None = None,
+    ) -> ReadyTable:
+        return ensure(self, sink, partition_by, merge_schema=merge_schema, run_id=run_id)
 
     def commit(
         self,
@@ -75,17 +60,7 @@ class DeltaTarget(TableAccess):
         remove: Removal | None = None,
         options: WriterOptions | None = None,
     ) -> NewCommit | FoundCommit:
-        """Commit a run's files to this table; with none, its app transaction alone.
-
-        expected: the table as the plan recorded it; it must be the same table, without incidents since.
-        columns: as the files were written; the table must still have them.
-        remove: rows to remove in the same commit (replace). options: how files hit in part are written anew.
-
-        Raises:
-            Refused: the table has a later run of this app (`ledger-older-than-table`), is not the one that was planned
-                for, forgets app transactions, or has features that need Spark's writer.
-            TableBusy: the deadline has passed.
-        """
+        """As `FileTarget.commit`. options: how files that are hit by `remove` in part are rewritten."""
         call = _Call(self, run, expected, None if remove is None else self._rewriter(remove, run, options))
 
         def attempt() -> NewCommit | FoundCommit:
@@ -94,27 +69,31 @@ class DeltaTarget(TableAccess):
             if done is not None and done > run.app_version:
                 raise ledger_older_than_table(self.name, run.app_id, done, run.app_version)
             if done == run.app_version:
-                return self._found(table, call)
+                return self._found(table, run, call.expected, call.attempt_id)
             self._check_writable(table, columns)
             return NewCommit(call.write(table, files, transaction=True))
 
         outcome: NewCommit | FoundCommit | None = None
         try:
-            outcome = self._until_deadline(attempt)
+            outcome = self.until_deadline(attempt)
         finally:
             call.clean_up(others_landed=isinstance(outcome, FoundCommit))
         return outcome
 
+    def found_commit(self, run: RunCommit) -> FoundCommit | None:
+        def attempt() -> FoundCommit | None:
+            table = self.load()
+            done = None if table is None else table.transaction_version(run.app_id)
+            if table is None or done is None or done < run.app_version:
+                return None
+            refuse_retention(self.name, table_properties(table))
+            if done > run.app_version:
+                raise ledger_older_than_table(self.name, run.app_id, done, run.app_version)
+            return FoundCommit(self._found(table, run, None, "").commit)
+
+        return self.until_deadline(attempt)
+
     def remove_run(self, run: RunCommit) -> TableCommit:
-        """Remove the rows that a run landed, and take its app transaction, so that no attempt of it can land later.
-
-        Does the same as often as it is called. Where later runs of the chain have landed, the app transaction stands
-        above this one already and is left alone.
-
-        Raises:
-            Refused: there is no table, it is append-only, or only Spark's writer can remove rows from it.
-            TableBusy: the deadline has passed.
-        """
         call = _Call(self, run, None, self._rewriter(OfRun(run.run_id), run, None))
 
         def attempt() -> TableCommit:
@@ -127,7 +106,7 @@ class DeltaTarget(TableAccess):
             return call.write(table, (), transaction=done is None or done <= run.app_version)
 
         try:
-            return self._until_deadline(attempt)
+            return self.until_deadline(attempt)
         finally:
             call.clean_up(others_landed=False)
 
@@ -155,21 +134,22 @@ class DeltaTarget(TableAccess):
                 table=self.name,
             )
 
-    def _found(self, table: DeltaTable, call: _Call) -> NewCommit | FoundCommit:
-        """The commit that stands: another attempt's, or this one's where its answer got lost on the way."""
-        run = call.run
-        oldest = 0 if call.expected is None else call.expected.version + 1
+    def _found(
+        self, table: DeltaTable, run: RunCommit, expected: TableState | None, attempt_id: str
+    ) -> NewCommit | FoundCommit:
+        """The run's commit in the table: another attempt's, or this one's where the response was lost."""
+        oldest = 0 if expected is None else expected.version + 1
         there = find_transaction(self.location.open(), run.app_id, run.app_version, table.version(), oldest)
         if there is None:
             now = table_state(table)
             return FoundCommit(TableCommit(UNKNOWN_VERSION, self.rows_of_run(run.run_id), after=now, found=True))
-        told = there.told
-        mine = told.get("attempt") == call.attempt_id
+        details = there.details
+        mine = details.get("attempt") == attempt_id
         commit = TableCommit(
             version=there.version,
-            rows=int(told["rows"]) if "rows" in told else (there.rows or 0),
+            rows=int(details["rows"]) if "rows" in details else (there.rows or 0),
             after=self.state_at(there.version) or TableState(str(table.metadata().id), there.version),
-            removed=int(told.get("removed", 0)),
+            removed=int(details.get("removed", 0)),
             files=len(there.added),
             bytes=there.size,
             found=not mine,
@@ -225,7 +205,7 @@ class _Call:
         rewrite = self.rewrite(table)
         before = table_state(table)
         rows = sum(file.rows for file in files)
-        told = {"run": self.run.run_id, "attempt": self.attempt_id, "rows": rows, "removed": rewrite.rows_removed}
+        details = {"run": self.run.run_id, "attempt": self.attempt_id, "rows": rows, "removed": rewrite.rows_removed}
         people = json.dumps({"kseg": self.run.run_id, "rows": rows, "removed": rewrite.rows_removed})
         transactions = [Transaction(self.run.app_id, self.run.app_version)] if transaction else []
         now = time.time_ns() // 1_000_000
@@ -241,10 +221,10 @@ class _Call:
                 "append",
                 table.schema(),
                 table.metadata().partition_columns,
-                commit_properties=commit_properties({**self.run.facts, **told}, people, transactions),
+                commit_properties=commit_properties({**self.run.facts, **details}, people, transactions),
             )
         except (DeltaError, OSError) as error:
-            raise self._target._race_or(error, before.version) from error
+            raise self._target.race_or(error, before.version) from error
         left = None if before.rows is None else before.rows + rows - rewrite.rows_removed
         return TableCommit(
             version=before.version + 1,

@@ -1,10 +1,10 @@
-"""A Delta log, commit by commit: who landed what, and what happened to a table behind our back.
+"""A Delta log, commit by commit: which run landed what, and which changes others made to a table.
 
     _delta_log/00000000000000000042.json     one action a line: commitInfo, add, remove, metaData, protocol, txn …
 
 (Delta protocol, "Delta Log Entries" and "Actions".) The files are read as they are: delta-rs' `history` does not tell
 app transactions, table ids or added files. Old entries are removed once a checkpoint holds their outcome; what cannot
-be read any more is told as such, never guessed.
+be read any more is reported as such, never guessed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from urllib.parse import unquote
 
 from kseg.etl.ledger.events import TableState
 from kseg.etl.tables.parquet.storage import Opened
+from kseg.etl.tables.values import CommitRecord, Incident
 
 APP_PREFIX = "kseg/"
 
@@ -71,20 +72,25 @@ class Commit:
         return any(app.startswith(APP_PREFIX) for app in self.transactions)
 
     @property
-    def told(self) -> Mapping[str, Any]:
+    def details(self) -> Mapping[str, Any]:
         """What a run of ours wrote beside its commit: run, attempt, rows, removed … Empty for others' commits."""
-        if isinstance(told := self.info.get("kseg"), Mapping):
-            return told
+        if isinstance(details := self.info.get("kseg"), Mapping):
+            return details
         try:
-            told = json.loads(self.info.get("userMetadata") or "{}")
+            details = json.loads(self.info.get("userMetadata") or "{}")
         except ValueError:
             return {}
-        return told if isinstance(told, Mapping) and "kseg" in told else {}
+        return details if isinstance(details, Mapping) and "kseg" in details else {}
+
+    @property
+    def record(self) -> CommitRecord:
+        """The commit as callers of the table protocol see it."""
+        return CommitRecord(self.version, self.transactions, self.details)
 
     @property
     def run(self) -> str | None:
         """The run of ours that made the commit."""
-        run = self.told.get("run", self.told.get("kseg"))
+        run = self.details.get("run", self.details.get("kseg"))
         return run if isinstance(run, str) else None
 
     @property
@@ -97,19 +103,6 @@ class Commit:
         """Rows added, by the files' statistics."""
         rows = [file.rows for file in self.added]
         return None if None in rows else sum(r for r in rows if r is not None)
-
-
-@dataclass(frozen=True, slots=True)
-class Incident:
-    """Something after which the ledger's word about a table's rows cannot be trusted.
-
-    code: table-missing, table-recreated, table-went-back, table-restored, table-replaced, table-overwritten,
-    table-truncated, table-lost-rows. version: of the commit, None where it is no commit.
-    """
-
-    code: str
-    message: str
-    version: int | None = None
 
 
 def entry_path(version: int) -> str:

@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from kseg.etl.tables.delta.removal import Bounds, Removal, Verdict
 from kseg.etl.tables.errors import NeedsSparkWriter
 from kseg.etl.tables.parquet.data_file import DataFile, WriterOptions
 from kseg.etl.tables.parquet.partition_values import value_text
@@ -26,6 +25,7 @@ from kseg.etl.tables.parquet.schema import delta_type
 from kseg.etl.tables.parquet.statistics import StatsCollector, StatsSpec
 from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.parquet.task_output import WrittenFile, file_name
+from kseg.etl.tables.removal import Bounds, Removal, Verdict
 
 _BATCH_ROWS = 1 << 16
 

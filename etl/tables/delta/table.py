@@ -1,33 +1,37 @@
-"""A Delta table through delta-rs: what it is, whether rows fit it, and making it so. No Spark, no JVM.
+"""A Delta table through delta-rs: its state, whether rows fit it, and creating or extending it. No Spark, no JVM.
 
-Every commit made here and in `delta` is a compare-and-swap on the table's version: made with the snapshot that was
-looked at, with no retries of delta-rs' own. The store takes version n + 1 once; whoever comes second starts over and
-looks again, so nothing that anybody committed in between goes unseen.
+Every commit made here and in `delta.commit` is a compare-and-swap on the table's version: made with the snapshot that
+was checked, without retries of delta-rs' own. The store accepts version n + 1 once; the writer that comes second starts
+over from the new snapshot, so it sees what was committed in between.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
-from urllib.parse import unquote
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from kseg.etl.errors import KsegError, RetriableFailure
-from kseg.etl.ledger.events import TableState
 from kseg.etl.ledger.store_errors import check_endpoint, store_error
-from kseg.etl.tables.delta.features import refuse_retention, removal_reasons, spark_reasons
-from kseg.etl.tables.delta.log import Incident, incidents_since
+from kseg.etl.ledger.values import TableCommit, TableState
+from kseg.etl.tables.delta.cleanup import clean_up
+from kseg.etl.tables.delta.features import removal_reasons, spark_reasons
+from kseg.etl.tables.delta.log import commits_back, incidents_since, read_commit
 from kseg.etl.tables.errors import TableBusy
-from kseg.etl.tables.parquet.align import TableColumns, align, new_table
-from kseg.etl.tables.parquet.schema import SinkSchema
-from kseg.etl.tables.parquet.statistics import StatsSpec, properties_for
 from kseg.etl.tables.parquet.storage import TableLocation
+from kseg.etl.tables.protocol import TableAccess
+from kseg.etl.tables.values import (
+    UNKNOWN_VERSION,
+    CommitRecord,
+    FileCount,
+    Incident,
+    TableDescription,
+)
 
 T = TypeVar("T")
 
@@ -35,21 +39,12 @@ RACE_PAUSE = 0.2
 FAULT_PAUSE = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class ReadyTable:
-    """A table as a run may write to it: how its columns are written, with which statistics, and its state."""
-
-    columns: TableColumns
-    stats: StatsSpec
-    state: TableState
-
-
 class LostRace(Exception):
     """Somebody else made the next version."""
 
 
-class TableAccess:
-    """A table's place, and all that may be asked of it.
+class DeltaAccess(TableAccess):
+    """A Delta table by its log and snapshots.
 
     path: a local path or URI. storage_options: as delta-rs takes them. deadline: seconds that one call may go on trying
     while other writers or the store come in between.
@@ -82,17 +77,13 @@ class TableAccess:
         """What delta-rs raised for this table, as an error of ours (`etl.ledger.store_errors`)."""
         return store_error(doing, error, setting="sink", otherwise=KsegError, table=self.name)
 
-    def look(self, app_ids: Collection[str] = ()) -> tuple[TableState | None, dict[str, int]]:
-        """As `state`, and the versions of these apps' last transactions, of those that have any; in one look."""
+    def describe(self, app_ids: Collection[str] = ()) -> TableDescription:
         table = self.load()
         if table is None:
-            return None, {}
+            return TableDescription()
         versions = {app_id: table.transaction_version(app_id) for app_id in app_ids}
-        return table_state(table), {app_id: version for app_id, version in versions.items() if version is not None}
-
-    def state(self) -> TableState | None:
-        """Id, version and number of rows; None where there is no table."""
-        return self.look()[0]
+        known = {app_id: version for app_id, version in versions.items() if version is not None}
+        return TableDescription(table_state(table), known)
 
     def state_at(self, version: int) -> TableState | None:
         """The state that a version left; None where it cannot be read any more."""
@@ -103,13 +94,9 @@ class TableAccess:
             return None
 
     def transaction_version(self, app_id: str) -> int | None:
-        """The version of an app's last transaction; None where it has none, or there is no table."""
+        # Without the snapshot's files, which a description counts.
         table = self.load()
         return None if table is None else table.transaction_version(app_id)
-
-    def paths(self, table: DeltaTable) -> set[str]:
-        """The snapshot's data files: paths relative to the table (absolute ones of shallow clones), decoded."""
-        return {unquote(path) for path in pa.chunked_array(table.get_add_actions().column("path")).to_pylist()}
 
     def spark_reasons(self, *, removing: bool = False) -> tuple[str, ...]:
         """Why only Spark's writer may append to the table; empty where delta-rs may, or there is no table yet.
@@ -125,95 +112,38 @@ class TableAccess:
         return removal_reasons(table, self.name) if removing else spark_reasons(table)
 
     def incidents_since(self, recorded: TableState, now: TableState | None) -> tuple[Incident, ...]:
-        """What happened to the table between two states that a ledger must not go on over (`etl.tables.delta.log`).
-
-        now: as `state` has just told it.
-        """
         return incidents_since(self.location.open(), recorded, now)
 
-    # --- making it fit -----------------------------------------------------------------------------------------------
-
-    def fit(self, sink: SinkSchema, *, partition_by: Sequence[str] = (), merge_schema: bool = False) -> TableColumns:
-        """How the sink's rows fit the table, or the one that `ensure` would create. Nothing is written.
-
-        Raises:
-            IncompatibleSchema: they do not.
-            Refused: the table forgets app transactions.
-        """
-        return self._fit(self.load(), sink, partition_by, merge_schema)
-
-    def ensure(
-        self,
-        sink: SinkSchema,
-        *,
-        partition_by: Sequence[str] = (),
-        merge_schema: bool = False,
-        run_id: str | None = None,
-    ) -> ReadyTable:
-        """Create the table or add the columns that it lacks, each in a commit of its own, and tell how to write to it.
-
-        Any number of processes may call this at once: one of them creates the table.
-
-        Raises:
-            IncompatibleSchema, Refused: as `fit`.
-            TableBusy: the deadline has passed.
-        """
-
-        def attempt() -> ReadyTable:
-            table = self.load()
-            columns = self._fit(table, sink, partition_by, merge_schema)
-            if table is None:
-                table = self._create(sink, columns, run_id)
-            elif len(columns.added):
-                table = self._add_columns(table, columns.added, run_id)
-            stats = StatsSpec.of(columns.table_schema, columns.partition_by, table_properties(table))
-            return ReadyTable(columns, stats, table_state(table))
-
-        return self._until_deadline(attempt)
-
-    def _fit(
-        self, table: DeltaTable | None, sink: SinkSchema, partition_by: Sequence[str], merge_schema: bool
-    ) -> TableColumns:
+    def history(self, after: TableState | None = None) -> Iterator[CommitRecord]:
+        table = self.load()
         if table is None:
-            return new_table(sink, partition_by, table=self.name)
-        refuse_retention(self.name, table_properties(table))
-        return align(
-            sink,
-            table_schema(table),
-            table.metadata().partition_columns,
-            table=self.name,
-            asked_partition_by=partition_by,
-            merge_schema=merge_schema,
-        )
+            return
+        oldest = 0 if after is None else after.version + 1
+        for commit in commits_back(self.location.open(), table.version(), oldest):
+            yield commit.record
 
-    def _create(self, sink: SinkSchema, columns: TableColumns, run_id: str | None) -> DeltaTable:
-        try:
-            # With retries of its own, delta-rs lets the loser of a race commit its metadata as version 1: the table
-            # would change its id under the winner.
-            return DeltaTable.create(
-                self.location.uri,
-                Schema.from_arrow(columns.schema),
-                mode="error",
-                partition_by=list(columns.partition_by),
-                configuration=properties_for(columns.schema, columns.partition_by, sink.address or ()),
-                storage_options=self.location.storage_options,
-                commit_properties=commit_properties({"run": run_id}),
-            )
-        except (DeltaError, OSError) as error:
-            raise self._race_or(error, None) from error
+    def recorded_commit(self, commit: TableCommit) -> CommitRecord | None:
+        found = None if commit.version == UNKNOWN_VERSION else read_commit(self.location.open(), commit.version)
+        return None if found is None else found.record
 
-    def _add_columns(self, table: DeltaTable, added: pa.Schema, run_id: str | None) -> DeltaTable:
-        version = table.version()
-        fields = list(Schema.from_arrow(added).fields)
-        try:
-            table.alter.add_columns(fields, commit_properties=commit_properties({"run": run_id}))
-        except (DeltaError, OSError) as error:
-            raise self._race_or(error, version) from error
-        return table
+    def read(self, columns: Sequence[str], equal: Mapping[str, str | int]) -> pa.Table | None:
+        table = self.load()
+        if table is None:
+            return None
+        predicate = " AND ".join(f'"{name}" = {sql_literal(value)}' for name, value in equal.items())
+        # Not by `to_pyarrow_table`: Arrow's threads would read through a file system in Python, and one of them that
+        # still closes a file when the interpreter ends aborts the process, and the exit code says that it was killed.
+        return pa.table(table.scan(list(columns), predicate or None))
+
+    def clean_up(self, run_id: str, commits: Collection[TableCommit] | None = None) -> FileCount:
+        versions = None if commits is None else [commit.version for commit in commits]
+        if versions is not None and UNKNOWN_VERSION in versions:
+            versions = None
+        return clean_up(self.load(), self.location.open(), run_id, versions)
 
     # --- trying ------------------------------------------------------------------------------------------------------
 
-    def _race_or(self, error: Exception, version: int | None) -> Exception:
+    def race_or(self, error: Exception, version: int | None) -> Exception:
         """What a failed commit means: a race lost (the table has moved on), or a fault of the store or of ours."""
         table = self.load()
         if (None if table is None else table.version()) != version:
@@ -222,7 +152,12 @@ class TableAccess:
             return RetriableFailure(f"cannot commit: {error}", table=self.name)
         return self.fault("cannot commit", error)
 
-    def _until_deadline(self, attempt: Callable[[], T]) -> T:
+    def until_deadline(self, attempt: Callable[[], T]) -> T:
+        """What the attempt returns, repeated while it loses races or the store fails.
+
+        Raises:
+            TableBusy: the deadline has passed.
+        """
         begun = time.monotonic()
         tries = 0
         while True:
@@ -265,14 +200,19 @@ def table_state(table: DeltaTable) -> TableState:
     return TableState(str(table.metadata().id), table.version(), rows)
 
 
+def sql_literal(value: str | int) -> str:
+    """A value in a predicate of delta-rs."""
+    return str(value) if isinstance(value, int) else "'" + value.replace("'", "''") + "'"
+
+
 def commit_properties(
-    told: Mapping[str, Any], people: str | None = None, transactions: Sequence[Transaction] = ()
+    details: Mapping[str, Any], people: str | None = None, transactions: Sequence[Transaction] = ()
 ) -> CommitProperties:
     """Properties of a compare-and-swap commit.
 
-    told: stands as `kseg` in the commit's commitInfo. people: its userMetadata, which DESCRIBE HISTORY shows.
+    details: written as `kseg` into the commit's commitInfo. people: its userMetadata, which DESCRIBE HISTORY shows.
     """
-    metadata: dict[str, Any] = {"kseg": dict(told)}
+    metadata: dict[str, Any] = {"kseg": dict(details)}
     if people is not None:
         metadata["userMetadata"] = people
     return CommitProperties(custom_metadata=metadata, max_commit_retries=0, app_transactions=list(transactions) or None)

@@ -1,4 +1,4 @@
-"""One Parquet data file: rows are collected into row groups, written column by column, and told as a FileFact.
+"""One Parquet data file: rows are collected into row groups, written column by column, and described by a WrittenFile.
 
 Keys, values and other high-cardinality columns are written plain, offsets and timestamps as deltas (a few bits a row),
 what repeats through a dictionary.

@@ -1,6 +1,6 @@
 """Rows become Parquet files in the tasks: bounded memory, one file a partition and task (more where it grows large).
 
-    batches -> route by topic -> the table's names and types -> cut by partition values -> row groups -> FileFact
+    batches -> route by topic -> the table's names and types -> cut by partition values -> row groups -> WrittenFile
 
 Row groups hold about a million rows or 128 MB of Arrow data. They are collected first and written column by column, so
 a task holds `buffered_bytes` of rows and one encoded column. snappy is the default: measured on 170-byte rows a core
@@ -13,7 +13,7 @@ This module runs in Spark's workers and imports neither Spark nor delta-rs.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -71,19 +71,6 @@ def land(batches: Iterator[pa.RecordBatch], plan: LandingPlan, *, task: int, att
             writer.write(batch)
         files = writer.close()
     yield task_output_batch([*(f.output(task, attempt) for f in files), writer.rows_output()])
-
-
-def landing_function(plan: LandingPlan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """`land` for `DataFrame.mapInArrow(landing_function(plan), FACTS_DDL)`."""
-
-    def land_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        task, attempt = (context.partitionId(), context.taskAttemptId()) if context else (0, 0)
-        yield from land(batches, plan, task=task, attempt=attempt)
-
-    return land_partition
 
 
 class TaskWriter:

@@ -13,20 +13,21 @@ from __future__ import annotations
 import contextlib
 import json
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from kseg.etl.errors import ConfigurationError, Refused, RetriableFailure
-from kseg.etl.ledger.events import TableCommit, TableState
+from kseg.etl.ledger.values import TableCommit, TableState
 from kseg.etl.spark.session import reaching
-from kseg.etl.tables.delta.commit import UNKNOWN_VERSION, FoundCommit, NewCommit, RunCommit
 from kseg.etl.tables.delta.features import refuse_retention
 from kseg.etl.tables.delta.log import Commit, find_transaction, incidents_since
-from kseg.etl.tables.delta.removal import OfRun, Removal, quoted
-from kseg.etl.tables.delta.table import TableAccess, table_properties, table_state
+from kseg.etl.tables.delta.table import DeltaAccess, table_properties, table_state
 from kseg.etl.tables.errors import ledger_older_than_table
 from kseg.etl.tables.parquet.schema import LATE_COLUMN, RUN_COLUMN, SinkSchema
+from kseg.etl.tables.protocol import FrameTarget
+from kseg.etl.tables.removal import OfRun, Removal, quoted
+from kseg.etl.tables.values import UNKNOWN_VERSION, FoundCommit, NewCommit, RunCommit
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -54,8 +55,10 @@ def project(rows: DataFrame, sink: SinkSchema, run_id: str) -> DataFrame:
     return rows.select(*columns, f.lit(run_id).alias(RUN_COLUMN))
 
 
-class SparkTarget:
+class SparkTarget(FrameTarget):
     """A Delta table that Spark writes to: by path (or URI), or by name (`catalog.schema.name`).
+
+    open_spark: gives a session that reads and writes Delta; it is called when the table is first asked for something.
 
     single_driver: the user's word that no other driver writes to the table while a run does.
     storage_options: for reading the table's log without Spark, as delta-rs takes them.
@@ -63,7 +66,7 @@ class SparkTarget:
 
     def __init__(
         self,
-        spark: SparkSession,
+        open_spark: Callable[[], SparkSession],
         *,
         path: str | None = None,
         table: str | None = None,
@@ -72,30 +75,34 @@ class SparkTarget:
     ) -> None:
         if (path is None) == (table is None):
             raise ValueError("a table has a path or a name")
-        self._spark = spark
+        self._open_spark = open_spark
         self._path, self._table = path, table
-        self._single_driver = single_driver
+        self.single_driver = single_driver
         self._storage_options = storage_options
         self.name = table if table is not None else str(path)
 
-    # --- looking -----------------------------------------------------------------------------------------------------
+    @property
+    def _spark(self) -> SparkSession:
+        return self._open_spark()
+
+    # --- reading -----------------------------------------------------------------------------------------------------
 
     def exists(self) -> bool:
         """Whether there is a Delta table."""
         if self._table is not None:
             return bool(self._spark.catalog.tableExists(self._table))
         if not hasattr(self._spark, "_jvm"):  # Connect: the log is read here, as it is when the run commits elsewhere
-            return TableAccess(str(self._path), self._storage_options).load() is not None
+            return DeltaAccess(str(self._path), self._storage_options).load() is not None
         from delta.tables import DeltaTable
 
         with reaching(str(self._path)):
             return bool(DeltaTable.isDeltaTable(self._spark, str(self._path)))
 
-    def access(self) -> TableAccess | None:
+    def access(self) -> DeltaAccess | None:
         """The table's log, read without Spark; None where there is no table."""
         if not self.exists():
             return None
-        return TableAccess(self._detail()["location"], self._storage_options)
+        return DeltaAccess(self._detail()["location"], self._storage_options)
 
     def state(self) -> TableState | None:
         """Id, version and number of rows; None where there is no table."""
@@ -106,6 +113,12 @@ class SparkTarget:
         """The version of an app's last transaction; None where it has none, or there is no table."""
         access = self.access()
         return None if access is None else access.transaction_version(app_id)
+
+    def frame(self) -> DataFrame:
+        with reaching(self.name):
+            if self._table is not None:
+                return self._spark.table(self._table)
+            return self._spark.read.format("delta").load(self._path)
 
     def rows_of_run(self, run_id: str) -> int:
         """How many rows of the table a run has landed, by `_kseg_run`."""
@@ -152,12 +165,6 @@ class SparkTarget:
     def ensure(
         self, rows: DataFrame, sink: SinkSchema, *, partition_by: Sequence[str] = (), cluster_by: Sequence[str] = ()
     ) -> TableState:
-        """Create the table where there is none, with the columns that the rows are landed with.
-
-        Raises:
-            ConfigurationError: the columns cannot make a table, or the store is not safe for Spark (`check_store`).
-            Refused: the table forgets app transactions.
-        """
         from pyspark.errors import PySparkException
         from pyspark.sql.types import StructField, StructType
 
@@ -189,8 +196,8 @@ class SparkTarget:
                 self._spark.sql(f"ALTER TABLE {self._sql_name} ADD COLUMNS ({LATE_COLUMN} BOOLEAN)")
         except PySparkException as error:
             if not there():
-                told = f"cannot add {LATE_COLUMN} to {self.name}: {_first_line(error)}"
-                raise ConfigurationError.of("sink", told) from error
+                message = f"cannot add {LATE_COLUMN} to {self.name}: {_first_line(error)}"
+                raise ConfigurationError.of("sink", message) from error
 
     def check_store(self) -> None:
         """Refuse a store in which Spark's commits are not put-if-absent.
@@ -199,7 +206,7 @@ class SparkTarget:
             ConfigurationError: exit 2, unless `single_driver`.
         """
         detail = self._detail() if self.exists() else None
-        if self._single_driver or (detail and _CATALOG_FEATURES.intersection(detail["tableFeatures"] or ())):
+        if self.single_driver or (detail and _CATALOG_FEATURES.intersection(detail["tableFeatures"] or ())):
             return
         place = detail["location"] if detail else self._path if self._path is not None else self._warehouse()
         if reason := self._unsafe(str(place)):
@@ -231,34 +238,38 @@ class SparkTarget:
     def land(
         self,
         rows: DataFrame,
+        sink: SinkSchema,
         run: RunCommit,
         *,
         expected: TableState | None = None,
         merge_schema: bool = False,
         remove: Removal | None = None,
     ) -> NewCommit | FoundCommit:
-        """Write the rows (`project`ed) and commit them with the run's app transaction.
+        """As `FrameTarget.land`. remove: all new rows must be such rows, as `replaceWhere` checks."""
+        projected = project(rows, sink, run.run_id)
+        return self._land(projected, run, expected=expected, merge_schema=merge_schema, remove=remove)
 
-        expected: the table as the plan recorded it. remove: rows that the same commit removes (replace); all new rows
-        must be such rows, as `replaceWhere` checks.
-
-        Raises:
-            Refused: as `DeltaTarget.commit`.
-            ConfigurationError: the rows do not fit the table, or the store is not safe for Spark.
-            RetriableFailure: another writer came in between.
-        """
+    def _land(
+        self,
+        rows: DataFrame,
+        run: RunCommit,
+        *,
+        expected: TableState | None = None,
+        merge_schema: bool = False,
+        remove: Removal | None = None,
+    ) -> NewCommit | FoundCommit:
         self.check_store()
         access, table = self._load()
         if (found := self._standing(access, table, run, "", expected)) is not None:
             return found
         attempt_id = uuid.uuid4().hex
-        told = {"kseg": run.run_id, "attempt": attempt_id, **run.facts}
+        details = {"kseg": run.run_id, "attempt": attempt_id, **run.facts}
         writer = (
             rows.write.format("delta")
             .mode("overwrite" if remove is not None else "append")
             .option("txnAppId", run.app_id)
             .option("txnVersion", run.app_version)
-            .option("userMetadata", json.dumps(told, default=str))
+            .option("userMetadata", json.dumps(details, default=str))
         )
         if remove is not None:
             writer = writer.option("replaceWhere", remove.sql())
@@ -273,17 +284,14 @@ class SparkTarget:
         return outcome
 
     def remove_run(self, run: RunCommit) -> TableCommit:
-        """Remove the rows that a run landed; where it landed nothing, take its app transaction so that it never can.
-
-        A run's rows and its app transaction stand in one commit: where there is no transaction, there are no rows.
-        """
+        # A run's rows and its app transaction are in one commit: where there is no transaction, there are no rows.
         self.check_store()
         table = self._load()[1]
         before = table_state(table)
         done = table.transaction_version(run.app_id)
         if done is None or done < run.app_version:
             columns = self._spark.table(self._sql_name).limit(0)
-            self.land(columns, RunCommit(run.run_id, run.app_id, run.app_version, {**run.facts, "fence": True}))
+            self._land(columns, RunCommit(run.run_id, run.app_id, run.app_version, {**run.facts, "fence": True}))
         else:
             # No app transaction here: Spark would skip a DELETE that carries the run's own, as already done.
             with self._errors(run), self._setting(**{_APP_ID: None, _APP_VERSION: None}):
@@ -292,7 +300,7 @@ class SparkTarget:
         gone = 0 if before.rows is None or now.rows is None else before.rows - now.rows
         return TableCommit(now.version, rows=0, after=now, removed=gone, found=now.version == before.version)
 
-    def _load(self) -> tuple[TableAccess, DeltaTable]:
+    def _load(self) -> tuple[DeltaAccess, DeltaTable]:
         access = self.access()
         table = None if access is None else access.load()
         if access is None or table is None:
@@ -301,7 +309,7 @@ class SparkTarget:
         return access, table
 
     def _standing(
-        self, access: TableAccess, table: DeltaTable, run: RunCommit, attempt_id: str, expected: TableState | None
+        self, access: DeltaAccess, table: DeltaTable, run: RunCommit, attempt_id: str, expected: TableState | None
     ) -> NewCommit | FoundCommit | None:
         """The commit of this run that stands in the table; None where there is none yet."""
         if expected is not None:
@@ -319,7 +327,7 @@ class SparkTarget:
                 TableCommit(UNKNOWN_VERSION, self.rows_of_run(run.run_id), after=table_state(table), found=True)
             )
         written = _metric(there, "numOutputRows")
-        mine = bool(attempt_id) and there.told.get("attempt") == attempt_id
+        mine = bool(attempt_id) and there.details.get("attempt") == attempt_id
         commit = TableCommit(
             version=there.version,
             # A replace also counts the rows that it copied out of files that went.

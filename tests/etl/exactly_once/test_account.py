@@ -141,7 +141,8 @@ def test_rows_that_are_not_in_the_commit_are_a_failed_account(home, records, mon
     topic = records.topic(1)
     records.write(topic, 0, 10)
     job = home(topic)
-    from kseg.etl.tables.delta.commit import DeltaTarget, NewCommit
+    from kseg.etl.tables.delta.commit import DeltaTarget
+    from kseg.etl.tables.values import NewCommit
 
     whole = DeltaTarget.commit
 

@@ -102,17 +102,17 @@ def test_an_interrupted_abandonment_is_ended_by_the_next_run(topics, home, recor
     job = home(*topics)
     job.die("account:before")
     planned = job.state.unfinished()
-    from kseg.etl.tables.targets import Targets
+    from kseg.etl.tables.delta.commit import DeltaTarget
 
-    whole = Targets.remove_run
+    whole = DeltaTarget.remove_run
 
-    def stop_at_the_second(self: Targets, table: str, run: Any) -> Any:
-        if table.endswith("/rest"):
+    def stop_at_the_second(self: DeltaTarget, run: Any) -> Any:
+        if self.name.endswith("/rest"):
             raise OSError("the machine stopped")
-        return whole(self, table, run)
+        return whole(self, run)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Targets, "remove_run", stop_at_the_second)
+        patch.setattr(DeltaTarget, "remove_run", stop_at_the_second)
         with pytest.raises(OSError, match="stopped"):
             job.abandon(planned.run_id)
     assert job.state.unfinished().phase == "abandoning"

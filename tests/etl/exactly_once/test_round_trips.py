@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from kseg.etl.ledger.store import Ledger
-from kseg.etl.tables.delta.table import TableAccess
+from kseg.etl.tables.delta.table import DeltaAccess
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         return count
 
     monkeypatch.setattr(Ledger, "table", counting("ledger", Ledger.table))
-    monkeypatch.setattr(TableAccess, "load", counting("table", TableAccess.load))
+    monkeypatch.setattr(DeltaAccess, "load", counting("table", DeltaAccess.load))
     return counts
 
 

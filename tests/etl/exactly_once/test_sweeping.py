@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kseg.etl.errors import RetriableFailure
-from kseg.etl.run import land
+from kseg.etl.tables.delta.table import DeltaAccess
 
 
 @pytest.fixture
@@ -21,23 +21,23 @@ def topic(records: Any) -> str:
 def test_runs_that_were_not_tried_before_list_no_table(
     topic: str, home: Any, records: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    swept: list[str] = []
+    cleaned: list[str] = []
 
-    def noted(access: Any, run_id: str, *versions: Any) -> Any:
-        swept.append(run_id)
-        return sweep(access, run_id, *versions)
+    def noted(access: Any, run_id: str, *commits: Any) -> Any:
+        cleaned.append(run_id)
+        return clean_up(access, run_id, *commits)
 
-    sweep = land.sweep
-    monkeypatch.setattr(land, "sweep", noted)
+    clean_up = DeltaAccess.clean_up
+    monkeypatch.setattr(DeltaAccess, "clean_up", noted)
     job = home(topic)
     job.ingest()
     records.write(topic, 0, 5)
     job.ingest()
-    assert swept == []
+    assert cleaned == []
     records.write(topic, 0, 5)
     job.die("land:first:before")
     job.ingest()
-    assert swept == [list(job.state.runs)[-1]]
+    assert cleaned == [list(job.state.runs)[-1]]
     job.assert_complete(runs=3)
 
 

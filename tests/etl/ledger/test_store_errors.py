@@ -21,7 +21,7 @@ from certificates import Authority, Issued
 from kseg.etl.errors import ConfigurationError, KsegError, RetriableFailure
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.ledger.store_errors import store_error
-from kseg.etl.tables.delta.table import TableAccess
+from kseg.etl.tables.delta.table import DeltaAccess
 
 Ask = Callable[[str, dict[str, str]], Any]
 
@@ -44,7 +44,7 @@ def ask(request: pytest.FixtureRequest) -> Ask:
     """Ask a store for what it may hold: a ledger (which is made where there is none), or a table."""
     if request.param == "ledger":
         return Ledger.open
-    return lambda path, options: TableAccess(path, options).load()
+    return lambda path, options: DeltaAccess(path, options).load()
 
 
 @pytest.mark.parametrize("case", WRONG)
@@ -113,9 +113,9 @@ def opened_elsewhere(endpoint: str, environment: dict[str, str]) -> Any:
     """What a process of its own gets: delta-rs looks once a process at whom to trust."""
     code = """
 import pickle, sys
-from kseg.etl.tables.delta.table import TableAccess
+from kseg.etl.tables.delta.table import DeltaAccess
 try:
-    TableAccess("s3://logs/t", {"endpoint_url": sys.argv[1], **dict(zip(sys.argv[2::2], sys.argv[3::2]))}).load()
+    DeltaAccess("s3://logs/t", {"endpoint_url": sys.argv[1], **dict(zip(sys.argv[2::2], sys.argv[3::2]))}).load()
 except Exception as error:
     sys.stdout.buffer.write(pickle.dumps(error))
 """

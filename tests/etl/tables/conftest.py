@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from kseg.etl.tables.delta.commit import DeltaTarget, FoundCommit, NewCommit, RunCommit
-from kseg.etl.tables.delta.removal import Removal
+from kseg.etl.tables.delta.commit import DeltaTarget
 from kseg.etl.tables.parquet.data_file import WriterOptions
 from kseg.etl.tables.parquet.schema import sink_schema
 from kseg.etl.tables.parquet.task_output import WrittenFile, read_task_output, written_files
-from kseg.etl.tables.parquet.writer import LandingPlan, TableWrite, land
+from kseg.etl.tables.parquet.writer import LandingPlan, land
+from kseg.etl.tables.removal import Removal
+from kseg.etl.tables.values import FoundCommit, NewCommit, RunCommit
 from kseg.segment_reader.decode.schema import arrow_schema
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Lander:
     ) -> list[WrittenFile]:
         sink = sink_schema(schema or batches[0].schema)
         ready = self.target.ensure(sink, partition_by=partition_by, merge_schema=merge_schema)
-        table = TableWrite(self.target.location, ready.columns, ready.stats)
+        table = ready.write
         plan = LandingPlan(run_id, sink, (table,), None, options or WriterOptions())
         return list(written(land(iter(batches), plan, task=task, attempt=attempt)))
 

@@ -5,10 +5,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kseg.etl.tables.delta.cleanup import Swept, sweep
-from kseg.etl.tables.delta.commit import RunCommit
+from kseg.etl.tables.delta.cleanup import clean_up as delete_unnamed
+from kseg.etl.tables.values import FileCount, RunCommit
 
 APP = "kseg/ledger/job"
+
+
+def clean_up(target, run_id, versions=None) -> FileCount:
+    return delete_unnamed(target.load(), target.location.open(), run_id, versions)
 
 
 def data_files(table) -> set[str]:
@@ -23,10 +27,10 @@ def test_files_of_attempts_that_lost_are_deleted(lander, rows, partition_by):
     lost = table.write([batch], attempt=1)
     others = table.write([batch], "run-1-2")
     version = table.commit(landed).commit.version
-    swept = sweep(table.target, "run-1", [version])
-    assert swept == Swept(len(lost), sum(f.size for f in lost))
+    swept = clean_up(table.target, "run-1", [version])
+    assert swept == FileCount(len(lost), sum(f.size for f in lost))
     assert data_files(table) == {f.path for f in (*landed, *others)}
-    assert sweep(table.target, "run-1", [version]) == Swept()
+    assert clean_up(table.target, "run-1", [version]) == FileCount()
 
 
 def test_the_log_is_searched_where_no_version_is_known(lander, rows):
@@ -34,7 +38,7 @@ def test_the_log_is_searched_where_no_version_is_known(lander, rows):
     landed, lost = table.write([rows(0, 10)]), table.write([rows(0, 10)], attempt=1)
     table.commit(landed)
     table.land(rows(10, 20), run_id="run-2", number=2)
-    assert sweep(table.target, "run-1").files == len(lost)
+    assert clean_up(table.target, "run-1").files == len(lost)
     assert len(table.offsets()) == 20
 
 
@@ -43,16 +47,16 @@ def test_compacted_files_of_the_run_stay_for_readers_of_older_versions(lander, r
     first = table.land(rows(0, 10))
     table.land(rows(10, 20), run_id="run-2", number=2)
     table.target.load().optimize.compact()
-    assert sweep(table.target, "run-1", [first.commit.version]) == Swept()
+    assert clean_up(table.target, "run-1", [first.commit.version]) == FileCount()
     assert table.target.state_at(first.commit.version).rows == 10
 
 
 def test_nothing_is_deleted_before_a_commit_is_found(lander, rows):
     table = lander()
     files = table.write([rows(0, 10)])
-    assert sweep(table.target, "run-1") == Swept()
-    assert sweep(table.target, "run-1", [0]) == Swept()
-    assert sweep(table.target, "run-1", [7]) == Swept()
+    assert clean_up(table.target, "run-1") == FileCount()
+    assert clean_up(table.target, "run-1", [0]) == FileCount()
+    assert clean_up(table.target, "run-1", [7]) == FileCount()
     assert data_files(table) == {f.path for f in files}
 
 
@@ -66,7 +70,7 @@ def test_nothing_is_deleted_where_a_commit_of_the_run_cannot_be_read(lander, row
     for version in range(second.version):
         (Path(table.path) / f"_delta_log/{version:020d}.json").unlink()
     before = data_files(table)
-    assert sweep(table.target, "run-1", versions) == Swept()
+    assert clean_up(table.target, "run-1", versions) == FileCount()
     assert data_files(table) == before >= {f.path for f in lost}
 
 
@@ -75,9 +79,9 @@ def test_a_removed_run_leaves_the_files_that_older_versions_need(lander, rows):
     first = table.land(rows(0, 10))
     lost = table.write([rows(0, 10)], attempt=1)
     second = table.target.remove_run(RunCommit("run-1", APP, 1))
-    assert sweep(table.target, "run-1", [first.commit.version, second.version]).files == len(lost)
+    assert clean_up(table.target, "run-1", [first.commit.version, second.version]).files == len(lost)
     assert table.target.state_at(first.commit.version).rows == 10
 
 
-def test_a_missing_table_has_nothing_to_sweep(lander):
-    assert sweep(lander().target, "run-1") == Swept()
+def test_a_missing_table_has_nothing_to_clean_up(lander):
+    assert clean_up(lander().target, "run-1") == FileCount()

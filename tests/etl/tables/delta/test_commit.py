@@ -11,9 +11,10 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from kseg.etl.errors import Refused
 from kseg.etl.ledger.events import TableState
-from kseg.etl.tables.delta.commit import UNKNOWN_VERSION, DeltaTarget, FoundCommit, NewCommit, RunCommit
+from kseg.etl.tables.delta.commit import DeltaTarget
 from kseg.etl.tables.errors import IncompatibleSchema, NeedsSparkWriter, TableBusy
 from kseg.etl.tables.parquet.schema import sink_schema
+from kseg.etl.tables.values import UNKNOWN_VERSION, FoundCommit, NewCommit, RunCommit
 
 APP = "kseg/ledger/job"
 spawn = multiprocessing.get_context("spawn")
@@ -140,7 +141,7 @@ def test_a_table_that_forgets_transactions_is_refused(lander, rows):
     table.target.load().alter.set_table_properties({"delta.setTransactionRetentionDuration": "interval 7 days"})
     for call in (
         lambda: table.commit([], number=2, run_id="run-2"),
-        lambda: table.target.fit(sink_schema(rows().schema)),
+        lambda: table.target.ensure(sink_schema(rows().schema)),
     ):
         with pytest.raises(Refused) as caught:
             call()
@@ -191,7 +192,7 @@ def test_a_table_whose_columns_changed_meanwhile_is_refused(lander, rows):
     write_deltalake(table.path, pa.table({"other": ["x"]}), mode="overwrite", schema_mode="overwrite")
     assert table.target.load().schema() != smaller
     with pytest.raises(Refused) as caught:
-        table.commit(files, columns=ready.columns)
+        table.commit(files, columns=ready.write.columns)
     assert caught.value.code == "table-changed"
 
 
@@ -295,13 +296,6 @@ def test_of_processes_that_create_the_table_one_does(lander, rows, scale, racer)
     paths = [lander(f"table-{number}").path for number in range(scale(10, 50))]
     found = _race(racer.ensure, [(rows().schema, paths)] * 3)
     assert set(found) == {(path, DeltaTarget(path).state().id, 0) for path in paths}
-
-
-def test_fit_writes_nothing(lander, rows, tmp_path):
-    table = lander()
-    columns = table.target.fit(sink_schema(rows().schema), partition_by=["topic"])
-    assert columns.partition_by == ("topic",)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_merged_columns_come_before_the_data_and_once(lander, rows):

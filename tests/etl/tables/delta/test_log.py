@@ -9,10 +9,10 @@ from deltalake import DeltaTable, write_deltalake
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger.events import TableState
 from kseg.etl.ledger.ranges import OffsetSet
-from kseg.etl.tables.delta.commit import RunCommit
 from kseg.etl.tables.delta.log import Commit, incident_of, incidents_since, parse_commit, read_commit
-from kseg.etl.tables.delta.removal import OfAddresses
 from kseg.etl.tables.parquet.schema import OWN_ADDRESS
+from kseg.etl.tables.removal import OfAddresses
+from kseg.etl.tables.values import RunCommit
 
 APP = "kseg/ledger/job"
 
@@ -157,6 +157,6 @@ def test_a_commit_is_read_as_it_is(lander, rows):
 def test_commits_without_our_words_are_read_too():
     text = '{"commitInfo":{"userMetadata":"not json"}}\n\n{"add":{"path":"a%20b","size":3}}\n{"x":{}}\n'
     commit = parse_commit(4, text)
-    assert (commit.told, commit.run, commit.rows) == ({}, None, None)
+    assert (commit.details, commit.run, commit.rows) == ({}, None, None)
     assert commit.added[0].path == "a b"
     assert incidents_since(None, TableState("id", 4, 1), TableState("id", 4, 1)) == ()

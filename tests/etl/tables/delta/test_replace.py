@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import Refused
 from kseg.etl.ledger.ranges import OffsetSet
-from kseg.etl.tables.delta.commit import FoundCommit, NewCommit, RunCommit
-from kseg.etl.tables.delta.removal import Bounds, OfAddresses, OfRun, Verdict
 from kseg.etl.tables.errors import NeedsSparkWriter
 from kseg.etl.tables.parquet.schema import OWN_ADDRESS
+from kseg.etl.tables.removal import Bounds, OfAddresses, OfRun, Verdict
+from kseg.etl.tables.values import FoundCommit, NewCommit, RunCommit
 
 APP = "kseg/ledger/job"
 BACKFILL = "kseg/ledger/job/backfill"

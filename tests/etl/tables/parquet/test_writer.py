@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kseg.etl.spark.task_entry import landing_function
 from kseg.etl.tables.delta.commit import DeltaTarget
 from kseg.etl.tables.errors import AddressChanged, NoRoute, UnlandableRow
 from kseg.etl.tables.parquet.align import new_table
@@ -18,7 +19,7 @@ from kseg.etl.tables.parquet.schema import SinkSchema, add_address, sink_schema
 from kseg.etl.tables.parquet.statistics import StatsSpec
 from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.parquet.task_output import TASK_OUTPUT, read_task_output, run_of_file, written_files
-from kseg.etl.tables.parquet.writer import LandingPlan, TableWrite, TaskWriter, land, landing_function
+from kseg.etl.tables.parquet.writer import LandingPlan, TableWrite, TaskWriter, land
 
 
 @pytest.fixture
@@ -222,7 +223,7 @@ def test_spark_tasks_land_rows_and_tell_their_files(lander, rows, spark, duck):
     table = lander()
     sink = sink_schema(rows().schema)
     ready = table.target.ensure(sink)
-    plan = LandingPlan("run-1", sink, (TableWrite(table.target.location, ready.columns, ready.stats),))
+    plan = LandingPlan("run-1", sink, (ready.write,))
 
     def read_range(batches):
         # As in a job: what a task reads depends on its number alone.

@@ -9,17 +9,17 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.spark.session import reaching
-from kseg.etl.tables.delta.commit import FoundCommit, NewCommit, RunCommit
-from kseg.etl.tables.delta.removal import OfAddresses
 from kseg.etl.tables.parquet.schema import OWN_ADDRESS, add_address, sink_schema
+from kseg.etl.tables.removal import OfAddresses
 from kseg.etl.tables.spark.writer import SparkTarget, project
+from kseg.etl.tables.values import FoundCommit, NewCommit, RunCommit
 
 APP = "kseg/ledger/job"
 
 
 @pytest.fixture
 def target(spark, tmp_path):
-    return SparkTarget(spark, path=str(tmp_path / "clustered"), single_driver=True)
+    return SparkTarget(lambda: spark, path=str(tmp_path / "clustered"), single_driver=True)
 
 
 def frame(spark, batch: pa.RecordBatch, run_id: str):
@@ -27,7 +27,8 @@ def frame(spark, batch: pa.RecordBatch, run_id: str):
 
 
 def land(spark, target, batch, run_id, number, app=APP, **how):
-    return target.land(frame(spark, batch, run_id), RunCommit(run_id, app, number), **how)
+    rows = spark.createDataFrame(pa.Table.from_batches([batch]))
+    return target.land(rows, sink_schema(batch.schema), RunCommit(run_id, app, number), **how)
 
 
 def rows_of(target) -> dict[int, str]:
@@ -98,7 +99,7 @@ def test_an_attempt_that_another_one_overtakes_finds_its_commit(spark, target, r
 
 
 def test_tables_are_named_by_a_catalog_too(spark, rows):
-    target = SparkTarget(spark, table="spark_catalog.default.kseg_landed", single_driver=True)
+    target = SparkTarget(lambda: spark, table="spark_catalog.default.kseg_landed", single_driver=True)
     spark.sql("DROP TABLE IF EXISTS spark_catalog.default.kseg_landed")
     ensure(spark, target, rows(0, 1))
     outcome = land(spark, target, rows(0, 5), "run-1", 1)
@@ -116,7 +117,7 @@ def test_columns_are_merged_when_asked_and_told_when_not(spark, target, rows):
 
 
 def test_a_store_that_is_not_put_if_absent_is_refused(spark, tmp_path, rows):
-    target = SparkTarget(spark, path=str(tmp_path / "t"))
+    target = SparkTarget(lambda: spark, path=str(tmp_path / "t"))
     with pytest.raises(ConfigurationError) as caught:
         ensure(spark, target, rows(0, 1))
     assert caught.value.faults[0].path == "sink.single_driver"
@@ -136,13 +137,13 @@ def test_a_store_that_is_not_put_if_absent_is_refused(spark, tmp_path, rows):
     ],
 )
 def test_stores_are_known_by_their_scheme(spark, place, safe):
-    assert (SparkTarget(spark, path=place)._unsafe(place) is None) is safe
+    assert (SparkTarget(lambda: spark, path=place)._unsafe(place) is None) is safe
 
 
 def test_a_store_that_spark_has_no_file_system_for_is_told_in_words(spark):
     """Tasks and delta-rs write there with clients of their own, so nobody had noticed before."""
     with pytest.raises(ConfigurationError) as caught:
-        SparkTarget(spark, path="s3://lake/orders").exists()
+        SparkTarget(lambda: spark, path="s3://lake/orders").exists()
     [fault] = caught.value.faults
     assert "no file system for s3://" in fault.message
     with pytest.raises(ConfigurationError, match="no file system"), reaching("s3://lake/orders"):
@@ -150,7 +151,7 @@ def test_a_store_that_spark_has_no_file_system_for_is_told_in_words(spark):
 
 
 def test_s3_is_safe_with_the_dynamodb_log_store(spark):
-    target = SparkTarget(spark, path="s3a://bucket/t")
+    target = SparkTarget(lambda: spark, path="s3a://bucket/t")
     store = "io.delta.storage.S3DynamoDBLogStore"
     with target._setting(**{"spark.delta.logStore.s3a.impl": store}):
         assert target._unsafe("s3a://bucket/t") is None
@@ -168,4 +169,4 @@ def test_a_changed_address_fails_the_row(spark, rows):
 
 def test_a_table_has_a_path_or_a_name(spark):
     with pytest.raises(ValueError, match="a path or a name"):
-        SparkTarget(spark)
+        SparkTarget(lambda: spark)

@@ -1,0 +1,78 @@
+"""Creates a Delta table for a sink's rows, or adds columns that it lacks: each in a commit of its own, by delta-rs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from deltalake import DeltaTable, Schema
+from deltalake.exceptions import DeltaError
+
+from kseg.etl.tables.delta.features import refuse_retention
+from kseg.etl.tables.delta.table import DeltaAccess, commit_properties, table_properties, table_schema, table_state
+from kseg.etl.tables.parquet.align import TableColumns, align, new_table
+from kseg.etl.tables.parquet.schema import SinkSchema
+from kseg.etl.tables.parquet.statistics import StatsSpec, properties_for
+from kseg.etl.tables.parquet.writer import TableWrite
+from kseg.etl.tables.values import ReadyTable
+
+
+def ensure(
+    access: DeltaAccess, sink: SinkSchema, partition_by: Sequence[str], *, merge_schema: bool, run_id: str | None
+) -> ReadyTable:
+    """As `etl.tables.protocol.FileTarget.ensure`."""
+
+    def attempt() -> ReadyTable:
+        table = access.load()
+        columns = _fit(access.name, table, sink, partition_by, merge_schema)
+        if table is None:
+            table = _create(access, sink, columns, run_id)
+        elif len(columns.added):
+            table = _add_columns(access, table, columns.added, run_id)
+        stats = StatsSpec.of(columns.table_schema, columns.partition_by, table_properties(table))
+        return ReadyTable(TableWrite(access.location, columns, stats), table_state(table))
+
+    return access.until_deadline(attempt)
+
+
+def _fit(
+    name: str, table: DeltaTable | None, sink: SinkSchema, partition_by: Sequence[str], merge_schema: bool
+) -> TableColumns:
+    if table is None:
+        return new_table(sink, partition_by, table=name)
+    refuse_retention(name, table_properties(table))
+    return align(
+        sink,
+        table_schema(table),
+        table.metadata().partition_columns,
+        table=name,
+        asked_partition_by=partition_by,
+        merge_schema=merge_schema,
+    )
+
+
+def _create(access: DeltaAccess, sink: SinkSchema, columns: TableColumns, run_id: str | None) -> DeltaTable:
+    try:
+        # With retries of its own, delta-rs lets the loser of a race commit its metadata as version 1: the table
+        # would change its id under the winner.
+        return DeltaTable.create(
+            access.location.uri,
+            Schema.from_arrow(columns.schema),
+            mode="error",
+            partition_by=list(columns.partition_by),
+            configuration=properties_for(columns.schema, columns.partition_by, sink.address or ()),
+            storage_options=access.location.storage_options,
+            commit_properties=commit_properties({"run": run_id}),
+        )
+    except (DeltaError, OSError) as error:
+        raise access.race_or(error, None) from error
+
+
+def _add_columns(access: DeltaAccess, table: DeltaTable, added: pa.Schema, run_id: str | None) -> DeltaTable:
+    version = table.version()
+    fields = list(Schema.from_arrow(added).fields)
+    try:
+        table.alter.add_columns(fields, commit_properties=commit_properties({"run": run_id}))
+    except (DeltaError, OSError) as error:
+        raise access.race_or(error, version) from error
+    return table

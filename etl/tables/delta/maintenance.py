@@ -1,0 +1,144 @@
+"""OPTIMIZE and VACUUM of a Delta table by delta-rs, for tables whose files it may rewrite."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import CommitProperties, DeltaTable
+from deltalake.exceptions import CommitFailedError, DeltaError
+
+from kseg.etl.errors import ConfigurationError, KsegError, RetriableFailure
+from kseg.etl.tables.delta.cleanup import data_files
+from kseg.etl.tables.delta.features import spark_reasons
+from kseg.etl.tables.delta.table import DeltaAccess, table_properties, table_schema
+from kseg.etl.tables.protocol import Maintenance
+from kseg.etl.tables.values import FileCount
+
+TARGET_SIZE = 128 * 1024 * 1024
+"""Bytes of a file that OPTIMIZE makes, unless the table says otherwise (`delta.targetFileSize`)."""
+
+HOUR = timedelta(hours=1)
+
+
+class DeltaFiles(Maintenance):
+    """Counts of a Delta table's files, whoever commits to it."""
+
+    def __init__(self, access: DeltaAccess) -> None:
+        self._access = access
+
+    def _load(self) -> DeltaTable:
+        table = self._access.load()
+        if table is None:
+            raise KsegError("there is no table", table=self._access.name)
+        return table
+
+    def version(self) -> int:
+        return int(self._load().version())
+
+    def live(self) -> FileCount:
+        return _live(self._load())
+
+    def stored(self) -> FileCount | None:
+        store = self._access.location.open()
+        try:
+            # Without the checksums that Hadoop's local file system puts beside what it writes.
+            files = [info for info in data_files(store.fs, store.root) if not info.base_name.startswith(".")]
+        except OSError:
+            return None
+        return FileCount(len(files), sum(info.size or 0 for info in files))
+
+    def check_columns(self, names: Collection[str]) -> None:
+        """Raises ConfigurationError where the table lacks a column to order by."""
+        known = {name.lower() for name in table_schema(self._load()).names}
+        if missing := [name for name in names if name.lower() not in known]:
+            raise ConfigurationError.of(
+                "--z-order", f"{self._access.name} has no column {', '.join(missing)}", f"it has {', '.join(known)}"
+            )
+
+    def sizes(self, paths: Collection[str]) -> int:
+        """Bytes of these data files together, of those that are there. paths: relative to the table."""
+        store = self._access.location.open()
+        wanted = set(paths)
+        try:
+            infos = data_files(store.fs, store.root)
+        except OSError:
+            return 0
+        return sum(info.size or 0 for info in infos if info.path[len(store.root) :].lstrip("/") in wanted)
+
+
+class DeltaMaintenance(DeltaFiles):
+    """By delta-rs, without Spark."""
+
+    by = "delta-rs"
+
+    def check_store(self) -> None:
+        """delta-rs commits put-if-absent in every store."""
+
+    @staticmethod
+    def spark_reasons(access: DeltaAccess) -> tuple[str, ...]:
+        """Why only Spark may rewrite the table's files; empty where delta-rs may."""
+        table = access.load()
+        if table is None:
+            return ()
+        reasons = list(spark_reasons(table))
+        features = [*(table.protocol().reader_features or ())]
+        if "deletionVectors" in features and any(batch.num_rows for batch in table.deletion_vectors()):
+            reasons.append("deletion vectors in use")
+        return tuple(reasons)
+
+    def optimize(self, z_order: Sequence[str], *, dry_run: bool, details: Mapping[str, Any]) -> int | None:
+        self.check_columns(z_order)
+        table = self._load()
+        target = int(table_properties(table).get("delta.targetFileSize", TARGET_SIZE))
+        if dry_run:
+            return _live(table).files if z_order else _small_files(table, target)
+        commit = CommitProperties(custom_metadata={"kseg": {**details, "maintain": "optimize"}})
+        try:
+            if z_order:
+                found = table.optimize.z_order(list(z_order), target_size=target, commit_properties=commit)
+            else:
+                found = table.optimize.compact(target_size=target, commit_properties=commit)
+        except CommitFailedError as error:
+            raise RetriableFailure(
+                f"another writer changed the files that were rewritten: {error}",
+                remedy="run it again",
+                table=self._access.name,
+            ) from error
+        except (DeltaError, OSError) as error:
+            raise self._access.fault("cannot optimize", error) from error
+        return int(found["numFilesRemoved"])
+
+    def vacuum(self, retention: timedelta, *, dry_run: bool) -> FileCount:
+        try:
+            # Full: no version names the files of attempts that never landed. Files younger than the retention stay.
+            going = self._vacuum(retention, dry_run=True)
+            size = self.sizes(going)
+            if not dry_run and going:
+                self._vacuum(retention, dry_run=False)
+        except (DeltaError, OSError) as error:
+            raise self._access.fault("cannot vacuum", error) from error
+        return FileCount(len(going), size)
+
+    def _vacuum(self, retention: timedelta, *, dry_run: bool) -> list[str]:
+        return self._load().vacuum(retention // HOUR, dry_run=dry_run, enforce_retention_duration=False, full=True)
+
+
+def _small_files(table: DeltaTable, target: int) -> int:
+    """How many files a compaction would take: those below the target, where a partition has more than one."""
+    actions = pa.table(table.get_add_actions())
+    columns = ["partition"] if "partition" in actions.column_names else []
+    small: dict[str, int] = {}
+    for row in actions.select([*columns, "size_bytes"]).to_pylist():
+        if row["size_bytes"] < target:
+            key = str(row.get("partition"))
+            small[key] = small.get(key, 0) + 1
+    return sum(count for count in small.values() if count > 1)
+
+
+def _live(table: DeltaTable) -> FileCount:
+    sizes = pa.chunked_array(table.get_add_actions().column("size_bytes"))
+    return FileCount(len(sizes), pc.sum(sizes).as_py() or 0)

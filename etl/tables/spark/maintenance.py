@@ -1,0 +1,53 @@
+"""OPTIMIZE and VACUUM of a Delta table by Spark, for tables whose files delta-rs may not rewrite."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from kseg.etl.tables.delta.maintenance import HOUR, DeltaFiles
+from kseg.etl.tables.delta.table import DeltaAccess
+from kseg.etl.tables.removal import quoted
+from kseg.etl.tables.spark.writer import SparkTarget
+from kseg.etl.tables.values import FileCount
+
+
+class SparkMaintenance(DeltaFiles):
+    """By Spark's own Delta, which knows all table features; clustered tables are clustered by OPTIMIZE."""
+
+    by = "spark"
+
+    def __init__(self, access: DeltaAccess, target: SparkTarget) -> None:
+        super().__init__(access)
+        self._target = target
+        self.excludes_runs = target.single_driver
+
+    def check_store(self) -> None:
+        self._target.check_store()
+
+    def optimize(self, z_order: Sequence[str], *, dry_run: bool, details: Mapping[str, Any]) -> int | None:
+        self.check_columns(z_order)
+        if dry_run:
+            return None
+        order = f" ZORDER BY ({', '.join(quoted(name) for name in z_order)})" if z_order else ""
+        metrics = self._target.sql(f"OPTIMIZE {{table}}{order}")[0]["metrics"]
+        return int(metrics["numFilesRemoved"])
+
+    def vacuum(self, retention: timedelta, *, dry_run: bool) -> FileCount:
+        root = self._access.location.open().root
+        hours = retention // HOUR
+        before = self.stored()
+        with self._target.set_up_for_vacuum():
+            if dry_run:
+                paths = [str(row["path"]).removeprefix("file:") for row in self._vacuum(hours, " DRY RUN")]
+                inside = [path[len(root) :].lstrip("/") for path in paths if path.startswith(root)]
+                return FileCount(len(paths), self.sizes(inside))
+            self._vacuum(hours, "")
+        after = self.stored()
+        if before is None or after is None:
+            return FileCount()
+        return FileCount(max(0, before.files - after.files), max(0, before.bytes - after.bytes))
+
+    def _vacuum(self, hours: int, mode: str) -> list[Any]:
+        return self._target.sql(f"VACUUM {{table}} RETAIN {hours} HOURS{mode}")

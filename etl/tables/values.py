@@ -1,0 +1,93 @@
+"""The values that a table's callers and its implementations exchange. Frozen; none belongs to one table format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from kseg.etl.ledger.values import TableCommit, TableState
+
+if TYPE_CHECKING:
+    from kseg.etl.tables.parquet.writer import TableWrite
+
+UNKNOWN_VERSION: Final = -1
+"""`TableCommit.version` where the table's history has been cleaned and does not say which version landed the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableDescription:
+    """A table as it is now.
+
+    state: None where there is no table. transactions: the version of each app's last transaction, of the apps that were
+    asked for and have any.
+    """
+
+    state: TableState | None = None
+    transactions: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyTable:
+    """A table that a run's tasks may write files for. write: what they have to know. state: the table's, once ready."""
+
+    write: TableWrite
+    state: TableState
+
+
+@dataclass(frozen=True, slots=True)
+class RunCommit:
+    """A run that commits. facts: of the run (job, ledger, mode, ranges), JSON values, kept in the commit for people."""
+
+    run_id: str
+    app_id: str
+    app_version: int
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NewCommit:
+    """This call made the commit."""
+
+    commit: TableCommit
+
+
+@dataclass(frozen=True, slots=True)
+class FoundCommit:
+    """Another attempt of the run had made the commit; nothing was done, and no commit names this attempt's files."""
+
+    commit: TableCommit
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRecord:
+    """One commit as the table's history has it.
+
+    transactions: app id to version. details: what a run of ours wrote beside its commit (job, ledger, mode, run …);
+    empty for commits of others.
+    """
+
+    version: int
+    transactions: Mapping[str, int] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """A change after which the ledger's record of a table's rows cannot be trusted.
+
+    code: table-missing, table-recreated, table-went-back, table-restored, table-replaced, table-overwritten,
+    table-truncated, table-lost-rows. version: of the commit, None where it is no commit.
+    """
+
+    code: str
+    message: str
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileCount:
+    """Files and their bytes together."""
+
+    files: int = 0
+    bytes: int = 0
