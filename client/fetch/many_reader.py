@@ -283,9 +283,9 @@ def fetch_many(
 ) -> Iterator[tuple[TopicPartition, FetchedRecords]]:
     """Read `[start, end)` of many partitions: answers as they come, those of one partition in order.
 
-    `next_offset(records, offset)` gives the offset after a response's whole batches, as the one of
-    `segment_reader.decode.batch` does. The broker is asked for what follows before an answer is handed over. Raises
-    the first partition's error.
+    `next_offset(records, offset)` gives the offset after a response's whole batches, like
+    `segment_reader.decode.next_offset`. The next request is sent before a response is returned. Raises the first
+    partition's error.
     """
     committed = isolation_level == "read_committed"
     with ManyReader(

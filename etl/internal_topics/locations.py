@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 from kseg.etl.errors import ConfigurationError
 from kseg.segment_reader.log.errors import SegmentGone
+from kseg.segment_reader.log.files.locations import open_storage
 from kseg.segment_reader.log.files.names import partition_folder
 from kseg.segment_reader.log.files.segments import PartitionLog, open_log, partition_folders
-from kseg.segment_reader.log.files.storage import Storage, open_storage
+from kseg.segment_reader.log.files.storage import Storage
 from kseg.segment_reader.log.scan.bounds import log_end_offset
 
 CountedBy = Literal["caller", "folders", "metadata log"]

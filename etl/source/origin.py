@@ -8,7 +8,8 @@ from typing import Literal
 
 from kseg.client.config import ClientConfig
 from kseg.etl.errors import ConfigurationError
-from kseg.segment_reader.log.files.storage import PLAIN, Storage, open_storage, parent
+from kseg.segment_reader.log.files.locations import open_storage, parent
+from kseg.segment_reader.log.files.storage import PLAIN, Storage
 
 Untimed = Literal["refuse", "include"]
 """Records of message format 0 where a range is asked for by time: refused, as by a broker (error 43), or all taken."""

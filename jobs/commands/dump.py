@@ -26,7 +26,8 @@ from kseg.jobs.invocation.result import Result
 from kseg.segment_reader.log.errors import SegmentGone
 from kseg.segment_reader.log.files.dump import Entry, Findings
 from kseg.segment_reader.log.files.dump import dump as entries_of
-from kseg.segment_reader.log.files.storage import PLAIN, open_file
+from kseg.segment_reader.log.files.locations import open_file
+from kseg.segment_reader.log.files.storage import PLAIN
 
 _CORRUPT: Final = 1
 #: `offsets.retention.minutes` of a broker that says nothing else: a week.

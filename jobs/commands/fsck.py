@@ -16,9 +16,10 @@ from kseg.jobs.output.tables import show
 from kseg.jobs.progress import progress_for
 from kseg.segment_reader.log.damage.check import PartitionCheck, check_partition
 from kseg.segment_reader.log.errors import SegmentGone
+from kseg.segment_reader.log.files.locations import open_storage
 from kseg.segment_reader.log.files.names import PartitionFolder, partition_folder
 from kseg.segment_reader.log.files.segments import partition_folders
-from kseg.segment_reader.log.files.storage import Storage, open_storage
+from kseg.segment_reader.log.files.storage import Storage
 
 _CORRUPT: Final = 1
 

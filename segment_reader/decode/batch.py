@@ -207,28 +207,3 @@ def _message(buffer: bytes | memoryview, position: int) -> Frame:
             buffer[position + LEGACY_TIMESTAMP_AT : position + LEGACY_TIMESTAMP_AT + 8], "big", signed=True
         )
     return Frame(position, FRAME_OVERHEAD + length, magic, offset, offset, attributes, crc, max_timestamp=timestamp)
-
-
-def next_offset(buffer: bytes | memoryview, fetch_offset: int, *, topic: str = "", partition: int = -1) -> int:
-    """The offset after the last complete batch of a Fetch answer, never below `fetch_offset`: what to fetch next.
-
-    Lengths alone are followed (compiled, some nanoseconds a batch); only the last batch's header is read. An answer
-    without a complete batch gives `fetch_offset` back. Raises CorruptRecordBatch where a length or that header is
-    impossible.
-    """
-    from kseg.segment_reader.decode.scan import (
-        last_frame,  # compiled code is loaded by those who decode, not by encoders
-    )
-    from kseg.segment_reader.decode.table import as_bytes
-
-    position, fault = last_frame(as_bytes(buffer))
-    if fault:
-        base = _FRAME.unpack_from(buffer, position)[0]
-        raise Fault(fault).error(BatchAddress(topic, partition, base, position))
-    if position < 0:
-        return fetch_offset
-    try:
-        frame = next(frames(buffer, position))
-    except FrameFault as fault_:
-        raise fault_.error(topic, partition) from None
-    return max(fetch_offset, frame.next_offset)

@@ -17,12 +17,12 @@ import numpy as np
 import pyarrow as pa
 
 from kseg.segment_reader.decode.batch import CODEC_MASK, FRAME_OVERHEAD, LENGTH_AT, MIN_LENGTH
+from kseg.segment_reader.decode.checksums import first_bad_checksum
 from kseg.segment_reader.decode.legacy import RecordFault, first_offset
 from kseg.segment_reader.decode.range_decoder import DecodeCounts, RangeDecoder
 from kseg.segment_reader.decode.scan import scan
 from kseg.segment_reader.decode.table import ATTRIBUTES, BASE, COUNT, LAST, MAGIC, POSITION, SIZE, WIDTH, as_bytes
 from kseg.segment_reader.errors import BatchAddress, Fault, RecordFormatError
-from kseg.segment_reader.log.scan.kernels import first_wrong
 
 _ROWS: Final = 1024
 _ANY_SIZE: Final = 1 << 40
@@ -141,7 +141,7 @@ class SalvagingDecoder:
         whole = np.concatenate(parts) if parts else np.zeros((0, WIDTH), np.int64)
         if self._check:
             row = -1
-            while (wrong := first_wrong(array, 0, whole[row + 1 :], _ANY_SIZE)) >= 0:
+            while (wrong := first_bad_checksum(array, 0, whole[row + 1 :], _ANY_SIZE)) >= 0:
                 row += 1 + wrong
                 reasons.setdefault(row, Fault.CRC.reason)
         packed = (whole[:, MAGIC] < 2) & (whole[:, ATTRIBUTES] & CODEC_MASK != 0)

@@ -57,7 +57,7 @@ def _decode(
     """Decodes one record set, or several answers in turn; `end` defaults to the offset after the last frame."""
     parts = [records] if isinstance(records, bytes) else list(records)
     if end is None:
-        from kseg.segment_reader.decode.batch import next_offset
+        from kseg.segment_reader.decode.next_offset import next_offset
 
         end = max(start, next_offset(b"".join(parts), 0))
     decoder = RangeDecoder("topic", 3, start, end, isolation_level=isolation_level, **options)

@@ -27,7 +27,7 @@ from kseg.etl.source.errors import NoProgress, OffsetsLost
 from kseg.etl.source.range_result import LostRange
 from kseg.etl.source.record_chunk import FetchOptions, FetchStats, RecordChunk
 from kseg.etl.source.tasks import RangeTask
-from kseg.segment_reader.decode.batch import next_offset
+from kseg.segment_reader.decode.next_offset import next_offset
 
 # An empty answer below the high watermark may come from a broker that has just changed its role. So many in a row, not
 # throttled, from a broker whose log goes on beyond the range mean that compaction left nothing to send.

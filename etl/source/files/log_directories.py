@@ -39,8 +39,9 @@ from kseg.segment_reader.log.files.checkpoints import (
     meta_properties,
     partition_offsets,
 )
+from kseg.segment_reader.log.files.locations import child
 from kseg.segment_reader.log.files.segments import open_logs
-from kseg.segment_reader.log.files.storage import Storage, child
+from kseg.segment_reader.log.files.storage import Storage
 from kseg.segment_reader.log.scan.record_sets import record_sets
 from kseg.segment_reader.log.scan.timestamps import NoTimestamps, offset_for_time
 

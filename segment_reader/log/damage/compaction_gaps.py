@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kseg.segment_reader.decode.batch import CODEC_MASK
+from kseg.segment_reader.decode.checksums import first_bad_checksum
 from kseg.segment_reader.decode.legacy import RecordFault, first_offset
 from kseg.segment_reader.decode.table import ATTRIBUTES, BASE, COUNT, LAST, MAGIC, POSITION, SIZE, as_bytes
 from kseg.segment_reader.log.errors import LogFileError
@@ -24,7 +25,6 @@ from kseg.segment_reader.log.files.preallocation import open_segment
 from kseg.segment_reader.log.files.segments import PartitionLog, Segment
 from kseg.segment_reader.log.files.storage import Storage
 from kseg.segment_reader.log.scan.headers import Piece, Table, pieces
-from kseg.segment_reader.log.scan.kernels import first_wrong
 
 
 class CompactionGaps:
@@ -87,4 +87,4 @@ def _within(piece: Piece, row: npt.NDArray[np.int64]) -> slice:
 
 
 def _valid(piece: Piece, rows: Table) -> bool:
-    return int(first_wrong(as_bytes(piece.data), piece.start, rows, len(piece.data))) < 0
+    return int(first_bad_checksum(as_bytes(piece.data), piece.start, rows, len(piece.data))) < 0

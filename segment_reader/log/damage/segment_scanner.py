@@ -28,6 +28,7 @@ from typing import Final
 import numpy as np
 
 from kseg.segment_reader.decode.batch import CODEC_MASK, FRAME_OVERHEAD, MAGIC_AT, RECORDS_AT
+from kseg.segment_reader.decode.checksums import first_bad_checksum
 from kseg.segment_reader.decode.scan import SMALL
 from kseg.segment_reader.decode.table import (
     ATTRIBUTES,
@@ -54,7 +55,6 @@ from kseg.segment_reader.log.damage.damage import ENDS_EARLY, MISPLACED, OUTSIDE
 from kseg.segment_reader.log.files.preallocation import end_of_content, size_by_checksum
 from kseg.segment_reader.log.files.storage import OpenFile
 from kseg.segment_reader.log.scan.headers import Table, frame_size, only_zeros
-from kseg.segment_reader.log.scan.kernels import first_wrong
 
 WINDOW_BYTES: Final = 8 * 1024 * 1024
 _LEAST_WINDOW_BYTES: Final = 64 * 1024
@@ -162,7 +162,7 @@ class SegmentScanner:
         array = as_bytes(data)
         valid = np.ones(len(table), np.bool_)
         row = -1
-        while (wrong := first_wrong(array, start, table[row + 1 :], _ANY_SIZE)) >= 0:
+        while (wrong := first_bad_checksum(array, start, table[row + 1 :], _ANY_SIZE)) >= 0:
             row += 1 + wrong
             valid[row] = False
         for row in np.flatnonzero(valid & (table[:, MARKER] == PACKED_MARKER)).tolist():

@@ -1,11 +1,7 @@
-"""Where log files are kept: bytes by range, listings by folder.
+"""The storage of log files: bytes by range, listings by folder.
 
-    storage, root = open_storage("/var/lib/kafka/data")
-    storage, root = open_storage("s3://backups/broker-1")           an object store: see objects.py
-    storage, root = open_storage("s3://tiered", "aiven")            what a tiered storage plug-in wrote: see layouts
-
-Whoever reads a log meets nothing but `Storage`: folders of partitions with their files, wherever and in whichever form
-they are kept.
+Readers of a log use nothing but `Storage`: folders of partitions with their files, wherever and in whichever form they
+are kept (`locations.open_storage`).
 
 Files are read with a position given, never mapped: a broker may cut a file that we read, and reading mapped memory
 beyond a file's new end would kill the process.
@@ -14,11 +10,9 @@ beyond a file's new end would kill the process.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Protocol
-from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
@@ -147,59 +141,3 @@ def _local_entry(entry: os.DirEntry[str]) -> Entry | None:
         return Entry(entry.name, folder, 0 if folder else entry.stat().st_size)
     except FileNotFoundError:
         return None  # deleted after it was listed
-
-
-def open_storage(location: str, layout: str = PLAIN, options: Mapping[str, str] | None = None) -> tuple[Storage, str]:
-    """The storage that a path or URI names, and the path in it.
-
-    layout: in which form logs lie there: "kafka", or a name that `layouts` knows.
-    options: the store's settings (see object_stores.py), and below `layout.` the layout's.
-
-    Raises ValueError: nobody knows such a URI, layout or option. A layout may ask the store at once: see Storage.
-    """
-    given = dict(options or {})
-    of_layout = {name.removeprefix(LAYOUT_OPTION): given.pop(name) for name in list(given) if _is_layout_s(name)}
-    scheme = urlsplit(location).scheme if "://" in location else ""
-    if scheme in ("", "file"):
-        path = unquote(urlsplit(location).path) if scheme else location
-        storage, root = _local(path)
-    else:
-        from kseg.segment_reader.log.files.object_stores import open_objects
-
-        storage, root = open_objects(location, given)
-    if layout == PLAIN and not of_layout:
-        return storage, root
-    from kseg.segment_reader.log.layouts import open_layout
-
-    return open_layout(layout, storage, root, of_layout), root
-
-
-def open_file(location: str, layout: str = PLAIN, options: Mapping[str, str] | None = None) -> tuple[Storage, str]:
-    """The same for one file of a partition's folder, `<where logs lie>/<topic>-<partition>/<file>`."""
-    if layout == PLAIN:
-        return open_storage(location, layout, options)
-    folder, name = parent(location)
-    root, partition = parent(folder)
-    storage, path = open_storage(root, layout, options)
-    return storage, f"{path}/{partition}/{name}"
-
-
-def _is_layout_s(name: str) -> bool:
-    return name.startswith(LAYOUT_OPTION)
-
-
-def _local(path: str) -> tuple[Storage, str]:
-    return LocalStorage(), str(Path(path).absolute())
-
-
-def child(location: str, name: str) -> str:
-    """The location of what lies under a name in a location; a URI's query stays at its end."""
-    path, mark, query = location.partition("?") if "://" in location else (location, "", "")
-    return f"{path.rstrip('/')}/{name}{mark}{query}"
-
-
-def parent(location: str) -> tuple[str, str]:
-    """The location around a location, and the name in it: what `child` was made from."""
-    path, mark, query = location.partition("?") if "://" in location else (location, "", "")
-    around, _, name = path.rstrip("/").rpartition("/")
-    return f"{around or '/'}{mark}{query}", name

@@ -1,4 +1,4 @@
-"""In which form logs lie in a remote store: what tiered storage plug-ins write, and what you write yourself.
+"""The forms of logs in a remote store: those of tiered storage plug-ins, and your own.
 
     open_storage("s3://bucket/tiered", "aiven")                  a `Storage` that looks like a broker's folders
 
@@ -23,7 +23,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
 
-from kseg.segment_reader.log.files.storage import PLAIN, Storage, open_storage
+from kseg.segment_reader.log.files.storage import PLAIN, Storage
 
 if TYPE_CHECKING:
     from kseg.segment_reader.log.layouts.remote import Layout
@@ -42,14 +42,17 @@ def layout_names() -> list[str]:
     return sorted({PLAIN, *_OWN, *(point.name for point in entry_points(group=GROUP))})
 
 
-def open_layout(name: str, storage: Storage, root: str, options: Mapping[str, str]) -> Storage:
-    """What lies below `root` of a storage, as folders of partitions. Raises ValueError: no such layout, bad options."""
+def open_layout(
+    name: str, storage: Storage, root: str, options: Mapping[str, str], local: tuple[Storage, str] | None = None
+) -> Storage:
+    """The logs below `root` of a storage, as folders of partitions. Raises ValueError: no such layout, bad options.
+
+    local: the storage and path of the broker's folder whose newer segments continue the remote ones.
+    """
     from kseg.segment_reader.log.layouts.remote import RemoteStorage  # it compiles what reads logs
 
-    given = dict(options)
-    local = given.pop("local", None)
-    layout = _factory(name)(storage, root, given)
-    return RemoteStorage(layout, storage, root, None if local is None else open_storage(local))
+    layout = _factory(name)(storage, root, options)
+    return RemoteStorage(layout, storage, root, local)
 
 
 def _factory(name: str) -> Factory:

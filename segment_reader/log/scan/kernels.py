@@ -1,11 +1,10 @@
-"""Compiled checks of many frames at once: checksums, the order of offsets, plausible headers."""
+"""Compiled checks of many frames at once: the order of offsets, plausible headers."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from kseg.segment_reader.decode.batch import (
-    ATTRIBUTES_AT,
     FRAME_OVERHEAD,
     LAST_OFFSET_DELTA_AT,
     LEGACY_ATTRIBUTES_AT,
@@ -16,8 +15,7 @@ from kseg.segment_reader.decode.batch import (
     RECORDS_AT,
 )
 from kseg.segment_reader.decode.jit import compiled
-from kseg.segment_reader.decode.primitives import be32, be64, crc32, crc32c
-from kseg.segment_reader.decode.table import CRC, MAGIC, POSITION, SIZE
+from kseg.segment_reader.decode.primitives import be32, be64
 from kseg.segment_reader.errors import Fault
 
 MIN_MESSAGE, _, MIN_BATCH = MIN_LENGTH
@@ -27,25 +25,6 @@ NEGATIVE_OFFSET = int(Fault.NEGATIVE_OFFSET)
 UNKNOWN_MAGIC = int(Fault.MAGIC)
 COUNTS = int(Fault.COUNTS)
 ORDER = int(Fault.OFFSET_ORDER)
-
-
-@compiled
-def first_wrong(data: Any, start: Any, table: Any, at_most: Any) -> Any:
-    """The first row of a frame table whose checksum is not that of its bytes, -1 where there is none.
-
-    `data` holds the file from position `start` on. Frames larger than `at_most`, or not whole in `data`, are not looked
-    at: CRC-32C for magic 2, CRC-32 for 0 and 1.
-    """
-    for i in range(table.shape[0]):
-        row = table[i]
-        at = row[POSITION] - start
-        stop = at + row[SIZE]
-        if row[SIZE] > at_most or stop > data.size:
-            continue
-        told = crc32c(data, at + ATTRIBUTES_AT, stop) if row[MAGIC] == 2 else crc32(data, at + MAGIC_AT, stop)
-        if told != row[CRC]:
-            return i
-    return -1
 
 
 @compiled

@@ -14,13 +14,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from kseg.segment_reader.decode.checksums import first_bad_checksum
 from kseg.segment_reader.decode.table import BASE, LAST, POSITION, SIZE, as_bytes
 from kseg.segment_reader.log.errors import LogDamaged
 from kseg.segment_reader.log.files.index_entries import IndexFile
 from kseg.segment_reader.log.files.segments import Segment
 from kseg.segment_reader.log.files.storage import OpenFile, Storage
 from kseg.segment_reader.log.scan.headers import Piece, checksum_holds, pieces
-from kseg.segment_reader.log.scan.kernels import first_wrong
 
 #: Entries of an index that are tried before all headers of the segment are read instead.
 _TRIES: Final = 3
@@ -111,7 +111,7 @@ def _may_begin_with(segment: Segment, file: OpenFile, piece: Piece, offset: int)
     if not segment.base_offset <= row[BASE] <= offset:
         return False
     if piece.frame(0) is not None:
-        return bool(first_wrong(as_bytes(piece.data), piece.start, piece.table[:1], _ANY_SIZE) < 0)
+        return bool(first_bad_checksum(as_bytes(piece.data), piece.start, piece.table[:1], _ANY_SIZE) < 0)
     return checksum_holds(file, int(row[POSITION]), int(row[SIZE]))
 
 

@@ -20,6 +20,7 @@ from typing import Final
 import numpy as np
 
 from kseg.segment_reader.decode.batch import ABORT_MARKER, COMMIT_MARKER, CONTROL_BIT, TRANSACTIONAL_BIT, frames
+from kseg.segment_reader.decode.checksums import first_bad_checksum
 from kseg.segment_reader.decode.reference import control_type
 from kseg.segment_reader.decode.scan import SMALL
 from kseg.segment_reader.decode.table import (
@@ -39,7 +40,6 @@ from kseg.segment_reader.errors import Fault
 from kseg.segment_reader.log.damage.damage import Damage
 from kseg.segment_reader.log.errors import LogDamaged, UndecidedTransaction
 from kseg.segment_reader.log.scan.headers import Piece
-from kseg.segment_reader.log.scan.kernels import first_wrong
 from kseg.segment_reader.log.transactions.index import Marker, OngoingTransaction
 
 _MAX_CONTROL_BYTES: Final = 1 << 20
@@ -173,7 +173,7 @@ class TransactionTracker:
     def _follow(self, path: str, piece: Piece) -> None:
         table = piece.table
         self._path, self._seen = path, int(table[-1, LAST])
-        wrong = first_wrong(as_bytes(piece.data), piece.start, table, SMALL)
+        wrong = first_bad_checksum(as_bytes(piece.data), piece.start, table, SMALL)
         if wrong >= 0:
             raise LogDamaged(path, int(table[wrong, POSITION]), Fault.CRC.reason, int(table[wrong, BASE]))
         chosen = (table[:, MAGIC] == 2) & (table[:, PRODUCER] >= 0) & (table[:, ATTRIBUTES] & TRANSACTIONAL_BIT != 0)
@@ -184,7 +184,7 @@ class TransactionTracker:
                 self._last[producer] = int(table[row, LAST]), int(table[row, EPOCH])
                 continue
             unchecked = table[row : row + 1] if table[row, SIZE] > SMALL else table[:0]
-            if first_wrong(as_bytes(piece.data), piece.start, unchecked, _ANY) >= 0:
+            if first_bad_checksum(as_bytes(piece.data), piece.start, unchecked, _ANY) >= 0:
                 raise LogDamaged(path, int(table[row, POSITION]), Fault.CRC.reason, base)
             marker = self._marker(path, piece, row)
             if marker not in (ABORT_MARKER, COMMIT_MARKER):

@@ -28,6 +28,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kseg.segment_reader.decode.batch import ABORT_MARKER, COMMIT_MARKER, CONTROL_BIT, TRANSACTIONAL_BIT
+from kseg.segment_reader.decode.checksums import first_bad_checksum
 from kseg.segment_reader.decode.scan import SMALL
 from kseg.segment_reader.decode.table import ATTRIBUTES, BASE, EPOCH, MAGIC, MARKER, PRODUCER, as_bytes
 from kseg.segment_reader.log.errors import CorruptIndex, CorruptSnapshot, LogDamaged, SegmentGone
@@ -38,7 +39,6 @@ from kseg.segment_reader.log.files.producer_snapshots import ProducerState, prod
 from kseg.segment_reader.log.files.segments import PartitionLog, Segment
 from kseg.segment_reader.log.files.storage import Storage
 from kseg.segment_reader.log.scan.headers import Piece, pieces
-from kseg.segment_reader.log.scan.kernels import first_wrong
 from kseg.segment_reader.log.scan.lookup import first_batch
 
 _KEPT: Final = 4
@@ -149,7 +149,7 @@ class MarkerIndex:
                 and row[ATTRIBUTES] & TRANSACTIONAL_BIT
                 and row[ATTRIBUTES] & CONTROL_BIT
                 and row[MARKER] == ABORT_MARKER
-                and first_wrong(as_bytes(piece.data), piece.start, piece.table[:1], _ANY_SIZE) < 0
+                and first_bad_checksum(as_bytes(piece.data), piece.start, piece.table[:1], _ANY_SIZE) < 0
             )
         return False
 
@@ -165,13 +165,13 @@ class MarkerIndex:
                     if table[row, BASE] >= until or table[row, MARKER] not in (ABORT_MARKER, COMMIT_MARKER):
                         return None
                     data = as_bytes(piece.data)
-                    if first_wrong(data, piece.start, table[:row], SMALL) >= 0:
+                    if first_bad_checksum(data, piece.start, table[:row], SMALL) >= 0:
                         return None
-                    if first_wrong(data, piece.start, table[row : row + 1], _ANY_SIZE) >= 0:
+                    if first_bad_checksum(data, piece.start, table[row : row + 1], _ANY_SIZE) >= 0:
                         return None
                     return Marker(int(table[row, BASE]), aborts=bool(table[row, MARKER] == ABORT_MARKER))
                 # A marker with a flipped bit may look like something else: then all headers have to be read.
-                if first_wrong(as_bytes(piece.data), piece.start, table, SMALL) >= 0:
+                if first_bad_checksum(as_bytes(piece.data), piece.start, table, SMALL) >= 0:
                     return None
         return None
 

@@ -31,7 +31,7 @@ from kseg.client.protocol.messages.share_groups import (
     ShareGroupHeartbeatRequest,
 )
 from kseg.client.protocol.messages.streams_groups import StreamsGroupDescribeRequest, StreamsGroupHeartbeatRequest
-from kseg.segment_reader.decode.batch import next_offset
+from kseg.segment_reader.decode.next_offset import next_offset
 from kseg.segment_reader.encode.batches import Record
 
 LEAVE = -1

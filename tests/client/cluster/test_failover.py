@@ -21,7 +21,7 @@ from kseg.client.admin import NewTopic, create_topics, describe_log_dirs
 from kseg.client.admin.placement import alter_reassignments, elect_leaders
 from kseg.client.producer import Producer
 from kseg.client.wire.trace import TRAFFIC
-from kseg.segment_reader.decode.batch import next_offset
+from kseg.segment_reader.decode.next_offset import next_offset
 from kseg.segment_reader.encode.batches import Record
 
 

@@ -22,7 +22,7 @@ from kseg.client import (
 from kseg.client.admin import create_topic, delete_topic
 from kseg.client.fetch.partition_reader import FetchedRecords
 from kseg.client.producer import Producer
-from kseg.segment_reader.decode.batch import next_offset
+from kseg.segment_reader.decode.next_offset import next_offset
 from kseg.segment_reader.encode.batches import Record
 
 

@@ -24,7 +24,7 @@ from kseg.client.security.stores import Store
 from kseg.client.security.tls import TlsConfig, openssl_name
 from kseg.client.wire.broker import BrokerConnection, Endpoint
 from kseg.client.wire.transport import Transport
-from kseg.segment_reader.decode.batch import next_offset
+from kseg.segment_reader.decode.next_offset import next_offset
 
 needs_broker = pytest.mark.broker
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kseg.segment_reader.decode.batch import Frame, FrameFault, frames, next_offset
+from kseg.segment_reader.decode.batch import Frame, FrameFault, frames
+from kseg.segment_reader.decode.next_offset import next_offset
 from kseg.segment_reader.encode.batches import Record, encode_batch, encode_message_set
 from kseg.segment_reader.errors import CorruptRecordBatch, Fault
 

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kseg.segment_reader.codecs.registry import BY_NAME
-from kseg.segment_reader.decode.batch import MAGIC_AT, FrameFault, frames, next_offset
+from kseg.segment_reader.decode.batch import MAGIC_AT, FrameFault, frames
+from kseg.segment_reader.decode.next_offset import next_offset
 from kseg.segment_reader.decode.range_decoder import Limits
 from kseg.segment_reader.encode.batches import (
     Record,

@@ -17,8 +17,9 @@ from kseg.segment_reader.decode.range_decoder import RangeDecoder
 from kseg.segment_reader.encode.batches import Record, encode_batch
 from kseg.segment_reader.log.errors import SegmentGone, StoreRefused, StoreUnavailable
 from kseg.segment_reader.log.files import object_stores
+from kseg.segment_reader.log.files.locations import child, open_storage, parent
 from kseg.segment_reader.log.files.segments import open_log
-from kseg.segment_reader.log.files.storage import Storage, child, open_storage, parent
+from kseg.segment_reader.log.files.storage import Storage
 from kseg.segment_reader.log.scan.record_sets import record_sets
 
 BATCHES, RECORDS, VALUE = 1500, 4, 1000

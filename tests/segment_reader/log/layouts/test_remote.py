@@ -17,8 +17,9 @@ from kseg.segment_reader.errors import RecordFormatError
 from kseg.segment_reader.log import layouts
 from kseg.segment_reader.log.damage.check import check_partition
 from kseg.segment_reader.log.errors import LayoutError, LogFileError
+from kseg.segment_reader.log.files.locations import open_storage
 from kseg.segment_reader.log.files.segments import open_log, partition_folders
-from kseg.segment_reader.log.files.storage import OpenFile, Storage, open_storage
+from kseg.segment_reader.log.files.storage import OpenFile, Storage
 from kseg.segment_reader.log.layouts.remote import File, RemotePartition, RemoteSegment
 
 Read = Callable[..., list[tuple[int, bytes | None, bytes | None]]]

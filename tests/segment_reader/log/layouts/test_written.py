@@ -12,8 +12,9 @@ import pytest
 
 from kseg.segment_reader.log.damage.check import check_partition
 from kseg.segment_reader.log.errors import CorruptIndex, LayoutError, SegmentGone
+from kseg.segment_reader.log.files.locations import open_file, open_storage
 from kseg.segment_reader.log.files.segments import PartitionLog, open_log, partition_folders
-from kseg.segment_reader.log.files.storage import Storage, open_file, open_storage
+from kseg.segment_reader.log.files.storage import Storage
 from kseg.segment_reader.log.scan.bounds import last_stable_offset, log_end_offset
 
 STORES = ["aiven-plain", "aiven-compressed", "aiven-encrypted", "local-tiered-storage"]
