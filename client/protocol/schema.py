@@ -207,6 +207,9 @@ class Request(Message, Generic[R_co]):
     VERSIONS           that have a definition; FLEXIBLE: those with tagged fields (KIP-482)
     DEPRECATED         versions that Kafka 4 has dropped
     SCOPE              who sends it
+    FOR_CLIENTS        versions that a client may choose by itself; others mean something else (see `versions`)
+    BY_TOPIC_NAME      versions that name topics by their names; later ones by their ids alone (KIP-516)
+    FIRST_TRANSACTION_PROTOCOL  versions that do not mean the second transaction protocol (KIP-890)
     CLIENT_WAITS       versions whose throttled answer comes at once, so that the client waits (KIP-219)
     WITHOUT_CLIENT_ID  versions whose header lacks the client id
     ROUTE              which broker it is sent to, and whether again after a lost answer
@@ -217,6 +220,9 @@ class Request(Message, Generic[R_co]):
     KEY: ClassVar[int]
     SCOPE: ClassVar[Scope]
     DEPRECATED: ClassVar[Versions]
+    FOR_CLIENTS: ClassVar[Versions]
+    BY_TOPIC_NAME: ClassVar[Versions]
+    FIRST_TRANSACTION_PROTOCOL: ClassVar[Versions]
     CLIENT_WAITS: ClassVar[Versions]
     WITHOUT_CLIENT_ID: ClassVar[Versions] = NEVER
     ROUTE: ClassVar[Route] = NOT_SENT
@@ -232,12 +238,18 @@ class Request(Message, Generic[R_co]):
         flexible: str = "none",
         scope: Scope = "client",
         deprecated: str = "none",
+        for_clients: str = "0+",
+        by_topic_name: str = "0+",
+        first_transaction_protocol: str = "0+",
         client_waits: str = "none",
     ) -> None:
         super().__init_subclass__(versions=versions, flexible=flexible)
         cls.KEY = key
         cls.SCOPE = scope
         cls.DEPRECATED = Versions.parse(deprecated)
+        cls.FOR_CLIENTS = Versions.parse(for_clients)
+        cls.BY_TOPIC_NAME = Versions.parse(by_topic_name)
+        cls.FIRST_TRANSACTION_PROTOCOL = Versions.parse(first_transaction_protocol)
         cls.CLIENT_WAITS = Versions.parse(client_waits)
         REQUESTS[cls.__name__.removesuffix("Request")] = cls
 

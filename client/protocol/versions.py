@@ -1,6 +1,7 @@
-"""Which version of an API to speak to a broker, and the rules about it that no definition carries.
+"""Which version of an API to speak to a broker, and the rules about it that Kafka's definitions do not carry.
 
-The rule is the highest version that both sides have. The exceptions:
+The rule is the highest version that both sides have. The exceptions (those by API are in the requests' classes:
+`FOR_CLIENTS`, `FIRST_TRANSACTION_PROTOCOL`, `BY_TOPIC_NAME`):
 
 - AddPartitionsToTxn from version 4 on is for brokers among themselves; clients stay at 3 (KIP-890).
 - In a transaction, Produce above 11 and TxnOffsetCommit and EndTxn above 4 mean the second transaction protocol
@@ -23,14 +24,8 @@ from typing import Any
 
 from kseg.client.protocol.api import Api
 from kseg.client.protocol.errors import UnsupportedVersionError
-from kseg.client.protocol.schema import MAX_VERSION
 
 TRANSACTION_VERSION = "transaction.version"
-
-_CLIENTS_END = {"AddPartitionsToTxn": 3}
-_FIRST_TRANSACTION_PROTOCOL_END = {"Produce": 11, "TxnOffsetCommit": 4, "EndTxn": 4}
-_OTHER_MEANING_END = {"OffsetCommit": 0, "OffsetFetch": 0, "ListOffsets": 0}
-_TOPIC_NAMES_END = {"Fetch": 12, "Produce": 12, "OffsetCommit": 9, "OffsetFetch": 9}
 
 
 def negotiate(
@@ -53,7 +48,7 @@ def negotiate(
         raise UnsupportedVersionError("the broker does not offer this API", message=api.name, ours=api.versions)
     cap = _cap(api, finalized_features, topic_ids_known=topic_ids_known, transactional=transactional)
     highest = min(api.versions.highest, theirs[1], cap)
-    lowest = max(api.versions.lowest, _OTHER_MEANING_END.get(api.name, -1) + 1)
+    lowest = max(api.versions.lowest, api.request.FOR_CLIENTS.lowest)
     if highest < max(lowest, theirs[0]):
         ours = f"versions {lowest} to {api.versions.highest} can be spoken"
         capped = f", and no version above {cap} may be used here" if cap < api.versions.highest else ""
@@ -67,12 +62,13 @@ def negotiate(
 
 
 def _cap(api: Api[Any], finalized_features: Mapping[str, int], *, topic_ids_known: bool, transactional: bool) -> int:
-    caps = [_CLIENTS_END.get(api.name, MAX_VERSION)]
+    request = api.request
+    caps = [request.FOR_CLIENTS.highest]
     first_protocol = finalized_features.get(TRANSACTION_VERSION, 0) < 2
     if first_protocol and (transactional or api.name != "Produce"):
-        caps.append(_FIRST_TRANSACTION_PROTOCOL_END.get(api.name, MAX_VERSION))
+        caps.append(request.FIRST_TRANSACTION_PROTOCOL.highest)
     if not topic_ids_known:
-        caps.append(_TOPIC_NAMES_END.get(api.name, MAX_VERSION))
+        caps.append(request.BY_TOPIC_NAME.highest)
     return min(caps)
 
 

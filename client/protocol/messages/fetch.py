@@ -30,7 +30,13 @@ _FETCH: Final = (
 
 
 class FetchRequest(
-    Request["FetchResponse"], key=1, versions="0-18", flexible="12+", deprecated="0-3", client_waits="8+"
+    Request["FetchResponse"],
+    key=1,
+    versions="0-18",
+    flexible="12+",
+    deprecated="0-3",
+    by_topic_name="0-12",
+    client_waits="8+",
 ):
     """Fetch (API key 1): reads record sets.
 
@@ -197,7 +203,13 @@ class FetchResponse(Response, key=1, versions="0-18", flexible="12+"):
 
 
 class ListOffsetsRequest(
-    Request["ListOffsetsResponse"], key=2, versions="0-11", flexible="6+", deprecated="0", client_waits="3+"
+    Request["ListOffsetsResponse"],
+    key=2,
+    versions="0-11",
+    flexible="6+",
+    deprecated="0",
+    for_clients="1+",
+    client_waits="3+",
 ):
     """ListOffsets (API key 2): offsets by time.
 

@@ -16,7 +16,14 @@ from kseg.client.protocol.shared_errors import GROUP, MEMBER
 
 
 class OffsetCommitRequest(
-    Request["OffsetCommitResponse"], key=8, versions="0-10", flexible="8+", deprecated="0-1", client_waits="4+"
+    Request["OffsetCommitResponse"],
+    key=8,
+    versions="0-10",
+    flexible="8+",
+    deprecated="0-1",
+    for_clients="1+",
+    by_topic_name="0-9",
+    client_waits="4+",
 ):
     """OffsetCommit (API key 8): stores a group's offsets, outside of a transaction.
 
@@ -95,7 +102,14 @@ class OffsetCommitResponse(Response, key=8, versions="0-10", flexible="8+"):
 
 
 class OffsetFetchRequest(
-    Request["OffsetFetchResponse"], key=9, versions="0-10", flexible="6+", deprecated="0", client_waits="4+"
+    Request["OffsetFetchResponse"],
+    key=9,
+    versions="0-10",
+    flexible="6+",
+    deprecated="0",
+    for_clients="1+",
+    by_topic_name="0-9",
+    client_waits="4+",
 ):
     """OffsetFetch (API key 9): a group's committed offsets.
 

@@ -16,7 +16,14 @@ from kseg.client.protocol.shared_errors import ABORTABLE, TRANSACTION
 
 
 class ProduceRequest(
-    Request["ProduceResponse"], key=0, versions="0-13", flexible="9+", deprecated="0-2", client_waits="6+"
+    Request["ProduceResponse"],
+    key=0,
+    versions="0-13",
+    flexible="9+",
+    deprecated="0-2",
+    by_topic_name="0-12",
+    first_transaction_protocol="0-11",
+    client_waits="6+",
 ):
     """Produce (API key 0): appends record batches.
 

@@ -15,7 +15,7 @@ from kseg.client.protocol.shared_errors import ABORTABLE, COORDINATOR, TRANSACTI
 
 
 class AddPartitionsToTxnRequest(
-    Request["AddPartitionsToTxnResponse"], key=24, versions="0-5", flexible="3+", client_waits="1+"
+    Request["AddPartitionsToTxnResponse"], key=24, versions="0-5", flexible="3+", for_clients="0-3", client_waits="1+"
 ):
     """AddPartitionsToTxn (API key 24): tells the transaction coordinator which partitions a transaction is to write to.
 
@@ -117,7 +117,12 @@ class AddOffsetsToTxnResponse(Response, key=25, versions="0-4", flexible="3+"):
 
 
 class TxnOffsetCommitRequest(
-    Request["TxnOffsetCommitResponse"], key=28, versions="0-5", flexible="3+", client_waits="1+"
+    Request["TxnOffsetCommitResponse"],
+    key=28,
+    versions="0-5",
+    flexible="3+",
+    first_transaction_protocol="0-4",
+    client_waits="1+",
 ):
     """TxnOffsetCommit (API key 28): stores a group's offsets as part of a transaction: they count when it commits.
 
@@ -186,7 +191,14 @@ class TxnOffsetCommitResponse(Response, key=28, versions="0-5", flexible="3+"):
     topics: list[TxnOffsetCommitResponseTopic] = array(TxnOffsetCommitResponseTopic, "0+")
 
 
-class EndTxnRequest(Request["EndTxnResponse"], key=26, versions="0-5", flexible="3+", client_waits="1+"):
+class EndTxnRequest(
+    Request["EndTxnResponse"],
+    key=26,
+    versions="0-5",
+    flexible="3+",
+    first_transaction_protocol="0-4",
+    client_waits="1+",
+):
     """EndTxn (API key 26): commits or aborts a transaction.
 
     The answer comes when the decision stands in the transaction log; markers follow.
