@@ -60,12 +60,12 @@ def test_what_a_page_imports_is_there(page: Path) -> None:
 @pytest.mark.parametrize("page", NOW, ids=lambda page: page.name)
 def test_names_in_a_page_are_there(page: Path) -> None:
     names = {name.rstrip(".") for name in DOTTED.findall(page.read_text())}
-    assert [name for name in sorted(names) if not is_there(name)] == []
+    assert [name for name in sorted(names) if not name.endswith(".json") and not is_there(name)] == []
 
 
 @pytest.mark.parametrize("page", NOW, ids=lambda page: page.name)
 def test_files_that_a_page_names_are_there(page: Path) -> None:
-    named = FILE.findall(page.read_text())
+    named = [name.replace("NAME", "*") for name in FILE.findall(page.read_text())]
     folders = (ROOT, ROOT / "tests")  # docs/protocol-rules.md names tests from there
     assert [name for name in named if not any(any(folder.glob(name)) for folder in folders)] == []
 
