@@ -1,4 +1,4 @@
-"""What both decoders are given, and what they keep count of."""
+"""What both decoders share: options, limits, counts, aborted transactions, and their signature."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Limits:
     """Sizes that bound memory.
 
     max_rows, max_bytes: where an Arrow batch is cut; a row is never split, so one larger row is a batch of its own.
-    group_bytes: how much is unpacked before it is decoded.
-    max_batch_bytes: what one compressed batch may unpack to (BatchTooLarge above).
+    group_bytes: how much is decompressed before it is decoded.
+    max_batch_bytes: what one compressed batch may decompress to (BatchTooLarge above).
     """
 
     max_rows: int = 8192
@@ -83,7 +83,7 @@ class Options:
 
 
 class Engine(Protocol):
-    """The signature that the reference and the fast decoder share. `next_offset`: the first offset not yet passed."""
+    """The signature that both decoders share. `next_offset`: the first offset not yet passed."""
 
     @property
     def counts(self) -> DecodeCounts: ...
@@ -104,7 +104,7 @@ class Engine(Protocol):
 
 
 class AbortedTransactions:
-    """Which producers' transactions are aborted at the frame that is looked at.
+    """Which producers' transactions are aborted at the current frame.
 
     A Fetch answer lists (producer id, first offset) of every aborted transaction that overlaps it. An entry counts from
     its first offset on, until that producer's ABORT marker: nothing else closes it, and the epoch is never compared

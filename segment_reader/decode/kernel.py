@@ -1,9 +1,8 @@
-"""Compiled: from planned frames to Arrow buffers, in one pass. The rules are those of
-`segment_reader.decode.reference`.
+"""Compiled: from planned frames to Arrow buffers, in one pass, by the rules of `segment_reader.decode.reference`.
 
-Keys, values and headers are copied once, from the record set (or from the unpacked bytes) into the final Arrow buffers.
-All progress is in the state array, so a call can stop at any record, because a batch is full or a buffer has to grow,
-and the next call goes on there. Every length is checked before it is used.
+Keys, values and headers are copied once, from the record set (or from the decompressed bytes) into the final Arrow
+buffers. All progress is in the state array, so a call can stop at any record, because a batch is full or a buffer has
+to grow, and the next call continues there. Every length is checked before it is used.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from kseg.segment_reader.decode.batch import (
 )
 from kseg.segment_reader.decode.jit import compiled, inlined
 from kseg.segment_reader.decode.primitives import be32, be64, crc32, crc32c
-from kseg.segment_reader.decode.rows import put_headers, put_no_headers, put_place, put_provenance, put_row, row_room
+from kseg.segment_reader.decode.rows import put_headers, put_no_headers, put_position, put_provenance, put_row, row_fits
 from kseg.segment_reader.decode.scan import varint32, varint64
 from kseg.segment_reader.decode.table import (
     ABORTED,
@@ -196,7 +195,7 @@ def _records(source: Any, frame: Any, c: Any, gaps: Any, s: Any, rules: Any) -> 
                     break
                 at = value_at + max(value, 0)
                 cost = rules.row_cost + max(key, 0) + max(value, 0)
-                status = row_room(key, value, cost, row, used, keys, values, c, s, rules)
+                status = row_fits(key, value, cost, row, used, keys, values, c, s, rules)
                 if status:
                     break
                 if rules.headers:
@@ -211,7 +210,7 @@ def _records(source: Any, frame: Any, c: Any, gaps: Any, s: Any, rules: Any) -> 
                 )
                 if rules.provenance:
                     put_provenance(frame, delta, c, row)
-                    put_place(frame, c, s, row)
+                    put_position(frame, c, s, row)
                 keys += max(key, 0)
                 values += max(value, 0)
                 used += cost
@@ -298,14 +297,14 @@ def _messages(source: Any, frame: Any, c: Any, gaps: Any, s: Any, rules: Any) ->
             cost = rules.row_cost + max(key, 0) + max(value, 0)
             keys = s[S_KEYS]
             values = s[S_VALUES]
-            status = row_room(key, value, cost, row, s[S_BYTES], keys, values, c, s, rules)
+            status = row_fits(key, value, cost, row, s[S_BYTES], keys, values, c, s, rules)
             if status:
                 return status
             if rules.headers:
                 put_no_headers(row, c, s)
             put_row(source, key_at, key, at, value, offset, millis, kind, row, keys, values, c, s, rules)
             if rules.provenance:
-                put_place(frame, c, s, row)
+                put_position(frame, c, s, row)
             s[S_KEYS] = keys + max(key, 0)
             s[S_VALUES] = values + max(value, 0)
             s[S_BYTES] += cost

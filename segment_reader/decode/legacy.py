@@ -58,7 +58,7 @@ class Leaf:
     timestamp: int = -1
 
 
-def unpack(
+def decompress(
     codec: int, payload: bytes | memoryview, magic: int, limit: int, buffer: memoryview = NO_BUFFER
 ) -> bytes | memoryview:
     """See `codecs.registry.decompress`. Raises RecordFault."""
@@ -81,7 +81,7 @@ def open_wrapper(
     value = message_fields(wrapper)[1]
     if value is None:
         raise RecordFault(Fault.INNER_EMPTY)
-    inner = split_set(unpack(attributes & CODEC_MASK, value, magic, limit), magic)
+    inner = split_set(decompress(attributes & CODEC_MASK, value, magic, limit), magic)
     if not inner:
         raise RecordFault(Fault.INNER_EMPTY)
     shift = 0
@@ -112,7 +112,7 @@ def first_offset(wrapper: bytes | memoryview, offset: int, limit: int = DEFAULT_
     value = message_fields(wrapper)[1]
     if value is None:
         raise RecordFault(Fault.INNER_EMPTY)
-    inner = split_set(unpack(wrapper[LEGACY_ATTRIBUTES_AT] & CODEC_MASK, value, magic, limit), magic)
+    inner = split_set(decompress(wrapper[LEGACY_ATTRIBUTES_AT] & CODEC_MASK, value, magic, limit), magic)
     if not inner:
         raise RecordFault(Fault.INNER_EMPTY)
     if any(message[LEGACY_ATTRIBUTES_AT] & CODEC_MASK for _, message in inner):

@@ -125,9 +125,9 @@ class RangeDecoder:
 
 def _make(engine: str, options: Options) -> Engine:
     if engine == "fast":
-        from kseg.segment_reader.decode.fast import FastEngine
+        from kseg.segment_reader.decode.compiled import CompiledEngine
 
-        return FastEngine(options)
+        return CompiledEngine(options)
     if engine == "reference":
         from kseg.segment_reader.decode.reference import ReferenceEngine
 

@@ -1,7 +1,7 @@
-"""The reference decoder: the record formats in plain Python, written to be read and to judge the fast decoder by.
+"""The reference decoder: the record formats in plain Python, written to be read and to test the compiled one.
 
 It makes Python objects for everything and takes about a hundred times as long. It gives the same batches, counts, gaps
-and faults as `segment_reader.decode.fast`; where a rule is in doubt, this file decides.
+and faults as `segment_reader.decode.compiled`; where a rule is in doubt, this file decides.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from kseg.segment_reader.decode.engine import AbortedTransactions, DecodeCounts,
 from kseg.segment_reader.decode.legacy import (
     Leaf,
     RecordFault,
+    decompress,
     message_crc_matches,
     message_fields,
     message_time,
     open_wrapper,
-    unpack,
 )
 from kseg.segment_reader.decode.schema import HEADER_COST
 from kseg.segment_reader.errors import Fault
@@ -59,13 +59,13 @@ class ReferenceEngine:
         self._aborted = AbortedTransactions()
         self._rows: list[tuple[Any, ...]] = []
         self._bytes = 0
-        self._place: tuple[str | None, int] = None, 0  # of the record set
+        self._source: tuple[str | None, int] = None, 0  # of the record set
 
     def feed(
         self, records: bytes | memoryview, aborted: Sequence[tuple[int, int]], file: str | None, position: int
     ) -> Iterator[pa.RecordBatch]:
         options = self._options
-        self._place = file, position
+        self._source = file, position
         buffer = memoryview(records).cast("B")
         self._aborted.restart(aborted if options.read_committed else ())
         try:
@@ -190,7 +190,7 @@ class ReferenceEngine:
         for name, content in body.headers or ():
             cost += HEADER_COST + len(name.encode()) + len(content or b"")
         if options.provenance:
-            cost += len((self._place[0] or "").encode())
+            cost += len((self._source[0] or "").encode())
         limits = options.limits
         if self._rows and (len(self._rows) >= limits.max_rows or self._bytes + cost > limits.max_bytes):
             yield self._emit()
@@ -203,7 +203,7 @@ class ReferenceEngine:
             pairs = body.headers
             row += (None if pairs is None else [{"key": name, "value": content} for name, content in pairs],)
         if options.provenance:
-            file, position = self._place
+            file, position = self._source
             row += (*provenance(frame, delta), file, None if file is None else position + frame.position)
         self._rows.append(row)
 
@@ -260,7 +260,7 @@ class Reader:
 def batch_records(buffer: memoryview, frame: Frame, limit: int) -> Iterator[tuple[int, int, Reader]]:
     """(offset delta, timestamp, what follows them) of each record of a magic 2 batch. Raises RecordFault."""
     packed = buffer[frame.position + RECORDS_AT : frame.position + frame.size]
-    payload = unpack(frame.codec, packed, frame.magic, limit)
+    payload = decompress(frame.codec, packed, frame.magic, limit)
     reader = Reader(payload, 0, len(payload))
     previous, last_delta = -1, frame.last_offset - frame.base_offset
     for _ in range(frame.record_count):
@@ -350,7 +350,7 @@ def control_type(buffer: bytes | memoryview, frame: Frame, limit: int) -> int | 
         return None
     start, stop = frame.position + RECORDS_AT, frame.position + frame.size
     try:
-        payload = unpack(frame.codec, memoryview(buffer)[start:stop], 2, limit)
+        payload = decompress(frame.codec, memoryview(buffer)[start:stop], 2, limit)
         reader = Reader(payload, 0, len(payload))
         record = reader.part(reader.varint(5), Fault.RECORD_OVERRUN)
         record.skip(1, Fault.RECORD_LENGTH)

@@ -1,8 +1,8 @@
-"""Compiled: one record's fields into the Arrow buffers (table.Columns), at the row that the state stands at.
+"""Compiled: one record's fields into the Arrow buffers (table.Columns), at the row of the state.
 
-All checks come before the first write, so a record for which there is no room can be begun again, in new buffers or
-larger ones. Validity bits are set beforehand where values are the rule, and cleared for a null; only a row's list of
-headers is null as a rule.
+All checks come before the first write, so a record that does not fit can be written again, to new or larger buffers.
+Validity bits are set beforehand where values are the rule, and cleared for a null; only a row's list of headers is null
+as a rule.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _valid_utf8(data: Any, at: Any, end: Any) -> Any:
 
 
 @inlined
-def _room(s: Any, have: Any, used: Any, size: Any, status: Any) -> Any:
+def _fits(s: Any, have: Any, used: Any, size: Any, status: Any) -> Any:
     """0 where `size` more fit, else `status`, with the size that is needed in the state."""
     if size > have - used:
         s[S_NEED] = used + size
@@ -112,7 +112,7 @@ def put_headers(
     keys = s[S_HEADER_KEYS]
     values = s[S_HEADER_VALUES]
     nulls = 0
-    status = _room(s, c.header_key_offsets.size - 1, n, count, GROW_HEADERS)
+    status = _fits(s, c.header_key_offsets.size - 1, n, count, GROW_HEADERS)
     if status:
         return status, cost
     for _ in range(count):
@@ -129,7 +129,7 @@ def put_headers(
         cost += HEADER_COST + size
         if row > 0 and used + cost > rules.max_bytes:
             return FULL, cost
-        status = _room(s, c.header_keys.size, keys, size, GROW_HEADER_KEYS)
+        status = _fits(s, c.header_keys.size, keys, size, GROW_HEADER_KEYS)
         if status:
             return status, cost
         copy(c.header_keys, keys, source, at, size)
@@ -144,7 +144,7 @@ def put_headers(
             cost += size
             if row > 0 and used + cost > rules.max_bytes:
                 return FULL, cost
-            status = _room(s, c.header_values.size, values, size, GROW_HEADER_VALUES)
+            status = _fits(s, c.header_values.size, values, size, GROW_HEADER_VALUES)
             if status:
                 return status, cost
             copy(c.header_values, values, source, at, size)
@@ -171,16 +171,16 @@ def put_headers(
 
 
 @inlined
-def row_room(
+def row_fits(
     key: Any, value: Any, cost: Any, row: Any, used: Any, keys: Any, values: Any, c: Any, s: Any, rules: Any
 ) -> Any:
     """0 where a row of so long a key and value (negative: null) fits, else FULL or what has to grow."""
     if row >= rules.max_rows or (row > 0 and used + cost > rules.max_bytes):
         return FULL
-    status = _room(s, c.keys.size, keys, key, GROW_KEYS)
+    status = _fits(s, c.keys.size, keys, key, GROW_KEYS)
     if status:
         return status
-    return _room(s, c.values.size, values, value, GROW_VALUES)
+    return _fits(s, c.values.size, values, value, GROW_VALUES)
 
 
 @inlined
@@ -213,7 +213,7 @@ def put_row(
     s: Any,
     rules: Any,
 ) -> None:
-    """Writes a row but for headers and provenance; `row_room` has to have found room. Keys and values begin at so many
+    """Writes a row but for headers and provenance; `row_fits` has to have found room. Keys and values begin at so many
     bytes, `key` and `value` are their sizes (negative: null). Counted are its nulls alone."""
     _put_bytes(source, key_at, key, c.keys, keys, c.key_offsets, c.key_ok, S_NULL_KEYS, row, s)
     _put_bytes(source, value_at, value, c.values, values, c.value_offsets, c.value_ok, S_NULL_VALUES, row, s)
@@ -251,7 +251,7 @@ def put_provenance(frame: Any, delta: Any, c: Any, row: Any) -> None:
 
 
 @inlined
-def put_place(frame: Any, c: Any, s: Any, row: Any) -> None:
+def put_position(frame: Any, c: Any, s: Any, row: Any) -> None:
     if s[S_ORIGIN] >= 0:
         c.position[row] = s[S_ORIGIN] + frame[POSITION]
         _set(c.position_ok, row)

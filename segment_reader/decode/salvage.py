@@ -1,9 +1,9 @@
-"""Record sets in, Arrow batches out, past batches that cannot be decoded: `decode.RangeDecoder` for damaged input.
+"""Record sets in, Arrow batches out, past batches that cannot be decoded: `RangeDecoder` for damaged input.
 
-    headers ──► checksums ──► sound batches in a row ──► one RangeDecoder each
+    headers ──► checksums ──► consecutive valid batches ──► one RangeDecoder each
                     └► a batch that is wrong, here or while its records are decoded: BadBatch
 
-A batch is handed on whole or not at all, whatever range asks for it: rows of a batch wait until all of it is decoded,
+A batch is returned whole or not at all, whatever range contains it: rows of a batch wait until all of it is decoded,
 and one that reaches over the range's start or end is decoded whole first. So ranges that meet agree on what is bad.
 """
 
@@ -56,7 +56,7 @@ class SalvagingDecoder:
         self.next_offset = start
         self._topic, self._partition = topic, partition
         self._end = end
-        self._place: tuple[str | None, int] = None, 0  # of the record set
+        self._source: tuple[str | None, int] = None, 0  # of the record set
         self._check = bool(options.pop("check_crcs", True))
         self._make: Callable[[int, int], RangeDecoder] = lambda first, last: RangeDecoder(
             topic, partition, first, last, check_crcs=False, **options
@@ -93,7 +93,7 @@ class SalvagingDecoder:
         Raises RecordFormatError where nobody can tell how far a bad batch reaches.
         """
         view = memoryview(records).cast("B")
-        self._place = file, position
+        self._source = file, position
         table, reasons = self._headers(view)
         row = 0
         while row < len(table) and self.next_offset < self._end:
@@ -242,7 +242,7 @@ class SalvagingDecoder:
         self, decoder: RangeDecoder, view: memoryview, table: Table, aborted: Sequence[tuple[int, int]]
     ) -> Iterator[pa.RecordBatch]:
         """The rows of consecutive batches of the record set."""
-        file, position = self._place
+        file, position = self._source
         yield from decoder.feed(_part(view, table), aborted, file=file, position=position + int(table[0, POSITION]))
         yield from decoder.finish()
 

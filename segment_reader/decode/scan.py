@@ -1,5 +1,7 @@
-"""Compiled: from a record set to the plan for its frames, by headers alone; the rules:
-`segment_reader.decode.reference`."""
+"""Compiled: from a record set to the plan for its frames, by headers alone.
+
+The rules are those of `segment_reader.decode.reference`.
+"""
 
 from __future__ import annotations
 

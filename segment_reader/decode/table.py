@@ -1,7 +1,7 @@
-"""The frame table, the decoder's state and its output columns: what Python and compiled code hand each other.
+"""The frame table, the decoder's state and its output columns: the arrays that Python and compiled code share.
 
-A frame table has one row of 64-bit integers a frame. `scan` writes what the header says, `plan` what is to be done with
-it, Python where its unpacked bytes stand, `fill` reads it all.
+A frame table has one row of 64-bit integers a frame. `scan` writes the header's fields, `plan` what is to be done with
+it, Python the position of its decompressed bytes, `fill` reads it all.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""The fast decoder: compiled code for all that is done per frame or per record, Python for what is done per group.
+"""The compiled decoder: compiled code for the work per frame or per record, Python for the work per group.
 
-    scan   headers of up to FRAMES frames into the table          compiled, per frame
-    plan   what becomes of each: dropped, counted, decoded         compiled, per frame
-    unpack compressed frames, until a group is full                Python and the codecs' C, per compressed frame
-    fill   records into Arrow buffers                              compiled, per record
-    emit   a full set of buffers as a RecordBatch                  Python, per Arrow batch
+    scan        headers of up to FRAMES frames into the table          compiled, per frame
+    plan        what to do with each: dropped, counted, decoded        compiled, per frame
+    decompress  compressed frames, until a group is full               Python and the codecs' C, per compressed frame
+    fill        records into Arrow buffers                             compiled, per record
+    emit        a full set of buffers as a RecordBatch                 Python, per Arrow batch
 
-Frames are worked through in order, whatever the grouping, so that of two faults the first is reported: one that turns
-up while unpacking or scanning ahead waits until the frames before it are decoded.
+Frames are decoded in order, whatever the grouping, so that the first of two faults is reported: one that is found while
+decompressing or scanning ahead is raised after the frames before it are decoded.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import pyarrow as pa
 from crc32c import crc32c
 
 from kseg.segment_reader.decode.batch import ATTRIBUTES_AT, CODEC_MASK, MAGIC_AT, RECORDS_AT, TIMESTAMP_TYPE_BIT, frames
-from kseg.segment_reader.decode.columns import ColumnBuilder
+from kseg.segment_reader.decode.column_builder import ColumnBuilder
 from kseg.segment_reader.decode.engine import AbortedTransactions, DecodeCounts, Options
 from kseg.segment_reader.decode.kernel import fill
-from kseg.segment_reader.decode.legacy import RecordFault, flatten, message_fields, open_wrapper, unpack
+from kseg.segment_reader.decode.legacy import RecordFault, decompress, flatten, message_fields, open_wrapper
 from kseg.segment_reader.decode.scan import P_CLOSED, P_EDGE, PLAN_SIZE, plan, scan, scan_messages
 from kseg.segment_reader.decode.table import (
     ATTRIBUTES,
@@ -78,7 +78,7 @@ _EMPTY = np.empty(0, np.uint8)
 _EMPTY.flags.writeable = False
 
 
-class FastEngine:
+class CompiledEngine:
     """See `segment_reader.decode.engine.Engine`."""
 
     def __init__(self, options: Options) -> None:
@@ -138,7 +138,7 @@ class FastEngine:
         at, n, fault = 0, FRAMES, 0
         while n == FRAMES and not fault and self.next_offset < options.end:
             n, at, fault = scan(data, at, data.size, self._table)
-            self._packed_markers(view, n)
+            self._compressed_markers(view, n)
             kept = plan(self._table, n, options.end, options.check_crcs, pending, opened, self._closed, planned)
             for producer, offset in self._closed[: planned[P_CLOSED]].tolist():
                 self._aborted.close(producer, offset)
@@ -180,7 +180,7 @@ class FastEngine:
             if not used:
                 self._use_scratch(group + direct)
             try:
-                content = self._unpack(view, unit, self._scratch[used:], *header)
+                content = self._decompress(view, unit, self._scratch[used:], *header)
             except RecordFault as fault:
                 yield from self._fill(data, unit)
                 if self.next_offset >= end:
@@ -240,7 +240,7 @@ class FastEngine:
 
     # -- compressed frames
 
-    def _unpack(
+    def _decompress(
         self,
         view: memoryview,
         unit: int,
@@ -263,13 +263,13 @@ class FastEngine:
                 raise RecordFault(Fault.CRC)
             if marker == BAD_MARKER:
                 raise RecordFault(Fault.CONTROL_KEY)
-            return unpack(codec, view[start + RECORDS_AT : stop], 2, limit, buffer)
+            return decompress(codec, view[start + RECORDS_AT : stop], 2, limit, buffer)
         if check and zlib.crc32(view[start + MAGIC_AT : stop]) != crc:
             raise RecordFault(Fault.CRC)
         value = message_fields(view[start:stop])[1]
         if value is None:
             raise RecordFault(Fault.INNER_EMPTY)
-        content = unpack(codec, value, magic, limit, buffer)
+        content = decompress(codec, value, magic, limit, buffer)
         last, nested, fault = scan_messages(as_bytes(content), 0, len(content), magic)
         if fault:
             raise RecordFault(Fault(fault))
@@ -284,7 +284,7 @@ class FastEngine:
             row[TIME_TYPE] = 1 if attributes & TIMESTAMP_TYPE_BIT else 0
         return content
 
-    def _packed_markers(self, view: memoryview, n: int) -> None:
+    def _compressed_markers(self, view: memoryview, n: int) -> None:
         """Control batches are never compressed by a broker; one that is must be unpacked to know its type."""
         for unit in np.flatnonzero(self._table[:n, MARKER] == PACKED_MARKER).tolist():
             from kseg.segment_reader.decode.reference import control_type

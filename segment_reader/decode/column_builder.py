@@ -1,4 +1,4 @@
-"""Arrow buffers under construction: made, enlarged, and handed over as a RecordBatch without a copy."""
+"""Arrow buffers under construction: allocated, enlarged, and returned as a RecordBatch without a copy."""
 
 from __future__ import annotations
 
