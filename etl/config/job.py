@@ -1,7 +1,7 @@
-"""The job as one value: its sections, and what connects it: secrets, the client's configuration, where records are.
+"""The job as one value: its sections, and what connects it: secrets and the client's configuration.
 
 A `Job` holds no secret: `kafka`, `spark.conf` and `source.segments.options` keep their `${…}` references, and
-`kafka_properties()`, `spark_conf()`, `client_config()` and `origin` give the resolved values to whoever connects.
+`kafka_properties()`, `spark_conf()`, `segment_options()` and `client_config()` return the resolved values.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ from kseg.etl.config.values import JobName, PlainPath, Section, Text, Transactio
 
 if TYPE_CHECKING:
     from kseg.client.config import ClientConfig
-    from kseg.etl.source.deferred_secrets import DeferredSecrets
-    from kseg.etl.source.origin import LogFiles, Origin
 
 
 class Job(Section):
@@ -76,35 +74,6 @@ class Job(Section):
         if self.kafka is None:
             raise ValueError("the job has no brokers")
         return ClientConfig.from_properties(self.kafka_properties(), client_id=self.client_id)
-
-    @property
-    def origin(self) -> Origin:
-        """Where its records are read from: files where it names some, else its brokers."""
-        segments = self.source.segments
-        return self.client_config() if segments is None else self._log_files(segments, self.segment_options())
-
-    def _log_files(self, segments: Segments, options: Mapping[str, str]) -> LogFiles:
-        from kseg.etl.source.origin import LogFiles
-
-        return LogFiles(
-            segments.paths,
-            segments.layout,
-            tuple(sorted(options.items())),
-            past_damage=self.quarantine is not None,
-            untimed=self.source.untimed,
-        )
-
-    @property
-    def by_reference(self) -> DeferredSecrets | None:
-        """The same with its references unresolved, for tasks; None where the job's tasks carry the values."""
-        from kseg.etl.source.deferred_secrets import DeferredSecrets
-
-        if self.spark.executor_secrets == "carried":
-            return None
-        segments = self.source.segments
-        if segments is None:
-            return DeferredSecrets(tuple((self.kafka or {}).items()), self.client_id)
-        return DeferredSecrets(tuple((segments.options or {}).items()), files=self._log_files(segments, {}))
 
     @property
     def quarantine(self) -> str | None:

@@ -17,6 +17,7 @@ from kseg.etl.config.paths import TOPIC_PLACEHOLDER
 from kseg.etl.run.pipeline import run_ingest
 from kseg.etl.run.report import RunReport
 from kseg.etl.source.files.log_directories import LogCatalog
+from kseg.etl.source.job_origin import origin_of
 from kseg.etl.source.origin import LogFiles
 from kseg.etl.tables.targets import table_at
 from kseg.etl.telemetry.progress import NULL_PROGRESS, Progress
@@ -150,8 +151,9 @@ def recover(job: Job, *, take_over: bool = False, progress: Progress | None = No
     report = RecoverReport(run_ingest(job, take_over=take_over, progress=progress), quarantine, job.ledger)
     progress.phase("sum up")
     report.damaged = sorted(quarantined(quarantine), key=lambda d: (d.topic, d.partition, d.first_offset))
-    assert isinstance(job.origin, LogFiles)
-    catalog = LogCatalog(job.origin)
+    origin = origin_of(job)
+    assert isinstance(origin, LogFiles)
+    catalog = LogCatalog(origin)
     found = catalog.topics(topics=job.source.topics, pattern=job.source.pattern)
     report.partitions, report.topics = len(found), len({tp.topic for tp in found})
     for tp in found:

@@ -13,6 +13,7 @@ from kseg.etl.errors import Refused
 from kseg.etl.ledger.state import JobState
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.source.deferred_secrets import TaskOrigin
+from kseg.etl.source.job_origin import deferred_origin_of, origin_of
 from kseg.etl.source.logs import Logs, logs_at
 from kseg.etl.telemetry.events import JobOpened
 from kseg.etl.telemetry.progress import NULL_PROGRESS, Progress
@@ -54,7 +55,7 @@ class JobClients:
             opened = None
         with ExitStack() as stack:
             cluster = stack.enter_context(Cluster(job.client_config())) if job.kafka is not None else None
-            logs = logs_at(job.origin, cluster, copy=copy)
+            logs = logs_at(origin_of(job), cluster, copy=copy)
             progress.event(JobOpened(job, opened.id if opened is not None else None))
             yield cls(job, logs, cluster, opened)
 
@@ -81,4 +82,4 @@ class JobClients:
     @property
     def task_origin(self) -> TaskOrigin:
         """Where tasks read from: the origin of `logs`, or a reference to it (`spark.executor_secrets`)."""
-        return self.job.by_reference or self.logs.origin
+        return deferred_origin_of(self.job) or self.logs.origin

@@ -26,7 +26,6 @@ from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import TopicMetadata
 from kseg.client.offsets import IsolationLevel
 from kseg.client.protocol.partition import TopicPartition
-from kseg.etl.source.brokers.logs import BrokerLogs
 from kseg.etl.source.origin import LogFiles, Origin
 from kseg.etl.source.resolve import LogBounds, OffsetSpec, TimedOffset
 from kseg.etl.source.tasks import RangeTask, SupportsRange
@@ -126,5 +125,7 @@ def logs_at(origin: Origin, cluster: Cluster | None, *, copy: bool = False) -> L
         from kseg.etl.source.files.logs import FileLogs
 
         return FileLogs(origin, copy=copy)
+    from kseg.etl.source.brokers.logs import BrokerLogs
+
     assert cluster is not None
     return BrokerLogs(cluster)

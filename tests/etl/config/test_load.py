@@ -15,6 +15,7 @@ from kseg.etl.config.job import Job
 from kseg.etl.config.load import job_from_document, load_job
 from kseg.etl.config.sections import ArrowSection, AtTime, PythonSection, Segments, SqlSection, Target
 from kseg.etl.errors import ConfigurationError
+from kseg.etl.source.job_origin import origin_of
 from kseg.etl.source.origin import LogFiles
 from kseg.etl.transform.arrow import ArrowStep
 from kseg.etl.transform.python import PythonStep
@@ -277,7 +278,7 @@ def test_what_decides_rows_changes_the_hash(load: Load, changes: dict[str, Any])
 )
 def test_log_files_stand_in_for_brokers(load: Load, tmp_path: Path, written: Any, paths: tuple[str, ...]) -> None:
     job = load({"kafka": ..., "group": "g", "source/segments": written})
-    assert job.origin == LogFiles(tuple(path.format(folder=tmp_path, parent=tmp_path.parent) for path in paths))
+    assert origin_of(job) == LogFiles(tuple(path.format(folder=tmp_path, parent=tmp_path.parent) for path in paths))
     assert (job.kafka, job.group, job.group_commit) == (None, "g", "none")
     assert job_from_document(job.pinned()) == job
     assert job.config_hash == load().config_hash
@@ -285,13 +286,13 @@ def test_log_files_stand_in_for_brokers(load: Load, tmp_path: Path, written: Any
 
 def test_brokers_beside_log_files_are_for_the_group(load: Load) -> None:
     job = load({"group": "g", "source/segments": "/data"})
-    assert (job.origin, job.group_commit) == (LogFiles(("/data",)), "transactional")
+    assert (origin_of(job), job.group_commit) == (LogFiles(("/data",)), "transactional")
 
 
 def test_a_job_of_brokers_may_be_read_from_files(load: Load) -> None:
     job = load({"group": "g"})
     alone, beside = (job.of_files(Segments.named(["/data"]), brokers=brokers) for brokers in (False, True))
-    assert alone.origin == beside.origin == LogFiles(("/data",))
+    assert origin_of(alone) == origin_of(beside) == LogFiles(("/data",))
     assert (alone.kafka, alone.group_commit) == (None, "none")
     assert (beside.kafka, beside.group_commit) == (job.kafka, "transactional")
     assert alone.config_hash == beside.config_hash == job.config_hash

@@ -14,6 +14,7 @@ from kseg.etl.config.load import load_job
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.planning.snapshot import take_snapshot
 from kseg.etl.source.files.log_directories import LogCatalog
+from kseg.etl.source.job_origin import origin_of
 from kseg.etl.source.logs import open_logs
 from kseg.etl.source.origin import LogFiles
 from kseg.etl.source.reader import DecodeOptions, read_range
@@ -100,6 +101,6 @@ def test_a_job_of_files_starts_where_the_group_stands(groups: Any, tmp_path: Pat
     file = tmp_path / "job.yaml"
     file.write_text(yaml.safe_dump(document, allow_unicode=True))
     job = load_job(str(file))
-    with open_logs(job.origin) as logs:
+    with open_logs(origin_of(job)) as logs:
         starts = take_snapshot(logs, job).starts
     assert [starts[TopicPartition(groups.topic, number)] for number in range(5)] == [7, 5, 0, 0, 0]

@@ -1,4 +1,4 @@
-"""A plan starts quickly: it loads no pyspark."""
+"""A plan starts quickly: it loads neither pyspark nor pandas."""
 
 from __future__ import annotations
 
@@ -56,4 +56,4 @@ from kseg.etl.run.dry_run import plan_only
 [planned] = plan_only(load_job(Path("job.yaml"))).ranges
 assert planned.end > planned.start
 """
-    assert not of("pyspark py4j", loaded(work, tmp_path))
+    assert not of("pyspark py4j pandas", loaded(work, tmp_path))

@@ -12,6 +12,7 @@ from kseg.client import ClientConfig
 from kseg.etl.config.load import load_job
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.source.deferred_secrets import DeferredSecrets, opened
+from kseg.etl.source.job_origin import deferred_origin_of, origin_of
 from kseg.etl.source.origin import LogFiles
 
 JOB = """
@@ -39,7 +40,7 @@ def job(folder: Path, how: str) -> Path:
 @pytest.mark.parametrize(("how", "travels"), [("carried", True), ("resolved", False)])
 def test_what_tasks_are_handed_holds_the_secret_only_if_it_is_carried(tmp_path: Path, how: str, travels: bool) -> None:
     loaded = load_job(job(tmp_path, how))
-    handed = loaded.by_reference or loaded.origin
+    handed = deferred_origin_of(loaded) or origin_of(loaded)
     assert (b"hunter2" in pickle.dumps(handed)) == travels
     again = opened(pickle.loads(pickle.dumps(handed)))
     assert again == loaded.client_config()
@@ -56,10 +57,10 @@ def test_a_store_s_secrets_are_looked_up_too(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "password").write_text("of-the-group")
     (tmp_path / "orders.yaml").write_text(text)
     loaded = load_job(tmp_path / "orders.yaml")
-    assert b"hunter2" not in pickle.dumps(loaded.by_reference)
-    found = opened(loaded.by_reference or loaded.origin)
+    assert b"hunter2" not in pickle.dumps(deferred_origin_of(loaded))
+    found = opened(deferred_origin_of(loaded) or origin_of(loaded))
     assert isinstance(found, LogFiles)
-    assert found == loaded.origin
+    assert found == origin_of(loaded)
     assert dict(found.options) == {"secret_key": "hunter2"}
 
 

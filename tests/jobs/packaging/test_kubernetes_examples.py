@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from kseg.etl.config.load import load_job
+from kseg.etl.source.job_origin import deferred_origin_of
 from kseg.etl.spark.cache import DELTA, cache_root, jar_folder
 from kseg.jobs.broker.jars import locked_sets
 
@@ -68,7 +69,7 @@ def test_the_job_of_the_example_is_a_job(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("KAFKA_PASSWORD", "hunter2")
     (tmp_path / "orders.yaml").write_text(config["data"]["orders.yaml"])
     job = load_job(tmp_path / "orders.yaml")
-    assert job.by_reference is not None
+    assert deferred_origin_of(job) is not None
 
 
 def test_spark_takes_every_setting_of_the_submit_lines() -> None:

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from kseg.etl.config.load import load_job
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.run.pipeline import run_ingest
+from kseg.etl.source.job_origin import origin_of
 from kseg.etl.spark_format.datasource import KsegDataSource
 from kseg.etl.spark_format.options import ReadOptions
 from kseg.jobs.cli import cli
@@ -102,7 +103,7 @@ ledger: ./ledger
 """
     )
     job = load_job(file)
-    assert secret not in repr(job) + repr(job.origin) + json.dumps(job.pinned())
+    assert secret not in repr(job) + repr(origin_of(job)) + json.dumps(job.pinned())
     report = run_ingest(job)
     assert secret not in json.dumps(report.to_json(), default=str)
     import deltalake
