@@ -1,6 +1,6 @@
 """The command `kseg`.
 
-Commands are imported when they are asked for: `kseg --help` needs none of them, `kseg status` starts no Spark, and a
+Commands are imported when they are used: `kseg --help` needs none of them, `kseg status` starts no Spark, and a
 command whose import fails takes no other down with it.
 """
 
@@ -17,19 +17,19 @@ import click
 COMMANDS = {
     "ingest": "Run a job once: read what is new, land it, commit offsets.",
     "plan": "Show the ranges that the next run would read.",
-    "backfill": "Land offsets, a stretch of time or a data interval.",
-    "interval": "Tell whether a data interval is closed.",
+    "backfill": "Land offsets, a time range or a data interval.",
+    "interval": "Show whether a data interval is closed.",
     "check": "Check job files, without asking a broker.",
     "verify": "Compare tables with Kafka, row by row.",
     "audit": "Find drift: asset events, ledger, tables, group offsets.",
     "maintain": "Keep tables and ledger small: OPTIMIZE, VACUUM, retention.",
     "repair": "Finish or abandon a run that stopped half way.",
     "status": "Show last runs, lag, and ledger against group against tables.",
-    "report": "Write a run's page from what the ledger knows.",
+    "report": "Write a run's page from the ledger.",
     "api": "List, call, encode and decode any API of Kafka's protocol.",
-    "dump": "Show what stands in a broker's segment and index files.",
+    "dump": "Show the content of a broker's segment and index files.",
     "metadata": "Show the cluster's metadata as tables, from its log.",
-    "fsck": "Check whether a log directory is whole.",
+    "fsck": "Check whether a log directory is intact.",
     "recover": "Land all that can be read from a damaged log directory.",
     "package": "Pack what a cluster's executors need, for spark-submit.",
     "broker": "Start and stop an embedded Kafka for trying things out.",
@@ -75,7 +75,7 @@ class LazyGroup(click.Group):
         standalone_mode: bool = True,
         **extra: Any,
     ) -> Any:
-        """As click's, with our words and our exit codes for what goes wrong outside of a command too."""
+        """As click's, with our messages and exit codes for errors outside of a command too."""
         arguments = list(sys.argv[1:] if args is None else args)
         try:
             code = super().main(arguments, prog_name, complete_var, standalone_mode=False, **extra)

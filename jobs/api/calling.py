@@ -266,5 +266,5 @@ def _row(outcome: Outcome) -> dict[str, Any]:
     if outcome.error is None:
         return {"broker": outcome.broker, "version": outcome.version, "answer": outcome.answer}
     error = outcome.error
-    told = {"kind": type(error).__name__, "message": error.message, "retriable": error.retriable}
-    return {"broker": outcome.broker, "error": told}
+    described = {"kind": type(error).__name__, "message": error.message, "retriable": error.retriable}
+    return {"broker": outcome.broker, "error": described}

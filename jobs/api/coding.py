@@ -1,6 +1,6 @@
 """JSON to hex and back, for a request or a response of one version: the body, or the whole frame without its size.
 
-A third side, "data", is for the formats that stand inside of bytes: there the header is the int16 version in front.
+A third side, "data", is for the formats inside of bytes fields: there the header is the int16 version in front.
 """
 
 from __future__ import annotations

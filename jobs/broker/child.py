@@ -120,10 +120,10 @@ def await_ready(children: Mapping[str, Child], ready: Callable[[], bool], *, wit
 def run_logged(command: Sequence[str], log_file: Path, what: str) -> None:
     """Run what comes before a start; what it prints is added to the log. Raises StartFailed, which says that `what`."""
     with log_file.open("ab") as log:
-        told = subprocess.run(
+        completed = subprocess.run(
             list(command), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, timeout=120, check=False
         )
-    if told.returncode != 0:
+    if completed.returncode != 0:
         raise StartFailed(f"{what}:\n{tail(log_file)}")
 
 

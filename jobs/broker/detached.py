@@ -1,7 +1,7 @@
 """A Kafka that outlives the command that started it: ``kseg broker start``, ``status``, ``stop``.
 
-``broker.json`` in its directory tells what was started. A process id alone could by now be another program's, so each
-stands there with the time when its process began.
+``broker.json`` in its directory lists what was started. A process id may have been reused by another program, so each
+has the time at which its process began.
 """
 
 from __future__ import annotations

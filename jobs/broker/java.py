@@ -60,7 +60,7 @@ class Java:
 def find_java(environ: Mapping[str, str] = os.environ) -> Java:
     """The first Java 17+ found.
 
-    Raises JavaMissing, whose message lists what was looked at.
+    Raises JavaMissing, whose message lists the places that were searched.
     """
     seen: list[str] = []
     for origin, home in _candidates(environ):
@@ -83,13 +83,13 @@ def use_java(java: Java | None = None) -> Java:
 def java_version(home: Path) -> int | None:
     """Feature release of the Java in a home; None if it does not run. Java 8 calls itself 1.8."""
     try:
-        told = subprocess.run(
+        completed = subprocess.run(
             [str(home / "bin" / "java"), "-version"], capture_output=True, text=True, timeout=60, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    match = _VERSION.search(told.stderr + told.stdout)
-    if told.returncode != 0 or match is None:
+    match = _VERSION.search(completed.stderr + completed.stdout)
+    if completed.returncode != 0 or match is None:
         return None
     first, second = int(match[1]), int(match[2] or 0)
     return second if first == 1 else first
@@ -111,13 +111,13 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 def _home_of(launcher: Path) -> Path:
     """The home behind a launcher on PATH, where links are followed.
 
-    A version manager's launcher or macOS's /usr/bin/java is no link into a home: the Java itself then tells.
+    A version manager's launcher or macOS's /usr/bin/java is no link into a home: Java itself is asked then.
     """
     home = launcher.resolve().parent.parent
     if (home / "lib" / "jvm.cfg").exists() or (home / "lib" / "modules").exists():
         return home
     try:
-        told = subprocess.run(
+        completed = subprocess.run(
             [str(launcher), "-XshowSettings:properties", "-version"],
             capture_output=True,
             text=True,
@@ -126,7 +126,7 @@ def _home_of(launcher: Path) -> Path:
         )
     except (OSError, subprocess.TimeoutExpired):
         return home
-    match = re.search(r"java\.home = (.+)", told.stderr)
+    match = re.search(r"java\.home = (.+)", completed.stderr)
     return Path(match[1].strip()) if match else home
 
 

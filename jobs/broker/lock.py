@@ -116,10 +116,10 @@ def lock_lines(name: str) -> Iterator[str]:
         (work / "ivy.xml").write_text(_IVY.format(dependencies=dependencies))
         arguments = ["-cache", str(work / "cache"), "-ivy", str(work / "ivy.xml"), "-confs", "default"]
         arguments += ["-retrieve", f"{work}/jars/[artifact]-[revision].[ext]"]
-        told = subprocess.run(
+        completed = subprocess.run(
             [*ivy_command(find_java()), *arguments], check=True, stdout=subprocess.PIPE, text=True, cwd=work
         )
-        for organisation, module, version in sorted(set(_ARRIVED.findall(told.stdout))):
+        for organisation, module, version in sorted(set(_ARRIVED.findall(completed.stdout))):
             jar = Jar(organisation, module, version, "")
             yield f"{name} {organisation} {module} {version} {sha256(work / 'jars' / jar.filename)}"
 

@@ -78,7 +78,7 @@ def list_(
       kseg api list
       kseg api list --bootstrap-servers localhost:9092 --json | jq '.features'
 
-    "used" is the version that a call would have; where it differs when topics are named by id, both are told. Codec
+    "used" is the version that a call would have; where it differs when topics are named by id, both are shown. Codec
     only APIs are spoken among brokers and controllers: they can be encoded and decoded, not called.
     """
 
@@ -90,8 +90,8 @@ def list_(
         return Result(document if invocation.as_json else _listed(document), headline, rows=1000)
     with _cluster(invocation, bootstrap_servers, bootstrap_controllers, properties) as cluster:
         document = list_apis(cluster)
-    told = f"{len(document['apis'])} APIs, broker {document['broker']}"
-    return Result(document if invocation.as_json else _listed(document), told, rows=1000)
+    headline = f"{len(document['apis'])} APIs, broker {document['broker']}"
+    return Result(document if invocation.as_json else _listed(document), headline, rows=1000)
 
 
 def _listed(document: dict[str, Any]) -> dict[str, Any]:
@@ -111,12 +111,12 @@ def _listed(document: dict[str, Any]) -> dict[str, Any]:
             shown["used"] = f"{used} ({by_id} with topic ids)" if used != by_id else None if used is None else str(used)
         return shown
 
-    told: dict[str, Any] = {"apis": [cells(row) for row in document["apis"]]}
+    shown: dict[str, Any] = {"apis": [cells(row) for row in document["apis"]]}
     if document.get("unknown_apis"):
-        told["unknown_apis"] = document["unknown_apis"]
+        shown["unknown_apis"] = document["unknown_apis"]
     if document.get("features"):
-        told["features"] = [row | {"supported": _range(row["supported"])} for row in document["features"]]
-    return told
+        shown["features"] = [row | {"supported": _range(row["supported"])} for row in document["features"]]
+    return shown
 
 
 def _range(span: list[int] | None) -> str | None:
@@ -130,7 +130,7 @@ def _range(span: list[int] | None) -> str | None:
 @_broker_options
 @click.option("--json", "request", metavar="JSON|@FILE|-", default="{}", help="The request. [default: all defaults]")
 @click.option("--version", type=click.IntRange(0), help="Send this version. [default: the highest that both speak]")
-@click.option("--to", metavar="WHOM", help="any, controller, broker:ID, leader:TOPIC:PARTITION, group:ID, "
+@click.option("--to", metavar="BROKER", help="any, controller, broker:ID, leader:TOPIC:PARTITION, group:ID, "
               "transaction:ID or all. [default: by the API and what the request names]")  # fmt: skip
 @_raw_option
 @debug_option
@@ -161,8 +161,8 @@ def call(
     its error. A Produce with acks 0 has no answer: {"written": true}.
 
     Exit 0: answered without an error code; 1: the answer, printed all the same, carries error codes, or the broker
-    cannot be asked this; 4: it carries error codes that are all retriable, or the broker is away; 2: the request is
-    wrong, nothing was sent.
+    does not take this request; 4: it carries error codes that are all retriable, or the broker is not available; 2: the
+    request is invalid, nothing was sent.
     """
 
     from kseg.jobs.api import calling, destination
@@ -203,7 +203,7 @@ def encode(name: str, side: str, document: str, version: int, with_header: bool)
         '{"header": {"correlationId": 7, "clientId": "me"}, "body": {}}'
       kseg api encode ConsumerProtocolSubscription data --version 3 '{"topics": ["orders"]}'
 
-    "data" is for the formats that stand inside of bytes: the consumer protocol, records of internal topics.
+    "data" is for the formats inside of bytes fields: the consumer protocol, records of internal topics.
     """
     from kseg.jobs.api import coding
 

@@ -1,4 +1,4 @@
-"""`kseg audit`: asset events, ledger, tables and group offsets against each other."""
+"""`kseg audit`: differences between asset events, ledger, tables and group offsets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Examples:
 @click.option(
     "--events",
     metavar="FILE|-",
-    help="A JSON list of the extras of Airflow's asset events, to be held against the ledger; - is stdin.",
+    help="A JSON list of the extras of Airflow's asset events, to compare with the ledger; - is stdin.",
 )
 @command_config_option
 @common_options
@@ -39,11 +39,11 @@ def audit(invocation: Invocation, job_file: str, events: str | None) -> Result:
 
     from kseg.etl.operations.audit_events import parse_events
 
-    told = parse_events(_read(events)) if events is not None else None
+    extras = parse_events(_read(events)) if events is not None else None
     job = load_job(invocation, job_file)
     from kseg.etl.operations.audit import audit as audit_job
 
-    report = audit_job(job, told)
+    report = audit_job(job, extras)
     found = f"{len(report.differences)} differences" if report.differences else "all agree"
     code = ExitCode.DONE if report.ok else ExitCode.REFUSED
     return Result(report.to_json(), f"{job.name}: {found}", int(code))
@@ -57,5 +57,5 @@ def _read(place: str) -> str:
     try:
         return Path(place).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        told = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise ConfigurationError.of("--events", f"cannot read {place}: {told}") from None
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise ConfigurationError.of("--events", f"cannot read {place}: {reason}") from None

@@ -1,4 +1,4 @@
-"""`kseg backfill`: land a stretch of offsets or time as a run of its own."""
+"""`kseg backfill`: land offsets or a time range as a run of its own."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ Examples:
     "--segments",
     multiple=True,
     metavar="DIR",
-    help="Read log files in place of the brokers, which are not asked: a folder of log.dirs or a copy, as path or URL, "
+    help="Read log files instead of the brokers: a folder of log.dirs or a copy, as path or URL, "
     "as often as needed. Without bounds: all that they hold and that has not landed.",
 )
 @click.option("--commit-offsets", is_flag=True, help="Advance the group's offsets too; else they stay.")
@@ -68,27 +68,27 @@ Examples:
 @command_config_option
 @report_options
 @common_options
-def backfill(invocation: Invocation, job_file: str, take_over: bool, **words: Any) -> Result:
-    """Land offsets, a stretch of time or a data interval, as a run with an identity of its own.
+def backfill(invocation: Invocation, job_file: str, take_over: bool, **bounds: Any) -> Result:
+    """Land offsets, a time range or a data interval, as a run with an identity of its own.
 
-    Its identity is what was asked (job, mode, bounds, label), so repeating a backfill changes nothing. Partitions that
+    Its identity is the request (job, mode, bounds, label), so repeating a backfill changes nothing. Partitions that
     no bound names are not read. Exit codes are those of `kseg ingest`.
     """
 
-    job, request = _load_both(invocation, job_file, words)
+    job, request = _load_both(invocation, job_file, bounds)
     from kseg.etl.operations.backfill import run_backfill
 
     return run_result(run_backfill(job, request, take_over=take_over, progress=invocation.progress))
 
 
-def _load_both(invocation: Invocation, job_file: str, words: dict[str, Any]) -> tuple[Job, BackfillRequest]:
-    """The job and what is asked of it; the faults of both at once."""
+def _load_both(invocation: Invocation, job_file: str, bounds: dict[str, Any]) -> tuple[Job, BackfillRequest]:
+    """The job and the request; the faults of both at once."""
     from kseg.etl.errors import ConfigurationError
     from kseg.etl.planning.backfill_request import BackfillRequest
 
     error: ConfigurationError | None = None
     try:
-        request = BackfillRequest.parse(**words)
+        request = BackfillRequest.parse(**bounds)
     except ConfigurationError as caught:
         error = caught
     try:

@@ -31,8 +31,8 @@ SECTIONS: Final = ("decode", "produce", "cold", "spark", "memory", "files", "sca
 def bench(invocation: Invocation, quick: bool, sections: tuple[str, ...]) -> Result:
     """Measure how fast records are decoded, produced, read from log files, and landed from Kafka in Delta.
 
-    Beside us in turn, on the same broker and the same machine: Spark's own connector, Kafka's DumpLogSegments, other
-    producers, and bare decompression; medians and ratios are told.
+    Compared in turn, on the same broker and the same machine: Spark's own connector, Kafka's DumpLogSegments, other
+    producers, and bare decompression; shows medians and ratios.
     """
 
     from kseg.jobs.bench.efforts import FULL, QUICK
@@ -45,8 +45,8 @@ def bench(invocation: Invocation, quick: bool, sections: tuple[str, ...]) -> Res
 def _headlines(document: Mapping[str, Any]) -> Iterator[str]:
     if "ratios" in document:
         ratios = document["ratios"]
-        told = "as fast as Spark's connector, tuned"
-        yield f"to Delta {ratios[TO_DELTA]}, to noop {ratios[TO_NOOP]} times {told}"
+        unit = "as fast as Spark's connector, tuned"
+        yield f"to Delta {ratios[TO_DELTA]}, to noop {ratios[TO_NOOP]} times {unit}"
     if "scaling" in document:
         widest, many = (document["scaling"][what][-1] for what in ("partitions", "tables"))
         yield (

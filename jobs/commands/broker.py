@@ -89,7 +89,7 @@ def stop(directory: Path | None, as_json: bool) -> None:
 @_directory
 @_json
 def status(directory: Path | None, as_json: bool) -> None:
-    """Tell whether Kafka runs, and where: exit 0 if it answers, 1 if not.
+    """Show whether Kafka runs, and where: exit 0 if it answers, 1 if not.
 
     \b
     Example:

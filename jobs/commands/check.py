@@ -1,4 +1,4 @@
-"""`kseg check`: are job files sound?"""
+"""`kseg check`: are job files valid?"""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ Examples:
 def check(invocation: Invocation, job_files: tuple[str, ...]) -> Result:
     """Check job files: all faults of all of them, and whether two of them are one job or one DAG.
 
-    No broker, table or ledger is asked; references (${NAME}) are looked up as a run would. Exit 2 if there is a fault.
-    --json tells each file's `airflow:` section with its defaults.
+    No broker, table or ledger is read; references (${NAME}) are looked up as a run would. Exit 2 if there is a fault.
+    --json shows each file's `airflow:` section with its defaults.
     """
 
     from kseg.etl.config.check import check_files
@@ -54,6 +54,6 @@ def check(invocation: Invocation, job_files: tuple[str, ...]) -> Result:
     if faulty and not invocation.as_json:
         for one in faulty:
             click.echo("\n".join([f"{one.file}:", *(f"  {fault}" for fault in one.faults)]), err=True)
-    told = f"{len(checked) - len(faulty)} of {len(checked)} job files are sound"
+    headline = f"{len(checked) - len(faulty)} of {len(checked)} job files are sound"
     shown = document if invocation.as_json else {"files": [{"file": one.file, "sound": one.ok} for one in checked]}
-    return Result(shown, told, int(ExitCode.BAD_CONFIGURATION if faulty else ExitCode.DONE))
+    return Result(shown, headline, int(ExitCode.BAD_CONFIGURATION if faulty else ExitCode.DONE))

@@ -17,7 +17,7 @@ _MARKS = {"ok": "[green]ok[/]", "note": "[yellow]note[/]", "missing": "[red]miss
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def doctor(as_json: bool) -> None:
-    """Tell what is there, what is missing, and what to do: exit 1 if a job could not run here.
+    """Show what is installed, what is missing, and what to do: exit 1 if a job could not run here.
 
     \b
     Example:

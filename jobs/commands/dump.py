@@ -1,4 +1,4 @@
-"""``kseg dump``: what stands in a broker's files, with no broker."""
+"""``kseg dump``: the content of a broker's files, without a broker."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from kseg.segment_reader.log.files.locations import open_file
 from kseg.segment_reader.log.files.storage import PLAIN
 
 _CORRUPT: Final = 1
-#: `offsets.retention.minutes` of a broker that says nothing else: a week.
+#: `offsets.retention.minutes` of a broker by default: a week.
 RETENTION_MINUTES: Final = 7 * 24 * 60
 _BY_FOLDER: Final = "by folder"
 #: The options of Kafka's own tool, and the topics whose records they decode.
@@ -45,7 +45,7 @@ _DECODERS: Final = {
 
 @dataclass
 class _Wanted:
-    """How the files are to be told, and what was noticed on the way.
+    """How the files are shown, and what was found on the way.
 
     decoder: an internal topic; `_BY_FOLDER` goes by the name of each file's folder, "" leaves bytes as they are.
     """
@@ -62,8 +62,8 @@ class _Wanted:
 
 def _decoder_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for name, topic in reversed(_DECODERS.items()):
-        told = f"Decode the records as those of {topic}, whatever the folder's name; implies --deep."
-        command = click.option(f"--{name}", "decoder", flag_value=topic, help=told)(command)
+        text = f"Decode the records as those of {topic}, whatever the folder's name; implies --deep."
+        command = click.option(f"--{name}", "decoder", flag_value=topic, help=text)(command)
     return click.option("--raw", "decoder", flag_value="", help="Leave the records of internal topics undecoded.")(
         command
     )
@@ -96,8 +96,8 @@ def _as_instant(_: click.Context, __: click.Parameter, value: str | None) -> dat
 @click.option("--limit", type=click.IntRange(1), help="Stop after so many entries of each file.")
 @_decoder_options
 @click.option("--show-secrets", is_flag=True, help="Show SCRAM keys and settings that are passwords or keys too.")
-@click.option("--group", help="Tell this group's latest state; FILE is then a folder of log.dirs, or several.")
-@click.option("--transactional-id", help="Tell this transactional id's latest state, likewise.")
+@click.option("--group", help="Show this group's latest state; FILE is then a folder of log.dirs, or several.")
+@click.option("--transactional-id", help="Show this transactional id's latest state, likewise.")
 @click.option(
     "--partitions",
     type=click.IntRange(1),
@@ -108,7 +108,7 @@ def _as_instant(_: click.Context, __: click.Parameter, value: str | None) -> dat
     type=click.FloatRange(0),
     help="The broker's offsets.retention.minutes, by which a group's offsets expire.  [default: 10080]",
 )
-@click.option("--at", callback=_as_instant, help="The time for which expiry is told, in ISO 8601.  [default: now]")
+@click.option("--at", callback=_as_instant, help="The time at which expiry is evaluated, in ISO 8601.  [default: now]")
 @click.option("--json", "as_json", is_flag=True, help="With --group and --transactional-id: print one JSON object.")
 @layout_options
 def dump(
@@ -132,8 +132,8 @@ def dump(
 
     FILE is a .log, .index, .timeindex, .txnindex, .snapshot, .checkpoint, leader-epoch-checkpoint,
     partition.metadata, quorum-state, one of the offset checkpoints, or meta.properties; a path, or a URI such as
-    s3://bucket/key. What tiered storage wrote is named as if a broker had it, with --layout. An index is held against
-    the .log beside it. What is wrong is told at the end, and makes the exit code 1.
+    s3://bucket/key. What tiered storage wrote is named as if a broker had it, with --layout. An index is compared
+    with the .log beside it. Errors are listed at the end, with exit code 1.
 
     With --deep the records of Kafka's own topics are decoded: those of files in a folder that is named after one, and
     those of metadata snapshots. A copy in a folder of another name needs the topic's option.
@@ -152,23 +152,21 @@ def dump(
       kseg dump disk-1 disk-2 --transactional-id kseg-orders --json | jq .state
 
     With --group or --transactional-id the one partition of the internal topic that its hash names is read, from the
-    directory whose copy reaches furthest, and the state told that a coordinator would come to: deleted offsets are
-    gone, those of open transactions stand apart, and so do those that have expired.
+    directory whose copy reaches furthest, and the coordinator's state is shown: without deleted offsets; those of
+    open transactions and expired ones are listed apart.
     """
     if group is not None or transactional_id is not None:
         if group is not None and transactional_id is not None:
             raise click.UsageError("--group and --transactional-id are two questions: ask one")
         if deep or output is not None or decoder is not None or limit is not None or form in ("arrow", "parquet"):
-            raise click.UsageError(
-                "--group and --transactional-id go with --json alone, not with what files are told by"
-            )
+            raise click.UsageError("--group and --transactional-id go with --json alone, not with options for files")
         if transactional_id is not None and (retention_minutes is not None or at is not None):
             raise click.UsageError("--retention-minutes and --at go with --group")
-        ask = _Question(group, transactional_id or "", partitions, retention_minutes, at)
+        query = _StateQuery(group, transactional_id or "", partitions, retention_minutes, at)
         if layout != PLAIN:
             raise click.UsageError("internal topics are compacted, and such topics are never in tiered storage")
         return execute(
-            Invocation(command="dump", as_json=as_json or form == "json"), lambda _: _coordinator_state(files, ask)
+            Invocation(command="dump", as_json=as_json or form == "json"), lambda _: _coordinator_state(files, query)
         )
     if partitions is not None or retention_minutes is not None or at is not None or as_json:
         raise click.UsageError("--partitions, --retention-minutes, --at and --json go with --group")
@@ -187,16 +185,16 @@ def dump(
     else:
         _print(files, wanted, as_lines=form == "json")
     if wanted.undecoded:
-        told = "records are of types or versions that this release does not know: their bytes are shown"
-        click.echo(f"kseg: {wanted.undecoded} {told}", err=True)
+        note = "records are of types or versions that this release does not know: their bytes are shown"
+        click.echo(f"kseg: {wanted.undecoded} {note}", err=True)
     for fault in wanted.findings.faults:
         click.echo(f"kseg: {fault}", err=True)
     return _CORRUPT if wanted.findings.faults else 0
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
-    """What is asked of the coordinators' topics: a group, or without one a transactional id."""
+class _StateQuery:
+    """A query of the coordinators' topics: a group, or without one a transactional id."""
 
     group: str | None
     transactional_id: str
@@ -205,15 +203,17 @@ class _Question:
     at: datetime | None
 
 
-def _coordinator_state(folders: tuple[str, ...], ask: _Question) -> Result:
+def _coordinator_state(folders: tuple[str, ...], query: _StateQuery) -> Result:
     from kseg.etl.internal_topics.locations import LogDirs
     from kseg.jobs.output.dump_state import group_document, transactional_id_document
 
     log_dirs = LogDirs(folders)
-    if ask.group is None:
-        return Result(*transactional_id_document(log_dirs, ask.transactional_id, partitions=ask.partitions))
-    minutes = RETENTION_MINUTES if ask.retention_minutes is None else ask.retention_minutes
-    return Result(*group_document(log_dirs, ask.group, partitions=ask.partitions, retention_minutes=minutes, at=ask.at))
+    if query.group is None:
+        return Result(*transactional_id_document(log_dirs, query.transactional_id, partitions=query.partitions))
+    minutes = RETENTION_MINUTES if query.retention_minutes is None else query.retention_minutes
+    return Result(
+        *group_document(log_dirs, query.group, partitions=query.partitions, retention_minutes=minutes, at=query.at)
+    )
 
 
 def _print(files: tuple[str, ...], wanted: _Wanted, *, as_lines: bool) -> None:

@@ -1,4 +1,4 @@
-"""``kseg fsck``: is a log directory whole?"""
+"""``kseg fsck``: is a log directory intact?"""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def fsck(
     """Check a broker's log directories, or copies of them: nothing is changed.
 
     DIR is a folder of log.dirs, or the folder of one partition; a path, or a URI such as s3://bucket/key. Checksums,
-    the order of offsets, indexes, aborted transactions, producer snapshots and leader epochs are held against each
-    other.
-    Exit code 1 tells that something is wrong; a batch that an unclean stop cut off at a log's end is only noted. What
+    the order of offsets, indexes, aborted transactions, producer snapshots and leader epochs are compared with
+    each other.
+    Exit code 1: something is damaged; a batch that an unclean stop cut off at a log's end is only noted. What
     can still be read of a damaged directory lands with `kseg recover`.
     A broker that runs may be writing: check a copy, or a stopped one.
 

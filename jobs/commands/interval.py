@@ -21,10 +21,10 @@ from kseg.jobs.invocation.result import Result
 @command_config_option
 @common_options
 def interval(invocation: Invocation, job_file: str, interval: str) -> Result:
-    """Tell whether a data interval is closed, and which offsets its end means; nothing is pinned.
+    """Show whether a data interval is closed, and at which offsets it ends; nothing is pinned.
 
-    Exit 0: closed, `kseg backfill --interval` may run. Exit 4: still open; each partition tells what it waits for, and
-    retry_after how many seconds later it is worth asking again. No JVM is started.
+    Exit 0: closed, `kseg backfill --interval` may run. Exit 4: still open; each partition shows what it waits for, and
+    retry_after is the number of seconds to wait. No JVM is started.
     """
 
     from kseg.etl.planning.backfill_request import parse_interval
@@ -34,6 +34,6 @@ def interval(invocation: Invocation, job_file: str, interval: str) -> Result:
     from kseg.etl.operations.interval import interval_status
 
     found = interval_status(job, asked)
-    told = "closed" if found.closed else f"open, ask again in {found.retry_after} s"
+    headline = "closed" if found.closed else f"open, ask again in {found.retry_after} s"
     code = ExitCode.DONE if found.closed else ExitCode.RETRIABLE
-    return Result(found.to_json(), f"{job.name}: {told}", int(code))
+    return Result(found.to_json(), f"{job.name}: {headline}", int(code))

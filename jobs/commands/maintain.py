@@ -37,7 +37,7 @@ Examples:
     "--keep", metavar="DURATION", default="90d", show_default=True, help="How long the ledger keeps events for queries."
 )
 @click.option("--allow-short-retention", is_flag=True, help="Let --vacuum be shorter than seven days.")
-@click.option("--dry-run", is_flag=True, help="Tell what would be done, change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, change nothing.")
 @run_file_option
 @common_options
 def maintain(
@@ -72,8 +72,8 @@ def maintain(
     )
     report = maintain_job(job, request, invocation.progress)
     saved = [t.vacuumed.bytes for t in report.tables if t.vacuumed is not None]
-    told = f"{len(report.tables)} tables" + (f", {sum(saved)} bytes deleted" if saved else "")
-    return Result(report.to_json(), f"{job.name}: {told}" + (" (nothing was changed)" if dry_run else ""))
+    headline = f"{len(report.tables)} tables" + (f", {sum(saved)} bytes deleted" if saved else "")
+    return Result(report.to_json(), f"{job.name}: {headline}" + (" (nothing was changed)" if dry_run else ""))
 
 
 def _load(invocation: Invocation, job_file: str) -> Job:

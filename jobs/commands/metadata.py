@@ -47,7 +47,7 @@ def metadata(
     form: Literal["arrow", "parquet", "delta"] | None,
     output: str | None,
 ) -> Result:
-    """Show what the cluster's metadata log says: topics, partitions, brokers, settings, ACLs, quotas …
+    """Show the content of the cluster's metadata log: topics, partitions, brokers, settings, ACLs, quotas …
 
     DIR is the folder of metadata.log.dir (log.dirs, if that is not set) of a controller or a broker, its
     __cluster_metadata-0 alone, or a copy; a path, or a URI such as s3://bucket/key. The newest snapshot at or below
@@ -66,8 +66,8 @@ def metadata(
     from kseg.etl.internal_topics.locations import LogDirs
     from kseg.jobs.output.metadata import document, write
 
-    told, headline = document(LogDirs(folders), at, tables or NAMES)
+    selected, headline = document(LogDirs(folders), at, tables or NAMES)
     if form is not None and output is not None:
-        written = write(told, form, output)
+        written = write(selected, form, output)
         return Result({"output": output, "rows": written}, f"{headline}, {len(written)} tables in {output}")
-    return Result(told.rows(brief=not invocation.as_json), headline, rows=200)
+    return Result(selected.rows(brief=not invocation.as_json), headline, rows=200)

@@ -60,11 +60,11 @@ def package(
     python_prefix: str | None,
     job_file: str | None,
 ) -> Result:
-    """Pack what a cluster's executors need of us, and show the spark-submit line.
+    """Pack what a cluster's executors need, and show the spark-submit line.
 
     Our own packages as a wheel, and the same as a zip file for --py-files: enough where executors have the packages
     that we require (`pip install` of the wheel brings them). With --archive an environment with those packages too,
-    copied from the one that this command runs in. No network is asked. docs/clusters.md tells which one suits what.
+    copied from the one that this command runs in. No network is needed. docs/clusters.md says which one to use.
     """
 
     from kseg.jobs.packaging import archive as environment

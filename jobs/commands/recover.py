@@ -63,12 +63,12 @@ def recover(
 ) -> Result:
     """Land all that can be read from log directories; keep what cannot, with its address and bytes.
 
-    DIR is a folder of a broker's log.dirs or a copy of one, a path or a URL. No broker is asked, and nothing in DIR is
+    DIR is a folder of a broker's log.dirs or a copy of one, a path or a URL. No broker is needed, and nothing in DIR is
     changed. Rows land exactly once: run again, it changes nothing, or lands what has come. Stop a broker first, or use
-    a copy, for a log's end that stands still.
+    a copy, for a log that no longer grows.
 
-    Exit 0: everything was read. 1: something could not be read and is in the quarantine table (as `kseg fsck` tells
-    by 1 that something is damaged), or the recovery failed, with an error. 2 to 5 as with `kseg ingest`.
+    Exit 0: everything was read. 1: something could not be read and is in the quarantine table (`kseg fsck` too
+    exits with 1 if something is damaged), or the recovery failed, with an error. 2 to 5 as with `kseg ingest`.
 
     \b
     Example:
@@ -101,14 +101,14 @@ def recover(
 
 
 def _result(report: RecoverReport) -> Result:
-    told = f"{report.rows} rows landed of {report.topics} topic(s), {report.partitions} partition(s); "
+    headline = f"{report.rows} rows landed of {report.topics} topic(s), {report.partitions} partition(s); "
     if report.damaged:
-        told += f"{len(report.damaged)} damaged range(s) in {_short(report.quarantine)}"
+        headline += f"{len(report.damaged)} damaged range(s) in {_short(report.quarantine)}"
     else:
-        told += "nothing is damaged"
+        headline += "nothing is damaged"
     if report.run.status == "nothing-to-do":
-        told = "nothing new; " + told.partition("; ")[2]
-    return Result(report.to_json(), told, _QUARANTINED if report.damaged else 0)
+        headline = "nothing new; " + headline.partition("; ")[2]
+    return Result(report.to_json(), headline, _QUARANTINED if report.damaged else 0)
 
 
 def _short(path: str) -> str:

@@ -1,4 +1,4 @@
-"""`kseg repair`: an unfinished run, finished or abandoned by a person's word."""
+"""`kseg repair`: finish or abandon an unfinished run."""
 
 from __future__ import annotations
 

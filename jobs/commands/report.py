@@ -19,10 +19,10 @@ from kseg.jobs.invocation.result import Result
 )
 @common_options
 def report(invocation: Invocation, job_file: str, run_id: str | None, output: str) -> Result:
-    """Write a run's page from what the ledger knows: ranges, counts, tables, offsets.
+    """Write a run's page from the ledger: ranges, counts, tables, offsets.
 
-    What its tasks and brokers told (throughput, requests) only the run itself knows: `kseg ingest --report`. No broker
-    is asked and no JVM started.
+    Throughput and requests are not stored: `kseg ingest --report` writes a page with them. No broker is needed and no
+    JVM is started.
     """
 
     job = load_job(invocation, job_file)

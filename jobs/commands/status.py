@@ -1,4 +1,4 @@
-"""`kseg status`: where a job stands."""
+"""`kseg status`: the state of a job."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Examples:
 @job_argument
 @click.option("--run", "run_id", metavar="RUN", help="The report of this run, once it has ended, and nothing else.")
 @click.option(
-    "--runs", type=click.IntRange(1), default=10, show_default=True, help="How many of the last runs are told."
+    "--runs", type=click.IntRange(1), default=10, show_default=True, help="How many of the last runs are listed."
 )
 @command_config_option
 @common_options

@@ -33,7 +33,7 @@ from kseg.jobs.invocation.result import Result
 def verify(invocation: Invocation, job_file: str, segments: tuple[str, ...]) -> Result:
     """Read the ledger's ranges from Kafka again and compare with the tables, row by row.
 
-    Every gap, duplicate and mismatch is told; exit 1 if there is one. Without a transform every column is compared,
+    Every gap, duplicate and mismatch is reported; exit 1 if there is one. Without a transform every column is compared,
     with one the addresses; where the transform changed the number of rows, the counts alone.
     """
 
@@ -41,6 +41,6 @@ def verify(invocation: Invocation, job_file: str, segments: tuple[str, ...]) -> 
     from kseg.etl.operations.verify import verify as verify_job
 
     report = verify_job(job, progress=invocation.progress, segments=segments)
-    told = "all rows agree" if report.ok else "rows do not agree"
+    headline = "all rows agree" if report.ok else "rows do not agree"
     code = ExitCode.DONE if report.ok else ExitCode.FAILED
-    return Result(report.to_json(), f"{job.name}: {told}", int(code))
+    return Result(report.to_json(), f"{job.name}: {headline}", int(code))

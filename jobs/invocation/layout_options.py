@@ -18,14 +18,14 @@ def layout_options(command: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Choice(layout_names()),
         default=PLAIN,
         show_default=True,
-        help="In which form logs lie there: a broker's own folders, or what tiered storage wrote.",
+        help="The layout of the files: a broker's own folders, or what tiered storage wrote.",
     )
     options = click.option(
         "--layout-option",
         multiple=True,
         callback=_as_options,
         metavar="NAME=VALUE",
-        help="What the layout has to be told: local=DIR, the broker's own folder, which goes on where the remote "
+        help="An option of the layout: local=DIR, the broker's own folder, which continues where the remote "
         "segments end; key.ID=FILE, a private key of aiven's encrypted ones. Repeatable.",
     )
     return layout(options(command))

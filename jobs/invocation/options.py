@@ -29,7 +29,7 @@ progress_option = click.option(
     "--progress",
     "progress_form",
     type=click.Choice(FORMS),
-    help="How progress is told on stderr: one bar, a bar for each partition too, a line every 10 seconds, or nothing.  "
+    help="Progress on stderr: one bar, a bar for each partition too, a line every 10 seconds, or nothing.  "
     "[default: total on a terminal, else lines]",
 )
 command_config_option = click.option(

@@ -37,7 +37,7 @@ def as_text(entry: Entry) -> str:
 
 
 def _with_payload(entry: Entry) -> Entry:
-    """A record that was decoded, in the words of Kafka's tool: `payload` for the value, which may be a deletion."""
+    """A record that was decoded, with the names of Kafka's tool: `payload` for the value, which may be a deletion."""
     shown = {name: value for name, value in entry.items() if name not in ("key", "value")}
     if entry["decodedKey"] is not None:
         shown["key"] = entry["decodedKey"]
@@ -47,7 +47,7 @@ def _with_payload(entry: Entry) -> Entry:
 
 
 def as_json(entry: Entry) -> str:
-    """One line. Bytes that are no UTF-8 stand in a field with `Base64` behind its name, and theirs is null.
+    """One line. Bytes that are no UTF-8 are in a field with `Base64` behind its name, and theirs is null.
 
     A record that was decoded has `decodedKey` and `decodedValue` in place of its bytes.
     """

@@ -10,35 +10,35 @@ from kseg.etl.internal_topics.group_state import group_state
 from kseg.etl.internal_topics.locations import LogDirs
 from kseg.etl.internal_topics.transactional_state import transactional_id_state
 
-Told = tuple[dict[str, Any], str]
+StateDocument = tuple[dict[str, Any], str]
 
 
 def group_document(
     log_dirs: LogDirs, group: str, *, partitions: int | None, retention_minutes: float, at: datetime | None
-) -> Told:
+) -> StateDocument:
     """A group's state. Raises as `etl.internal_topics.group_state.group_state`."""
-    told = group_state(
+    found = group_state(
         log_dirs,
         group,
         partitions=partitions,
         retention_ms=round(retention_minutes * 60_000),
         at=None if at is None else epoch_millis(at),
     )
-    if told.kind.kind is None:
-        return told.to_json(), f"{group}: nothing is known of such a group"
-    pending = f", {len(told.pending)} pending" if told.pending else ""
-    expired = f", {len(told.expired)} expired" if told.expired else ""
+    if found.kind.kind is None:
+        return found.to_json(), f"{group}: nothing is known of such a group"
+    pending = f", {len(found.pending)} pending" if found.pending else ""
+    expired = f", {len(found.expired)} expired" if found.expired else ""
     headline = (
-        f"{group}: {told.kind.kind} group, {told.kind.state}, {len(told.kind.members)} members, "
-        f"{len(told.offsets)} offsets{pending}{expired}"
+        f"{group}: {found.kind.kind} group, {found.kind.state}, {len(found.kind.members)} members, "
+        f"{len(found.offsets)} offsets{pending}{expired}"
     )
-    return told.to_json(), headline
+    return found.to_json(), headline
 
 
-def transactional_id_document(log_dirs: LogDirs, transactional_id: str, *, partitions: int | None) -> Told:
+def transactional_id_document(log_dirs: LogDirs, transactional_id: str, *, partitions: int | None) -> StateDocument:
     """A transactional id's state. Raises as `etl.internal_topics.transactional_state.transactional_id_state`."""
-    told = transactional_id_state(log_dirs, transactional_id, partitions=partitions)
-    if told.state == "Dead":
-        return told.to_json(), f"{transactional_id}: nothing is known of such a transactional id"
-    producer = f"producer {told.producer_id}, epoch {told.producer_epoch}"
-    return told.to_json(), f"{transactional_id}: {told.state}, {producer}"
+    found = transactional_id_state(log_dirs, transactional_id, partitions=partitions)
+    if found.state == "Dead":
+        return found.to_json(), f"{transactional_id}: nothing is known of such a transactional id"
+    producer = f"producer {found.producer_id}, epoch {found.producer_epoch}"
+    return found.to_json(), f"{transactional_id}: {found.state}, {producer}"

@@ -17,7 +17,7 @@ from kseg.etl.internal_topics.metadata_tables import metadata_tables
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class MetadataTables:
     """The metadata and the tables of it that were asked for."""
 
     metadata: Metadata
@@ -31,7 +31,7 @@ class Told:
         }
 
 
-def document(log_dirs: LogDirs, at: int | None, names: tuple[str, ...]) -> tuple[Told, str]:
+def document(log_dirs: LogDirs, at: int | None, names: tuple[str, ...]) -> tuple[MetadataTables, str]:
     """The tables as of an offset, and a headline. Raises as `etl.internal_topics.metadata_log.read_metadata`."""
     found = read_metadata(log_dirs, at)
     image = found.image
@@ -39,14 +39,14 @@ def document(log_dirs: LogDirs, at: int | None, names: tuple[str, ...]) -> tuple
     headline = f"{cluster} at offset {found.end_offset}: {len(image.topics)} topics, {len(image.brokers)} brokers" + (
         f", {len(found.notes)} notes" if found.notes else ""
     )
-    return Told(found, metadata_tables(found, names)), headline
+    return MetadataTables(found, metadata_tables(found, names)), headline
 
 
-def write(told: Told, form: Literal["arrow", "parquet", "delta"], output: str) -> dict[str, int]:
-    """Writes each table; returns their rows. A Delta table's commit tells cluster and offset in its metadata."""
-    for name, table in told.tables.items():
+def write(selected: MetadataTables, form: Literal["arrow", "parquet", "delta"], output: str) -> dict[str, int]:
+    """Writes each table; returns their rows. A Delta table's commit metadata holds cluster id and offset."""
+    for name, table in selected.tables.items():
         if form == "delta":
-            origin = {"cluster_id": told.metadata.cluster_id or "", "end_offset": str(told.metadata.end_offset)}
+            origin = {"cluster_id": selected.metadata.cluster_id or "", "end_offset": str(selected.metadata.end_offset)}
             write_deltalake(
                 f"{output.rstrip('/')}/{name}",
                 _with_micros(table),
@@ -62,7 +62,7 @@ def write(told: Told, form: Literal["arrow", "parquet", "delta"], output: str) -
         else:
             with pa.ipc.new_file(str(folder / f"{name}.arrow"), table.schema) as sink:
                 sink.write_table(table)
-    return {name: table.num_rows for name, table in told.tables.items()}
+    return {name: table.num_rows for name, table in selected.tables.items()}
 
 
 def _with_micros(table: pa.Table) -> pa.Table:
@@ -72,10 +72,10 @@ def _with_micros(table: pa.Table) -> pa.Table:
 
 
 def _brief(name: str, table: pa.Table) -> pa.Table:
-    """Without columns that are empty in every row, and ids that names stand beside."""
+    """Without columns that are empty in every row, and without ids where there are names."""
     ids = set() if name == "topics" else {"topic_id", "directories", "incarnation_id", "directory_id", "id"}
-    told = [column for column in table.schema.names if column not in ids and any(table[column].to_pylist())]
-    return table.select(told)
+    columns = [column for column in table.schema.names if column not in ids and any(table[column].to_pylist())]
+    return table.select(columns)
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:

@@ -155,7 +155,7 @@ def _try_out(folder: Path) -> None:
     pyspark = find_spec("pyspark")
     zips = Path(pyspark.origin).parent / "python" / "lib" if pyspark and pyspark.origin else Path()
     path = os.pathsep.join(str(found) for found in sorted(zips.glob("*.zip")))
-    told = subprocess.run(
+    completed = subprocess.run(
         [str(folder / "bin" / "python"), "-c", "from kseg.etl.spark.worker_daemon import preload; preload()"],
         env={"PATH": os.defpath, "PYTHONPATH": path, "NUMBA_CACHE_DIR": ""},
         cwd=folder,
@@ -163,8 +163,9 @@ def _try_out(folder: Path) -> None:
         text=True,
         check=False,
     )
-    if told.returncode != 0:
+    if completed.returncode != 0:
+        reason = (completed.stderr.strip().splitlines() or ["it said nothing"])[-1]
         raise PackingFailed(
-            f"The environment cannot run the decoder: {(told.stderr.strip().splitlines() or ['it said nothing'])[-1]}",
+            f"The environment cannot run the decoder: {reason}",
             remedy="Add what is missing with --with DISTRIBUTION, or tell us.",
         )

@@ -32,7 +32,7 @@ _DISK_WANTED = 1 * _GIB
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at. ``remedy`` is empty where nothing is to be done."""
+    """One thing that was examined. ``remedy`` is empty where nothing is to be done."""
 
     subject: str
     level: Level

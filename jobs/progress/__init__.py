@@ -5,8 +5,8 @@
     --progress lines        a line every 10 seconds                                     the default elsewhere
     --progress none         nothing
 
-What is told is what tasks that have ended have read (`etl.telemetry.progress` says why); rates are those of the last
-while.
+Progress counts what tasks that have ended have read (`etl.telemetry.progress` says why); rates are those of the last
+half minute.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class BarProgress:
             TextColumn("{task.description:<10}", markup=False),
             BarColumn(bar_width=None),
             TaskProgressColumn(),
-            TextColumn("{task.fields[told]}", markup=False),
+            TextColumn("{task.fields[text]}", markup=False),
             TimeElapsedColumn(),
             console=console_for(stream),
             transient=True,
@@ -56,7 +56,7 @@ class BarProgress:
     def phase(self, name: str) -> None:
         self._finish()
         self._pace = None
-        self._phase = self._bars.add_task(name, total=None, told="")
+        self._phase = self._bars.add_task(name, total=None, text="")
 
     def total(self, amount: int, unit: Unit = "rows") -> None:
         self._unit = unit
@@ -86,11 +86,11 @@ class BarProgress:
         if pace is None:
             task = self._bars.tasks[self._bars.task_ids.index(self._phase)] if self._phase is not None else None
             if task is not None and task.total:
-                self._update(told=f"{int(task.completed)}/{int(task.total)} {self._unit}")
+                self._update(text=f"{int(task.completed)}/{int(task.total)} {self._unit}")
             return
         _, rows, fetched = pace.rates
         self._update(
-            told=f"{human(pace.rows)} rows  {human(rows)} rows/s  {fetched / 1e6:.1f} MB/s  "
+            text=f"{human(pace.rows)} rows  {human(rows)} rows/s  {fetched / 1e6:.1f} MB/s  "
             f"lag {human(pace.left)}  {clock(pace.seconds_left)} left"
         )
 
@@ -121,10 +121,10 @@ class BarProgress:
         wanted = sorted(left[:PARTITIONS_SHOWN])
         if set(wanted) != set(self._shown):
             self._hide_partitions()
-            self._shown = {tp: self._bars.add_task(f"  {tp}", total=self._totals[tp], told="") for tp in wanted}
+            self._shown = {tp: self._bars.add_task(f"  {tp}", total=self._totals[tp], text="") for tp in wanted}
         for tp, task in self._shown.items():
             done, total = self._done[tp], self._totals[tp]
-            self._bars.update(task, completed=done, told=f"lag {human(total - done)}")
+            self._bars.update(task, completed=done, text=f"lag {human(total - done)}")
             if done >= total:
                 self._bars.stop_task(task)
 

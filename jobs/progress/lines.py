@@ -17,7 +17,7 @@ SECONDS_BETWEEN_LINES = 10.0
 
 
 class LineProgress:
-    """A line every `SECONDS_BETWEEN_LINES` while there is something to tell; also while tasks run and none ends."""
+    """A line every `SECONDS_BETWEEN_LINES` while the run makes progress; also while tasks run and none ends."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
@@ -66,10 +66,10 @@ class LineProgress:
 
     def _tell(self) -> None:
         share = f" of {self._total} {self._unit} ({self._done / self._total:.0%})" if self._total else f" {self._unit}"
-        told = f"{self._name}: {self._done}{share}"
+        line = f"{self._name}: {self._done}{share}"
         pace = self._pace
         if pace is not None:
             _, rows, fetched = pace.rates
-            told += f", {human(pace.rows)} rows, {human(rows)} rows/s, {fetched / 1e6:.1f} MB/s"
-            told += f", {pace.tasks_done} of {pace.tasks} tasks, {clock(pace.seconds_left)} left"
-        self.message(told)
+            line += f", {human(pace.rows)} rows, {human(rows)} rows/s, {fetched / 1e6:.1f} MB/s"
+            line += f", {pace.tasks_done} of {pace.tasks} tasks, {clock(pace.seconds_left)} left"
+        self.message(line)

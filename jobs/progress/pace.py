@@ -1,7 +1,7 @@
 """How fast a pass is, and how long it still takes, from running totals that come in steps.
 
-Tasks tell when they end, so totals stand still and jump. A rate over the last `WINDOW` seconds bridges that; until so
-much time has passed, it is the rate since the beginning.
+Totals change when tasks end, in steps. A rate over the last `WINDOW` seconds smooths that; until so much time has
+passed, it is the rate since the beginning.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ class Pace:
 
     def __init__(self) -> None:
         self.total = self.offsets = self.rows = self.bytes = self.tasks = self.tasks_done = 0
-        self._told: deque[tuple[float, int, int, int]] = deque()
+        self._samples: deque[tuple[float, int, int, int]] = deque()
 
     def began(self, event: ReadStarted) -> None:
         self.total, self.tasks = sum(event.totals.values()), event.tasks
         self.offsets = self.rows = self.bytes = self.tasks_done = 0
-        self._told = deque([(time.monotonic(), 0, 0, 0)])
+        self._samples = deque([(time.monotonic(), 0, 0, 0)])
 
     def reading(self, now: ReadProgress) -> None:
         self.offsets, self.rows, self.bytes, self.tasks_done = now.offsets, now.rows, now.bytes, now.tasks_done
         clock = time.monotonic()
         if now.ended:
-            self._told.append((clock, now.offsets, now.rows, now.bytes))
-        while len(self._told) > 2 and self._told[1][0] < clock - WINDOW:
-            self._told.popleft()
+            self._samples.append((clock, now.offsets, now.rows, now.bytes))
+        while len(self._samples) > 2 and self._samples[1][0] < clock - WINDOW:
+            self._samples.popleft()
 
     @property
     def rates(self) -> tuple[float, float, float]:
-        """Offsets, rows and bytes a second; 0 before anything was told."""
-        if not self._told:
+        """Offsets, rows and bytes a second; 0 before the first task has ended."""
+        if not self._samples:
             return 0.0, 0.0, 0.0
-        then, *amounts = self._told[0]
+        then, *amounts = self._samples[0]
         seconds = time.monotonic() - then
         if seconds <= 0:
             return 0.0, 0.0, 0.0

@@ -1,4 +1,4 @@
-"""Progress that nobody sees."""
+"""Progress that is not shown."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kseg.etl.telemetry.progress import NullProgress
 
 
 class SilentProgress(NullProgress):
-    """Shows nothing, also no messages: what matters of them stands in the result."""
+    """Shows nothing, also no messages: the result has those that matter."""
 
     def __enter__(self) -> Self:
         return self

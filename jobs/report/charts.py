@@ -1,6 +1,6 @@
 """The page's pictures as inline SVG: no library, no script; colours are the page's own, for light and dark.
 
-Each picture says in its title and description what it shows, and the numbers stand in tables beside it. Widths are
+The title and description of each chart say what it shows, and tables beside it hold the numbers. Widths are
 those of a viewBox: pictures shrink with the page. The colours (style.css) are Okabe and Ito's, which people with any
 kind of colour vision can tell apart; no colour means anything that is not written as well.
 """
@@ -117,8 +117,10 @@ def area(name: str, title: str, unit: str, values: Sequence[float], until: float
         Markup('<polyline points="{}" class="{}-line"/>').format(" ".join(points), kind),
         _time_axis(until, across, height),
     ]
-    told = f"{title}: {short(mean)} {unit} on average, {short(peak)} {unit} at the peak, over {seconds_label(until)}."
-    return figure(name, title, told, height, joined(body))
+    description = (
+        f"{title}: {short(mean)} {unit} on average, {short(peak)} {unit} at the peak, over {seconds_label(until)}."
+    )
+    return figure(name, title, description, height, joined(body))
 
 
 def _grid(scale: Sequence[float], y: object, across: float) -> Markup:
@@ -182,8 +184,8 @@ def timeline(name: str, tasks: Sequence[Task], until: float) -> Markup:
             begin, end = left + across * task.begin / until, left + across * task.end / until
             body.append(rect(begin, top + 3, max(end - begin - 0.6, 1), row_height - 6, task.kind, task.label))
     body.append(_time_axis(until, across, height, left))
-    told = f"{len(tasks)} tasks in {len(lanes)} slots over {seconds_label(until)}."
-    return figure(name, "Tasks in time", told, height, joined(body))
+    description = f"{len(tasks)} tasks in {len(lanes)} slots over {seconds_label(until)}."
+    return figure(name, "Tasks in time", description, height, joined(body))
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +195,7 @@ class Part:
     label: str
     value: float
     kind: str
-    told: str
+    caption: str
 
 
 def stacked(name: str, title: str, parts: Sequence[Part]) -> Markup:
@@ -203,10 +205,10 @@ def stacked(name: str, title: str, parts: Sequence[Part]) -> Markup:
     for part in parts:
         width = WIDTH * part.value / whole if whole else 0.0
         if width > 0:
-            body.append(rect(x, 0, max(width - 1, 1), height, part.kind, f"{part.label}: {part.told}", radius=3))
+            body.append(rect(x, 0, max(width - 1, 1), height, part.kind, f"{part.label}: {part.caption}", radius=3))
         x += width
-    told = ", ".join(f"{part.label} {part.told}" for part in parts if part.value)
-    return figure(name, title, told, height, joined(body) if whole else rect(0, 0, WIDTH, height, "lane"))
+    description = ", ".join(f"{part.label} {part.caption}" for part in parts if part.value)
+    return figure(name, title, description, height, joined(body) if whole else rect(0, 0, WIDTH, height, "lane"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +217,7 @@ class Bar:
 
     label: str
     value: float
-    told: str
+    caption: str
     before: float | None = None
 
 
@@ -237,8 +239,8 @@ def bars(name: str, title: str, description: str, rows: Sequence[Bar], kind: str
         top = _TOP + number * row_height
         body.append(text(left - 8, top + 13, _clipped(row.label, 24), anchor="end", kind="name"))
         if row.before is not None:
-            body.append(rect(left, top + 3, across * row.before / highest, row_height - 6, "before", row.told))
-        body.append(rect(left, top + 5, across * row.value / highest, row_height - 10, kind, row.told))
+            body.append(rect(left, top + 3, across * row.before / highest, row_height - 6, "before", row.caption))
+        body.append(rect(left, top + 5, across * row.value / highest, row_height - 10, kind, row.caption))
         end = max(row.value, row.before or 0)
-        body.append(text(left + across * end / highest + 6, top + 13, row.told, kind="value"))
+        body.append(text(left + across * end / highest + 6, top + 13, row.caption, kind="value"))
     return figure(name, title, description, height, joined(body))

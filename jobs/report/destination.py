@@ -20,7 +20,7 @@ def page_path(path: str, name: str) -> str:
 
 
 def page_name(*parts: str | None) -> str:
-    """A file name of what tells a run from others: `orders-3f9c46bd`."""
+    """A file name of what identifies a run: `orders-3f9c46bd`."""
     return "-".join(re.sub(r"[^A-Za-z0-9_.-]+", "_", part) for part in parts if part)
 
 

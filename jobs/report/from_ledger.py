@@ -1,4 +1,4 @@
-"""A run that is over, as its ledger tells it: for a page that nobody asked for when it ran."""
+"""A run that has ended, from its ledger: for a page that is written later."""
 
 from __future__ import annotations
 
@@ -47,6 +47,8 @@ def _run(state: JobState, run_id: str | None) -> RunState:
     if run_id is None and found:
         return found[-1]
     if len(found) != 1:
-        told = f"{len(found)} runs begin with {run_id}" if found else f"the ledger knows no run {run_id or ''}".rstrip()
-        raise Refused("no-such-run", told, remedy="`kseg status` lists the last ones")
+        message = (
+            f"{len(found)} runs begin with {run_id}" if found else f"the ledger knows no run {run_id or ''}".rstrip()
+        )
+        raise Refused("no-such-run", message, remedy="`kseg status` lists the last ones")
     return found[0]

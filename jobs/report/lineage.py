@@ -196,14 +196,15 @@ class Lineage:
 
         assert self._job is not None
         set_producer(f"urn:kafka-segment-etl:{__version__}")
-        told = self._telemetry
-        run_id = told.plan.run_id if told.plan is not None else f"{self._job.name}:{told.began}"
+        telemetry = self._telemetry
+        run_id = telemetry.plan.run_id if telemetry.plan is not None else f"{self._job.name}:{telemetry.began}"
         name = f"{self._job.name}.{self._command}"
         return RunEvent(
             eventType=RunState(moment.kind),
             eventTime=moment.at.isoformat().replace("+00:00", "Z"),
             run=Run(
-                runId=str(run_uuid(run_id, told.attempt if told.taken_up else None)), facets=self._run_facets(moment)
+                runId=str(run_uuid(run_id, telemetry.attempt if telemetry.taken_up else None)),
+                facets=self._run_facets(moment),
             ),
             job=LineageJob(namespace=self._namespace, name=name, facets=self._job_facets()),
             inputs=self._inputs(moment),
@@ -284,11 +285,11 @@ class Lineage:
         return sorted(self._job.source.named_topics or ()) if self._job is not None else []
 
     def _outputs(self, moment: _Moment) -> list[Any]:
-        told = self._telemetry
+        telemetry = self._telemetry
         if moment.committed is not None:
             return [self._output(moment.committed.table, moment.committed)]
-        tables = told.plan.tables if told.plan is not None else {}
-        committed = dict(told.commits) if moment.outcome is not None else {}
+        tables = telemetry.plan.tables if telemetry.plan is not None else {}
+        committed = dict(telemetry.commits) if moment.outcome is not None else {}
         return [self._output(table, committed.get(table)) for table in sorted({*tables, *committed})]
 
     def _output(self, table: str, committed: TableCommitted | None) -> Any:
@@ -318,11 +319,11 @@ class Lineage:
         return OutputDataset(*where, facets=facets, outputFacets=statistics)
 
 
-def _interval(told: Telemetry) -> tuple[str, str] | None:
+def _interval(telemetry: Telemetry) -> tuple[str, str] | None:
     """The data interval that the run is for, if it is for one."""
-    if told.plan is None or told.plan.mode != "interval":
+    if telemetry.plan is None or telemetry.plan.mode != "interval":
         return None
-    interval = json.loads(told.plan.asked or "{}").get("interval")
+    interval = json.loads(telemetry.plan.asked or "{}").get("interval")
     return (interval[0], interval[1]) if interval else None
 
 

@@ -72,24 +72,24 @@ Samples = dict[str, dict[tuple[str, ...], float]]
 
 def samples_of(outcome: Outcome) -> Samples:
     """The run's metrics. A value that is not known is left out."""
-    told, document = outcome.telemetry, outcome.document
-    ended = told.began + told.seconds
+    telemetry, document = outcome.telemetry, outcome.document
+    ended = telemetry.began + telemetry.seconds
     found: Samples = {
         "kseg_last_run_timestamp_seconds": {(): ended},
         "kseg_last_run_exit_code": {(): outcome.exit_code},
-        "kseg_last_run_duration_seconds": {(): told.seconds},
+        "kseg_last_run_duration_seconds": {(): telemetry.seconds},
         "kseg_last_run_phase_seconds": {(phase,): seconds for phase, seconds in outcome.phases.items()},
-        "kseg_last_run_rows": {(table,): c.commit.rows for table, c in told.commits.items()},
+        "kseg_last_run_rows": {(table,): c.commit.rows for table, c in telemetry.commits.items()},
         "kseg_last_run_offsets": {
             (kind,): document["counts"][kind] for kind in outcome.KINDS if kind in document.get("counts", {})
         },
-        "kseg_last_run_fetched_bytes": {(): told.sums.bytes},
-        "kseg_last_run_tasks": {(): told.sums.tasks},
-        "kseg_last_run_task_retries": {(): told.sums.retries},
-        "kseg_last_run_throttled_seconds": {(str(broker),): s for broker, s in told.throttled.items()},
+        "kseg_last_run_fetched_bytes": {(): telemetry.sums.bytes},
+        "kseg_last_run_tasks": {(): telemetry.sums.tasks},
+        "kseg_last_run_task_retries": {(): telemetry.sums.retries},
+        "kseg_last_run_throttled_seconds": {(str(broker),): s for broker, s in telemetry.throttled.items()},
         "kseg_last_run_requests": _by_api((*line, sent) for *line, sent, _ in outcome.requests),
         "kseg_last_run_request_errors": _by_api((*line, failed) for *line, _, failed in outcome.requests),
-        "kseg_table_version": {(t,): c.commit.version for t, c in told.commits.items() if c.commit.version >= 0},
+        "kseg_table_version": {(t,): c.commit.version for t, c in telemetry.commits.items() if c.commit.version >= 0},
     }
     if outcome.exit_code == 0:
         found[LAST_SUCCESS] = {(): ended}
@@ -119,9 +119,9 @@ def _partitions(outcome: Outcome) -> Samples:
         ("frontier", lambda view: view.frontier),
         ("committed", lambda view: view.committed),
     ):
-        told = {(tp.topic, str(tp.partition)): value(view) for tp, view in views.items()}
+        values = {(tp.topic, str(tp.partition)): value(view) for tp, view in views.items()}
         metric = f"kseg_partition_{name}_{'offsets' if name == 'lag' else 'offset'}"
-        found[metric] = {labels: number for labels, number in told.items() if number is not None and number >= 0}
+        found[metric] = {labels: number for labels, number in values.items() if number is not None and number >= 0}
     return found
 
 

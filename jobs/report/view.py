@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from heapq import nlargest
 from statistics import median
 from typing import Any, Final
 
@@ -49,47 +50,47 @@ _PHASE_COLOURS: Final = ("c1", "c2", "c3", "c4", "c5", "c6")
 
 def view_of(outcome: Outcome) -> dict[str, Any]:
     """Values for the template."""
-    told = outcome.telemetry
+    telemetry = outcome.telemetry
     document = REDACTOR.clean(outcome.document)
-    seconds = told.seconds
+    seconds = telemetry.seconds
     status, kind = _status(outcome)
-    tasks = sorted(told.tasks, key=lambda task: task.seconds, reverse=True)
+    tasks = sorted(telemetry.tasks, key=lambda task: task.seconds, reverse=True)
     return {
         "job": outcome.job or "unknown job",
         "command": outcome.command,
         "run_id": outcome.run_id,
-        "mode": document.get("mode") or (told.plan.mode if told.plan else None),
+        "mode": document.get("mode") or (telemetry.plan.mode if telemetry.plan else None),
         "status": status,
         "status_kind": kind,
         "exit_code": outcome.exit_code,
-        "began": _time(told.began),
-        "ended": _time(told.began + seconds),
+        "began": _time(telemetry.began),
+        "ended": _time(telemetry.began + seconds),
         "kseg": __version__,
-        "taken_up": told.taken_up,
+        "taken_up": telemetry.taken_up,
         "from_ledger": outcome.from_ledger,
-        "spark": told.spark,
+        "spark": telemetry.spark,
         "figures": _figures(outcome, document),
         "error": document.get("error"),
         "phases": _phases(outcome),
         "account": _account(outcome, document),
-        "over_time": _over_time(told.tasks, seconds),
+        "over_time": _over_time(telemetry.tasks, seconds),
         "tables": _tables(outcome),
         "partitions": _partitions(outcome),
-        "skew": _skew(told.partitions),
+        "skew": _skew(telemetry.partitions),
         "slowest": tasks[:SLOWEST_SHOWN],
-        "tasks": told.sums,
-        "planned_tasks": told.planned_tasks,
-        "tasks_left_out": told.tasks_left_out,
-        "throttled": sorted(told.throttled.items(), key=lambda item: item[1], reverse=True),
-        "traffic": sorted(told.traffic, key=lambda line: line.bytes_in + line.bytes_out, reverse=True)[:ROWS_SHOWN],
-        "traffic_lines": len(told.traffic),
+        "tasks": telemetry.sums,
+        "planned_tasks": telemetry.planned_tasks,
+        "tasks_left_out": telemetry.tasks_left_out,
+        "throttled": sorted(telemetry.throttled.items(), key=lambda item: item[1], reverse=True),
+        "traffic": nlargest(ROWS_SHOWN, telemetry.traffic, key=lambda line: line.bytes_in + line.bytes_out),
+        "traffic_lines": len(telemetry.traffic),
         "ranges": _biggest(document.get("ranges") or _pinned_ranges(outcome)),
         "group": document.get("group"),
         "held_back": document.get("held_back") or [],
         "unconfirmed": document.get("unconfirmed") or [],
         "given_up": document.get("given_up") or [],
-        "notes": [*REDACTOR.clean(told.messages), *document.get("notes", [])],
-        "schema": told.schema,
+        "notes": [*REDACTOR.clean(telemetry.messages), *document.get("notes", [])],
+        "schema": telemetry.schema,
         "configuration": _configuration(outcome),
         "count": count,
         "size": size,
@@ -139,20 +140,23 @@ def _status(outcome: Outcome) -> tuple[str, str]:
 
 def _figures(outcome: Outcome, document: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Label, number, and what explains it."""
-    told, sums = outcome.telemetry, outcome.telemetry.sums
+    telemetry, sums = outcome.telemetry, outcome.telemetry.sums
     reading = outcome.reading_seconds
-    lag = told.lag(told.last)
-    before = told.lag(told.first)
-    found = [("Rows landed", count(outcome.rows), f"in {len(told.commits)} table{'s' * (len(told.commits) != 1)}")]
+    lag = telemetry.lag(telemetry.last)
+    before = telemetry.lag(telemetry.first)
+    tables = f"in {len(telemetry.commits)} table{'s' * (len(telemetry.commits) != 1)}"
+    found = [("Rows landed", count(outcome.rows), tables)]
     if sums.rows:
         rate = f"{charts.short(sums.rows / reading)} rows/s while reading" if reading else ""
         found.append(("Records read", count(sums.rows), rate))
         found.append(("Fetched", size(sums.bytes), f"{size(sums.bytes / reading)}/s while reading" if reading else ""))
-    found.append(("Took", duration(told.seconds), f"{count(sums.tasks)} tasks" if sums.tasks else ""))
+    found.append(("Took", duration(telemetry.seconds), f"{count(sums.tasks)} tasks" if sums.tasks else ""))
     if lag is not None:
         found.append(("Lag left", count(lag), f"{count(before)} offsets before" if before is not None else "offsets"))
-    if told.throttled:
-        found.append(("Throttled", duration(sum(told.throttled.values())), f"by {len(told.throttled)} broker(s)"))
+    if telemetry.throttled:
+        found.append(
+            ("Throttled", duration(sum(telemetry.throttled.values())), f"by {len(telemetry.throttled)} broker(s)")
+        )
     return found
 
 
@@ -169,9 +173,9 @@ def _phases(outcome: Outcome) -> dict[str, Any]:
 
 def _account(outcome: Outcome, document: Mapping[str, Any]) -> dict[str, Any] | None:
     """Both equations, as far as they are known."""
-    counts, told = document.get("counts"), outcome.telemetry
+    counts, telemetry = document.get("counts"), outcome.telemetry
     if not counts or not counts.get("offsets"):
-        if told.account_failed is None:
+        if telemetry.account_failed is None:
             return None
         counts = {}
     parts = [charts.Part(label, counts.get(key, 0), colour, count(counts.get(key, 0))) for key, label, colour in KINDS]
@@ -185,7 +189,7 @@ def _account(outcome: Outcome, document: Mapping[str, Any]) -> dict[str, Any] | 
         "rows_out": counts.get("rows_out"),
         "landed": outcome.rows,
         "holds": known,
-        "failed": told.account_failed,
+        "failed": telemetry.account_failed,
     }
 
 
@@ -247,11 +251,11 @@ def _partitions(outcome: Outcome) -> dict[str, Any] | None:
         )
         for row in shown
     ]
-    told = f"Lag in offsets before and after the run, of {len(bars)} of {len(rows)} partitions."
+    description = f"Lag in offsets before and after the run, of {len(bars)} of {len(rows)} partitions."
     return {
         "rows": ordered[:ROWS_SHOWN],
         "all": len(rows),
-        "chart": charts.bars("lag", "Lag by partition", told, bars, "c5") if bars else None,
+        "chart": charts.bars("lag", "Lag by partition", description, bars, "c5") if bars else None,
         "shown": len(bars),
     }
 
@@ -269,9 +273,9 @@ def _skew(partitions: Mapping[TopicPartition, Sums]) -> dict[str, Any] | None:
     ]
     biggest, sums = ordered[0]
     share = sums.rows / whole if whole else 0.0
-    told = f"Records by partition, the median is {charts.short(middle)}. {biggest} holds {share:.0%} of all."
+    description = f"Records by partition, the median is {charts.short(middle)}. {biggest} holds {share:.0%} of all."
     return {
-        "chart": charts.bars("skew", "Records by partition", told, bars, "c3", mark=middle),
+        "chart": charts.bars("skew", "Records by partition", description, bars, "c3", mark=middle),
         "shown": len(bars),
         "all": len(partitions),
         "biggest": str(biggest),

@@ -216,8 +216,8 @@ def test_a_page_from_the_ledger_says_what_it_does_not_know(told: Callable[..., A
     telemetry = Telemetry(job=this.job, plan=this.plan, ended=1.0)
     page = Page(render(Outcome("report", telemetry, this.document, 0, from_ledger=True)))
     assert "Abandoned" in page.words
-    assert "Throughput, tasks, requests, throttling, phases and lag were told to the run itself alone" in page.words
-    assert "told to the run itself alone" not in render(outcome_of(this))
+    assert "Only the run itself knows throughput, tasks, requests, throttling, phases and lag" in page.words
+    assert "Only the run itself knows" not in render(outcome_of(this))
 
 
 def test_the_documents_own_words_are_not_changed(told: Callable[..., Any]) -> None:
