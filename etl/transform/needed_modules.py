@@ -33,7 +33,7 @@ OURS = frozenset({"kseg", "pyspark_kseg"})
 _SPARK = frozenset({"pyspark", "py4j"})  # spark-submit takes them from Spark's own folder
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
-_CONDITIONS = frozenset({"version_info", "platform", "__name__", "name"})
+_CONDITIONS = frozenset({"version_info", "platform", "__name__"})
 _REMEDY = "put it beside the job file or onto PYTHONPATH, or install its package"
 _CALLBACK = "sasl.oauthbearer.token.callback"
 
@@ -214,7 +214,7 @@ def _walk(nodes: Iterable[ast.AST], parent: str, *, optional: bool) -> Iterator[
             yield from _walk(node.finalbody, parent, optional=optional)
         elif isinstance(node, ast.If):
             names_in = _names(node.test)
-            inside = optional or bool(names_in & _CONDITIONS)
+            inside = optional or bool(names_in & _CONDITIONS) or names_in >= {"os", "name"}
             if "TYPE_CHECKING" not in names_in:
                 yield from _walk(node.body, parent, optional=inside)
             yield from _walk(node.orelse, parent, optional=inside)
