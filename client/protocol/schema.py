@@ -181,13 +181,13 @@ class Message(Struct):
 
 
 class Response(Message):
-    """Base of all responses; `KEY` is the API key."""
+    """Base of all responses. `answers` is the request that it answers, whose key and versions are its own."""
 
     KEY: ClassVar[int]
 
-    def __init_subclass__(cls, *, key: int = -1, versions: str | None = None, flexible: str = "none") -> None:
-        super().__init_subclass__(versions=versions, flexible=flexible)
-        cls.KEY = key
+    def __init_subclass__(cls, *, answers: type[Request[Any]]) -> None:
+        super().__init_subclass__()
+        cls.KEY, cls.VERSIONS, cls.FLEXIBLE = answers.KEY, answers.VERSIONS, answers.FLEXIBLE
 
 
 R_co = TypeVar("R_co", bound=Response, covariant=True)
@@ -224,7 +224,7 @@ class Request(Message, Generic[R_co]):
     BY_TOPIC_NAME: ClassVar[Versions]
     FIRST_TRANSACTION_PROTOCOL: ClassVar[Versions]
     CLIENT_WAITS: ClassVar[Versions]
-    WITHOUT_CLIENT_ID: ClassVar[Versions] = NEVER
+    WITHOUT_CLIENT_ID: ClassVar[Versions]
     ROUTE: ClassVar[Route] = NOT_SENT
     PERMISSIONS: ClassVar[Permissions] = NONE
     ERRORS: ClassVar[ErrorPolicy] = NO_ERRORS
@@ -233,8 +233,8 @@ class Request(Message, Generic[R_co]):
     def __init_subclass__(
         cls,
         *,
-        key: int = -1,
-        versions: str | None = None,
+        key: int,
+        versions: str,
         flexible: str = "none",
         scope: Scope = "client",
         deprecated: str = "none",
@@ -242,6 +242,7 @@ class Request(Message, Generic[R_co]):
         by_topic_name: str = "0+",
         first_transaction_protocol: str = "0+",
         client_waits: str = "none",
+        without_client_id: str = "none",
     ) -> None:
         super().__init_subclass__(versions=versions, flexible=flexible)
         cls.KEY = key
@@ -251,6 +252,7 @@ class Request(Message, Generic[R_co]):
         cls.BY_TOPIC_NAME = Versions.parse(by_topic_name)
         cls.FIRST_TRANSACTION_PROTOCOL = Versions.parse(first_transaction_protocol)
         cls.CLIENT_WAITS = Versions.parse(client_waits)
+        cls.WITHOUT_CLIENT_ID = Versions.parse(without_client_id)
         REQUESTS[cls.__name__.removesuffix("Request")] = cls
 
     @property

@@ -12,7 +12,7 @@ from kseg.client.protocol.error_policy import error_policy
 from kseg.client.protocol.fields import array, boolean, byte_string, int16, int32, int64, string, uint16, uuid
 from kseg.client.protocol.permissions import permissions
 from kseg.client.protocol.routing import RetrySafety, Route, Target
-from kseg.client.protocol.schema import Request, Response, Struct, Versions
+from kseg.client.protocol.schema import Request, Response, Struct
 from kseg.client.protocol.shared_errors import CONTROLLER
 
 
@@ -51,7 +51,7 @@ class BrokerRegistrationRequest(
     previous_broker_epoch: int = int64("3+", default=-1, ignorable=True)
 
 
-class BrokerRegistrationResponse(Response, key=62, versions="0-4", flexible="0+"):
+class BrokerRegistrationResponse(Response, answers=BrokerRegistrationRequest):
     """The broker's epoch."""
 
     throttle_time_ms: int = int32("0+")
@@ -79,7 +79,7 @@ class BrokerHeartbeatRequest(
     cordoned_log_dirs: list[UUID] | None = array(uuid, "2+", nullable="2+", default=None, tag=1)
 
 
-class BrokerHeartbeatResponse(Response, key=63, versions="0-2", flexible="0+"):
+class BrokerHeartbeatResponse(Response, answers=BrokerHeartbeatRequest):
     """What the broker is to do."""
 
     throttle_time_ms: int = int32("0+")
@@ -90,7 +90,13 @@ class BrokerHeartbeatResponse(Response, key=63, versions="0-2", flexible="0+"):
 
 
 class ControlledShutdownRequest(
-    Request["ControlledShutdownResponse"], key=7, versions="0-3", flexible="3+", scope="broker", deprecated="0-3"
+    Request["ControlledShutdownResponse"],
+    key=7,
+    versions="0-3",
+    flexible="3+",
+    scope="broker",
+    deprecated="0-3",
+    without_client_id="0",
 ):
     """ControlledShutdown (API key 7): asks the controller to move leaders away from a broker that is about to stop.
 
@@ -103,13 +109,11 @@ class ControlledShutdownRequest(
     The broker that wants to stop.
     """
 
-    WITHOUT_CLIENT_ID = Versions.parse("0")
-
     broker_id: int = int32("0+")
     broker_epoch: int = int64("2+", default=-1, ignorable=True)
 
 
-class ControlledShutdownResponse(Response, key=7, versions="0-3", flexible="3+"):
+class ControlledShutdownResponse(Response, answers=ControlledShutdownRequest):
     """The partitions that this broker still leads; none are left when it may stop."""
 
     class RemainingPartition(Struct):
@@ -137,7 +141,7 @@ class UnregisterBrokerRequest(
     broker_id: int = int32("0+")
 
 
-class UnregisterBrokerResponse(Response, key=64, versions="0", flexible="0+"):
+class UnregisterBrokerResponse(Response, answers=UnregisterBrokerRequest):
     """Whether it worked."""
 
     throttle_time_ms: int = int32("0+")
@@ -171,7 +175,7 @@ class ControllerRegistrationRequest(
     features: list[Feature] = array(Feature, "0+")
 
 
-class ControllerRegistrationResponse(Response, key=70, versions="0", flexible="0+"):
+class ControllerRegistrationResponse(Response, answers=ControllerRegistrationRequest):
     """Whether it worked."""
 
     throttle_time_ms: int = int32("0+")
@@ -191,7 +195,7 @@ class AllocateProducerIdsRequest(
     broker_epoch: int = int64("0+", default=-1)
 
 
-class AllocateProducerIdsResponse(Response, key=67, versions="0", flexible="0+"):
+class AllocateProducerIdsResponse(Response, answers=AllocateProducerIdsRequest):
     """The first id and how many."""
 
     throttle_time_ms: int = int32("0+")
@@ -227,7 +231,7 @@ class AssignReplicasToDirsRequest(
     directories: list[DirectoryData] = array(DirectoryData, "0+")
 
 
-class AssignReplicasToDirsResponse(Response, key=73, versions="0", flexible="0+"):
+class AssignReplicasToDirsResponse(Response, answers=AssignReplicasToDirsRequest):
     """An error per partition."""
 
     class DirectoryData(Struct):
@@ -261,7 +265,7 @@ class EnvelopeRequest(Request["EnvelopeResponse"], key=58, versions="0", flexibl
     client_host_address: bytes = byte_string("0+")
 
 
-class EnvelopeResponse(Response, key=58, versions="0", flexible="0+"):
+class EnvelopeResponse(Response, answers=EnvelopeRequest):
     """The whole response to it."""
 
     response_data: bytes | None = byte_string("0+", nullable="0+", default=None)

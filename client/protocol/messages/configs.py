@@ -50,7 +50,7 @@ class DescribeConfigsRequest(
     include_documentation: bool = boolean("3+")
 
 
-class DescribeConfigsResponse(Response, key=32, versions="0-4", flexible="4+"):
+class DescribeConfigsResponse(Response, answers=DescribeConfigsRequest):
     """One result a resource."""
 
     class DescribeConfigsResult(Struct):
@@ -116,7 +116,7 @@ class AlterConfigsRequest(Request["AlterConfigsResponse"], key=33, versions="0-2
     validate_only: bool = boolean("0+")
 
 
-class AlterConfigsResponse(Response, key=33, versions="0-2", flexible="2+"):
+class AlterConfigsResponse(Response, answers=AlterConfigsRequest):
     """An error per resource."""
 
     class AlterConfigsResourceResponse(Struct):
@@ -161,7 +161,7 @@ class IncrementalAlterConfigsRequest(
     validate_only: bool = boolean("0+")
 
 
-class IncrementalAlterConfigsResponse(Response, key=44, versions="0-1", flexible="1+"):
+class IncrementalAlterConfigsResponse(Response, answers=IncrementalAlterConfigsRequest):
     """An error per resource."""
 
     class AlterConfigsResourceResponse(Struct):
@@ -190,7 +190,7 @@ class ListConfigResourcesRequest(Request["ListConfigResourcesResponse"], key=74,
     resource_types: list[int] = array(int8, "1+")
 
 
-class ListConfigResourcesResponse(Response, key=74, versions="0-1", flexible="0+"):
+class ListConfigResourcesResponse(Response, answers=ListConfigResourcesRequest):
     """Names and types; 16 is a client metrics subscription."""
 
     class ConfigResource(Struct):
@@ -225,7 +225,7 @@ class DescribeClientQuotasRequest(Request["DescribeClientQuotasResponse"], key=4
     strict: bool = boolean("0+")
 
 
-class DescribeClientQuotasResponse(Response, key=48, versions="0-1", flexible="1+"):
+class DescribeClientQuotasResponse(Response, answers=DescribeClientQuotasRequest):
     """The quotas; null entries where the request failed."""
 
     class EntryData(Struct):
@@ -288,7 +288,7 @@ class AlterClientQuotasRequest(Request["AlterClientQuotasResponse"], key=49, ver
     validate_only: bool = boolean("0+")
 
 
-class AlterClientQuotasResponse(Response, key=49, versions="0-1", flexible="1+"):
+class AlterClientQuotasResponse(Response, answers=AlterClientQuotasRequest):
     """An error per entity."""
 
     class EntryData(Struct):
@@ -330,7 +330,7 @@ class UpdateFeaturesRequest(Request["UpdateFeaturesResponse"], key=57, versions=
     validate_only: bool = boolean("1+")
 
 
-class UpdateFeaturesResponse(Response, key=57, versions="0-2", flexible="0+"):
+class UpdateFeaturesResponse(Response, answers=UpdateFeaturesRequest):
     """What became of it; feature by feature up to v1."""
 
     class UpdatableFeatureResult(Struct):

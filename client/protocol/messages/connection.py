@@ -51,7 +51,7 @@ class ApiVersionsRequest(Request["ApiVersionsResponse"], key=18, versions="0-4",
     client_software_version: str = string("3+", ignorable=True)
 
 
-class ApiVersionsResponse(Response, key=18, versions="0-4", flexible="3+"):
+class ApiVersionsResponse(Response, answers=ApiVersionsRequest):
     """The ranges of all APIs, and the cluster's features."""
 
     class ApiVersion(Struct):
@@ -103,7 +103,7 @@ class SaslHandshakeRequest(Request["SaslHandshakeResponse"], key=17, versions="0
     mechanism: str = string("0+")
 
 
-class SaslHandshakeResponse(Response, key=17, versions="0-1"):
+class SaslHandshakeResponse(Response, answers=SaslHandshakeRequest):
     """The mechanisms that the broker offers, also with UNSUPPORTED_SASL_MECHANISM."""
 
     error_code: int = int16("0+")
@@ -127,7 +127,7 @@ class SaslAuthenticateRequest(Request["SaslAuthenticateResponse"], key=36, versi
     auth_bytes: bytes = byte_string("0+")
 
 
-class SaslAuthenticateResponse(Response, key=36, versions="0-2", flexible="2+"):
+class SaslAuthenticateResponse(Response, answers=SaslAuthenticateRequest):
     """The mechanism's own bytes. `session_lifetime_ms` is 0 where the session has no end."""
 
     error_code: int = int16("0+")

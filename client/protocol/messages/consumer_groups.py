@@ -51,7 +51,7 @@ class ConsumerGroupHeartbeatRequest(Request["ConsumerGroupHeartbeatResponse"], k
     topic_partitions: list[TopicPartitions] | None = array(TopicPartitions, "0+", nullable="0+", default=None)
 
 
-class ConsumerGroupHeartbeatResponse(Response, key=68, versions="0-1", flexible="0+"):
+class ConsumerGroupHeartbeatResponse(Response, answers=ConsumerGroupHeartbeatRequest):
     """The member's epoch and, when it changes, its assignment."""
 
     class Assignment(Struct):
@@ -92,7 +92,7 @@ class ConsumerGroupDescribeRequest(Request["ConsumerGroupDescribeResponse"], key
     include_authorized_operations: bool = boolean("0+")
 
 
-class ConsumerGroupDescribeResponse(Response, key=69, versions="0-1", flexible="0+"):
+class ConsumerGroupDescribeResponse(Response, answers=ConsumerGroupDescribeRequest):
     """One description a group."""
 
     class DescribedGroup(Struct):

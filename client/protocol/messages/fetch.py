@@ -130,7 +130,7 @@ class FetchRequest(
     rack_id: str = string("11+", ignorable=True)
 
 
-class FetchResponse(Response, key=1, versions="0-18", flexible="12+"):
+class FetchResponse(Response, answers=FetchRequest):
     """Record sets per partition."""
 
     class FetchableTopicResponse(Struct):
@@ -256,7 +256,7 @@ class ListOffsetsRequest(
     timeout_ms: int = int32("10+", ignorable=True)
 
 
-class ListOffsetsResponse(Response, key=2, versions="0-11", flexible="6+"):
+class ListOffsetsResponse(Response, answers=ListOffsetsRequest):
     """An offset per partition, with the timestamp found there."""
 
     class ListOffsetsTopicResponse(Struct):
@@ -313,7 +313,7 @@ class OffsetForLeaderEpochRequest(
     topics: list[OffsetForLeaderTopic] = array(OffsetForLeaderTopic, "0+")
 
 
-class OffsetForLeaderEpochResponse(Response, key=23, versions="0-4", flexible="4+"):
+class OffsetForLeaderEpochResponse(Response, answers=OffsetForLeaderEpochRequest):
     """Per partition: the largest epoch at or below the one asked for, and the offset after its last record."""
 
     class OffsetForLeaderTopicResult(Struct):

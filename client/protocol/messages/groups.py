@@ -55,7 +55,7 @@ class JoinGroupRequest(Request["JoinGroupResponse"], key=11, versions="0-9", fle
     reason: str | None = string("8+", nullable="8+", default=None, ignorable=True)
 
 
-class JoinGroupResponse(Response, key=11, versions="0-9", flexible="6+"):
+class JoinGroupResponse(Response, answers=JoinGroupRequest):
     """The generation; for its leader, all members."""
 
     class JoinGroupResponseMember(Struct):
@@ -103,7 +103,7 @@ class SyncGroupRequest(Request["SyncGroupResponse"], key=14, versions="0-5", fle
     assignments: list[SyncGroupRequestAssignment] = array(SyncGroupRequestAssignment, "0+")
 
 
-class SyncGroupResponse(Response, key=14, versions="0-5", flexible="4+"):
+class SyncGroupResponse(Response, answers=SyncGroupRequest):
     """The member's own assignment."""
 
     throttle_time_ms: int = int32("1+", ignorable=True)
@@ -133,7 +133,7 @@ class HeartbeatRequest(Request["HeartbeatResponse"], key=12, versions="0-4", fle
     group_instance_id: str | None = string("3+", nullable="3+", default=None)
 
 
-class HeartbeatResponse(Response, key=12, versions="0-4", flexible="4+"):
+class HeartbeatResponse(Response, answers=HeartbeatRequest):
     """REBALANCE_IN_PROGRESS asks it to join again."""
 
     throttle_time_ms: int = int32("1+", ignorable=True)
@@ -169,7 +169,7 @@ class LeaveGroupRequest(Request["LeaveGroupResponse"], key=13, versions="0-5", f
     members: list[MemberIdentity] = array(MemberIdentity, "3+")
 
 
-class LeaveGroupResponse(Response, key=13, versions="0-5", flexible="4+"):
+class LeaveGroupResponse(Response, answers=LeaveGroupRequest):
     """An error per member, from v3."""
 
     class MemberResponse(Struct):
@@ -207,7 +207,7 @@ class ListGroupsRequest(Request["ListGroupsResponse"], key=16, versions="0-5", f
     types_filter: list[str] = array(string, "5+")
 
 
-class ListGroupsResponse(Response, key=16, versions="0-5", flexible="3+"):
+class ListGroupsResponse(Response, answers=ListGroupsRequest):
     """The groups."""
 
     class ListedGroup(Struct):
@@ -246,7 +246,7 @@ class DescribeGroupsRequest(
     include_authorized_operations: bool = boolean("3+")
 
 
-class DescribeGroupsResponse(Response, key=15, versions="0-6", flexible="5+"):
+class DescribeGroupsResponse(Response, answers=DescribeGroupsRequest):
     """One description a group."""
 
     class DescribedGroup(Struct):
@@ -295,7 +295,7 @@ class DeleteGroupsRequest(Request["DeleteGroupsResponse"], key=42, versions="0-2
     groups_names: list[str] = array(string, "0+")
 
 
-class DeleteGroupsResponse(Response, key=42, versions="0-2", flexible="2+"):
+class DeleteGroupsResponse(Response, answers=DeleteGroupsRequest):
     """An error per group."""
 
     class DeletableGroupResult(Struct):

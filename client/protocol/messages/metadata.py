@@ -56,7 +56,7 @@ class MetadataRequest(Request["MetadataResponse"], key=3, versions="0-13", flexi
     include_topic_authorized_operations: bool = boolean("8+")
 
 
-class MetadataResponse(Response, key=3, versions="0-13", flexible="9+"):
+class MetadataResponse(Response, answers=MetadataRequest):
     """The cluster as this broker sees it."""
 
     class MetadataResponseBroker(Struct):
@@ -120,7 +120,7 @@ class DescribeClusterRequest(Request["DescribeClusterResponse"], key=60, version
     include_fenced_brokers: bool = boolean("2+")
 
 
-class DescribeClusterResponse(Response, key=60, versions="0-2", flexible="0+"):
+class DescribeClusterResponse(Response, answers=DescribeClusterRequest):
     """The cluster."""
 
     class DescribeClusterBroker(Struct):
@@ -168,7 +168,7 @@ class DescribeTopicPartitionsRequest(
     cursor: Cursor | None = struct(Cursor, "0+", nullable="0+", default=None)
 
 
-class DescribeTopicPartitionsResponse(Response, key=75, versions="0", flexible="0+"):
+class DescribeTopicPartitionsResponse(Response, answers=DescribeTopicPartitionsRequest):
     """A page; `next_cursor` is null on the last one."""
 
     class DescribeTopicPartitionsResponseTopic(Struct):
@@ -235,7 +235,7 @@ class FindCoordinatorRequest(
     coordinator_keys: list[str] = array(string, "4+")
 
 
-class FindCoordinatorResponse(Response, key=10, versions="0-6", flexible="3+"):
+class FindCoordinatorResponse(Response, answers=FindCoordinatorRequest):
     """One coordinator up to v3, one per key from v4."""
 
     class Coordinator(Struct):

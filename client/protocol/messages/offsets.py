@@ -81,7 +81,7 @@ class OffsetCommitRequest(
     topics: list[OffsetCommitRequestTopic] = array(OffsetCommitRequestTopic, "0+")
 
 
-class OffsetCommitResponse(Response, key=8, versions="0-10", flexible="8+"):
+class OffsetCommitResponse(Response, answers=OffsetCommitRequest):
     """An error per partition."""
 
     class OffsetCommitResponseTopic(Struct):
@@ -165,7 +165,7 @@ class OffsetFetchRequest(
     require_stable: bool = boolean("7+")
 
 
-class OffsetFetchResponse(Response, key=9, versions="0-10", flexible="6+"):
+class OffsetFetchResponse(Response, answers=OffsetFetchRequest):
     """Per group (one up to v7) and partition; offset -1 where none is committed."""
 
     class OffsetFetchResponseTopic(Struct):
@@ -243,7 +243,7 @@ class OffsetDeleteRequest(Request["OffsetDeleteResponse"], key=47, versions="0",
     topics: list[OffsetDeleteRequestTopic] = array(OffsetDeleteRequestTopic, "0+")
 
 
-class OffsetDeleteResponse(Response, key=47, versions="0"):
+class OffsetDeleteResponse(Response, answers=OffsetDeleteRequest):
     """An error per partition."""
 
     class OffsetDeleteResponseTopic(Struct):

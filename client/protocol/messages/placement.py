@@ -46,7 +46,7 @@ class ElectLeadersRequest(Request["ElectLeadersResponse"], key=43, versions="0-2
     timeout_ms: int = int32("0+", default=60000)
 
 
-class ElectLeadersResponse(Response, key=43, versions="0-2", flexible="2+"):
+class ElectLeadersResponse(Response, answers=ElectLeadersRequest):
     """An error per partition."""
 
     class ReplicaElectionResult(Struct):
@@ -100,7 +100,7 @@ class AlterPartitionReassignmentsRequest(
     topics: list[ReassignableTopic] = array(ReassignableTopic, "0+")
 
 
-class AlterPartitionReassignmentsResponse(Response, key=45, versions="0-1", flexible="0+"):
+class AlterPartitionReassignmentsResponse(Response, answers=AlterPartitionReassignmentsRequest):
     """An error per partition."""
 
     class ReassignableTopicResponse(Struct):
@@ -145,7 +145,7 @@ class ListPartitionReassignmentsRequest(
     )
 
 
-class ListPartitionReassignmentsResponse(Response, key=46, versions="0", flexible="0+"):
+class ListPartitionReassignmentsResponse(Response, answers=ListPartitionReassignmentsRequest):
     """The moves."""
 
     class OngoingTopicReassignment(Struct):
@@ -203,7 +203,7 @@ class AlterReplicaLogDirsRequest(
     dirs: list[AlterReplicaLogDir] = array(AlterReplicaLogDir, "0+")
 
 
-class AlterReplicaLogDirsResponse(Response, key=34, versions="0-2", flexible="2+"):
+class AlterReplicaLogDirsResponse(Response, answers=AlterReplicaLogDirsRequest):
     """An error per partition."""
 
     class AlterReplicaLogDirTopicResult(Struct):
@@ -249,7 +249,7 @@ class DescribeLogDirsRequest(
     topics: list[DescribableLogDirTopic] | None = array(DescribableLogDirTopic, "0+", nullable="0+")
 
 
-class DescribeLogDirsResponse(Response, key=35, versions="0-5", flexible="2+"):
+class DescribeLogDirsResponse(Response, answers=DescribeLogDirsRequest):
     """One result a log directory."""
 
     class DescribeLogDirsResult(Struct):

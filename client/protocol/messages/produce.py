@@ -90,7 +90,7 @@ class ProduceRequest(
         return self.acks != 0
 
 
-class ProduceResponse(Response, key=0, versions="0-13", flexible="9+"):
+class ProduceResponse(Response, answers=ProduceRequest):
     """Where the batches went, or why they did not."""
 
     class TopicProduceResponse(Struct):
@@ -173,7 +173,7 @@ class InitProducerIdRequest(
     producer_epoch: int = int16("3+", default=-1)
 
 
-class InitProducerIdResponse(Response, key=22, versions="0-5", flexible="2+"):
+class InitProducerIdResponse(Response, answers=InitProducerIdRequest):
     """The id and epoch to write with."""
 
     throttle_time_ms: int = int32("0+", ignorable=True)

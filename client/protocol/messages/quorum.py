@@ -53,7 +53,7 @@ class VoteRequest(Request["VoteResponse"], key=52, versions="0-2", flexible="0+"
     topics: list[TopicData] = array(TopicData, "0+")
 
 
-class VoteResponse(Response, key=52, versions="0-2", flexible="0+"):
+class VoteResponse(Response, answers=VoteRequest):
     """Whether the vote is given; who leads otherwise."""
 
     class TopicData(Struct):
@@ -112,7 +112,7 @@ class BeginQuorumEpochRequest(
     leader_endpoints: list[LeaderEndpoint] = array(LeaderEndpoint, "1+", ignorable=True)
 
 
-class BeginQuorumEpochResponse(Response, key=53, versions="0-1", flexible="1+"):
+class BeginQuorumEpochResponse(Response, answers=BeginQuorumEpochRequest):
     """Who leads in the receiver's eyes."""
 
     class TopicData(Struct):
@@ -175,7 +175,7 @@ class EndQuorumEpochRequest(
     leader_endpoints: list[LeaderEndpoint] = array(LeaderEndpoint, "1+", ignorable=True)
 
 
-class EndQuorumEpochResponse(Response, key=54, versions="0-1", flexible="1+"):
+class EndQuorumEpochResponse(Response, answers=EndQuorumEpochRequest):
     """Who leads in the receiver's eyes."""
 
     class TopicData(Struct):
@@ -232,7 +232,7 @@ class FetchSnapshotRequest(Request["FetchSnapshotResponse"], key=59, versions="0
     topics: list[TopicSnapshot] = array(TopicSnapshot, "0+")
 
 
-class FetchSnapshotResponse(Response, key=59, versions="0-1", flexible="0+"):
+class FetchSnapshotResponse(Response, answers=FetchSnapshotRequest):
     """A piece, which may begin and end inside of a batch."""
 
     class TopicSnapshot(Struct):

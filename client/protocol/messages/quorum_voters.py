@@ -53,7 +53,7 @@ class DescribeQuorumRequest(Request["DescribeQuorumResponse"], key=55, versions=
     topics: list[TopicData] = array(TopicData, "0+")
 
 
-class DescribeQuorumResponse(Response, key=55, versions="0-2", flexible="0+"):
+class DescribeQuorumResponse(Response, answers=DescribeQuorumRequest):
     """Leader, voters, observers."""
 
     class TopicData(Struct):
@@ -123,7 +123,7 @@ class AddRaftVoterRequest(Request["AddRaftVoterResponse"], key=80, versions="0-1
     ack_when_committed: bool = boolean("1+", default=True)
 
 
-class AddRaftVoterResponse(Response, key=80, versions="0-1", flexible="0+"):
+class AddRaftVoterResponse(Response, answers=AddRaftVoterRequest):
     """Whether it worked."""
 
     throttle_time_ms: int = int32("0+")
@@ -146,7 +146,7 @@ class RemoveRaftVoterRequest(Request["RemoveRaftVoterResponse"], key=81, version
     voter_directory_id: UUID = uuid("0+")
 
 
-class RemoveRaftVoterResponse(Response, key=81, versions="0", flexible="0+"):
+class RemoveRaftVoterResponse(Response, answers=RemoveRaftVoterRequest):
     """Whether it worked."""
 
     throttle_time_ms: int = int32("0+")
@@ -183,7 +183,7 @@ class UpdateRaftVoterRequest(
     k_raft_version_feature: KRaftVersionFeature = struct(KRaftVersionFeature, "0+")
 
 
-class UpdateRaftVoterResponse(Response, key=82, versions="0", flexible="0+"):
+class UpdateRaftVoterResponse(Response, answers=UpdateRaftVoterRequest):
     """Whether it worked; who leads otherwise."""
 
     class CurrentLeader(Struct):

@@ -69,7 +69,7 @@ class LeaderAndIsrRequest(
     live_leaders: list[LeaderAndIsrLiveLeader] = array(LeaderAndIsrLiveLeader, "0+")
 
 
-class LeaderAndIsrResponse(Response, key=4, versions="0-7", flexible="4+"):
+class LeaderAndIsrResponse(Response, answers=LeaderAndIsrRequest):
     """An error per partition; by topic from v5."""
 
     class LeaderAndIsrTopicError(Struct):
@@ -140,7 +140,7 @@ class StopReplicaRequest(
     topic_states: list[StopReplicaTopicState] = array(StopReplicaTopicState, "3+")
 
 
-class StopReplicaResponse(Response, key=5, versions="0-4", flexible="2+"):
+class StopReplicaResponse(Response, answers=StopReplicaRequest):
     """An error per partition."""
 
     class StopReplicaPartitionError(Struct):
@@ -217,7 +217,7 @@ class UpdateMetadataRequest(
     live_brokers: list[UpdateMetadataBroker] = array(UpdateMetadataBroker, "0+")
 
 
-class UpdateMetadataResponse(Response, key=6, versions="0-8", flexible="6+"):
+class UpdateMetadataResponse(Response, answers=UpdateMetadataRequest):
     """Whether it worked."""
 
     error_code: int = int16("0+")
@@ -260,7 +260,7 @@ class AlterPartitionRequest(
     topics: list[TopicData] = array(TopicData, "0+")
 
 
-class AlterPartitionResponse(Response, key=56, versions="0-3", flexible="0+"):
+class AlterPartitionResponse(Response, answers=AlterPartitionRequest):
     """The state that counts now."""
 
     class TopicData(Struct):

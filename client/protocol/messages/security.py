@@ -48,7 +48,7 @@ class DescribeAclsRequest(
     permission_type: int = int8("0+")
 
 
-class DescribeAclsResponse(Response, key=29, versions="0-3", flexible="2+"):
+class DescribeAclsResponse(Response, answers=DescribeAclsRequest):
     """The entries, by resource."""
 
     class DescribeAclsResource(Struct):
@@ -101,7 +101,7 @@ class CreateAclsRequest(
     creations: list[AclCreation] = array(AclCreation, "0+")
 
 
-class CreateAclsResponse(Response, key=30, versions="0-3", flexible="2+"):
+class CreateAclsResponse(Response, answers=CreateAclsRequest):
     """What became of each, in the request's order."""
 
     class AclCreationResult(Struct):
@@ -141,7 +141,7 @@ class DeleteAclsRequest(
     filters: list[DeleteAclsFilter] = array(DeleteAclsFilter, "0+")
 
 
-class DeleteAclsResponse(Response, key=31, versions="0-3", flexible="2+"):
+class DeleteAclsResponse(Response, answers=DeleteAclsRequest):
     """One result a filter, in the request's order."""
 
     class DeleteAclsFilterResult(Struct):
@@ -188,7 +188,7 @@ class DescribeUserScramCredentialsRequest(
     users: list[UserName] | None = array(UserName, "0+", nullable="0+")
 
 
-class DescribeUserScramCredentialsResponse(Response, key=50, versions="0", flexible="0+"):
+class DescribeUserScramCredentialsResponse(Response, answers=DescribeUserScramCredentialsRequest):
     """An error or the mechanisms per user: 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
 
     class DescribeUserScramCredentialsResult(Struct):
@@ -242,7 +242,7 @@ class AlterUserScramCredentialsRequest(
     upsertions: list[ScramCredentialUpsertion] = array(ScramCredentialUpsertion, "0+")
 
 
-class AlterUserScramCredentialsResponse(Response, key=51, versions="0", flexible="0+"):
+class AlterUserScramCredentialsResponse(Response, answers=AlterUserScramCredentialsRequest):
     """An error per user."""
 
     class AlterUserScramCredentialsResult(Struct):
@@ -283,7 +283,7 @@ class CreateDelegationTokenRequest(
     max_lifetime_ms: int = int64("0+")
 
 
-class CreateDelegationTokenResponse(Response, key=38, versions="0-3", flexible="2+"):
+class CreateDelegationTokenResponse(Response, answers=CreateDelegationTokenRequest):
     """The token; `hmac` is its secret. Times are ms since 1970."""
 
     error_code: int = int16("0+")
@@ -318,7 +318,7 @@ class RenewDelegationTokenRequest(
     renew_period_ms: int = int64("0+")
 
 
-class RenewDelegationTokenResponse(Response, key=39, versions="0-2", flexible="2+"):
+class RenewDelegationTokenResponse(Response, answers=RenewDelegationTokenRequest):
     """When it expires now, in ms since 1970."""
 
     error_code: int = int16("0+")
@@ -352,7 +352,7 @@ class ExpireDelegationTokenRequest(
     expiry_time_period_ms: int = int64("0+")
 
 
-class ExpireDelegationTokenResponse(Response, key=40, versions="0-2", flexible="2+"):
+class ExpireDelegationTokenResponse(Response, answers=ExpireDelegationTokenRequest):
     """When it expires now, in ms since 1970."""
 
     error_code: int = int16("0+")
@@ -383,7 +383,7 @@ class DescribeDelegationTokenRequest(
     owners: list[DescribeDelegationTokenOwner] | None = array(DescribeDelegationTokenOwner, "0+", nullable="0+")
 
 
-class DescribeDelegationTokenResponse(Response, key=41, versions="0-3", flexible="2+"):
+class DescribeDelegationTokenResponse(Response, answers=DescribeDelegationTokenRequest):
     """The tokens with their secrets."""
 
     class DescribedDelegationToken(Struct):

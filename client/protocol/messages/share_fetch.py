@@ -88,7 +88,7 @@ class ShareFetchRequest(Request["ShareFetchResponse"], key=78, versions="1-2", f
     forgotten_topics_data: list[ForgottenTopic] = array(ForgottenTopic, "0+")
 
 
-class ShareFetchResponse(Response, key=78, versions="1-2", flexible="0+"):
+class ShareFetchResponse(Response, answers=ShareFetchRequest):
     """Records, and which of them are acquired."""
 
     class ShareFetchableTopicResponse(Struct):
@@ -173,7 +173,7 @@ class ShareAcknowledgeRequest(Request["ShareAcknowledgeResponse"], key=79, versi
     topics: list[AcknowledgeTopic] = array(AcknowledgeTopic, "0+")
 
 
-class ShareAcknowledgeResponse(Response, key=79, versions="1-2", flexible="0+"):
+class ShareAcknowledgeResponse(Response, answers=ShareAcknowledgeRequest):
     """An error per partition."""
 
     class ShareAcknowledgeTopicResponse(Struct):

@@ -53,7 +53,7 @@ class ShareGroupHeartbeatRequest(Request["ShareGroupHeartbeatResponse"], key=76,
     subscribed_topic_names: list[str] | None = array(string, "0+", nullable="0+", default=None)
 
 
-class ShareGroupHeartbeatResponse(Response, key=76, versions="1", flexible="0+"):
+class ShareGroupHeartbeatResponse(Response, answers=ShareGroupHeartbeatRequest):
     """The member's epoch and, when it changes, its assignment."""
 
     class Assignment(Struct):
@@ -90,7 +90,7 @@ class ShareGroupDescribeRequest(Request["ShareGroupDescribeResponse"], key=77, v
     include_authorized_operations: bool = boolean("0+")
 
 
-class ShareGroupDescribeResponse(Response, key=77, versions="1", flexible="0+"):
+class ShareGroupDescribeResponse(Response, answers=ShareGroupDescribeRequest):
     """One description a group."""
 
     class DescribedGroup(Struct):
@@ -160,7 +160,7 @@ class DescribeShareGroupOffsetsRequest(
     groups: list[DescribeShareGroupOffsetsRequestGroup] = array(DescribeShareGroupOffsetsRequestGroup, "0+")
 
 
-class DescribeShareGroupOffsetsResponse(Response, key=90, versions="0-1", flexible="0+"):
+class DescribeShareGroupOffsetsResponse(Response, answers=DescribeShareGroupOffsetsRequest):
     """Start offsets per partition, -1 where there is none."""
 
     class DescribeShareGroupOffsetsResponseGroup(Struct):
@@ -221,7 +221,7 @@ class AlterShareGroupOffsetsRequest(Request["AlterShareGroupOffsetsResponse"], k
     topics: list[AlterShareGroupOffsetsRequestTopic] = array(AlterShareGroupOffsetsRequestTopic, "0+")
 
 
-class AlterShareGroupOffsetsResponse(Response, key=91, versions="0", flexible="0+"):
+class AlterShareGroupOffsetsResponse(Response, answers=AlterShareGroupOffsetsRequest):
     """An error per partition."""
 
     class AlterShareGroupOffsetsResponseTopic(Struct):
@@ -263,7 +263,7 @@ class DeleteShareGroupOffsetsRequest(Request["DeleteShareGroupOffsetsResponse"],
     topics: list[DeleteShareGroupOffsetsRequestTopic] = array(DeleteShareGroupOffsetsRequestTopic, "0+")
 
 
-class DeleteShareGroupOffsetsResponse(Response, key=92, versions="0", flexible="0+"):
+class DeleteShareGroupOffsetsResponse(Response, answers=DeleteShareGroupOffsetsRequest):
     """An error per topic."""
 
     class DeleteShareGroupOffsetsResponseTopic(Struct):

@@ -36,7 +36,7 @@ class InitializeShareGroupStateRequest(
     topics: list[InitializeStateData] = array(InitializeStateData, "0+")
 
 
-class InitializeShareGroupStateResponse(Response, key=83, versions="0", flexible="0+"):
+class InitializeShareGroupStateResponse(Response, answers=InitializeShareGroupStateRequest):
     """An error per partition."""
 
     class InitializeStateResult(Struct):
@@ -75,7 +75,7 @@ class ReadShareGroupStateRequest(
     topics: list[ReadStateData] = array(ReadStateData, "0+")
 
 
-class ReadShareGroupStateResponse(Response, key=84, versions="0", flexible="0+"):
+class ReadShareGroupStateResponse(Response, answers=ReadShareGroupStateRequest):
     """State per partition."""
 
     class ReadStateResult(Struct):
@@ -141,7 +141,7 @@ class WriteShareGroupStateRequest(
     topics: list[WriteStateData] = array(WriteStateData, "0+")
 
 
-class WriteShareGroupStateResponse(Response, key=85, versions="0-1", flexible="0+"):
+class WriteShareGroupStateResponse(Response, answers=WriteShareGroupStateRequest):
     """An error per partition."""
 
     class WriteStateResult(Struct):
@@ -180,7 +180,7 @@ class DeleteShareGroupStateRequest(
     topics: list[DeleteStateData] = array(DeleteStateData, "0+")
 
 
-class DeleteShareGroupStateResponse(Response, key=86, versions="0", flexible="0+"):
+class DeleteShareGroupStateResponse(Response, answers=DeleteShareGroupStateRequest):
     """An error per partition."""
 
     class DeleteStateResult(Struct):
@@ -223,7 +223,7 @@ class ReadShareGroupStateSummaryRequest(
     topics: list[ReadStateSummaryData] = array(ReadStateSummaryData, "0+")
 
 
-class ReadShareGroupStateSummaryResponse(Response, key=87, versions="0-1", flexible="0+"):
+class ReadShareGroupStateSummaryResponse(Response, answers=ReadShareGroupStateSummaryRequest):
     """The start per partition."""
 
     class ReadStateSummaryResult(Struct):

@@ -98,7 +98,7 @@ class StreamsGroupHeartbeatRequest(Request["StreamsGroupHeartbeatResponse"], key
     shutdown_application: bool = boolean("0+")
 
 
-class StreamsGroupHeartbeatResponse(Response, key=88, versions="0", flexible="0+"):
+class StreamsGroupHeartbeatResponse(Response, answers=StreamsGroupHeartbeatRequest):
     """The member's epoch, what is wrong with the group, the tasks to run."""
 
     class Status(Struct):
@@ -164,7 +164,7 @@ class _KeyValue(Struct):
     value: str = string("0+")
 
 
-class StreamsGroupDescribeResponse(Response, key=89, versions="0", flexible="0+"):
+class StreamsGroupDescribeResponse(Response, answers=StreamsGroupDescribeRequest):
     """One description a group."""
 
     class DescribedGroup(Struct):

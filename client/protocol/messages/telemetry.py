@@ -24,7 +24,7 @@ class GetTelemetrySubscriptionsRequest(
     client_instance_id: UUID = uuid("0+")
 
 
-class GetTelemetrySubscriptionsResponse(Response, key=71, versions="0", flexible="0+"):
+class GetTelemetrySubscriptionsResponse(Response, answers=GetTelemetrySubscriptionsRequest):
     """The id to use, which metrics by name prefix ("" for all), how often in ms, and compressed how."""
 
     throttle_time_ms: int = int32("0+")
@@ -57,7 +57,7 @@ class PushTelemetryRequest(Request["PushTelemetryResponse"], key=72, versions="0
     metrics: bytes = byte_string("0+")
 
 
-class PushTelemetryResponse(Response, key=72, versions="0", flexible="0+"):
+class PushTelemetryResponse(Response, answers=PushTelemetryRequest):
     """Whether they were taken."""
 
     throttle_time_ms: int = int32("0+")

@@ -69,7 +69,7 @@ class CreateTopicsRequest(
     validate_only: bool = boolean("1+")
 
 
-class CreateTopicsResponse(Response, key=19, versions="0-7", flexible="5+"):
+class CreateTopicsResponse(Response, answers=CreateTopicsRequest):
     """What became of each."""
 
     class CreatableTopicResult(Struct):
@@ -132,7 +132,7 @@ class DeleteTopicsRequest(
     timeout_ms: int = int32("0+")
 
 
-class DeleteTopicsResponse(Response, key=20, versions="0-6", flexible="4+"):
+class DeleteTopicsResponse(Response, answers=DeleteTopicsRequest):
     """What became of each."""
 
     class DeletableTopicResult(Struct):
@@ -183,7 +183,7 @@ class CreatePartitionsRequest(
     validate_only: bool = boolean("0+")
 
 
-class CreatePartitionsResponse(Response, key=37, versions="0-3", flexible="2+"):
+class CreatePartitionsResponse(Response, answers=CreatePartitionsRequest):
     """An error per topic."""
 
     class CreatePartitionsTopicResult(Struct):
@@ -223,7 +223,7 @@ class DeleteRecordsRequest(Request["DeleteRecordsResponse"], key=21, versions="0
     timeout_ms: int = int32("0+")
 
 
-class DeleteRecordsResponse(Response, key=21, versions="0-2", flexible="2+"):
+class DeleteRecordsResponse(Response, answers=DeleteRecordsRequest):
     """The new log start per partition."""
 
     class DeleteRecordsTopicResult(Struct):

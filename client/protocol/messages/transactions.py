@@ -56,7 +56,7 @@ class AddPartitionsToTxnRequest(
     v3_and_below_topics: list[AddPartitionsToTxnTopic] = array(AddPartitionsToTxnTopic, "0-3")
 
 
-class AddPartitionsToTxnResponse(Response, key=24, versions="0-5", flexible="3+"):
+class AddPartitionsToTxnResponse(Response, answers=AddPartitionsToTxnRequest):
     """An error per partition."""
 
     class AddPartitionsToTxnResult(Struct):
@@ -109,7 +109,7 @@ class AddOffsetsToTxnRequest(
     group_id: str = string("0+")
 
 
-class AddOffsetsToTxnResponse(Response, key=25, versions="0-4", flexible="3+"):
+class AddOffsetsToTxnResponse(Response, answers=AddOffsetsToTxnRequest):
     """Whether it worked."""
 
     throttle_time_ms: int = int32("0+")
@@ -174,7 +174,7 @@ class TxnOffsetCommitRequest(
     topics: list[TxnOffsetCommitRequestTopic] = array(TxnOffsetCommitRequestTopic, "0+")
 
 
-class TxnOffsetCommitResponse(Response, key=28, versions="0-5", flexible="3+"):
+class TxnOffsetCommitResponse(Response, answers=TxnOffsetCommitRequest):
     """An error per partition."""
 
     class TxnOffsetCommitResponseTopic(Struct):
@@ -222,7 +222,7 @@ class EndTxnRequest(
     committed: bool = boolean("0+")
 
 
-class EndTxnResponse(Response, key=26, versions="0-5", flexible="3+"):
+class EndTxnResponse(Response, answers=EndTxnRequest):
     """From v5: the producer id and epoch of the next transaction, -1 where none are told."""
 
     throttle_time_ms: int = int32("0+")
@@ -271,7 +271,7 @@ class WriteTxnMarkersRequest(Request["WriteTxnMarkersResponse"], key=27, version
     markers: list[WritableTxnMarker] = array(WritableTxnMarker, "0+")
 
 
-class WriteTxnMarkersResponse(Response, key=27, versions="0-2", flexible="1+"):
+class WriteTxnMarkersResponse(Response, answers=WriteTxnMarkersRequest):
     """An error per producer and partition."""
 
     class WritableTxnMarkerResult(Struct):
@@ -305,7 +305,7 @@ class DescribeTransactionsRequest(Request["DescribeTransactionsResponse"], key=6
     transactional_ids: list[str] = array(string, "0+")
 
 
-class DescribeTransactionsResponse(Response, key=65, versions="0", flexible="0+"):
+class DescribeTransactionsResponse(Response, answers=DescribeTransactionsRequest):
     """State, producer and partitions of each."""
 
     class TransactionState(Struct):
@@ -353,7 +353,7 @@ class ListTransactionsRequest(Request["ListTransactionsResponse"], key=66, versi
     transactional_id_pattern: str | None = string("2+", nullable="2+", default=None)
 
 
-class ListTransactionsResponse(Response, key=66, versions="0-2", flexible="0+"):
+class ListTransactionsResponse(Response, answers=ListTransactionsRequest):
     """The transactions. State filters that the broker does not know are told."""
 
     class TransactionState(Struct):
@@ -388,7 +388,7 @@ class DescribeProducersRequest(Request["DescribeProducersResponse"], key=61, ver
     topics: list[TopicRequest] = array(TopicRequest, "0+")
 
 
-class DescribeProducersResponse(Response, key=61, versions="0", flexible="0+"):
+class DescribeProducersResponse(Response, answers=DescribeProducersRequest):
     """The producers of each partition."""
 
     class TopicResponse(Struct):
