@@ -1,22 +1,27 @@
-"""A folder of job files as a DAG file reads it: what their `airflow:` sections say, with PyYAML alone.
+"""A folder of job files as a DAG file reads it: what their `airflow:` sections say.
 
 `kseg check` and every run of `kseg` check the whole of a job file. A DAG file is read again and again, and for each
-task; so this module looks only at what a DAG is made from, the name and the section itself, and calls nothing.
+task; so this module reads only what a DAG is made from, the name and the section itself, and calls nothing. Keys, types
+and defaults come from the JSON Schema of the job file (`job_schema.json`, made by `kseg check --schema`).
 docs/configuration.md has the section's keys.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
+from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any
 
 import yaml
+from jsonschema import Draft202012Validator, ValidationError
+from jsonschema.validators import extend
 
 try:
     from yaml import CSafeLoader as SafeLoader
@@ -25,11 +30,32 @@ except ImportError:  # a build without libyaml: ten times slower
 
 _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-_DAG_ID = re.compile(r"[\w.-]{1,250}", re.ASCII)
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 #: Schedules without data intervals.
 NO_INTERVALS = ("@once", "@continuous")
+
+_DEFINITIONS: dict[str, Any] = json.loads(
+    resources("kseg_airflow").joinpath("job_schema.json").read_text(encoding="utf-8")
+)["$defs"]
+#: The section's keys and what the schema says of each.
+_KEYS: dict[str, Any] = _DEFINITIONS["Airflow"]["properties"]
+
+
+def _is_whole(_: Any, value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)  # JSON Schema takes 3.0 for one
+
+
+_VALIDATOR = extend(
+    Draft202012Validator, type_checker=Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_whole)
+)({"$ref": "#/$defs/Airflow", "$defs": _DEFINITIONS})
+_TYPES = {
+    "array": "is not a list",
+    "boolean": "is not true or false",
+    "integer": "is not a whole number",
+    "object": "is not a mapping",
+    "string": "is not text",
+}
 
 
 class JobFileFault(ValueError):
@@ -55,12 +81,41 @@ class JobFileFaults(Exception):
         return "\n  ".join([*lines, *map(str, self.faults)])
 
 
+def _default(model: str, key: str) -> Any:
+    """A key's default, as a value of Python."""
+    return _value(key, _DEFINITIONS[model]["properties"][key].get("default"))
+
+
+def _value(key: str, value: Any) -> Any:
+    """A valid value as a DAG needs it. Raises ValueError, OverflowError for one that only looks valid."""
+    if value is None:
+        return None
+    kinds = {choice.get("$ref") for choice in _KEYS.get(key, {}).get("anyOf", ())}
+    if "#/$defs/Duration" in kinds:
+        return _duration(value)
+    if "#/$defs/Instant" in kinds:
+        return _instant(value)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _instant(value: Any) -> datetime:
+    """YAML reads some times by itself; one with a zone it turns into UTC, or keeps."""
+    instant = datetime.fromisoformat(value) if isinstance(value, str) else value
+    if not isinstance(instant, datetime) or instant.tzinfo is None:
+        raise ValueError("is not a time with a zone, as in 2026-01-01T00:00:00Z")
+    return instant.astimezone(UTC)
+
+
+def _duration(value: str) -> timedelta:
+    return timedelta(**{_UNITS[unit]: float(number) for number, unit in _DURATION.findall(value.replace(" ", ""))})
+
+
 @dataclass(frozen=True, slots=True)
 class Execution:
     """`airflow.execution`: where a task's driver lives, and through which connections."""
 
-    submit: str = "local"
-    deferrable: bool = True
+    submit: str = _default("Execution", "submit")
+    deferrable: bool = _default("Execution", "deferrable")
     spark_conn_id: str | None = None
     kafka_conn_id: str | None = None
 
@@ -77,23 +132,23 @@ class JobFile:
     dag_id: str = ""
     description: str | None = None
     schedule: str | timedelta | tuple[str, ...] | None = None
-    timezone: str = "UTC"
+    timezone: str = _default("Airflow", "timezone")
     start_date: datetime | None = None
     end_date: datetime | None = None
-    catchup: bool = False
-    max_active_runs: int = 1
-    mode: str = "ingest"
+    catchup: bool = _default("Airflow", "catchup")
+    max_active_runs: int = _default("Airflow", "max_active_runs")
+    mode: str = _default("Airflow", "mode")
     owner: str | None = None
-    tags: tuple[str, ...] = ()
-    retries: int = 2
-    retry_delay: timedelta = timedelta(minutes=5)
+    tags: tuple[str, ...] = _default("Airflow", "tags")
+    retries: int = _default("Airflow", "retries")
+    retry_delay: timedelta = _default("Airflow", "retry_delay")  # noqa: RUF009 - a constant of the schema
     pool: str | None = None
-    pool_slots: int = 1
-    priority_weight: int = 1
+    pool_slots: int = _default("Airflow", "pool_slots")
+    priority_weight: int = _default("Airflow", "priority_weight")
     queue: str | None = None
     deadline: timedelta | None = None
-    execution: Execution = field(default_factory=Execution)
-    verify: bool = False
+    execution: Execution = Execution()
+    verify: bool = _default("Airflow", "verify")
 
 
 def read_job_files(folder: Path | str) -> tuple[list[JobFile], list[JobFileFault]]:
@@ -124,10 +179,10 @@ def read_job_file(path: Path) -> JobFile:
     """One job file. Raises JobFileFault for the first thing that is wrong."""
     try:
         document = read_document(path)
-    except (OSError, UnicodeDecodeError) as error:
-        raise JobFileFault(path, "", f"cannot be read: {error}") from error
     except yaml.YAMLError as error:
         raise JobFileFault(path, "", f"is not YAML: {' '.join(str(error).split())}") from error
+    except (OSError, ValueError) as error:  # no UTF-8, or a date that no calendar has
+        raise JobFileFault(path, "", f"cannot be read: {error}") from error
     if not isinstance(document, dict):
         raise JobFileFault(path, "", "is not a mapping")
     return _Reader(path, document).job_file()
@@ -136,7 +191,7 @@ def read_job_file(path: Path) -> JobFile:
 def read_document(path: str | os.PathLike[str]) -> Any:
     """A YAML file's values, which nobody may change: a file that has not changed is not parsed again.
 
-    Raises OSError, UnicodeDecodeError, yaml.YAMLError.
+    Raises OSError, ValueError, yaml.YAMLError.
     """
     told = Path(path).stat()
     return _parsed(os.fspath(path), told.st_mtime_ns, told.st_size)
@@ -156,11 +211,13 @@ class _Reader:
         name = self.document.get("name")
         if not isinstance(name, str) or not name:
             raise self._fault("name", "is missing" if name is None else f"{name!r} is not text")
-        section = self._mapping("airflow", self.document.get("airflow"))
-        values = {key: self._value(f"airflow.{key}", key, value) for key, value in section.items() if value is not None}
-        file = JobFile(self.path, name, **{"dag_id": name, **values})
-        if not _DAG_ID.fullmatch(file.dag_id):
-            raise self._fault("airflow.dag_id", f"{file.dag_id!r} is no DAG id")
+        section = self.document.get("airflow")
+        if section is not None and not isinstance(section, dict):
+            raise self._fault("airflow", "is not a mapping")
+        given = {"dag_id": name, **{key: value for key, value in (section or {}).items() if value is not None}}
+        for error in _VALIDATOR.iter_errors(_as_json(given)):
+            raise self._invalid(error, given)
+        file = JobFile(self.path, name, **{key: self._value(key, value) for key, value in given.items()})
         if file.mode == "interval" and (
             isinstance(file.schedule, tuple) or file.schedule is None or file.schedule in NO_INTERVALS
         ):
@@ -172,23 +229,30 @@ class _Reader:
     def _fault(self, place: str, reason: str) -> JobFileFault:
         return JobFileFault(self.path, place, reason)
 
-    def _value(self, place: str, key: Any, value: Any) -> Any:
-        read = _KEYS.get(key)
-        if read is None:
-            raise self._fault(place, f"is no key of this section: {', '.join(_KEYS)}")
-        try:
-            return read(self, value)
-        except (ValueError, OverflowError) as error:
-            if isinstance(error, JobFileFault):
-                raise
-            raise self._fault(place, f"{value!r} {error}") from None
+    def _invalid(self, error: ValidationError, given: Mapping[str, Any]) -> JobFileFault:
+        if not error.absolute_path:
+            unknown = next(key for key in given if key not in _KEYS)
+            return self._fault(f"airflow.{unknown}", f"is no key of this section: {', '.join(_KEYS)}")
+        key = str(error.absolute_path[0])
+        return self._fault(f"airflow.{key}", f"{given[key]!r} {_reason(error)}")
 
-    def _mapping(self, place: str, value: Any) -> dict[Any, Any]:
-        if value is None:
-            return {}
-        if not isinstance(value, dict):
-            raise self._fault(place, "is not a mapping")
-        return value
+    def _value(self, key: str, value: Any) -> Any:
+        try:
+            if key == "execution":
+                return Execution(**value)
+            if key == "schedule":
+                return self._schedule(value)
+            return _value(key, value)
+        except (ValueError, OverflowError) as error:
+            raise self._fault(f"airflow.{key}", f"{value!r} {error}") from None
+
+    def _schedule(self, value: Any) -> str | timedelta | tuple[str, ...]:
+        if isinstance(value, dict):
+            return tuple(self._place(path) for path in value["assets"])
+        text = str(value)
+        if text.startswith("@") or len(text.split()) == 5:
+            return text  # Airflow reads it, and says what is wrong with it
+        return _duration(text)
 
     def _place(self, text: str) -> str:
         """A table's path as `kseg` spells it: absolute, or a URL."""
@@ -197,103 +261,36 @@ class _Reader:
         return text.rstrip("/") if _URL.match(text) else os.path.normpath(self.path.parent / text)
 
 
-def _text(_: _Reader, value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError("is not text")
-    return value
-
-
-def _flag(_: _Reader, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError("is not true or false")
-    return value
-
-
-def _whole(least: int) -> Callable[[_Reader, Any], int]:
-    def read(_: _Reader, value: Any) -> int:
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise ValueError(f"is not a whole number from {least} on")
-        return value
-
-    return read
-
-
-def _one_of(*words: str) -> Callable[[_Reader, Any], str]:
-    def read(_: _Reader, value: Any) -> str:
-        if value not in words:
-            raise ValueError(f"is not {' or '.join(words)}")
-        return str(value)
-
-    return read
-
-
-def _texts(reader: _Reader, value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise ValueError("is not a list")
-    return tuple(_text(reader, item) for item in value)
-
-
-def _instant(_: _Reader, value: Any) -> datetime:
-    """YAML reads some times by itself; one with a zone it turns into UTC, or keeps."""
-    if isinstance(value, str):
-        value = datetime.fromisoformat(value)
-    if not isinstance(value, datetime) or value.tzinfo is None:
-        raise ValueError("is not a time with a zone, as in 2026-01-01T00:00:00Z")
-    return value.astimezone(UTC)
-
-
-def _duration(_: _Reader, value: Any) -> timedelta:
-    compact = value.replace(" ", "") if isinstance(value, str) else ""
-    parts = _DURATION.findall(compact)
-    if not parts or "".join(number + unit for number, unit in parts) != compact:
-        raise ValueError("is no time with a unit, as in 30s, 2m or 1h30m")
-    return timedelta(**{_UNITS[unit]: float(number) for number, unit in parts})
-
-
-def _schedule(reader: _Reader, value: Any) -> str | timedelta | tuple[str, ...]:
+def _as_json(value: Any) -> Any:
+    """YAML's values as JSON has them: times are text."""
     if isinstance(value, dict):
-        if list(value) != ["assets"]:
-            raise ValueError("is not {assets: [path of a table]}")
-        return tuple(reader._place(path) for path in _texts(reader, value["assets"]))
-    text = _text(reader, value)
-    if text.startswith("@") or len(text.split()) == 5:
-        return text  # Airflow reads it, and tells what is wrong with it
-    return _duration(reader, text)
+        return {str(key): _as_json(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_as_json(part) for part in value]
+    return value.isoformat() if isinstance(value, date) else value
 
 
-def _execution(reader: _Reader, value: Any) -> Execution:
-    keys: dict[str, Callable[[_Reader, Any], Any]] = {
-        "submit": _one_of("local", "spark-submit", "livy"),
-        "deferrable": _flag,
-        "spark_conn_id": _text,
-        "kafka_conn_id": _text,
-    }
-    given = {key: item for key, item in reader._mapping("airflow.execution", value).items() if item is not None}
-    if unknown := set(given) - set(keys):
-        raise ValueError(f"has {', '.join(sorted(map(str, unknown)))}, which is no key of it: {', '.join(keys)}")
-    return Execution(**{key: keys[key](reader, item) for key, item in given.items()})
+def _nearness(error: ValidationError) -> tuple[object, ...]:
+    """How much it says of what was meant: the deepest place, then a form's own key or remedy, last another type."""
+    schema: Any = error.schema
+    its_own = error.validator == "additionalProperties", "patternErrorMessage" in schema
+    return len(error.path), *its_own, error.validator not in ("type", "anyOf")
 
 
-#: The section's keys, and how each is read.
-_KEYS: dict[str, Callable[[_Reader, Any], Any]] = {
-    "dag_id": _text,
-    "description": _text,
-    "schedule": _schedule,
-    "timezone": _text,
-    "start_date": _instant,
-    "end_date": _instant,
-    "catchup": _flag,
-    "max_active_runs": _whole(1),
-    "mode": _one_of("ingest", "interval"),
-    "owner": _text,
-    "tags": _texts,
-    "retries": _whole(0),
-    "retry_delay": _duration,
-    "pool": _text,
-    "pool_slots": _whole(1),
-    "priority_weight": _whole(-(2**31)),
-    "queue": _text,
-    "deadline": _duration,
-    "execution": _execution,
-    "verify": _flag,
-}
+def _reason(error: ValidationError) -> str:
+    """What is wrong, of the form of a value that comes nearest."""
+    while forms := [one for one in error.context or () if one.validator_value != "null"]:
+        error = max(forms, key=_nearness)
+    schema: Any = error.schema
+    if error.validator == "type":
+        return _TYPES.get(str(error.validator_value), "is of another type")
+    if error.validator == "enum":
+        return f"is not {' or '.join(map(str, error.validator_value))}"
+    if error.validator == "minimum":
+        return f"is not a whole number from {error.validator_value} on"
+    if error.validator == "additionalProperties":
+        known = schema["properties"]
+        return f"has {', '.join(sorted(set(error.instance) - set(known)))}, which is no key of it: {', '.join(known)}"
+    if error.validator == "pattern" and "patternErrorMessage" in schema:
+        return f"is not valid: {schema['patternErrorMessage']}"
+    return f"is not valid: {error.message}"

@@ -141,12 +141,13 @@ def test_one_broken_file_leaves_the_others(tmp_path: Path) -> None:
     (tmp_path / "d.yaml").write_bytes(b"\xff\xfe\xfa")
     (tmp_path / "e.yaml").write_text("- 1\n")
     write(tmp_path, "f", "airflow: {dag_id: a}")
+    write(tmp_path, "h", "airflow: {start_date: 2026-13-01T00:00:00Z}")
     (tmp_path / "g.txt").write_text("no job")
     files, faults = read_job_files(tmp_path)
     assert [file.dag_id for file in files] == ["a"]
-    assert [fault.file.name for fault in faults] == ["b.yaml", "c.yaml", "d.yaml", "e.yaml", "f.yaml"]
+    assert [fault.file.name for fault in faults] == ["b.yaml", "c.yaml", "d.yaml", "e.yaml", "f.yaml", "h.yaml"]
     told = str(JobFileFaults(faults)).splitlines()
-    assert len(told) == 6
+    assert len(told) == 7
     assert "c.yaml: is not YAML" in told[2]
     assert "line 2" in told[2]
     assert told[5].endswith("f.yaml: airflow.dag_id: a is the DAG of a.yaml")
