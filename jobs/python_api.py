@@ -76,7 +76,7 @@ def run(
     """
     from kseg.etl.run.pipeline import run_ingest
 
-    _prepare_spark(job)
+    prepare_spark(job)
     return run_ingest(job, take_over=take_over, accept_group_offsets=accept_group_offsets, progress=progress)
 
 
@@ -118,7 +118,7 @@ def backfill(
         commit_offsets=commit_offsets,
         segments=[os.fspath(folder) for folder in segments],
     )
-    _prepare_spark(job)
+    prepare_spark(job)
     return run_backfill(job, request, take_over=take_over, progress=progress)
 
 
@@ -161,7 +161,7 @@ def verify(
     """
     from kseg.etl.operations.verify import verify as verify_job
 
-    _prepare_spark(job)
+    prepare_spark(job)
     return verify_job(job, progress, segments=[os.fspath(folder) for folder in segments])
 
 
@@ -223,8 +223,12 @@ def read(
     return spark.read.format("kseg").options(**texts | dict(options or {})).load()
 
 
-def _prepare_spark(job: Job) -> None:
-    """Choose a Java for a Spark that this process starts. Raises JavaMissing."""
+def prepare_spark(job: Job) -> None:
+    """Choose a Java for a Spark that this process starts; with Spark Connect or spark-submit none is needed.
+
+    Raises:
+        JavaMissing: there is no Java that Spark works with.
+    """
     if job.spark.remote is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         from kseg.jobs.broker.java import use_java
 

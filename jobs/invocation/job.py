@@ -32,14 +32,12 @@ def load_job(invocation: Invocation, job_file: str, *, starts_spark: bool = Fals
         JavaMissing: there is no Java to start Spark with.
     """
     from kseg.etl.config.load import load_job as load
+    from kseg.jobs.python_api import prepare_spark
 
     job = load(job_file, kafka=_client_properties(invocation.command_config))
     if starts_spark:
         job = with_remote(job, invocation.remote)
-        if job.spark.remote is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
-            from kseg.jobs.broker.java import use_java
-
-            use_java()
+        prepare_spark(job)
     for properties in (job.kafka_properties(), job.spark_conf()):
         REDACTOR.learn(properties[key] for key in properties.hidden)
     return job

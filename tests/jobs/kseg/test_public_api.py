@@ -93,6 +93,9 @@ def test_overrides_are_merged_into_sections(tmp_path: Path, monkeypatch: pytest.
     assert job.source.topics == ("orders",)
     assert job.kafka_properties()["client.id"] == "me"
     assert JOB["source"] == {"topics": ["orders"]}
+    on_server = kseg.load_job(JOB, env={"SERVERS": "a:1"}, spark={"remote": "sc://host:15002"})
+    assert on_server.spark.remote == "sc://host:15002"
+    assert on_server.config_hash == kseg.load_job(JOB, env={"SERVERS": "a:1"}).config_hash
     with pytest.raises(kseg.ConfigurationError) as caught:
         kseg.load_job(JOB, env={"SERVERS": "a:1"}, sink={"pth": "x"}, nonsense=1)
     assert {fault.path for fault in caught.value.faults} == {"sink.pth", "nonsense"}
