@@ -25,6 +25,7 @@ from pydantic import TypeAdapter, ValidationError
 from kseg.etl.errors import Refused
 from kseg.etl.ledger import events, state
 from kseg.etl.ledger.fold import Entry
+from kseg.etl.ledger.values import UNKNOWN_SNAPSHOT_FORMAT
 
 FORMAT = 1
 """Version of this layout; a ledger of a higher one is refused."""
@@ -49,6 +50,9 @@ SCHEMA = pa.schema(
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 IN_COLUMNS = {"chain", "run_id", "owner", "attempt"}
+
+_OF_A_LATER_RELEASE = frozenset({"unexpected_keyword_argument", "literal_error", UNKNOWN_SNAPSHOT_FORMAT})
+"""Types of validation errors for what a later release writes."""
 
 AnyEvent = (
     events.Leased
@@ -161,7 +165,7 @@ def _row(job: str, values: dict[str, Any], written_at: datetime) -> Row:
     try:
         event = _adapter(event_type).validate_json(values["payload"])
     except ValidationError as error:
-        newer = any(fault["type"] in ("unexpected_keyword_argument", "literal_error") for fault in error.errors())
+        newer = any(fault["type"] in _OF_A_LATER_RELEASE for fault in error.errors())
         raise Refused(
             "ledger-newer" if newer else "ledger-damaged",
             f"the ledger's event {kind} cannot be read: {error.errors()[0]['msg']}",

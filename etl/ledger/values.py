@@ -8,10 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
 from uuid import UUID
 
-from pydantic import BeforeValidator, ConfigDict, PlainSerializer
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    PlainSerializer,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
+from pydantic_core import PydanticCustomError
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
@@ -172,15 +180,64 @@ class TopicIdentity(Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class TableState(Strict):
-    """A Delta table as a run saw or left it.
+class SnapshotToken(Strict):
+    """What a table format needs besides id and version to name a snapshot; opaque to all but its implementation.
 
-    id: the id in its metadata. version: of its log. rows: by its statistics; None where files carry none.
+    format: the format's name and the token's version, such as `delta/1`. content: its own text. written_by: the release
+    of kseg that wrote the token, for messages.
+    """
+
+    format: str
+    content: str = ""
+    written_by: str = ""
+
+
+DELTA_SNAPSHOT: Final = SnapshotToken("delta/1")
+"""Id and version name a snapshot of a Delta table, so there is no content."""
+
+SNAPSHOT_FORMATS: Final = frozenset({DELTA_SNAPSHOT.format})
+"""Formats whose tokens this release can read."""
+
+UNKNOWN_SNAPSHOT_FORMAT: Final = "unknown_snapshot_format"
+"""Type of the validation error for any other."""
+
+
+def _readable(token: SnapshotToken) -> SnapshotToken:
+    if token.format not in SNAPSHOT_FORMATS:
+        raise PydanticCustomError(
+            UNKNOWN_SNAPSHOT_FORMAT,
+            "a table's snapshot has the format {format}, written by kseg {written_by}; this release reads {known}",
+            {
+                "format": token.format,
+                "written_by": token.written_by or "(release unknown)",
+                "known": ", ".join(sorted(SNAPSHOT_FORMATS)),
+            },
+        )
+    return token
+
+
+@dataclass(frozen=True, slots=True)
+class TableState(Strict):
+    """A table as a run saw or left it.
+
+    id: the table's identity, whatever its name (Delta: in its metadata). version: grows with each commit and orders the
+    states of one table (Delta: of its log). rows: by its statistics; None where files carry none.
+
+    Its JSON has a `snapshot` unless that is `DELTA_SNAPSHOT`: states of Delta tables are written as they were before
+    there were tokens.
     """
 
     id: str
     version: int
     rows: int | None = None
+    snapshot: Annotated[SnapshotToken, AfterValidator(_readable)] = DELTA_SNAPSHOT
+
+    @model_serializer(mode="wrap")
+    def _to_json(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = handler(self)
+        if self.snapshot == DELTA_SNAPSHOT:
+            fields.pop("snapshot", None)
+        return fields
 
 
 @dataclass(frozen=True, slots=True)

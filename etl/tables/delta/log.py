@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from kseg.etl.ledger.events import TableState
+from kseg.etl.ledger.values import DELTA_SNAPSHOT, TableState
 from kseg.etl.tables.parquet.storage import Opened
 from kseg.etl.tables.values import CommitRecord, Incident
 
@@ -199,6 +199,9 @@ def incidents_since(store: Opened, recorded: TableState, now: TableState | None)
     """
     if now is None:
         return (Incident("table-missing", "there is no table any more"),)
+    if recorded.snapshot.format != DELTA_SNAPSHOT.format:
+        message = f"it is a Delta table, and was recorded with snapshots of the format {recorded.snapshot.format}"
+        return (Incident("table-recreated", message),)
     found: list[Incident] = []
     complete = True
     for commit in commits_back(store, now.version, recorded.version + 1):

@@ -1,17 +1,19 @@
 """Every kind of event survives the table, and nothing unknown is guessed at."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 from uuid import UUID
 
 import pytest
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import Refused
-from kseg.etl.ledger import codec
+from kseg.etl.ledger import codec, values
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.fold import Entry
 from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
 from kseg.etl.ledger.state import Archive, JobState, LeaseState, RunState, Summary
+from kseg.etl.ledger.values import SnapshotToken
 
 AT = datetime(2026, 2, 3, 4, 5, 6, 789, tzinfo=UTC)
 TP = TopicPartition("a.b-c_d", 12)
@@ -133,6 +135,38 @@ def test_offsets_are_nested_by_topic_and_partition_in_json():
         '{"group":"g","how":"transactional","offsets":'
         '{"a.b-c_d":{"12":{"offset":1152921504606846976,"metadata":"kseg:l:r","leader_epoch":4}}}}'
     )
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.KIND)
+def test_payloads_are_those_of_the_release_before_snapshot_tokens(event):
+    """Byte for byte, in both directions: ledgers outlive releases."""
+    text = (Path(__file__).parent / "payloads.txt").read_text(encoding="utf-8")
+    written = dict(line.split(" ", 1) for line in text.splitlines())[event.KIND]
+    rows = codec.transition_rows([event], AT, 1, "n")
+    assert codec.encode("orders", rows)["payload"][0].as_py() == written
+    assert codec.decode("orders", change(event, "payload", written)) == rows
+
+
+ICEBERG = ev.TableState("uuid", 12, 100, SnapshotToken("iceberg/1", '{"snapshot": 7}', "9.1.0"))
+
+
+def test_a_snapshot_of_another_format_carries_its_token(monkeypatch):
+    monkeypatch.setattr(values, "SNAPSHOT_FORMATS", {"delta/1", "iceberg/1"})
+    rows = codec.transition_rows([ev.Abandoned(**SIGNED, tables={"t": ICEBERG})], AT, 1, "n")
+    table = codec.encode("orders", rows)
+    assert codec.decode("orders", table) == rows
+    assert (
+        '{"id":"uuid","version":12,"rows":100,"snapshot":'
+        '{"format":"iceberg/1","content":"{\\"snapshot\\": 7}","written_by":"9.1.0"}}'
+    ) in table["payload"][0].as_py()
+
+
+def test_a_snapshot_of_an_unknown_format_is_refused_with_the_release_that_wrote_it():
+    table = codec.encode("orders", codec.transition_rows([ev.Abandoned(**SIGNED, tables={"t": ICEBERG})], AT, 1, "n"))
+    with pytest.raises(Refused, match=r"iceberg/1, written by kseg 9\.1\.0; this release reads delta/1") as refused:
+        codec.decode("orders", table)
+    assert refused.value.code == "ledger-newer"
+    assert refused.value.address == {"job": "orders", "sequence": 1}
 
 
 def change(event, column, value):

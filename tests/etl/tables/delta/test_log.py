@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ from deltalake import DeltaTable, write_deltalake
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger.events import TableState
 from kseg.etl.ledger.ranges import OffsetSet
+from kseg.etl.ledger.values import SnapshotToken
 from kseg.etl.tables.delta.log import Commit, incident_of, incidents_since, parse_commit, read_commit
 from kseg.etl.tables.parquet.schema import OWN_ADDRESS
 from kseg.etl.tables.removal import OfAddresses
@@ -126,6 +128,11 @@ def test_a_table_made_again_at_the_same_place(plain, tmp_path):
     for _ in range(3):
         write_deltalake(plain.location.uri, ROW, mode="append")
     assert codes(plain, recorded) == ["table-recreated"]
+
+
+def test_a_table_that_was_recorded_in_another_format(plain):
+    now = plain.state()
+    assert codes(plain, replace(now, snapshot=SnapshotToken("iceberg/1"))) == ["table-recreated"]
 
 
 def test_a_cleaned_log_leaves_the_number_of_rows(plain):
