@@ -21,7 +21,8 @@ Such a function raises only when no part has an outcome: no broker answers, or t
 that failed for now are tried again by themselves up to `default.api.timeout.ms`. Functions for one thing (as
 `create_topic`) raise its error. Where every broker is asked, the parts are the brokers, by id.
 
-Each request goes to whom it belongs: controller, a named broker, a partition's leader, a coordinator, or any broker.
+Each request goes to the broker that it belongs to: controller, a named broker, a partition's leader, a coordinator, or
+any broker.
 None of a collection stands for "all" (or for the cluster's own choice), an empty one for none.
 """
 

@@ -270,7 +270,7 @@ def _at_controllers(cluster: Cluster) -> bool:
 
 
 def _by_broker(resources: Collection[ConfigResource]) -> Iterator[tuple[int | None, list[ConfigResource]]]:
-    """Resources by whom to ask: None is any broker."""
+    """Resources by the broker to ask: None is any broker."""
     groups: dict[int | None, list[ConfigResource]] = defaultdict(list)
     for resource in resources:
         own = resource.type in _AT_ITS_BROKER and resource.name

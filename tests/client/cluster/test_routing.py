@@ -1,4 +1,4 @@
-"""Whom a request goes to, who is asked when he has moved, and what is learnt without asking."""
+"""Which broker a request goes to, which one is asked when that has moved, and what is learnt without asking."""
 
 from __future__ import annotations
 
