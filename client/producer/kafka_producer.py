@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Final
 
@@ -116,10 +116,6 @@ class KafkaProducer:
         """
         record = Record(key, value, headers, int(time.time() * 1000) if timestamp is None else timestamp)
         return self._send(topic, record, partition)
-
-    def send_all(self, topic: str, records: Iterable[Record], *, partition: int | None = None) -> list[Delivery]:
-        """Send many, with the timestamps that they have (-1: none). Raises as `send`; those before are on their way."""
-        return [self._send(topic, record, partition) for record in records]
 
     def send_body(self, tp: TopicPartition, body: Body) -> Delivery:
         """Send a batch whose records are encoded already; the delivery is its first record's. Raises as `send`."""

@@ -118,11 +118,6 @@ class Connection:
         """Where the next bytes from the peer belong. Never empty, valid until the next call of `received`."""
         return self._target[self._filled :]
 
-    @property
-    def within_frame(self) -> bool:
-        """Whether a frame has begun and is not complete."""
-        return self._frame is not None or self._filled > 0
-
     def received(self, count: int) -> Answer | None:
         """`count` bytes were written to the front of `wanted()`. Gives an answer once a frame is complete.
 

@@ -15,11 +15,8 @@ from crc32c import crc32c
 from kseg.segment_reader.codecs import registry
 from kseg.segment_reader.codecs.none import NONE
 from kseg.segment_reader.decode.batch import (
-    ABORT_MARKER,
     ATTRIBUTES_AT,
-    COMMIT_MARKER,
     CONTROL_BIT,
-    CONTROL_KEY,
     CRC_AT,
     FRAME_OVERHEAD,
     RECORD_BATCH,
@@ -31,7 +28,6 @@ from kseg.segment_reader.decode.batch import (
 _UINT32 = Struct(">I")
 _INT32 = Struct(">i")
 _MESSAGE_HEAD = Struct(">qi")
-_MARKER_VALUE = Struct(">hi")  # version, coordinator epoch
 
 
 class Record(NamedTuple):
@@ -148,29 +144,6 @@ def seal(batch: bytearray) -> bytes:
     """Writes the checksum of a magic 2 batch over its present bytes."""
     _UINT32.pack_into(batch, CRC_AT, crc32c(memoryview(batch)[ATTRIBUTES_AT:]))
     return bytes(batch)
-
-
-def encode_control_batch(
-    kind: int,
-    *,
-    base_offset: int,
-    producer_id: int,
-    producer_epoch: int = 0,
-    coordinator_epoch: int = 0,
-    timestamp: int = -1,
-    transactional: bool = True,
-    version: int = 0,
-) -> bytes:
-    """A control batch as brokers write it: one record with key (version, kind); kind 0 is ABORT, 1 COMMIT."""
-    value = _MARKER_VALUE.pack(0, coordinator_epoch) if kind in (ABORT_MARKER, COMMIT_MARKER) else b""
-    return encode_batch(
-        [Record(CONTROL_KEY.pack(version, kind), value, timestamp=timestamp)],
-        base_offset=base_offset,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        transactional=transactional,
-        control=True,
-    )
 
 
 def encode_message(

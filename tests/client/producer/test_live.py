@@ -12,6 +12,7 @@ from kseg.client import BrokerError, CommittedOffset, Fenced, TopicPartition, co
 from kseg.client.errors import InvalidRecord, RecordTooLarge, TransactionError, UnknownTopic
 from kseg.client.protocol import ErrorCode
 from kseg.segment_reader.encode.batches import Record
+from sending import send_all
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 NOW = int(time.time() * 1000)
@@ -40,7 +41,7 @@ def test_records_of_every_codec_are_read_equal_by_other_clients(kafka: Any, prod
     topic = kafka.topic()
     records = HARD + [Record(b"%d" % n, b"value %d" % n, (), NOW + n) for n in range(500)]
     producer = producing(kafka.bootstrap_servers, compression_type=codec, batch_size=4096, linger_ms=20)
-    deliveries = producer.send_all(topic, records)
+    deliveries = send_all(producer, topic, records)
     producer.flush()
     assert [d.result().offset for d in deliveries] == list(range(len(records)))
     assert rows(read_back(kafka.bootstrap_servers, topic)) == expected(records)
@@ -66,7 +67,7 @@ def test_a_compression_level_is_used(kafka: Any, producing: Any, read_back: Any,
         producer = producing(
             kafka.bootstrap_servers, compression_type=codec, batch_size=200_000, linger_ms=60_000, **chosen
         )
-        producer.send_all(topic, [Record(None, value, (), NOW) for value in values], partition=partition)
+        send_all(producer, topic, [Record(None, value, (), NOW) for value in values], partition=partition)
         producer.close()
     logs = [sum(f.stat().st_size for f in kafka.log_dirs[0].glob(f"{topic}-{n}/*.log")) for n in (0, 1)]
     assert 0 < logs[0] < logs[1]
@@ -175,7 +176,7 @@ def test_transactions_commit_and_abort(kafka: Any, producing: Any, read_back: An
     for number, end in enumerate([producer.commit, producer.abort, producer.commit, producer.abort]):
         producer.begin()
         for partition in range(3):
-            producer.send_all(topic, [Record(None, b"%d" % number, (), NOW)] * 100, partition=partition)
+            send_all(producer, topic, [Record(None, b"%d" % number, (), NOW)] * 100, partition=partition)
         if number == 2:
             producer.commit_offsets(group, {TopicPartition(topic, 0): CommittedOffset(7)})
         end()
@@ -246,7 +247,7 @@ def test_records_of_many_threads_arrive_once_each(kafka: Any, producing: Any, re
     producer = producing(kafka.bootstrap_servers, batch_size=2000, buffer_memory=100_000)
 
     def work(thread: int) -> None:
-        producer.send_all(topic, [Record(None, b"%d-%d" % (thread, n), (), NOW) for n in range(count)])
+        send_all(producer, topic, [Record(None, b"%d-%d" % (thread, n), (), NOW) for n in range(count)])
 
     with ThreadPoolExecutor(4) as threads:
         for done in [threads.submit(work, number) for number in range(4)]:

@@ -14,6 +14,7 @@ from kseg.client.admin import delete_records
 from kseg.client.errors import KafkaError, UnsupportedVersion
 from kseg.segment_reader.decode.batch import RECORD_BATCH
 from kseg.segment_reader.encode.batches import Record
+from sending import send_all
 
 pytestmark = pytest.mark.broker
 
@@ -60,7 +61,7 @@ def test_the_format_goes_by_the_version(
     offsets = []
     for codec in codecs:
         producer = producing(kafka.bootstrap_servers, compression_type=codec, batch_size=500, linger_ms=50, **given)
-        deliveries = producer.send_all(topic, records)
+        deliveries = send_all(producer, topic, records)
         producer.flush(60)
         offsets += [delivery.result(0).offset for delivery in deliveries]
     expected = records * len(codecs)

@@ -23,6 +23,7 @@ from kseg.client.protocol import ErrorCode
 from kseg.client.protocol.messages.metadata import MetadataRequest
 from kseg.client.protocol.messages.produce import ProduceRequest
 from kseg.segment_reader.encode.batches import Record
+from sending import send_all
 
 # -- what is sent again, where, and for how long
 
@@ -100,7 +101,7 @@ def test_one_request_a_broker_carries_many_partitions(fake: Any, leader_on: Any,
     leader = leader_on(fake, partitions=20)
     producer = make(batch_size=10_000, linger_ms=60_000)
     for partition in range(20):
-        producer.send_all("t", numbered(5), partition=partition)
+        send_all(producer, "t", numbered(5), partition=partition)
     producer.flush(30)
     assert [sorted(tp.partition for tp in request) for request in leader.requests] == [list(range(20))]
 
@@ -118,9 +119,9 @@ def test_a_request_stays_below_the_size_asked_for_and_no_partition_starves(fake:
 def test_lingering_collects_what_comes_meanwhile(leader: Any, make: Any, numbered: Any):
     producer = make(batch_size=100_000, linger_ms=1500)
     began = time.monotonic()
-    deliveries = producer.send_all("t", numbered(5))
+    deliveries = send_all(producer, "t", numbered(5))
     time.sleep(0.1)
-    deliveries += producer.send_all("t", numbered(5, 5))
+    deliveries += send_all(producer, "t", numbered(5, 5))
     deliveries[-1].result(30)
     assert time.monotonic() - began >= 1.49
     assert [len(a.values) for a in leader.arrived] == [10]
@@ -128,7 +129,7 @@ def test_lingering_collects_what_comes_meanwhile(leader: Any, make: Any, numbere
 
 def test_a_full_batch_a_flush_and_a_close_do_not_linger(leader: Any, make: Any):
     producer = make(batch_size=1000, linger_ms=600_000, delivery_timeout_ms=1_000_000)
-    full = producer.send_all("t", [Record(None, b"x" * 500, (), 1)] * 3)
+    full = send_all(producer, "t", [Record(None, b"x" * 500, (), 1)] * 3)
     assert [d.result(30).offset for d in full[:1]] == [0]
     producer.flush(30)
     producer.send("t", b"last")
@@ -146,7 +147,7 @@ def test_no_more_than_five_requests_are_under_way(leader: Any, make: Any, values
 
     leader.script = count
     producer = make(max_in_flight_requests_per_connection=5)
-    producer.send_all("t", numbered(60))
+    send_all(producer, "t", numbered(60))
     producer.flush(30)
     assert 2 <= most <= 5
     assert leader.log == values(60)

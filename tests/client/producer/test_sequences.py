@@ -10,6 +10,7 @@ import pytest
 from kseg.client import TopicPartition
 from kseg.client.errors import BrokerUnavailable
 from kseg.client.protocol import ErrorCode
+from sending import send_all
 
 LARGEST = 2**31 - 1
 TP = TopicPartition("t", 0)
@@ -22,7 +23,7 @@ def test_a_lost_answer_leads_to_no_duplicate_and_no_disorder(
 ):
     leader.once(*[None] * at, fault)
     producer = make()
-    deliveries = producer.send_all("t", numbered(40))
+    deliveries = send_all(producer, "t", numbered(40))
     producer.flush(30)
     assert leader.log == values(40)
     assert [d.result().offset for d in deliveries] == list(range(40))
@@ -32,7 +33,7 @@ def test_the_sequence_stays_the_same_on_a_retry(leader: Any, make: Any, numbered
     leader.once(None, "lost after")
     producer = make(max_in_flight_requests_per_connection=1)
     for number in range(3):
-        producer.send_all("t", numbered(1, number))
+        send_all(producer, "t", numbered(1, number))
         producer.flush(30)
     assert [(a.producer_id, a.epoch, a.sequence) for a in leader.arrived] == [(7, 0, n) for n in (0, 1, 1, 2)]
 
@@ -42,7 +43,7 @@ def test_nothing_follows_the_first_batch_before_it_is_there(leader: Any, make: A
     leader.once(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     leader.pause = 0.02
     producer = make()
-    producer.send_all("t", numbered(10))
+    send_all(producer, "t", numbered(10))
     producer.flush(30)
     assert leader.log == values(10)
     assert [a.sequence for a in leader.arrived[:3]] == [0, 0, 1]
@@ -88,7 +89,7 @@ def test_records_arrive_once_and_in_order_whatever_goes_wrong(
     producer = make(batch_size=chance.choice([0, 100, 400]))
     records = numbered(scale(150, 2000))
     for partition in range(3):
-        deliveries[partition] = producer.send_all("t", records, partition=partition)
+        deliveries[partition] = send_all(producer, "t", records, partition=partition)
     producer.flush(60)
     for partition in range(3):
         assert leader.logs[TopicPartition("t", partition)].values == [record.value for record in records]
@@ -101,7 +102,7 @@ def test_a_batch_whose_answer_was_lost_is_known_again_however_often_it_is_refuse
     """A leader knows the last five batches of a producer: a sixth behind one that may be there would hide it, and it
     would be taken for a gap and written twice."""
     producer = make()
-    producer.send_all("t", numbered(1))
+    send_all(producer, "t", numbered(1))
     producer.flush(30)
     refused: list[int] = []
 
@@ -112,11 +113,11 @@ def test_a_batch_whose_answer_was_lost_is_known_again_however_often_it_is_refuse
         if len(refused) == 1:
             return "lost after"
         if len(refused) == 2:  # from here on there is more to send
-            producer.send_all("t", numbered(38, 2))
+            send_all(producer, "t", numbered(38, 2))
         return ErrorCode.NOT_ENOUGH_REPLICAS
 
     leader.script = script
-    producer.send_all("t", numbered(1, 1))
+    send_all(producer, "t", numbered(1, 1))
     while len(leader.log) < 40:
         producer.flush(30)
     assert leader.log == values(40)
@@ -145,7 +146,7 @@ def test_sequences_wrap_after_the_largest(leader: Any, make: Any, values: Any, n
     leader.logs[TP].producers[7][1].append((LARGEST - 1, LARGEST - 1, 0))
     producer._accumulator.queues[TP].sequences.next = LARGEST
     for _ in range(2):
-        producer.send_all("t", numbered(3))
+        send_all(producer, "t", numbered(3))
         producer.flush(30)
     assert [a.sequence for a in leader.arrived] == [0, LARGEST, 2]
     assert leader.log == [b"first", *values(3), *values(3)]
@@ -162,7 +163,7 @@ def test_a_gap_starts_the_partition_anew_under_a_higher_epoch(leader: Any, make:
     leader.once(None, ErrorCode.INVALID_RECORD)
     leader.pause = 0.02
     producer = make()
-    deliveries = producer.send_all("t", numbered(10))
+    deliveries = send_all(producer, "t", numbered(10))
     producer.flush(30)
     failed = [n for n, d in enumerate(deliveries) if d.exception() is not None]
     assert failed == [1]

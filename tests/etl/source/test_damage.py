@@ -15,13 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from control_batches import encode_control_batch
 from kseg.client import TopicPartition
 from kseg.etl.source.files.log_directories import LogCatalog
 from kseg.etl.source.origin import LogFiles
 from kseg.etl.source.range_result import RangeResult
 from kseg.etl.source.reader import DecodeOptions, read_range
 from kseg.etl.source.tasks import RangeTask
-from kseg.segment_reader.encode.batches import Record, encode_batch, encode_control_batch, encode_message_set, seal
+from kseg.segment_reader.encode.batches import Record, encode_batch, encode_message_set, seal
 from kseg.segment_reader.log.damage.check import check_partition
 from kseg.segment_reader.log.damage.damage import CUT_OFF, ENDS_EARLY, UNDECIDED, ZEROS, Damage
 from kseg.segment_reader.log.errors import LogDamaged

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
+from control_batches import encode_control_batch
 from kseg.jobs.broker import jars
 from kseg.jobs.broker.errors import JarsUnavailable, JavaMissing
 from kseg.jobs.broker.java import find_java
 from kseg.segment_reader.decode.batch import frames
-from kseg.segment_reader.encode.batches import Record, encode_batch, encode_control_batch, encode_message_set
+from kseg.segment_reader.encode.batches import Record, encode_batch, encode_message_set
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

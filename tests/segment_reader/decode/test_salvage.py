@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from control_batches import encode_control_batch
 from kseg.segment_reader.decode.batch import RECORDS_AT
 from kseg.segment_reader.decode.range_decoder import Limits, RangeDecoder
 from kseg.segment_reader.decode.salvage import BadBatch, SalvagingDecoder
-from kseg.segment_reader.encode.batches import Record, encode_batch, encode_control_batch, encode_message_set, seal
+from kseg.segment_reader.encode.batches import Record, encode_batch, encode_message_set, seal
 from kseg.segment_reader.errors import CorruptRecordBatch
 
 LIMITS = Limits(max_rows=4)

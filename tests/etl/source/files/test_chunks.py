@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from control_batches import encode_control_batch
 from kseg.client import TopicPartition
 from kseg.etl.source.errors import OffsetsLost
 from kseg.etl.source.files.log_directories import LogCatalog
@@ -25,7 +26,7 @@ from kseg.etl.source.origin import LogFiles
 from kseg.etl.source.reader import DecodeOptions, read_range
 from kseg.etl.source.tasks import RangeTask
 from kseg.segment_reader.decode.batch import ABORT_MARKER, COMMIT_MARKER
-from kseg.segment_reader.encode.batches import Record, encode_batch, encode_control_batch
+from kseg.segment_reader.encode.batches import Record, encode_batch
 from kseg.segment_reader.log.errors import SegmentGone
 from kseg.segment_reader.log.files.storage import Entry
 

@@ -17,9 +17,10 @@ from typing import Any, Final, Literal
 import crc32c
 import pytest
 
+from control_batches import encode_control_batch
 from kseg.segment_reader.decode.batch import ABORT_MARKER, COMMIT_MARKER
 from kseg.segment_reader.decode.range_decoder import RangeDecoder
-from kseg.segment_reader.encode.batches import Record, encode_batch, encode_control_batch, encode_message_set
+from kseg.segment_reader.encode.batches import Record, encode_batch, encode_message_set
 from kseg.segment_reader.errors import RecordFormatError
 from kseg.segment_reader.log.errors import LogDamaged, LogFileError
 from kseg.segment_reader.log.files.segments import open_log

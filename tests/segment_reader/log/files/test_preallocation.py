@@ -9,10 +9,11 @@ from typing import Final
 
 import pytest
 
+from control_batches import encode_control_batch
 from kseg.segment_reader.codecs.registry import BY_NAME
 from kseg.segment_reader.decode.batch import COMMIT_MARKER, RECORDS_AT
 from kseg.segment_reader.decode.range_decoder import RangeDecoder
-from kseg.segment_reader.encode.batches import Record, encode_batch, encode_control_batch, encode_message_set
+from kseg.segment_reader.encode.batches import Record, encode_batch, encode_message_set
 from kseg.segment_reader.errors import RecordFormatError
 from kseg.segment_reader.log.damage.check import PartitionCheck, check_partition
 from kseg.segment_reader.log.errors import LogDamaged

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from control_batches import encode_control_batch
 from kseg.segment_reader.decode.batch import COMMIT_MARKER
-from kseg.segment_reader.encode.batches import Record, encode_batch, encode_control_batch
+from kseg.segment_reader.encode.batches import Record, encode_batch
 from kseg.segment_reader.log.files.segments import PartitionLog, open_log
 from kseg.segment_reader.log.scan.bounds import last_stable_offset, log_end_offset
 from kseg.segment_reader.log.scan.record_sets import WINDOW_BYTES, record_sets

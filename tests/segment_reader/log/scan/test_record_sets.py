@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import pytest
 
+from control_batches import encode_control_batch
 from kseg.jobs.demo.hard_topic import HardTopic
 from kseg.segment_reader.decode.batch import ABORT_MARKER, COMMIT_MARKER
 from kseg.segment_reader.decode.range_decoder import RangeDecoder
@@ -187,7 +188,7 @@ def test_every_flipped_byte_is_told_or_harmless(
     kafka: Any, logs: list[PartitionLog], tmp_path: Path, scale: Callable[[int, int], int]
 ) -> None:
     """A flipped bit never gives another row: the answer is the right one, or an error that names file and place."""
-    from kseg.segment_reader.encode.batches import Record, encode_batch, encode_control_batch
+    from kseg.segment_reader.encode.batches import Record, encode_batch
 
     batches, offset = [], 0
     for number in range(6):

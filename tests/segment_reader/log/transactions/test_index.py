@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from control_batches import encode_control_batch
 from kseg.segment_reader.decode.batch import ABORT_MARKER, COMMIT_MARKER
 from kseg.segment_reader.decode.range_decoder import RangeDecoder
-from kseg.segment_reader.encode.batches import Record, encode_batch, encode_control_batch
+from kseg.segment_reader.encode.batches import Record, encode_batch
 from kseg.segment_reader.log.files.segments import PartitionLog, open_log
 from kseg.segment_reader.log.files.storage import LocalStorage, Storage
 from kseg.segment_reader.log.scan.record_sets import record_sets
