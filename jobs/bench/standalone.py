@@ -123,10 +123,6 @@ class StandaloneSpark(Server[str]):
         return f"http://{HOST}:{self._ports[1]}"
 
     @property
-    def worker_uis(self) -> tuple[str, ...]:
-        return tuple(f"http://{HOST}:{port}" for port in self._ports[4::2])
-
-    @property
     def work_dirs(self) -> tuple[Path, ...]:
         """Each worker's folder: of its applications, and of drivers in cluster mode."""
         return tuple(self.directory / f"worker-{number}" for number in self._numbers)
