@@ -311,9 +311,6 @@ class Fenced(TransactionError):
     """A newer producer holds the transactional id (or the coordinator has forgotten ours). Trying again is useless."""
 
 
-ProducerFenced = Fenced
-
-
 class BrokerError(KafkaError):
     """An error code without a class of its own."""
 

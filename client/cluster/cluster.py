@@ -79,10 +79,6 @@ class Cluster:
             self._cache.invalidate()
         return self.retry(lambda deadline: self.metadata_now(topics, deadline))
 
-    def ask_metadata(self, topics: Collection[str] | None = None) -> ClusterMetadata:
-        """`metadata` for administrators: always asked, never from the cache, which stays as it is."""
-        return self.retry(lambda deadline: self.ask_metadata_now(topics, deadline))
-
     def send(
         self,
         request: Request[R],
@@ -228,7 +224,7 @@ class Cluster:
         return self._cache.merge(self.ask_metadata_now(topics, deadline), topics) if known is None else known
 
     def ask_metadata_now(self, topics: Collection[str] | None, deadline: Deadline) -> ClusterMetadata:
-        """`ask_metadata` for one try."""
+        """`metadata` for one try: always asked, never from the cache, which stays as it is."""
         return ask_anybody(self._pool, self.config, self._cache.current.brokers.values(), topics, deadline)
 
     def forget_metadata(self) -> None:

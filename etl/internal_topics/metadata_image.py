@@ -25,7 +25,6 @@ UNASSIGNED: Final = UUID(int=0)
 LOST: Final = UUID(int=1)
 MIGRATING: Final = UUID(int=2)
 NO_LEADER_CHANGE: Final = -2
-METADATA_VERSION: Final = "metadata.version"
 
 
 class ContradictionError(ValueError):

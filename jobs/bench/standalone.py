@@ -80,8 +80,6 @@ class StandaloneSpark(Server[str]):
             in cluster mode. None takes this process's own, and lets workers import what this process does: a given one
             has nothing of ours.
         env: more environment of the workers, which their executors inherit; over what is set here.
-        conf: more ``spark.*`` settings of master and workers.
-        rest: whether the master takes applications by REST too: what ``--deploy-mode cluster`` needs (`rest_url`).
     """
 
     def __init__(
@@ -93,16 +91,12 @@ class StandaloneSpark(Server[str]):
         memory: str = "1g",
         python: Path | None = None,
         env: Mapping[str, str] | None = None,
-        conf: Mapping[str, str] | None = None,
-        rest: bool = True,
-        start_timeout: float = _START_TIMEOUT,
     ) -> None:
         if workers < 1:
             raise ValueError(f"workers={workers}: there must be at least one")
         super().__init__(directory, "spark")
         self._workers, self._cores, self._memory = workers, cores, memory
-        self._python, self._env, self._conf, self._rest = python, dict(env or {}), dict(conf or {}), rest
-        self._start_timeout = start_timeout
+        self._python, self._env = python, dict(env or {})
         self._ports: list[int] = []
 
     # What is running
@@ -111,11 +105,6 @@ class StandaloneSpark(Server[str]):
     def url(self) -> str:
         """``spark://host:port``: the master for ``--master`` and ``spark.master``."""
         return f"spark://{HOST}:{self._ports[0]}"
-
-    @property
-    def rest_url(self) -> str:
-        """The master for ``--deploy-mode cluster``, with ``spark.master.rest.enabled=true`` on the submitting side."""
-        return f"spark://{HOST}:{self._ports[2]}"
 
     @property
     def ui(self) -> str:
@@ -143,7 +132,7 @@ class StandaloneSpark(Server[str]):
     # Start and stop
 
     def _start(self) -> None:
-        self._ports = free_ports(3 + 2 * self._workers)
+        self._ports = free_ports(2 + 2 * self._workers)
         self._launch_spark("master", _MASTER, self._ports[0], self._ports[1])
         self._await_ready(0)
         for number in self._numbers:
@@ -154,7 +143,7 @@ class StandaloneSpark(Server[str]):
         """Start a worker, 1 and up, also again after `kill`; does not wait for the master to know it."""
         folder = self.work_dirs[number - 1]
         folder.mkdir(exist_ok=True)
-        port, ui = self._ports[1 + 2 * number : 3 + 2 * number]
+        port, ui = self._ports[2 * number : 2 + 2 * number]
         given = ["--cores", str(self._cores), "--memory", self._memory, "--work-dir", str(folder), self.url]
         self._launch_spark(f"worker-{number}", _WORKER, port, ui, *given)
 
@@ -173,10 +162,7 @@ class StandaloneSpark(Server[str]):
         self._launch(name, [*command, "--webui-port", str(ui), *more], self._environment())
 
     def _environment(self) -> dict[str, str]:
-        conf = {"spark.worker.timeout": "10"} | self._conf
-        if self._rest:
-            conf |= {"spark.master.rest.enabled": "true", "spark.master.rest.port": str(self._ports[2])}
-        options = [*SMALL_JVM, "-Xss512k", *(f"-D{key}={value}" for key, value in conf.items())]
+        options = [*SMALL_JVM, "-Xss512k", "-Dspark.worker.timeout=10"]
         daemon = {"SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": " ".join(options)}
         return spark_environment(self.directory, self._python) | daemon | self._env
 
@@ -188,4 +174,4 @@ class StandaloneSpark(Server[str]):
                 return False
 
         children = {f"Spark's {name}": process for name, process in self._processes.items()}
-        await_ready(children, all_known, within=self._start_timeout)
+        await_ready(children, all_known, within=_START_TIMEOUT)

@@ -46,21 +46,6 @@ PARENT: Final = "OPENLINEAGE_PARENT_ID"
 ROOT: Final = "OPENLINEAGE_ROOT_PARENT_ID"
 NAMESPACE: Final = "OPENLINEAGE_NAMESPACE"
 
-FACETS: Final[Mapping[str, str]] = {
-    "processing_engine": "run: kseg and its version",
-    "parent": "run: who started it, by OPENLINEAGE_PARENT_ID (and OPENLINEAGE_ROOT_PARENT_ID)",
-    "nominalTime": "run: the data interval of `kseg backfill --interval`",
-    "tags": "run: `kseg_run`, kseg's run id, which all attempts at a run share",
-    "errorMessage": "run: what went wrong, of FAIL and ABORT",
-    "jobType": "job: BATCH, KSEG, JOB",
-    "ownership": "job: `airflow.owner` of the job file",
-    "schema": "output: the landed columns",
-    "version": "output: the Delta version of the run's commit",
-    "storage": "output: delta, parquet",
-    "outputStatistics": "output: rows, bytes and files of the run's commit",
-    "inputStatistics": "input: records read and bytes fetched",
-}
-
 Moment = Literal["START", "RUNNING", "COMPLETE", "FAIL", "ABORT"]
 
 

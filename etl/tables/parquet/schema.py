@@ -53,19 +53,6 @@ class SinkSchema:
     check_address: AddressColumns | None = None
 
 
-def with_address(rows: pa.Schema) -> pa.Schema:
-    """The schema of rows handed to a transform: the decoded columns and a copy of their address."""
-    for name, kind in zip(KSEG_ADDRESS, ADDRESS_TYPES, strict=True):
-        rows = rows.append(pa.field(name, kind))
-    return rows
-
-
-def add_address(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A decoded batch with a copy of its address columns, without copying their data."""
-    columns = [*batch.columns, *(batch.column(name) for name in OWN_ADDRESS)]
-    return pa.RecordBatch.from_arrays(columns, schema=with_address(batch.schema))
-
-
 def sink_schema(rows: pa.Schema, *, addresses: bool = True, late: bool = False) -> SinkSchema:
     """What is landed of rows with this schema (the output of the job's last transform step).
 

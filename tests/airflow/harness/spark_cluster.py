@@ -17,7 +17,7 @@ class SparkCluster(ClusterProcess):
         super().__init__(
             kseg,
             "from kseg.jobs.bench.standalone import StandaloneSpark",
-            'StandaloneSpark(workers=1, cores=1, memory="1g", rest=False)',
+            'StandaloneSpark(workers=1, cores=1, memory="1g")',
             '{"url": cluster.url, "ui": cluster.ui}',
             *python_path,
         )

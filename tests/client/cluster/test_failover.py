@@ -88,7 +88,7 @@ def test_a_leader_that_moves_is_followed_by_what_the_old_one_answers(kafka3: Any
             alter_reassignments(administrator, {tp: replicas}).or_raise()
             elect_leaders(administrator, "preferred", [tp]).or_raise()
             until = time.monotonic() + 120
-            while administrator.ask_metadata([tp.topic]).topics[tp.topic].partitions[0].leader_id != leader:
+            while administrator.metadata([tp.topic], refresh=True).topics[tp.topic].partitions[0].leader_id != leader:
                 assert time.monotonic() < until
                 time.sleep(0.1)
             asked = metadata_requests()

@@ -189,7 +189,7 @@ def test_administrators_always_ask_and_leave_the_cache_alone(fakes: Any, connect
     brokers.move_leader("t", 0, 2)
     brokers.add_topic("new", [1], topic_id=UUID(int=8))
     before = sum(brokers.requests(MetadataRequest).values())
-    told = cluster.ask_metadata(["t", "new"])
+    told = cluster.retry(lambda deadline: cluster.ask_metadata_now(["t", "new"], deadline))
     assert told.topics["t"].partitions[0].leader_id == 2
     assert told.topics["new"].error is None
     assert sum(brokers.requests(MetadataRequest).values()) == before + 1

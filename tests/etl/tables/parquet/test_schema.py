@@ -10,12 +10,11 @@ from kseg.etl.tables.parquet.schema import (
     KSEG_ADDRESS,
     OWN_ADDRESS,
     UnlandableType,
-    add_address,
     delta_type,
     sink_schema,
-    with_address,
 )
 from kseg.segment_reader.decode.schema import arrow_schema
+from row_addresses import with_address
 
 ROWS = arrow_schema(headers=True, provenance=True)
 
@@ -120,13 +119,6 @@ def test_types_become_deltas(given, landed):
 def test_types_that_delta_does_not_have_are_told(given):
     with pytest.raises(UnlandableType):
         delta_type(given)
-
-
-def test_the_address_is_added_without_a_copy_of_its_data(rows):
-    batch = rows(0, 10)
-    handed = add_address(batch)
-    assert handed.schema == with_address(batch.schema)
-    assert handed.column("_kseg_offset").buffers()[1].address == batch.column("offset").buffers()[1].address
 
 
 def test_a_sink_schema_travels_to_the_workers():

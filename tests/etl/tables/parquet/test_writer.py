@@ -15,11 +15,12 @@ from kseg.etl.tables.delta.commit import DeltaTarget
 from kseg.etl.tables.errors import AddressChanged, NoRoute, UnlandableRow
 from kseg.etl.tables.parquet.align import new_table
 from kseg.etl.tables.parquet.data_file import WriterOptions
-from kseg.etl.tables.parquet.schema import SinkSchema, add_address, sink_schema
+from kseg.etl.tables.parquet.schema import SinkSchema, sink_schema
 from kseg.etl.tables.parquet.statistics import StatsSpec
 from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.parquet.task_output import TASK_OUTPUT, read_task_output, run_of_file, written_files
 from kseg.etl.tables.parquet.writer import LandingPlan, TableWrite, TaskWriter, land
+from row_addresses import add_address
 
 
 @pytest.fixture

@@ -9,10 +9,11 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.spark.session import reaching
-from kseg.etl.tables.parquet.schema import OWN_ADDRESS, add_address, sink_schema
+from kseg.etl.tables.parquet.schema import OWN_ADDRESS, sink_schema
 from kseg.etl.tables.removal import OfAddresses
 from kseg.etl.tables.spark.writer import SparkTarget, project
 from kseg.etl.tables.values import FoundCommit, NewCommit, RunCommit
+from row_addresses import add_address
 
 APP = "kseg/ledger/job"
 
