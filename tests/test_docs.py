@@ -19,7 +19,7 @@ IMPORT = re.compile(
 )
 DOTTED = re.compile(r"(?<![\w./-])kseg(?:\.[A-Za-z_]\w*)+")
 #: Properties of Kafka and of tables, which look like modules.
-PROPERTIES = {"client.id", "client.rack", "kseg.txn"}
+PROPERTIES = {"client.dns.lookup", "client.id", "client.rack", "kseg.txn"}
 FILE = re.compile(r"`((?:client|etl|jobs|segment_reader|tests|airflow|docs)/[\w./*-]+)(?:::\w+)?`")
 
 
@@ -71,10 +71,16 @@ def test_files_that_a_page_names_are_there(page: Path) -> None:
     assert [name for name in named if not any(any(folder.glob(name)) for folder in folders)] == []
 
 
-def test_docstrings_name_modules_that_are_there() -> None:
-    """Names such as `etl.spark.session`, written without `kseg`."""
-    dotted = re.compile(r"`((?:client|etl|jobs|segment_reader)(?:\.[a-z_]\w*)+)`")
+def test_docstrings_and_comments_name_modules_that_are_there() -> None:
+    """Names such as `etl.spark.session`, written without `kseg`: in backquotes, or with two dots or more."""
+    quoted = re.compile(r"`((?:client|etl|jobs|segment_reader)(?:\.[a-z_]\w*)+)`")
+    plain = re.compile(r"(?<![\w./`-])(?:kseg\.)?((?:client|etl|jobs|segment_reader)\.[a-z_]\w*(?:\.\w+)+)")
     parts = ("client", "etl", "jobs", "segment_reader", "tests")
     files = [path for part in parts for path in (ROOT / part).rglob("*.py")]
-    names = {(str(path.relative_to(ROOT)), name) for path in files for name in dotted.findall(path.read_text())}
-    assert sorted((file, name) for file, name in names if name not in PROPERTIES and not is_there(f"kseg.{name}")) == []
+    named = {
+        (str(path.relative_to(ROOT)), name)
+        for path in files
+        for pattern in (quoted, plain)
+        for name in pattern.findall(path.read_text())
+    }
+    assert sorted((file, name) for file, name in named if name not in PROPERTIES and not is_there(f"kseg.{name}")) == []
