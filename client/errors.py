@@ -45,7 +45,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kseg.client.protocol import ErrorCode, UnknownErrorCode
+from kseg.client.protocol.error_codes import ErrorCode, UnknownErrorCode
 from kseg.client.protocol.error_policy import Reaction, reaction_by_code
 from kseg.client.protocol.lookup import permission_lacking
 from kseg.client.protocol.lookup import reaction as reaction_to

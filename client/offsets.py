@@ -15,7 +15,7 @@ from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.leaders import Answered, ask_leaders
 from kseg.client.cluster.metadata import Leader
 from kseg.client.errors import KafkaError, UnsupportedVersion
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.fetch import (
     ListOffsetsRequest,
     ListOffsetsResponse,

@@ -20,8 +20,10 @@ import comparisons as comparisons_module
 import log_files as log_files_module
 from kafkas import PATIENCE, GuardedKafka, SecureKafka, TestKafka
 from kseg.etl.spark import jvm
-from kseg.jobs.broker import EmbeddedKafka, JarsUnavailable, jars
+from kseg.jobs.broker import jars
+from kseg.jobs.broker.errors import JarsUnavailable
 from kseg.jobs.broker.java import use_java
+from kseg.jobs.broker.process import EmbeddedKafka
 from releases import OtherKafka
 from s3 import s3_server
 

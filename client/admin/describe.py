@@ -18,8 +18,8 @@ from kseg.client.cluster.metadata import NO_ID
 from kseg.client.cluster.results import Results, outcome, retry_failed_parts
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, UnsupportedVersion, error_from_code
-from kseg.client.protocol import ErrorCode
 from kseg.client.protocol.enums import AclOperation, authorized_operations
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.metadata import DescribeTopicPartitionsRequest, MetadataRequest
 from kseg.client.protocol.versions import all_topics, asking_creates_topics
 

@@ -15,7 +15,7 @@ from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.results import Results, ask_all_brokers, fixed, outcome, retry_failed_parts
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import Code, KafkaError, error_from_code
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.placement import (
     AlterReplicaLogDirsRequest,
     DescribeLogDirsRequest,

@@ -19,7 +19,7 @@ from kseg.client.cluster.metadata import NO_ID, TopicMetadata, leader_in
 from kseg.client.cluster.results import Results, ask_each_leader, fixed, outcome, retry_failed_parts
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import BrokerError, Code, KafkaError, LeaderNotAvailable, TopicExists, UnsupportedVersion
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.topics import (
     CreatePartitionsRequest,
     CreateTopicsRequest,

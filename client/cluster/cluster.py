@@ -22,8 +22,8 @@ from kseg.client.cluster.metadata import Broker, ClusterMetadata, Leader, Leader
 from kseg.client.cluster.retry import Deadline
 from kseg.client.config import ClientConfig
 from kseg.client.errors import BrokerUnavailable, KafkaError, LeaderNotAvailable, OutcomeUnknown, UnsupportedVersion
-from kseg.client.protocol import ErrorCode
 from kseg.client.protocol.api import api_of
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.error_policy import Reaction
 from kseg.client.protocol.messages.metadata import MetadataRequest
 from kseg.client.protocol.partition import TopicPartition

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from kseg.client.errors import Code, LeaderNotAvailable, UnknownTopic, error_from_code
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kseg.client.protocol.partition import TopicPartition
 from kseg.client.protocol.versions import all_topics, asking_creates_topics

@@ -19,7 +19,7 @@ from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import leader_hint
 from kseg.client.errors import BrokerError, KafkaError, LogTruncated, OffsetOutOfRange, error_from_code
 from kseg.client.offsets import EARLIEST, LATEST, list_offsets
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.fetch import FETCH_FROM_FOLLOWER, FetchRequest, FetchResponse
 from kseg.client.protocol.partition import TopicPartition
 

@@ -16,7 +16,7 @@ from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import Leader
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import LeaderNotAvailable, UnknownTopic
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.partition import TopicPartition
 
 NOT_KNOWN: Final = -1

@@ -18,7 +18,7 @@ from itertools import groupby
 from typing import Final
 
 from kseg.client.fetch.messages import PartitionFetch, name_topic, topics_of
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.fetch import FetchRequest
 from kseg.client.protocol.partition import TopicPartition
 

@@ -21,9 +21,10 @@ from kseg.client.cluster.cluster import Cluster, CoordinatorKey
 from kseg.client.cluster.results import Results, ask_all_brokers
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, ProtocolFault, UnsupportedVersion, error_from_code
-from kseg.client.protocol import ErrorCode, ProtocolError
 from kseg.client.protocol.embedded.consumer_protocol import PROTOCOL_TYPE, decode_assignment
 from kseg.client.protocol.enums import AclOperation, authorized_operations
+from kseg.client.protocol.error_codes import ErrorCode
+from kseg.client.protocol.errors import ProtocolError
 from kseg.client.protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
 from kseg.client.protocol.messages.groups import DescribeGroupsRequest, ListGroupsRequest, ListGroupsResponse
 from kseg.client.protocol.messages.share_groups import ShareGroupDescribeRequest

@@ -18,7 +18,7 @@ from kseg.client.cluster.cluster import Cluster, CoordinatorKey
 from kseg.client.cluster.metadata import NO_ID
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import Code, KafkaError, OffsetCommitFailed, ProtocolFault, UnsupportedVersion, error_from_code
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.lookup import permission_lacking, reaction
 from kseg.client.protocol.messages.offsets import OffsetCommitRequest, OffsetFetchRequest, OffsetFetchResponse
 from kseg.client.protocol.partition import TopicPartition, by_topic

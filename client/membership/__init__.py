@@ -8,23 +8,3 @@ consumer_protocol, topics               subscriptions and assignments in bytes; 
 assignor, java_order                    what an assignor is; ties broken as Java breaks them
 simple_assignors, sticky, sticky_*      range, roundrobin; sticky, cooperative-sticky
 """
-
-from kseg.client.membership.assignor import Assignment, Assignor, Subscription
-from kseg.client.membership.member import GroupMember
-from kseg.client.membership.ownership import AssignmentChange
-from kseg.client.membership.settings import MemberSettings
-from kseg.client.membership.simple_assignors import RangeAssignor, RoundRobinAssignor
-from kseg.client.membership.sticky import CooperativeStickyAssignor, StickyAssignor
-
-__all__ = [
-    "Assignment",
-    "AssignmentChange",
-    "Assignor",
-    "CooperativeStickyAssignor",
-    "GroupMember",
-    "MemberSettings",
-    "RangeAssignor",
-    "RoundRobinAssignor",
-    "StickyAssignor",
-    "Subscription",
-]

@@ -25,7 +25,7 @@ from kseg.client.membership.ownership import AssignmentChange, Ownership
 from kseg.client.membership.settings import MemberSettings
 from kseg.client.membership.states import ClassicState
 from kseg.client.membership.topics import SubscribedTopics, partition_counts, replica_racks
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.error_policy import Reaction
 from kseg.client.protocol.partition import TopicPartition
 

@@ -20,7 +20,7 @@ from kseg.client.cluster.retry import Backoff, Deadline
 from kseg.client.errors import KafkaError, RequestTimedOut
 from kseg.client.membership.background import now
 from kseg.client.membership.classic_session import ClassicSession, Generation
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.error_policy import Reaction
 from kseg.client.protocol.messages.groups import JoinGroupRequest, SyncGroupRequest
 from kseg.client.wire.broker import BrokerConnection

@@ -21,7 +21,7 @@ from typing import Final, Protocol
 from kseg.client.errors import KafkaError, ProtocolFault, UnsupportedVersion, error_from_code
 from kseg.client.membership.settings import MemberSettings
 from kseg.client.membership.states import CLASSIC, ClassicEvent, ClassicState, Machine
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.error_policy import Reaction
 from kseg.client.protocol.messages.groups import (
     HeartbeatRequest,

@@ -22,7 +22,7 @@ from kseg.client.membership.consumer_session import ConsumerSession
 from kseg.client.membership.ownership import AssignmentChange, Ownership
 from kseg.client.membership.settings import MemberSettings
 from kseg.client.membership.states import ConsumerEvent, ConsumerState
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from kseg.client.protocol.messages.metadata import MetadataRequest
 from kseg.client.protocol.partition import TopicPartition

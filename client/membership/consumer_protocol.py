@@ -13,7 +13,6 @@ from typing import Final
 from kseg.client.errors import GroupError, ProtocolFault
 from kseg.client.membership.assignor import Assignment, Assignor, Racks, Subscription
 from kseg.client.membership.classic_session import Generation, Joiner
-from kseg.client.protocol import ProtocolError
 from kseg.client.protocol.embedded.consumer_protocol import (
     PROTOCOL_TYPE,
     ConsumerProtocolAssignment,
@@ -23,6 +22,7 @@ from kseg.client.protocol.embedded.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
+from kseg.client.protocol.errors import ProtocolError
 from kseg.client.protocol.partition import TopicPartition
 
 #: How many partitions these topics have (one that is not there is left out), and in which racks their replicas are.

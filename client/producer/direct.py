@@ -21,7 +21,7 @@ from kseg.client.cluster.leaders import Answered, ask_leaders
 from kseg.client.cluster.metadata import Leader
 from kseg.client.groups.offsets import CommittedOffset
 from kseg.client.producer.requests import produce_request, read_response
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kseg.client.protocol.partition import TopicPartition
 from kseg.client.transactions.producer_identity import init_producer_id

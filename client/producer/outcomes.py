@@ -15,7 +15,7 @@ from enum import Enum
 
 from kseg.client.producer.batch import Batch
 from kseg.client.producer.sequences import Sequences
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.error_policy import Reaction
 from kseg.client.protocol.lookup import reaction
 

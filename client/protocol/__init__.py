@@ -10,22 +10,3 @@ api         an API by its request's class, whole frames with their headers; regi
 versions    which version to speak; rules that are in no definition
 error_codes, errors                  what brokers answer; what is wrong with bytes or values
 """
-
-from kseg.client.protocol.error_codes import ErrorCode, UnknownErrorCode
-from kseg.client.protocol.errors import (
-    DecodeError,
-    EncodeError,
-    ProtocolError,
-    UnsupportedFieldError,
-    UnsupportedVersionError,
-)
-
-__all__ = [
-    "DecodeError",
-    "EncodeError",
-    "ErrorCode",
-    "ProtocolError",
-    "UnknownErrorCode",
-    "UnsupportedFieldError",
-    "UnsupportedVersionError",
-]

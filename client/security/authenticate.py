@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol
 
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import AuthenticationFailed, BrokerUnavailable, KafkaError, ProtocolFault, error_from_code
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.connection import SaslAuthenticateRequest, SaslHandshakeRequest
 from kseg.client.security.mechanism import Challenged, Mechanism
 from kseg.client.security.oauthbearer import OAuthBearer

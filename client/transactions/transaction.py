@@ -41,7 +41,7 @@ from kseg.client.errors import (
     error_from_code,
 )
 from kseg.client.groups.offsets import CommittedOffset, in_parts, raise_commit_failed
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.produce import InitProducerIdRequest, InitProducerIdResponse
 from kseg.client.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,

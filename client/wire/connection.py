@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kseg.client.errors import ProtocolFault, RequestTooLarge, UnsupportedVersion
-from kseg.client.protocol import DecodeError, ProtocolError
 from kseg.client.protocol.api import Api, decode_response, encode_request
+from kseg.client.protocol.errors import DecodeError, ProtocolError
 
 SIZE: Final = struct.Struct(">i")
 CORRELATION_ID: Final = struct.Struct(">i")

@@ -28,8 +28,8 @@ from typing import Any, Final, Protocol
 
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import BrokerUnavailable, KafkaError, ProtocolFault, RequestTimedOut, error_from_code
-from kseg.client.protocol import ErrorCode
 from kseg.client.protocol.api import api_of
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.connection import ApiVersionsRequest, ApiVersionsResponse
 
 DISTRIBUTION: Final = "kafka-segment-etl"

@@ -25,8 +25,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from kseg.client.protocol import ErrorCode
 from kseg.client.protocol.api import api_of
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.schema import Request, Struct
 
 if TYPE_CHECKING:

@@ -13,9 +13,10 @@ from typing import Any, Final
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, UnsupportedVersion
-from kseg.client.protocol import EncodeError, ErrorCode, UnsupportedFieldError, UnsupportedVersionError
 from kseg.client.protocol.api import Api
 from kseg.client.protocol.codec import encode
+from kseg.client.protocol.error_codes import ErrorCode
+from kseg.client.protocol.errors import EncodeError, UnsupportedFieldError, UnsupportedVersionError
 from kseg.client.protocol.fields import ZERO_UUID
 from kseg.client.protocol.json_form import from_json, json_path, to_json
 from kseg.client.protocol.registry import API_BY_NAME

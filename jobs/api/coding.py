@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kseg.client.protocol import DecodeError, EncodeError, UnsupportedVersionError
 from kseg.client.protocol.api import Api
 from kseg.client.protocol.codec import decode, decode_prefix, encode
 from kseg.client.protocol.embedded.framing import version_of
+from kseg.client.protocol.errors import DecodeError, EncodeError, UnsupportedVersionError
 from kseg.client.protocol.json_form import from_json, json_path, to_json
 from kseg.client.protocol.messages.connection import RequestHeader, ResponseHeader
 from kseg.client.protocol.schema import Message

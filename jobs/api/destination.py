@@ -24,8 +24,8 @@ from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import Broker
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import BrokerUnavailable, UnknownTopic
-from kseg.client.protocol import ErrorCode
 from kseg.client.protocol.enums import ConfigResourceType
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.fields import ZERO_UUID
 from kseg.client.protocol.partition import TopicPartition
 from kseg.client.protocol.registry import API_BY_NAME

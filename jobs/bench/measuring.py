@@ -17,7 +17,8 @@ from kseg.jobs.bench.efforts import Effort
 from kseg.jobs.bench.figures import Run, medians, ratios
 from kseg.jobs.bench.session import CONNECTOR, JAR_SETS, MASTER, bench_session
 from kseg.jobs.bench.workload import PARTITIONS, BenchTopic, fill_topic
-from kseg.jobs.broker import EmbeddedKafka, jars
+from kseg.jobs.broker import jars
+from kseg.jobs.broker.process import EmbeddedKafka
 
 CAVEATS = (
     "Spark's connector runs with jars of mixed versions, since its own set cannot be resolved: see versions.connector",

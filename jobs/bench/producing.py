@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
-from kseg.client.admin import create_topic
+from kseg.client.admin.topics import create_topic
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.offsets import LATEST, list_offsets
 from kseg.client.protocol.partition import TopicPartition

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import yaml
 
-from kseg.client.admin import create_topic
+from kseg.client.admin.topics import create_topic
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.producer import produce
 from kseg.client.protocol.partition import TopicPartition

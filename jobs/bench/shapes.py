@@ -12,7 +12,7 @@ from itertools import product
 from pathlib import Path
 from typing import Final
 
-from kseg.client.admin import create_topic
+from kseg.client.admin.topics import create_topic
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.producer import produce
 from kseg.client.protocol.partition import TopicPartition

@@ -10,7 +10,7 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kseg.client.admin import create_topic
+from kseg.client.admin.topics import create_topic
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.config import ClientConfig
 from kseg.client.producer import produce
@@ -19,7 +19,7 @@ from kseg.etl.telemetry.progress import Progress
 from kseg.segment_reader.encode.batches import Record, encode_batch
 
 if TYPE_CHECKING:
-    from kseg.jobs.broker import EmbeddedKafka
+    from kseg.jobs.broker.process import EmbeddedKafka
 
 PARTITIONS = 4
 RECORDS_PER_BATCH = 1000

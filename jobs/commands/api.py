@@ -180,7 +180,7 @@ def call(
 
 
 def _tell_codes(outcome: Any) -> None:
-    from kseg.client.protocol import ErrorCode
+    from kseg.client.protocol.error_codes import ErrorCode
 
     for path, number in outcome.codes:
         code = ErrorCode.of(number)

@@ -20,8 +20,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from kseg.etl.errors import KsegError
-from kseg.jobs.broker import EmbeddedKafka, jars
+from kseg.jobs.broker import jars
 from kseg.jobs.broker.java import use_java
+from kseg.jobs.broker.process import EmbeddedKafka
 from kseg.jobs.demo import show
 from kseg.jobs.demo.group import PartitionState, partition_states
 from kseg.jobs.demo.hard_topic import HardTopic

@@ -27,7 +27,7 @@ from kseg.client.errors import (
     error_from_code,
 )
 from kseg.client.groups.offsets import raise_commit_failed
-from kseg.client.protocol import ErrorCode, UnknownErrorCode
+from kseg.client.protocol.error_codes import ErrorCode, UnknownErrorCode
 from kseg.client.protocol.partition import TopicPartition
 
 

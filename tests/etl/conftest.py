@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Place
 
 from kseg.client import ClientConfig, Cluster, TopicPartition
-from kseg.client.admin import describe_producers
+from kseg.client.admin.transactions import describe_producers
 
 Row = tuple[int, int, bytes | None, bytes | None]
 """partition, offset, key, value"""

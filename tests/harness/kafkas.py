@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from certificates import Authority, Issued
-from kseg.jobs.broker import EmbeddedKafka, Listener
-from kseg.jobs.broker.listeners import SCRAM, login_module
+from kseg.jobs.broker.listeners import SCRAM, Listener, login_module
 from kseg.jobs.broker.probe import partition_leaders
+from kseg.jobs.broker.process import EmbeddedKafka
 from releases import OtherKafka
 
 #: Seconds that a broker has to start: beside others that start too, on a machine with two processors.

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from kseg.jobs.broker import BrokerError, StartFailed
+from kseg.jobs.broker.errors import BrokerError, StartFailed
 from kseg.jobs.broker.probe import live_brokers, partition_leaders
 from releases import RELEASES, OtherKafka
 

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kseg.client.errors import BrokerUnavailable, ConfigError, ConfigFault, OffsetOutOfRange, error_from_code
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.etl.config.job import Job
 from kseg.etl.errors import AnotherRunActive, ConfigurationError, Fault, KsegError, Refused, RetriableFailure
 from kseg.etl.run.report import RangeReport, RunReport, TableReport

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Literal
 from uuid import UUID
 
-from kseg.client.admin import describe_topic_configs
+from kseg.client.admin.configs import describe_topic_configs
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import TopicMetadata
 from kseg.client.config import ClientConfig

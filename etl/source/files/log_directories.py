@@ -16,7 +16,7 @@ from kseg.client.cluster.metadata import NO_LEADER, PartitionMetadata, TopicMeta
 from kseg.client.errors import UnknownTopic, error_from_code
 from kseg.client.groups.offsets import CommittedOffset
 from kseg.client.offsets import EARLIEST, IsolationLevel
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.internal_topics.group_state import committed_in_files

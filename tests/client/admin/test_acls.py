@@ -18,50 +18,37 @@ from kseg.client import (
     committed_offsets,
     list_offsets,
 )
-from kseg.client.admin import (
-    AclBinding,
-    AclFilter,
+from kseg.client.admin.acls import AclBinding, AclFilter, create_acls, delete_acls, describe_acls
+from kseg.client.admin.configs import (
     AlterConfig,
     ConfigResource,
-    DeleteScram,
-    NewTopic,
     alter_configs,
-    alter_quotas,
-    alter_reassignments,
-    alter_scram_users,
-    create_acls,
+    describe_configs,
+    list_config_resources,
+)
+from kseg.client.admin.credentials import DeleteScram, alter_scram_users, describe_scram_users
+from kseg.client.admin.describe import describe_topics
+from kseg.client.admin.features import update_features
+from kseg.client.admin.groups import delete_groups
+from kseg.client.admin.log_dirs import describe_log_dirs
+from kseg.client.admin.nodes import describe_cluster, describe_quorum, unregister_broker
+from kseg.client.admin.placement import alter_reassignments, elect_leaders, list_reassignments
+from kseg.client.admin.quotas import alter_quotas, describe_quotas, quota_entity
+from kseg.client.admin.topics import (
+    NewTopic,
     create_partitions,
     create_topic,
     create_topics,
-    delete_acls,
-    delete_groups,
     delete_records,
     delete_topics,
-    describe_acls,
-    describe_cluster,
-    describe_configs,
-    describe_group,
-    describe_log_dirs,
-    describe_producers,
-    describe_quorum,
-    describe_quotas,
-    describe_scram_users,
-    describe_topics,
-    describe_transactions,
-    elect_leaders,
-    list_config_resources,
-    list_groups,
-    list_reassignments,
-    list_transactions,
-    quota_entity,
-    unregister_broker,
-    update_features,
 )
+from kseg.client.admin.transactions import describe_producers, describe_transactions, list_transactions
 from kseg.client.errors import KafkaError
+from kseg.client.groups.descriptions import describe_group, list_groups
 from kseg.client.producer import Producer
-from kseg.client.protocol import ErrorCode
 from kseg.client.protocol.enums import AclOperation as Op
 from kseg.client.protocol.enums import ConfigResourceType, PatternType, PermissionType, ResourceType, ScramMechanism
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.security import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
 from kseg.segment_reader.encode.batches import Record
 from releases import OtherKafka

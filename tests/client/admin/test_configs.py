@@ -9,23 +9,21 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin import ConfigResource as TheirResource
 
 from kseg.client import UnknownTopic, UnsupportedVersion
-from kseg.client.admin import (
+from kseg.client.admin.configs import (
     AlterConfig,
     AlterOperation,
     ConfigResource,
-    NewTopic,
     alter_configs,
-    create_topic,
-    create_topics,
     describe_configs,
     describe_topic_configs,
     list_config_resources,
     replace_configs,
 )
+from kseg.client.admin.topics import NewTopic, create_topic, create_topics
 from kseg.client.errors import KafkaError
-from kseg.client.protocol import ErrorCode
 from kseg.client.protocol.enums import ConfigResourceType as Type
 from kseg.client.protocol.enums import ConfigType
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.configs import (
     AlterConfigsRequest,
     DescribeConfigsRequest,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kseg.client.admin import DeleteScram, SetScram, alter_scram_users, describe_scram_users
-from kseg.client.protocol import ErrorCode
+from kseg.client.admin.credentials import DeleteScram, SetScram, alter_scram_users, describe_scram_users
 from kseg.client.protocol.enums import ScramMechanism as Scram
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.security import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
 
 

@@ -7,16 +7,10 @@ from typing import Any
 import pytest
 
 from kseg.client import CommittedOffset, TopicPartition, UnknownTopic, UnsupportedVersion, commit_offsets
-from kseg.client.admin import (
-    NewTopic,
-    create_topic,
-    create_topics,
-    delete_topic,
-    describe_topic_partitions,
-    describe_topics,
-)
-from kseg.client.protocol import ErrorCode
+from kseg.client.admin.describe import describe_topic_partitions, describe_topics
+from kseg.client.admin.topics import NewTopic, create_topic, create_topics, delete_topic
 from kseg.client.protocol.enums import AclOperation
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.metadata import DescribeTopicPartitionsRequest, MetadataRequest
 
 ALL_OF_A_TOPIC = frozenset(

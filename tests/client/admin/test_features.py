@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from kseg.client import UnsupportedVersion
-from kseg.client.admin import describe_features, finalized_features, update_features
-from kseg.client.protocol import ErrorCode
+from kseg.client.admin.features import describe_features, finalized_features, update_features
 from kseg.client.protocol.enums import UpgradeType
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.configs import UpdateFeaturesRequest
 
 

@@ -18,19 +18,12 @@ from kseg.client import (
     commit_offsets,
     committed_offsets,
 )
-from kseg.client.admin import (
-    NewTopic,
-    create_topics,
-    delete_group_offsets,
-    delete_groups,
-    describe_group,
-    describe_groups,
-    list_groups,
-    remove_members,
-)
+from kseg.client.admin.groups import delete_group_offsets, delete_groups, remove_members
+from kseg.client.admin.topics import NewTopic, create_topics
 from kseg.client.errors import KafkaError
-from kseg.client.protocol import ErrorCode
+from kseg.client.groups.descriptions import describe_group, describe_groups, list_groups
 from kseg.client.protocol.enums import AclOperation
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
 from kseg.client.protocol.messages.groups import (
     DeleteGroupsRequest,

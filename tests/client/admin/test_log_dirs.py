@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from kseg.client import BrokerUnavailable, TopicPartition
-from kseg.client.admin import NewTopic, Replica, alter_replica_log_dirs, create_topics, describe_log_dirs
+from kseg.client.admin.log_dirs import Replica, alter_replica_log_dirs, describe_log_dirs
+from kseg.client.admin.topics import NewTopic, create_topics
 from kseg.client.producer import Producer
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.placement import (
     AlterReplicaLogDirsRequest,
     DescribeLogDirsRequest,

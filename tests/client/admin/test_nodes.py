@@ -7,26 +7,14 @@ from typing import Any
 import pytest
 
 from kseg.client import KafkaError, UnsupportedVersion
-from kseg.client.admin import (
-    AlterConfig,
-    ConfigResource,
-    NewTopic,
-    alter_configs,
-    create_partitions,
-    create_topics,
-    delete_topics,
-    describe_cluster,
-    describe_configs,
-    describe_features,
-    describe_quorum,
-    describe_topic_partitions,
-    describe_topics,
-    remove_voter,
-    unregister_broker,
-)
+from kseg.client.admin.configs import AlterConfig, ConfigResource, alter_configs, describe_configs
+from kseg.client.admin.describe import describe_topic_partitions, describe_topics
+from kseg.client.admin.features import describe_features
+from kseg.client.admin.nodes import describe_cluster, describe_quorum, remove_voter, unregister_broker
+from kseg.client.admin.topics import NewTopic, create_partitions, create_topics, delete_topics
 from kseg.client.cluster.metadata import NO_ID
-from kseg.client.protocol import ErrorCode
 from kseg.client.protocol.enums import AclOperation, ConfigResourceType
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.metadata import DescribeClusterRequest, MetadataRequest
 from kseg.client.protocol.messages.quorum_voters import DescribeQuorumRequest
 

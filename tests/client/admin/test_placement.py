@@ -8,17 +8,12 @@ from typing import Any
 import pytest
 
 from kseg.client import TopicPartition, UnsupportedVersion
-from kseg.client.admin import (
-    NewTopic,
-    alter_reassignments,
-    create_topics,
-    describe_quorum,
-    describe_topics,
-    elect_leaders,
-    list_reassignments,
-)
+from kseg.client.admin.describe import describe_topics
+from kseg.client.admin.nodes import describe_quorum
+from kseg.client.admin.placement import alter_reassignments, elect_leaders, list_reassignments
+from kseg.client.admin.topics import NewTopic, create_topics
 from kseg.client.producer import Producer
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.placement import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from kseg.client.admin import Match, NewTopic, alter_quotas, create_topics, describe_quotas, quota_entity
+from kseg.client.admin.quotas import Match, alter_quotas, describe_quotas, quota_entity
+from kseg.client.admin.topics import NewTopic, create_topics
 from kseg.client.errors import KafkaError
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.configs import AlterClientQuotasRequest, DescribeClientQuotasRequest
 from kseg.client.protocol.messages.topics import CreateTopicsRequest
 

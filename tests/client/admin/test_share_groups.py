@@ -9,19 +9,13 @@ from uuid import UUID
 import pytest
 
 from kseg.client import CommittedOffset, GroupError, TopicPartition, commit_offsets
-from kseg.client.admin import (
-    NewTopic,
-    alter_share_offsets,
-    create_topics,
-    delete_groups,
-    delete_share_offsets,
-    describe_group,
-    describe_share_offsets,
-    list_groups,
-)
+from kseg.client.admin.groups import delete_groups
+from kseg.client.admin.share_groups import alter_share_offsets, delete_share_offsets, describe_share_offsets
+from kseg.client.admin.topics import NewTopic, create_topics
+from kseg.client.groups.descriptions import describe_group, list_groups
 from kseg.client.producer import Producer
-from kseg.client.protocol import ErrorCode
 from kseg.client.protocol.enums import AclOperation
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.share_fetch import ShareAcknowledgeRequest, ShareFetchRequest
 from kseg.client.protocol.messages.share_groups import (
     AlterShareGroupOffsetsRequest,

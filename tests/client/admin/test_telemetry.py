@@ -17,10 +17,11 @@ from kseg.client import Cluster
 from kseg.client.admin.telemetry import push_telemetry, telemetry_subscription
 from kseg.client.cluster.metadata import NO_ID
 from kseg.client.errors import KafkaError
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.configs import IncrementalAlterConfigsRequest
-from kseg.jobs.broker import EmbeddedKafka, jars
+from kseg.jobs.broker import jars
 from kseg.jobs.broker.java import find_java
+from kseg.jobs.broker.process import EmbeddedKafka
 
 pytestmark = pytest.mark.broker
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kseg.client import AuthorizationFailed, KafkaError
-from kseg.client.admin import create_token, describe_tokens, expire_token, renew_token
-from kseg.client.protocol import ErrorCode
+from kseg.client.admin.tokens import create_token, describe_tokens, expire_token, renew_token
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.security import (
     CreateDelegationTokenRequest,
     DescribeDelegationTokenRequest,

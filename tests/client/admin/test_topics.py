@@ -16,9 +16,10 @@ from kseg.client import (
     UnsupportedVersion,
     list_offsets,
 )
-from kseg.client.admin import (
+from kseg.client.admin.configs import ConfigEntry, describe_topic_configs
+from kseg.client.admin.describe import describe_topics
+from kseg.client.admin.topics import (
     HIGH_WATERMARK,
-    ConfigEntry,
     NewTopic,
     create_partitions,
     create_topic,
@@ -26,11 +27,9 @@ from kseg.client.admin import (
     delete_records,
     delete_topic,
     delete_topics,
-    describe_topic_configs,
-    describe_topics,
 )
 from kseg.client.producer import Producer
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.metadata import MetadataRequest
 from kseg.client.protocol.messages.topics import (
     CreatePartitionsRequest,

@@ -8,17 +8,16 @@ from typing import Any
 import pytest
 
 from kseg.client import LATEST, Fenced, TopicPartition, Transaction, TransactionError, UnsupportedVersion, list_offsets
-from kseg.client.admin import (
-    NewTopic,
+from kseg.client.admin.topics import NewTopic, create_topics
+from kseg.client.admin.transactions import (
     abort_transaction,
-    create_topics,
     describe_producers,
     describe_transactions,
     fence_producer,
     list_transactions,
 )
 from kseg.client.producer import Producer
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.transactions import (
     DescribeProducersRequest,
     DescribeTransactionsRequest,

@@ -15,11 +15,12 @@ from uuid import UUID
 import pytest
 
 from kseg.client import Cluster
-from kseg.client.admin import add_voter, describe_quorum, remove_voter
-from kseg.jobs.broker import EmbeddedKafka, jars
+from kseg.client.admin.nodes import add_voter, describe_quorum, remove_voter
+from kseg.jobs.broker import jars
 from kseg.jobs.broker.child import Child, end_all
 from kseg.jobs.broker.java import find_java
 from kseg.jobs.broker.ports import free_ports
+from kseg.jobs.broker.process import EmbeddedKafka
 from kseg.jobs.broker.properties import HOST, LOG4J, to_text
 
 pytestmark = pytest.mark.broker

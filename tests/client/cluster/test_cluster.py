@@ -13,7 +13,7 @@ from kseg.client import BrokerUnavailable, LeaderNotAvailable, ProtocolFault, To
 from kseg.client.errors import error_from_code
 from kseg.client.groups.offsets import committed_offsets
 from kseg.client.offsets import LATEST
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.connection import ApiVersionsRequest
 from kseg.client.protocol.messages.fetch import ListOffsetsRequest, ListOffsetsResponse
 from kseg.client.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse

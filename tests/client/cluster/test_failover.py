@@ -17,8 +17,9 @@ from kseg.client import (
     list_groups,
     list_offsets,
 )
-from kseg.client.admin import NewTopic, create_topics, describe_log_dirs
+from kseg.client.admin.log_dirs import describe_log_dirs
 from kseg.client.admin.placement import alter_reassignments, elect_leaders
+from kseg.client.admin.topics import NewTopic, create_topics
 from kseg.client.producer import Producer
 from kseg.client.wire.trace import TRAFFIC
 from kseg.segment_reader.decode.next_offset import next_offset

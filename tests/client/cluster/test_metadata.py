@@ -19,7 +19,7 @@ from kseg.client.cluster.metadata import (
     metadata_request,
 )
 from kseg.client.errors import AuthorizationFailed, LeaderNotAvailable, UnknownTopic
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.metadata import MetadataRequest
 from kseg.client.protocol.partition import TopicPartition
 

@@ -8,10 +8,10 @@ from uuid import UUID
 import pytest
 
 from kseg.client import BrokerUnavailable, TopicPartition, Transaction
-from kseg.client.admin import NewTopic, create_topics, delete_topics
+from kseg.client.admin.topics import NewTopic, create_topics, delete_topics
 from kseg.client.errors import OutcomeUnknown, RequestTimedOut
 from kseg.client.producer import produce
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
 from kseg.client.protocol.messages.metadata import MetadataRequest
 from kseg.client.protocol.messages.produce import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest

@@ -18,7 +18,7 @@ from kseg.client.groups.descriptions import list_groups
 from kseg.client.groups.offsets import committed_offsets
 from kseg.client.offsets import LATEST
 from kseg.client.producer import produce
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.fetch import ListOffsetsRequest
 from kseg.client.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
 from kseg.client.protocol.messages.metadata import (

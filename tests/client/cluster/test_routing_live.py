@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from kseg.client import BrokerUnavailable, PartitionReader, TopicPartition, UnsupportedVersion, list_groups
-from kseg.client.admin import NewTopic, create_topics
 from kseg.client.admin.quotas import alter_quotas, describe_quotas, quota_entity
+from kseg.client.admin.topics import NewTopic, create_topics
 from kseg.client.cluster.retry import Deadline
 from kseg.client.producer import Producer, produce
 from kseg.client.protocol.messages.configs import DescribeConfigsRequest

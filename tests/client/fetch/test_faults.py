@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kseg.client import AuthorizationFailed, LeaderNotAvailable, PartitionReader, ProtocolFault, TopicPartition
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.fetch import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
 from kseg.client.protocol.messages.metadata import MetadataRequest
 from kseg.segment_reader.encode.batches import Record, encode_batch

@@ -18,7 +18,7 @@ from kseg.client import (
     TopicPartition,
 )
 from kseg.client.fetch.many_reader import ManyReader, fetch_many
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.fetch import FetchRequest, FetchResponse, ListOffsetsRequest
 
 

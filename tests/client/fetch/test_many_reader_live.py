@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kseg.client import KafkaError, TopicPartition
-from kseg.client.admin import NewTopic, create_topics
+from kseg.client.admin.topics import NewTopic, create_topics
 from kseg.client.fetch.many_reader import ManyReader, fetch_many
 from kseg.client.producer import Producer
 from kseg.segment_reader.decode.next_offset import next_offset

@@ -19,7 +19,7 @@ from kseg.client import (
     UnknownTopic,
     list_offsets,
 )
-from kseg.client.admin import create_topic, delete_topic
+from kseg.client.admin.topics import create_topic, delete_topic
 from kseg.client.fetch.partition_reader import FetchedRecords
 from kseg.client.producer import Producer
 from kseg.segment_reader.decode.next_offset import next_offset

@@ -9,7 +9,7 @@ import pytest
 
 from kseg.client import AuthorizationFailed, OffsetOutOfRange, PartitionReader, ProtocolFault, TopicPartition
 from kseg.client.errors import LogTruncated
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.fetch import FetchRequest, FetchResponse, ListOffsetsRequest
 from kseg.client.protocol.messages.metadata import MetadataRequest
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kseg.client.fetch.messages import PartitionFetch
 from kseg.client.fetch.session import FINAL_EPOCH, MAX_EPOCH, FetchSession, SessionPart, next_epoch
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.partition import TopicPartition
 
 ID = UUID(int=7)

@@ -20,7 +20,7 @@ from kseg.client import (
     list_groups,
 )
 from kseg.client.groups.descriptions import GroupDescription, MemberDescription
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.consumer_groups import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from kseg.client.protocol.messages.groups import (
     DescribeGroupsRequest,

@@ -22,7 +22,7 @@ from kseg.client import (
 )
 from kseg.client.groups.offsets import COMMIT_BYTES, in_parts
 from kseg.client.producer import Producer
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitResponse,

@@ -28,8 +28,9 @@ from kseg.client import (
     list_groups,
     list_offsets,
 )
-from kseg.client.admin import create_topic, delete_topic, describe_topic_configs
-from kseg.client.protocol import ErrorCode
+from kseg.client.admin.configs import describe_topic_configs
+from kseg.client.admin.topics import create_topic, delete_topic
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.metadata import MetadataRequest
 
 OLDEST = "0.9.0.1"

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from kseg.client import ClientConfig
-from kseg.client.membership import GroupMember, MemberSettings
+from kseg.client.membership.member import GroupMember
+from kseg.client.membership.settings import MemberSettings
 from kseg.jobs.broker import jars
 from kseg.jobs.broker.errors import JarsUnavailable, JavaMissing
 from kseg.jobs.broker.java import find_java

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from kseg.client import CommittedOffset, GroupError, OffsetCommitFailed, TopicPartition, UnsupportedVersion
-from kseg.client.membership import GroupMember
-from kseg.client.protocol import ErrorCode
+from kseg.client.membership.member import GroupMember
 from kseg.client.protocol.embedded.consumer_protocol import ConsumerProtocolAssignment, encode_assignment
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.groups import (
     HeartbeatRequest,
     HeartbeatResponse,

@@ -17,8 +17,8 @@ from kseg.client import (
     TopicPartition,
     UnsupportedVersion,
 )
-from kseg.client.membership import GroupMember
-from kseg.client.protocol import ErrorCode
+from kseg.client.membership.member import GroupMember
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kseg.client.protocol.messages.metadata import FindCoordinatorRequest, MetadataRequest, MetadataResponse
 from kseg.client.protocol.messages.offsets import OffsetCommitRequest, OffsetCommitResponse

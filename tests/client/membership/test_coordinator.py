@@ -20,16 +20,17 @@ from kseg.client import (
     describe_group,
     list_groups,
 )
-from kseg.client.admin import create_topic
+from kseg.client.admin.topics import create_topic
 from kseg.client.cluster.metadata import Broker
 from kseg.client.cluster.retry import Deadline
-from kseg.client.membership import GroupMember, MemberSettings
 from kseg.client.membership.classic_join import ClassicJoin, Progress
 from kseg.client.membership.classic_session import ClassicSession, Generation, Joiner, leave_request
-from kseg.client.protocol import ErrorCode
+from kseg.client.membership.member import GroupMember
+from kseg.client.membership.settings import MemberSettings
 from kseg.client.protocol.embedded.consumer_protocol import decode_assignment, decode_subscription
 from kseg.client.protocol.embedded.group_records import GroupMetadataKey, GroupMetadataValue
 from kseg.client.protocol.embedded.internal_topics import CONSUMER_OFFSETS, decode_internal
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.java_hash import string_hash
 from kseg.client.protocol.messages.groups import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from kseg.client.wire.broker import BrokerConnection

@@ -8,17 +8,12 @@ from typing import Any
 import pytest
 
 from kseg.client import ClientConfig, ConfigError, GroupError, TopicPartition
-from kseg.client.membership import (
-    Assignment,
-    Assignor,
-    CooperativeStickyAssignor,
-    GroupMember,
-    RangeAssignor,
-    RoundRobinAssignor,
-    Subscription,
-)
-from kseg.client.protocol import ErrorCode
+from kseg.client.membership.assignor import Assignment, Assignor, Subscription
+from kseg.client.membership.member import GroupMember
+from kseg.client.membership.simple_assignors import RangeAssignor, RoundRobinAssignor
+from kseg.client.membership.sticky import CooperativeStickyAssignor
 from kseg.client.protocol.embedded.consumer_protocol import decode_subscription, encode_subscription
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.groups import (
     HeartbeatRequest,
     JoinGroupRequest,

@@ -23,19 +23,16 @@ from kseg.client import (
     commit_offsets,
     committed_offsets,
 )
-from kseg.client.admin import AlterConfig, ConfigResource, alter_configs, create_topic
+from kseg.client.admin.configs import AlterConfig, ConfigResource, alter_configs
+from kseg.client.admin.topics import create_topic
 from kseg.client.groups.offsets import Committer
-from kseg.client.membership import (
-    Assignor,
-    CooperativeStickyAssignor,
-    GroupMember,
-    MemberSettings,
-    RangeAssignor,
-    RoundRobinAssignor,
-    StickyAssignor,
-)
-from kseg.client.protocol import ErrorCode
+from kseg.client.membership.assignor import Assignor
+from kseg.client.membership.member import GroupMember
+from kseg.client.membership.settings import MemberSettings
+from kseg.client.membership.simple_assignors import RangeAssignor, RoundRobinAssignor
+from kseg.client.membership.sticky import CooperativeStickyAssignor, StickyAssignor
 from kseg.client.protocol.enums import ConfigResourceType
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.java_hash import string_hash
 
 pytestmark = pytest.mark.broker
@@ -219,7 +216,8 @@ def test_the_leader_notices_new_partitions(party: Party):
 MORTAL = """
 import sys
 from kseg.client import ClientConfig
-from kseg.client.membership import GroupMember, MemberSettings
+from kseg.client.membership.member import GroupMember
+from kseg.client.membership.settings import MemberSettings
 config = ClientConfig.from_properties({"bootstrap.servers": sys.argv[1]}, client_id="mortal")
 settings = MemberSettings(session_timeout_ms=4000, heartbeat_interval_ms=300)
 member = GroupMember(config, sys.argv[2], topics=[sys.argv[3]], protocol=sys.argv[4], settings=settings)

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from kseg.client import AuthorizationFailed, CommittedOffset, OffsetCommitFailed, TopicPartition
-from kseg.client.membership import CooperativeStickyAssignor, GroupMember
-from kseg.client.protocol import ErrorCode
+from kseg.client.membership.member import GroupMember
+from kseg.client.membership.sticky import CooperativeStickyAssignor
 from kseg.client.protocol.embedded.consumer_protocol import (
     ConsumerProtocolAssignment,
     decode_subscription,
     encode_assignment,
 )
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.groups import (
     HeartbeatRequest,
     HeartbeatResponse,

@@ -24,7 +24,7 @@ from kseg.client.membership.states import (
     IllegalStep,
     Machine,
 )
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.consumer_groups import ConsumerGroupHeartbeatResponse
 from kseg.client.protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
 

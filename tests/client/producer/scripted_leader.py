@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kseg.client import TopicPartition
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.produce import (
     InitProducerIdRequest,
     InitProducerIdResponse,

@@ -11,7 +11,7 @@ import pytest
 
 from kseg.client import CommittedOffset, Fenced, KafkaError, TopicPartition, committed_offsets
 from kseg.client.producer import Produced, Producer, produce
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.produce import (
     InitProducerIdRequest,
     InitProducerIdResponse,

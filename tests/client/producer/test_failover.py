@@ -7,7 +7,7 @@ import time
 import uuid
 from typing import Any
 
-from kseg.client.admin import NewTopic, create_topics
+from kseg.client.admin.topics import NewTopic, create_topics
 from kseg.client.errors import DeliveryTimedOut
 
 PARTITIONS = 6

@@ -10,7 +10,7 @@ import pytest
 
 from kseg.client import BrokerError, CommittedOffset, Fenced, TopicPartition, committed_offsets
 from kseg.client.errors import InvalidRecord, RecordTooLarge, TransactionError, UnknownTopic
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.segment_reader.encode.batches import Record
 from sending import send_all
 

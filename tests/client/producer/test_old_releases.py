@@ -10,7 +10,7 @@ import confluent_kafka
 import pytest
 
 from kseg.client import TopicPartition
-from kseg.client.admin import delete_records
+from kseg.client.admin.topics import delete_records
 from kseg.client.errors import KafkaError, UnsupportedVersion
 from kseg.segment_reader.decode.batch import RECORD_BATCH
 from kseg.segment_reader.encode.batches import Record

@@ -19,7 +19,7 @@ from kseg.client.errors import (
     RequestTimedOut,
     UnsupportedVersion,
 )
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.metadata import MetadataRequest
 from kseg.client.protocol.messages.produce import ProduceRequest
 from kseg.segment_reader.encode.batches import Record

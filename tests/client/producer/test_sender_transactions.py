@@ -10,7 +10,7 @@ import pytest
 
 from kseg.client import TopicPartition
 from kseg.client.errors import BrokerError, SequenceLost
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.produce import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest
 from kseg.client.protocol.messages.transactions import (
     AddPartitionsToTxnRequest,

@@ -9,7 +9,7 @@ import pytest
 
 from kseg.client import TopicPartition
 from kseg.client.errors import BrokerUnavailable
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from sending import send_all
 
 LARGEST = 2**31 - 1

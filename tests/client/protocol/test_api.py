@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kseg.client.protocol import DecodeError, EncodeError
 from kseg.client.protocol.api import api_of, decode_response, encode_request
+from kseg.client.protocol.errors import DecodeError, EncodeError
 from kseg.client.protocol.messages.brokers import ControlledShutdownRequest
 from kseg.client.protocol.messages.connection import ApiVersionsRequest, ApiVersionsResponse
 from kseg.client.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kseg.client.protocol import DecodeError, EncodeError, UnsupportedFieldError, UnsupportedVersionError
 from kseg.client.protocol.codec import decode, decode_prefix, encode, encode_parts
+from kseg.client.protocol.errors import DecodeError, EncodeError, UnsupportedFieldError, UnsupportedVersionError
 from kseg.client.protocol.messages.connection import ApiVersionsResponse
 from kseg.client.protocol.messages.fetch import FetchRequest, FetchResponse, ListOffsetsRequest
 from kseg.client.protocol.messages.groups import HeartbeatResponse, JoinGroupRequest

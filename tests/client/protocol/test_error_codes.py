@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 
-from kseg.client.protocol import ErrorCode, UnknownErrorCode
+from kseg.client.protocol.error_codes import ErrorCode, UnknownErrorCode
 from kseg.client.protocol.registry import API_BY_KEY, API_BY_NAME
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from kseg.client import KafkaError
 from kseg.client.errors import error_from_code
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.error_policy import Reaction, reaction_by_code
 from kseg.client.protocol.lookup import reaction
 from kseg.client.protocol.messages.fetch import FETCH_FROM_FOLLOWER

@@ -6,7 +6,13 @@ import pickle
 
 import pytest
 
-from kseg.client.protocol import DecodeError, EncodeError, ProtocolError, UnsupportedFieldError, UnsupportedVersionError
+from kseg.client.protocol.errors import (
+    DecodeError,
+    EncodeError,
+    ProtocolError,
+    UnsupportedFieldError,
+    UnsupportedVersionError,
+)
 
 
 @pytest.mark.parametrize(

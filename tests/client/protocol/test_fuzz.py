@@ -10,9 +10,9 @@ from typing import Any
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from kseg.client.protocol import DecodeError, UnsupportedVersionError
 from kseg.client.protocol.api import decode_response
 from kseg.client.protocol.codec import decode, encode
+from kseg.client.protocol.errors import DecodeError, UnsupportedVersionError
 from kseg.client.protocol.registry import API_BY_KEY, decode_request
 from kseg.client.protocol.schema import Message
 

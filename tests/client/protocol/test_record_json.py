@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kseg.client.protocol import DecodeError
 from kseg.client.protocol.embedded import internal_topics
 from kseg.client.protocol.embedded.consumer_protocol import ConsumerProtocolSubscription, encode_subscription
 from kseg.client.protocol.embedded.control_records import (
@@ -21,6 +20,7 @@ from kseg.client.protocol.embedded.control_records import (
 )
 from kseg.client.protocol.embedded.group_records import GroupMetadataKey, GroupMetadataValue
 from kseg.client.protocol.embedded.internal_topics import CONSUMER_OFFSETS, TOPICS, decode_internal, encode_internal
+from kseg.client.protocol.errors import DecodeError
 from kseg.client.protocol.json_form import from_json
 from kseg.client.protocol.record_json import decode_control_to_json, decode_to_json, is_sensitive
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kseg.client.protocol import UnsupportedVersionError
 from kseg.client.protocol.codec import encode
+from kseg.client.protocol.errors import UnsupportedVersionError
 from kseg.client.protocol.messages.metadata import MetadataRequest
 from kseg.client.protocol.registry import API_BY_KEY, API_BY_NAME
 from kseg.client.protocol.versions import all_topics, asking_creates_topics, can_require_stable, negotiate

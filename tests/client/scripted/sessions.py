@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.fetch import FetchRequest, FetchResponse
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.fetch import ListOffsetsRequest
 from kseg.client.protocol.messages.groups import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from kseg.client.protocol.messages.offsets import OffsetCommitRequest

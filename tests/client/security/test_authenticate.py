@@ -15,7 +15,7 @@ import pytest
 
 from kseg.client import AuthenticationFailed, ClientConfig, Cluster
 from kseg.client.errors import BrokerUnavailable, ProtocolFault, RequestTimedOut
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.connection import (
     ApiVersionsRequest,
     SaslAuthenticateRequest,

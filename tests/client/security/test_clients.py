@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from kseg.client import LATEST, ClientConfig, Cluster, TopicPartition, list_offsets
-from kseg.client.membership import GroupMember, MemberSettings
+from kseg.client.membership.member import GroupMember
+from kseg.client.membership.settings import MemberSettings
 from kseg.client.producer import KafkaProducer
 from kseg.client.wire.trace import TRAFFIC
 

@@ -17,8 +17,9 @@ import pytest
 from kseg.client import AuthenticationFailed, ClientConfig, Cluster
 from kseg.client.protocol.messages.security import CreateDelegationTokenRequest
 from kseg.client.wire.trace import TRAFFIC
-from kseg.jobs.broker import EmbeddedKafka, Listener
+from kseg.jobs.broker.listeners import Listener
 from kseg.jobs.broker.ports import free_ports
+from kseg.jobs.broker.process import EmbeddedKafka
 
 pytestmark = pytest.mark.broker
 pytest.importorskip("gssapi")

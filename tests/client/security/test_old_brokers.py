@@ -13,7 +13,7 @@ import pytest
 
 from kseg.client import AuthenticationFailed, ClientConfig, Cluster
 from kseg.client.wire.trace import TRAFFIC
-from kseg.jobs.broker import JarsUnavailable
+from kseg.jobs.broker.errors import JarsUnavailable
 from releases import OtherKafka
 
 pytestmark = pytest.mark.broker

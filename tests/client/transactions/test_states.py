@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from kseg.client import ClientConfig, Cluster, CommittedOffset, Fenced, KafkaError, TopicPartition, Transaction
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.produce import InitProducerIdRequest, InitProducerIdResponse
 from kseg.client.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,

@@ -20,9 +20,10 @@ from kseg.client import (
     TransactionError,
     committed_offsets,
 )
-from kseg.client.admin import create_topic, describe_transactions
+from kseg.client.admin.topics import create_topic
+from kseg.client.admin.transactions import describe_transactions
 from kseg.client.producer import Producer
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.metadata import FindCoordinatorRequest
 from kseg.client.protocol.messages.produce import InitProducerIdRequest, InitProducerIdResponse
 from kseg.client.protocol.messages.transactions import (
@@ -36,8 +37,9 @@ from kseg.client.protocol.messages.transactions import (
     TxnOffsetCommitResponse,
 )
 from kseg.client.transactions.states import State
-from kseg.jobs.broker import EmbeddedKafka, jars
+from kseg.jobs.broker import jars
 from kseg.jobs.broker.java import find_java
+from kseg.jobs.broker.process import EmbeddedKafka
 from kseg.segment_reader.encode.batches import Record
 
 TP = TopicPartition("t", 0)

@@ -14,7 +14,7 @@ import pytest
 
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.connection import (
     ApiVersionsRequest,
     SaslAuthenticateRequest,

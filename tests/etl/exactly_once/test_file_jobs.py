@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.operations.status import status
 from kseg.etl.operations.verify import verify
-from kseg.jobs.broker import EmbeddedKafka
+from kseg.jobs.broker.process import EmbeddedKafka
 
 STEPS = (
     "lease:before",

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import Refused
 from kseg.etl.operations.verify import verify
-from kseg.jobs.broker import EmbeddedKafka
+from kseg.jobs.broker.process import EmbeddedKafka
 
 STEPS = (
     "lease:before",

@@ -11,7 +11,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import Refused
-from kseg.jobs.broker import EmbeddedKafka
+from kseg.jobs.broker.process import EmbeddedKafka
 
 
 @pytest.fixture

@@ -18,14 +18,11 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from kseg.client import ClientConfig, Cluster, CommittedOffset, TopicPartition, commit_offsets
-from kseg.client.admin import (
-    alter_share_offsets,
-    delete_group_offsets,
-    delete_groups,
-    describe_group,
-    describe_topics,
-    describe_transactions,
-)
+from kseg.client.admin.describe import describe_topics
+from kseg.client.admin.groups import delete_group_offsets, delete_groups
+from kseg.client.admin.share_groups import alter_share_offsets
+from kseg.client.admin.transactions import describe_transactions
+from kseg.client.groups.descriptions import describe_group
 from kseg.client.groups.offsets import committed_offsets
 from kseg.client.protocol.embedded.framing import TypedMessage
 from kseg.client.protocol.embedded.internal_topics import _LOGS, CLUSTER_METADATA, TOPICS

@@ -12,39 +12,16 @@ from typing import Any
 import pytest
 
 from kseg.client import ClientConfig, Cluster, TopicPartition
-from kseg.client.admin import (
-    AclBinding,
-    AclFilter,
-    AlterConfig,
-    AlterOperation,
-    ConfigResource,
-    DeleteScram,
-    NewTopic,
-    SetScram,
-    alter_configs,
-    alter_quotas,
-    alter_reassignments,
-    alter_scram_users,
-    create_acls,
-    create_partitions,
-    create_token,
-    create_topics,
-    delete_acls,
-    delete_topics,
-    describe_acls,
-    describe_cluster,
-    describe_configs,
-    describe_features,
-    describe_quorum,
-    describe_quotas,
-    describe_scram_users,
-    describe_tokens,
-    describe_topic_partitions,
-    describe_topics,
-    expire_token,
-    list_reassignments,
-    quota_entity,
-)
+from kseg.client.admin.acls import AclBinding, AclFilter, create_acls, delete_acls, describe_acls
+from kseg.client.admin.configs import AlterConfig, AlterOperation, ConfigResource, alter_configs, describe_configs
+from kseg.client.admin.credentials import DeleteScram, SetScram, alter_scram_users, describe_scram_users
+from kseg.client.admin.describe import describe_topic_partitions, describe_topics
+from kseg.client.admin.features import describe_features
+from kseg.client.admin.nodes import describe_cluster, describe_quorum
+from kseg.client.admin.placement import alter_reassignments, list_reassignments
+from kseg.client.admin.quotas import alter_quotas, describe_quotas, quota_entity
+from kseg.client.admin.tokens import create_token, describe_tokens, expire_token
+from kseg.client.admin.topics import NewTopic, create_partitions, create_topics, delete_topics
 from kseg.client.protocol.enums import (
     AclOperation,
     ConfigResourceType,
@@ -58,8 +35,8 @@ from kseg.client.transactions.transaction import Transaction
 from kseg.etl.internal_topics.locations import LogDirs
 from kseg.etl.internal_topics.metadata_log import read_metadata
 from kseg.etl.internal_topics.metadata_tables import NAMES, metadata_tables
-from kseg.jobs.broker import EmbeddedKafka, Listener
-from kseg.jobs.broker.listeners import login_module
+from kseg.jobs.broker.listeners import Listener, login_module
+from kseg.jobs.broker.process import EmbeddedKafka
 from kseg.segment_reader.log.files.names import snapshot_file
 
 pytestmark = pytest.mark.broker

@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 
 from kseg.client import TopicPartition
-from kseg.client.admin import create_topic
+from kseg.client.admin.topics import create_topic
 from kseg.client.errors import Fenced, TransactionError, UnknownTopic
 from kseg.client.producer.murmur2 import partition_of_key
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.kafka_writer import transactional
 from kseg.etl.kafka_writer.rows import BadRow
 from kseg.etl.kafka_writer.transactional import KafkaWrite, TaskRepeated, write_kafka
-from kseg.jobs.broker import EmbeddedKafka
+from kseg.jobs.broker.process import EmbeddedKafka
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from kseg.client import ClientConfig, Cluster, KafkaError, TopicPartition, committed_offsets
-from kseg.client.admin import AclBinding, AclFilter, create_acls, create_topic, delete_acls, describe_acls
+from kseg.client.admin.acls import AclBinding, AclFilter, create_acls, delete_acls, describe_acls
+from kseg.client.admin.topics import create_topic
 from kseg.client.producer import Producer
 from kseg.client.protocol.enums import AclOperation, PatternType, ResourceType
 from kseg.etl.config.job import Job

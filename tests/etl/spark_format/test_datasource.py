@@ -17,7 +17,8 @@ from kseg.etl.source.reader import DecodeOptions, read_range
 from kseg.etl.source.tasks import RangeTask
 from kseg.etl.spark_format.datasource import KsegDataSource
 from kseg.etl.spark_format.pyspark_kseg import DefaultSource
-from kseg.jobs.broker import EmbeddedKafka, jars
+from kseg.jobs.broker import jars
+from kseg.jobs.broker.process import EmbeddedKafka
 from kseg.segment_reader.encode.batches import Record, encode_batch, encode_message_set
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]

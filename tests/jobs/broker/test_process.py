@@ -14,9 +14,10 @@ from typing import Any
 import psutil
 import pytest
 
-from kseg.jobs.broker import EmbeddedKafka, StartFailed
+from kseg.jobs.broker.errors import StartFailed
 from kseg.jobs.broker.ports import is_free
 from kseg.jobs.broker.probe import live_brokers
+from kseg.jobs.broker.process import EmbeddedKafka
 
 pytestmark = pytest.mark.broker
 
@@ -106,7 +107,7 @@ def test_a_node_that_cannot_start_tells_why_and_leaves_no_process(tmp_path: Path
 def test_neither_process_nor_files_stay_when_the_parent_goes(tmp_path: Path, how: signal.Signals) -> None:
     program = """
         import signal, time
-        from kseg.jobs.broker import EmbeddedKafka
+        from kseg.jobs.broker.process import EmbeddedKafka
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
         with EmbeddedKafka(light=True) as kafka:
             print(kafka.pids[1], flush=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from kseg.client.protocol import DecodeError, UnsupportedVersionError
 from kseg.client.protocol.embedded.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -14,6 +13,7 @@ from kseg.client.protocol.embedded.consumer_protocol import (
     encode_subscription,
 )
 from kseg.client.protocol.embedded.framing import version_of
+from kseg.client.protocol.errors import DecodeError, UnsupportedVersionError
 
 OWNED = [ConsumerProtocolSubscription.TopicPartition(topic="t", partitions=[0, 2])]
 SUBSCRIPTION = ConsumerProtocolSubscription(topics=["t"], owned_partitions=OWNED, generation_id=5, rack_id="r")

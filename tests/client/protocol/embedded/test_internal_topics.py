@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from kseg.client.protocol import DecodeError
 from kseg.client.protocol.embedded import control_records, group_records, internal_topics, transaction_records
 from kseg.client.protocol.embedded.control_records import (
     ControlRecord,
@@ -30,6 +29,7 @@ from kseg.client.protocol.embedded.internal_topics import (
     encode_internal,
 )
 from kseg.client.protocol.embedded.transaction_records import TransactionLogKey, TransactionLogValue, TransactionStatus
+from kseg.client.protocol.errors import DecodeError
 
 AnyMessage = Callable[[random.Random, Any, int], Any]
 KEY = OffsetCommitKey(group="g", topic="t", partition=3)

@@ -12,7 +12,7 @@ import pytest
 
 from kseg.client import TopicPartition
 from kseg.client.errors import KafkaError
-from kseg.client.protocol import ErrorCode
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.source.files.tasks import FilesOf, pack, split_files
 from kseg.etl.source.reader import DecodeOptions, read_range

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from kseg.jobs.broker import EmbeddedKafka
+from kseg.jobs.broker.process import EmbeddedKafka
 from kseg.segment_reader.log.damage.check import check_partition
 from kseg.segment_reader.log.files.segments import open_log
 from kseg.segment_reader.log.files.storage import LocalStorage

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kseg.jobs.broker import JarsUnavailable
+from kseg.jobs.broker.errors import JarsUnavailable
 from kseg.segment_reader.codecs.lz4 import xxh32
 from kseg.segment_reader.decode.batch import frames
 from kseg.segment_reader.log.damage.check import check_partition

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from kseg.etl.source.errors import OffsetsLost
-from kseg.jobs.broker import EmbeddedKafka
+from kseg.jobs.broker.process import EmbeddedKafka
 from kseg.segment_reader.log.errors import SegmentGone
 
 pytestmark = pytest.mark.broker
