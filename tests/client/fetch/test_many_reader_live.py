@@ -51,8 +51,8 @@ def test_the_real_brokers_session_is_used_and_its_loss_survived(cluster: Any, ka
         reader.add(tp, 0)
         reader.add(other, 0)
         reader.poll()
-        [link] = reader._links.values()
-        session_id = link.session.session_id
+        [fetcher] = reader._fetchers.values()
+        session_id = fetcher.session.session_id
         assert session_id > 0
 
         def read_one(offset: int) -> None:
@@ -67,12 +67,12 @@ def test_the_real_brokers_session_is_used_and_its_loss_survived(cluster: Any, ka
             pytest.fail("nothing came")
 
         read_one(0)
-        assert (link.session.session_id, link.session.epoch > 1) == (session_id, True)
-        while not link.asked:
+        assert (fetcher.session.session_id, fetcher.session.epoch > 1) == (session_id, True)
+        while not fetcher.requested:
             reader.send_fetches()
         reader.poll()
-        link.session.epoch += 7  # as if answers had been lost
+        fetcher.session.epoch += 7  # as if answers had been lost
         read_one(1)
-        link.session.session_id = 12345  # as if the broker had dropped it
+        fetcher.session.session_id = 12345  # as if the broker had dropped it
         read_one(2)
-        assert link.session.session_id not in (12345, 0)
+        assert fetcher.session.session_id not in (12345, 0)
