@@ -48,7 +48,7 @@ class Outcome:
     #: Every error code in the answer other than 0, with its JSON path.
     codes: tuple[tuple[str, int], ...] = ()
     error: KafkaError | None = None
-    #: Whether all brokers were asked, of whom this is one.
+    #: Whether the request was sent to all brokers, of which this is one.
     of_all: bool = False
 
     @property

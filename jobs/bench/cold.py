@@ -32,11 +32,11 @@ def _one(topic: BenchTopic, folder: Path) -> tuple[float, dict[str, float]]:
     try:
         command = [sys.executable, "-m", "kseg.jobs.cli", "ingest", str(job_file(topic, folder)), "--json"]
         began = time.perf_counter()
-        told = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)
+        completed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)
         seconds = time.perf_counter() - began
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    report = json.loads(told.stdout)
+    report = json.loads(completed.stdout)
     if report["counts"]["rows_out"] != topic.rows:
         raise WrongCount(f"a cold run landed {report['counts']['rows_out']} rows, the topic has {topic.rows}")
     return seconds, report["seconds"]

@@ -10,7 +10,7 @@ from kseg.jobs.bench import log_files, scaling
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """rows: of the topic that jobs and memory read. rounds, and what ends in times: whose median is told.
+    """rows: of the topic that jobs and memory read. rounds, and what ends in times: whose median is reported.
 
     warm_up: rounds before the measured ones, in the Spark session and among producers.
     """

@@ -2,7 +2,7 @@
 
 All ways read the same partitions, which a real broker wrote and which are in the page cache, one after the other.
 Rounds are repeated, and a ratio is that of two readings of one round, so that a machine whose speed drifts drifts for
-both. What each way does, and what it leaves out, stands in `kseg.jobs.bench.readers`.
+both. What each way does, and what it leaves out, is described in `kseg.jobs.bench.readers`.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _java(java: Java, sample: Sample, start: Taken) -> dict[str, Taken]:
     to_file = timed(partial(java.to_file, sample), sample.rows)
     to_null = timed(partial(java.to_null, sample), sample.rows)
     if java.records() != sample.rows:
-        raise WrongCount(f"Java's tool told of {java.records()} records, there are {sample.rows}")
+        raise WrongCount(f"Java's tool found {java.records()} records, there are {sample.rows}")
     return {way: _less(taken, start) for way, taken in ((JAVA, to_file), (JAVA_NULL, to_null))}
 
 

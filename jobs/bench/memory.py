@@ -29,8 +29,8 @@ def measure(topic: BenchTopic, *, times: int) -> list[dict[str, Any]]:
 
 def _in_a_process(topic: BenchTopic, rows: int) -> dict[str, Any]:
     command = [sys.executable, "-m", "kseg.jobs.bench.memory", topic.servers, topic.name, str(rows)]
-    told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=600)
-    result: dict[str, Any] = json.loads(told.stdout)
+    completed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=600)
+    result: dict[str, Any] = json.loads(completed.stdout)
     if result["rows"] != rows:
         raise AssertionError(f"read {result['rows']} rows of {rows}")
     return result

@@ -118,10 +118,10 @@ def _workers(servers: str, topic: BenchTopic, folder: Path, rounds: int) -> dict
         for workers, taken in seconds.items():
             with StandaloneSpark(folder / f"cluster-{number}-{workers}", workers=workers, cores=1) as cluster:
                 place = folder / f"workers-{number}-{workers}"
-                told = _run(_job(place, servers, [topic.name], cluster.url))
-                if told["rows"] != topic.rows:
-                    raise ValueError(f"{told['rows']} rows have landed of {topic.rows}")
-                taken.append(told["phases"]["land"])
+                report = _run(_job(place, servers, [topic.name], cluster.url))
+                if report["rows"] != topic.rows:
+                    raise ValueError(f"{report['rows']} rows have landed of {topic.rows}")
+                taken.append(report["phases"]["land"])
     of_one, of_two = (median(seconds[workers]) for workers in (1, 2))
     return {
         "rows": topic.rows,
@@ -153,6 +153,6 @@ def _job(folder: Path, servers: str, topics: Sequence[str], master: str, table: 
 
 def _run(job: Path, *arguments: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "kseg.jobs.bench.one_run", str(job), *arguments]
-    told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    document: dict[str, Any] = json.loads(told.stdout.splitlines()[-1])
+    completed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    document: dict[str, Any] = json.loads(completed.stdout.splitlines()[-1])
     return document

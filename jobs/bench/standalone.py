@@ -124,10 +124,10 @@ class StandaloneSpark(Server[str]):
         with urllib.request.urlopen(f"{self.ui}/json/", timeout=10) as answer:
             text = answer.read()
         try:
-            told: dict[str, Any] = json.loads(text)
+            result: dict[str, Any] = json.loads(text)
         except ValueError as error:  # its port answers before its pages are there
             raise OSError("the master does not tell its state yet") from error
-        return told
+        return result
 
     # Start and stop
 

@@ -106,7 +106,7 @@ def await_ready(children: Mapping[str, Child], ready: Callable[[], bool], *, wit
     """
     deadline = time.monotonic() + within
     while True:
-        for name, child in children.items():  # first: a port may be answered by somebody else
+        for name, child in children.items():  # first: another program may answer on a port
             if not child.running:
                 raise StartFailed(f"{name} ended during its start:\n{tail(child.log_file)}")
         if ready():

@@ -41,7 +41,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def on_free_ports(start: Callable[[], None], clear: Callable[[], None]) -> None:
-    """Call `start`, which takes free ports; where somebody else was faster, `clear` up and start on others.
+    """Call `start`, which takes free ports; if another program took one first, `clear` up and start on others.
 
     Raises StartFailed: for another reason, or again and again.
     """

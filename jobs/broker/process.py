@@ -7,7 +7,7 @@ One directory holds everything: ``node-1/`` (``server.properties``, ``broker.log
 on. A directory that was formatted before is started as it is, so topics outlive a stop.
 
 Nothing is left behind: when this process goes, however it goes, each node's watcher stops it (``child.py``).
-``detached=True`` sends the watchers away once all nodes are up: these live until somebody stops them (``kseg broker``).
+``detached=True`` sends the watchers away once all nodes are up: these live until they are stopped (``kseg broker``).
 """
 
 from __future__ import annotations

@@ -58,8 +58,8 @@ def ends(bootstrap_servers: str, addresses: list[TopicPartition]) -> tuple[Mappi
 
     def latest(level: IsolationLevel) -> Mapping[int, int]:
         asked = {address: OffsetSpec.latest() for address in addresses}
-        told = admin.list_offsets(asked, isolation_level=level, request_timeout=_TIMEOUT)
-        return {address.partition: future.result(_TIMEOUT).offset for address, future in told.items()}
+        offsets = admin.list_offsets(asked, isolation_level=level, request_timeout=_TIMEOUT)
+        return {address.partition: future.result(_TIMEOUT).offset for address, future in offsets.items()}
 
     return latest(IsolationLevel.READ_COMMITTED), latest(IsolationLevel.READ_UNCOMMITTED)
 

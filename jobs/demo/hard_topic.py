@@ -42,7 +42,7 @@ _FIRST_TIMESTAMP = 1_767_225_600_000
 _TRANSACTIONAL_CODECS = ("lz4", "zstd", "none", "snappy")
 
 Headers = list[tuple[str, str | bytes | None]]
-Told = Callable[[int], None]
+Advance = Callable[[int], None]
 
 
 @dataclass
@@ -104,13 +104,13 @@ class HardTopic:
         in_transactions = len(_TRANSACTIONAL_CODECS) * TRANSACTIONS * self._scaled(TRANSACTION_RECORDS)
         return plain + in_transactions + 2 * self._scaled(OPEN_RECORDS)
 
-    def write_round(self, told: Told = lambda _: None) -> Written:
-        """Write one round; ``told`` is called with numbers of records as they are handed over. Returns all so far."""
+    def write_round(self, advance: Advance = lambda _: None) -> Written:
+        """Write one round; ``advance`` is called with numbers of records as they are sent. Returns all so far."""
         self._commit_open()
-        self._write_plain(told)
-        self._write_transactions(told)
+        self._write_plain(advance)
+        self._write_transactions(advance)
         self._await_markers()
-        self._leave_open(told)
+        self._leave_open(advance)
         return self.written
 
     def _scaled(self, count: int) -> int:
@@ -118,18 +118,18 @@ class HardTopic:
 
     # The parts of a round
 
-    def _write_plain(self, told: Told) -> None:
+    def _write_plain(self, advance: Advance) -> None:
         count = self._scaled(PLAIN_RECORDS)
         producers = [self._producer(codec.name) for codec in CODECS]
         for start in range(0, count, 5_000):
             for producer in producers:
                 amount = min(5_000, count - start)
                 self._send(producer, amount)
-                told(amount)
+                advance(amount)
         _flush(producers)
         self.written.committed += count * len(producers)
 
-    def _write_transactions(self, told: Told) -> None:
+    def _write_transactions(self, advance: Advance) -> None:
         if not self._transactional:
             for number, codec in enumerate(_TRANSACTIONAL_CODECS):
                 producer = self._producer(codec, **{"transactional.id": f"demo-{number}"})
@@ -145,7 +145,7 @@ class HardTopic:
                 for number, producer in enumerate(self._transactional):
                     self._send(producer, amount, only=number % self.partitions if turn % 2 else None)
                     producer.flush(_TIMEOUT)
-                    told(amount)
+                    advance(amount)
             for number, producer in enumerate(self._transactional):
                 if (turn + number) % 3 == 2:
                     producer.abort_transaction(_TIMEOUT)
@@ -155,7 +155,7 @@ class HardTopic:
                     self.written.committed += count
 
     def _await_markers(self) -> None:
-        """A producer is told that its transaction has ended before the markers are written."""
+        """A producer learns that its transaction has ended before the markers are written."""
         from confluent_kafka import TopicPartition
 
         addresses = [TopicPartition(self.name, partition) for partition in range(self.partitions)]
@@ -168,7 +168,7 @@ class HardTopic:
                 raise TimeoutError(f"transactions stay open in {self.name} after {_TIMEOUT:.0f} s")
             time.sleep(0.05)
 
-    def _leave_open(self, told: Told) -> None:
+    def _leave_open(self, advance: Advance) -> None:
         count = self._scaled(OPEN_RECORDS)
         self._open = self._producer(
             "lz4", **{"transactional.id": "demo-open", "transaction.timeout.ms": _OPEN_TIMEOUT_MS}
@@ -184,7 +184,7 @@ class HardTopic:
         _flush([behind])
         self.written.committed += count
         self.written.behind_open = count
-        told(2 * count)
+        advance(2 * count)
 
     def _commit_open(self) -> None:
         if self._open is not None:

@@ -33,7 +33,7 @@ from kseg.jobs.setup import fetch_jars
 GROUP = "demo-etl"
 ROUNDS = 2
 
-Told = Callable[[int], None]
+Advance = Callable[[int], None]
 
 
 @dataclass
@@ -90,8 +90,8 @@ def run(directory: Path, scale: float, console: Console) -> None:
                 topic.create()
                 write_job(job, bootstrap_servers=kafka.bootstrap_servers, topic=topic.name, group=GROUP)
                 for number in range(1, ROUNDS + 1):
-                    told = bars.count(f"Round {number}: producing", topic.round_size)
-                    written = topic.write_round(told)
+                    advance = bars.count(f"Round {number}: producing", topic.round_size)
+                    written = topic.write_round(advance)
                     bars.pause()
                     console.print(show.written(number, written))
                     report = ingest(job)
@@ -114,8 +114,8 @@ def _verify(servers: str, topic: str, directory: Path, totals: Totals, bars: Bar
     # Arrow's own file system: through delta-rs's, which is Python, its threads may abort the process as it ends.
     files = SubTreeFileSystem(path, LocalFileSystem())
     table = DeltaTable(path).to_pyarrow_table(filesystem=files)
-    told = bars.count("Verifying with librdkafka", totals.rows)
-    return table, compare(read_topic(servers, topic, totals.ends, told), table)
+    advance = bars.count("Verifying with librdkafka", totals.rows)
+    return table, compare(read_topic(servers, topic, totals.ends, advance), table)
 
 
 def _finish(
@@ -166,7 +166,7 @@ class Bars:
     def done(self, task: Any, text: str) -> None:
         self._progress.update(task, description=text, total=1, completed=1)
 
-    def count(self, text: str, total: int) -> Told:
+    def count(self, text: str, total: int) -> Advance:
         task = self._progress.add_task(text, total=total)
         return lambda amount: self._progress.advance(task, amount)
 

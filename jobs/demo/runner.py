@@ -33,8 +33,8 @@ spark:
 class RunFailed(Exception):
     """``kseg ingest`` ended with another exit code than 0; its own words were printed already."""
 
-    def __init__(self, exit_code: int, told: str) -> None:
-        super().__init__(f"kseg ingest ended with exit code {exit_code}: {told}")
+    def __init__(self, exit_code: int, reason: str) -> None:
+        super().__init__(f"kseg ingest ended with exit code {exit_code}: {reason}")
         self.exit_code = exit_code
 
 
@@ -49,7 +49,7 @@ def ingest(job: Path) -> dict[str, Any]:
 
     Its progress goes to this process's standard error. When this process is interrupted, the run and all that it
     started (Spark's JVM, the Python workers) are ended before the interruption goes on. A terminal's Ctrl-C does not
-    reach the run itself: once it is gone, nobody knows any more what it has started.
+    reach the run itself: once it is gone, its child processes are no longer known.
     """
     command = [sys.executable, "-m", "kseg.jobs.cli", "ingest", str(job), "--json"]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, process_group=0)
@@ -60,8 +60,8 @@ def ingest(job: Path) -> dict[str, Any]:
         raise
     if process.returncode != 0:
         raise RunFailed(process.returncode, _error_of(out))
-    told: dict[str, Any] = json.loads(out)
-    return told
+    report: dict[str, Any] = json.loads(out)
+    return report
 
 
 def _error_of(out: str) -> str:

@@ -21,7 +21,7 @@ _FIXED = {"partition": 9, "offset": 6, "timestamp": 12, "key": 12}
 
 
 def written(number: int, total: Written) -> str:
-    """One line on what stands in the topic after a round."""
+    """One line on the topic's content after a round."""
     return (
         f"Round {number}: {total.records:,} records stand in the topic: {total.committed:,} committed, "
         f"{total.aborted:,} aborted, {total.open:,} in a transaction left open, {total.behind_open:,} behind it"

@@ -49,7 +49,7 @@ class Comparison:
 
 
 def read_topic(
-    bootstrap_servers: str, topic: str, ends: Mapping[int, int], told: Callable[[int], None] = lambda _: None
+    bootstrap_servers: str, topic: str, ends: Mapping[int, int], advance: Callable[[int], None] = lambda _: None
 ) -> pa.Table:
     """All committed records of a topic below ``ends`` (partition -> offset, exclusive), as ``SCHEMA``, unsorted.
 
@@ -86,7 +86,7 @@ def read_topic(
                 if offset + (error is None) >= ends.get(partition, 0):
                     open_partitions.discard(partition)
             batches.append(_batch(rows))
-            told(len(rows))
+            advance(len(rows))
     finally:
         consumer.close()
     return pa.Table.from_batches(batches, SCHEMA)
@@ -95,14 +95,14 @@ def read_topic(
 def compare(expected: pa.Table, actual: pa.Table, *, shown: int = 10) -> Comparison:
     """Compare what the topic holds with what a table holds; both need the columns of ``SCHEMA``.
 
-    Told are at most ``shown`` addresses of each kind of fault: missing, twice, too many, and each column that differs.
+    Each kind of fault lists at most ``shown`` addresses: missing, twice, too many, and each column that differs.
     """
     expected = expected.select(SCHEMA.names).sort_by(_ADDRESS).combine_chunks()
     actual = actual.select(SCHEMA.names).cast(SCHEMA).sort_by(_ADDRESS).combine_chunks()
     faults = []
     twice = actual.group_by(["partition", "offset"]).aggregate([([], "count_all")]).filter(pc.field("count_all") > 1)
     if twice.num_rows:
-        faults.append(_told("stand twice in the table", twice, shown))
+        faults.append(_fault_text("stand twice in the table", twice, shown))
     if not _same_addresses(expected, actual):
         for fault, kept, other in (
             ("are missing in the table", expected, actual),
@@ -112,13 +112,13 @@ def compare(expected: pa.Table, actual: pa.Table, *, shown: int = 10) -> Compari
                 other.select(["partition", "offset"]), ["partition", "offset"], join_type="left anti"
             )
             if only.num_rows:
-                faults.append(_told(fault, only, shown))
+                faults.append(_fault_text(fault, only, shown))
         return Comparison(0, tuple(faults))
     right = pa.array([True] * expected.num_rows, pa.bool_())
     for column in COLUMNS:
         same = _same(expected[column], actual[column])
         if not pc.all(same, min_count=0).as_py():
-            faults.append(_told(f"differ in {column}", expected.filter(pc.invert(same)), shown))
+            faults.append(_fault_text(f"differ in {column}", expected.filter(pc.invert(same)), shown))
             right = pc.and_(right, same)
     return Comparison(int(pc.sum(right).as_py() or 0), tuple(faults))
 
@@ -156,7 +156,7 @@ def _same(expected: pa.ChunkedArray, actual: pa.ChunkedArray) -> pa.Array:
     return same.combine_chunks() if isinstance(same, pa.ChunkedArray) else same
 
 
-def _told(what: str, rows: pa.Table, shown: int) -> str:
+def _fault_text(what: str, rows: pa.Table, shown: int) -> str:
     addresses = rows.select(["partition", "offset"]).sort_by(_ADDRESS).slice(0, shown).to_pylist()
     named = ", ".join(f"{row['partition']}:{row['offset']}" for row in addresses)
     more = f" and {rows.num_rows - shown} more" if rows.num_rows > shown else ""
