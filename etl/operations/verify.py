@@ -206,7 +206,7 @@ class _Table:
         actual = self._rows_in_table()
         address = self._address(actual)
         columns = [c for c in actual.columns if c not in (RUN_COLUMN, LATE_COLUMN)] if whole else []
-        expected, outcomes = self._rows_in_kafka()
+        expected, range_results = self._rows_in_kafka()
         left = self._fingerprints(expected, OWN_ADDRESS, columns, "expected")
         right = self._fingerprints(actual.where(self._within(address)), address, columns, "actual")
         right = right.groupBy("topic", "partition", "offset").agg(
@@ -224,7 +224,7 @@ class _Table:
         )
         joined = joined.persist()
         try:
-            with outcomes.typed_errors():
+            with range_results.typed_errors():
                 totals = {row["kind"]: row["count"] for row in joined.groupBy("kind").count().collect()}
             self.compared_rows = sum(totals.values())
             wrong = {kind: count for kind, count in totals.items() if kind is not None}

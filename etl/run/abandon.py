@@ -28,7 +28,7 @@ def abandon_run(context: JobContext, lease: Lease, run: RunState, reason: str) -
         access = context.targets.access(table)
         planned = run.plan.tables.get(table)
         if planned is None and (access is None or access.state() is None):
-            continue  # nobody came as far as making it; who makes it later has to confirm a lease that is gone
+            continue  # never created; an attempt that would create it later has to confirm a lease that is gone
         target = context.targets.target(table, removing=True)
         after = target.remove_run(RunCommit(run.run_id, run.plan.app_id, run.plan.app_version))
         tables[table] = after.after
@@ -47,7 +47,7 @@ def abandon_run(context: JobContext, lease: Lease, run: RunState, reason: str) -
 
 def _had_landed(access: TableAccess, plan: ev.RunPlan, planned: ev.TableState | None) -> bool:
     """Whether the table's history has a commit of the run's rows. Asked after its app transaction is taken: none can
-    follow, and an abandonment that is taken up finds the same."""
+    follow, and an abandonment that is continued finds the same."""
     return any(
         commit.transactions.get(plan.app_id) == plan.app_version and commit.details.get("mode") == plan.mode
         for commit in access.history(after=planned)

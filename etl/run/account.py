@@ -23,7 +23,7 @@ class ReadCounts:
     """What was read for a plan: one account a planned range, in the plan's order.
 
     gaps: absent offsets seen in topics that are not compacted. lost: offsets that could not be read any more.
-    damaged: offsets that stand in the quarantine; damage_told: whether these are all of them.
+    damaged: offsets that went to the quarantine; damage_complete: whether these are all of them.
     """
 
     accounts: tuple[ev.RangeAccount, ...]
@@ -31,15 +31,15 @@ class ReadCounts:
     lost: tuple[OffsetRange, ...]
     rows_in: int
     damaged: tuple[OffsetRange, ...] = ()
-    damage_told: bool = True
+    damage_complete: bool = True
 
     @property
     def unbalanced(self) -> ev.RangeAccount | None:
         return next((account for account in self.accounts if not account.balanced), None)
 
 
-def account_for(plan: ev.RunPlan, outcomes: Iterable[RangeResult], logs: Logs) -> ReadCounts:
-    """Add the tasks' outcomes up to the plan's ranges."""
+def account_for(plan: ev.RunPlan, results: Iterable[RangeResult], logs: Logs) -> ReadCounts:
+    """Add the tasks' results up to the plan's ranges."""
     sums: dict[ev.PlannedRange, ev.RangeCounts] = dict.fromkeys(plan.ranges, ev.RangeCounts())
     by_partition: dict[tuple[str, int], list[ev.PlannedRange]] = {}
     for planned in plan.ranges:
@@ -47,18 +47,16 @@ def account_for(plan: ev.RunPlan, outcomes: Iterable[RangeResult], logs: Logs) -
     gaps: list[OffsetRange] = []
     lost: list[OffsetRange] = []
     damaged: list[OffsetRange] = []
-    damage_told = True
-    for outcome in outcomes:
-        planned = next(r for r in by_partition[outcome.topic, outcome.partition] if r.start <= outcome.start < r.end)
+    damage_complete = True
+    for result in results:
+        planned = next(r for r in by_partition[result.topic, result.partition] if r.start <= result.start < r.end)
         sums[planned] += ev.RangeCounts(
-            outcome.data, outcome.control, outcome.aborted, outcome.unreadable, outcome.absent, outcome.late
+            result.data, result.control, result.aborted, result.unreadable, result.absent, result.late
         )
-        gaps += [OffsetRange(outcome.topic, outcome.partition, first, last) for first, last in outcome.gaps]
-        damaged += [
-            OffsetRange(outcome.topic, outcome.partition, damage.first, damage.last) for damage in outcome.damages
-        ]
-        damage_told = damage_told and outcome.damage_count == len(outcome.damages)
-        lost += [OffsetRange(outcome.topic, outcome.partition, loss.first, loss.last) for loss in outcome.lost]
+        gaps += [OffsetRange(result.topic, result.partition, first, last) for first, last in result.gaps]
+        damaged += [OffsetRange(result.topic, result.partition, damage.first, damage.last) for damage in result.damages]
+        damage_complete = damage_complete and result.damage_count == len(result.damages)
+        lost += [OffsetRange(result.topic, result.partition, loss.first, loss.last) for loss in result.lost]
     compacted = logs.compacted({gap.topic for gap in gaps}) if gaps else frozenset()
     return ReadCounts(
         accounts=tuple(ev.RangeAccount(r.topic, r.partition, r.start, r.end, counts) for r, counts in sums.items()),
@@ -66,20 +64,20 @@ def account_for(plan: ev.RunPlan, outcomes: Iterable[RangeResult], logs: Logs) -
         lost=tuple(lost),
         rows_in=sum(counts.data for counts in sums.values()),
         damaged=tuple(damaged),
-        damage_told=damage_told,
+        damage_complete=damage_complete,
     )
 
 
-def throttled_by_broker(outcomes: Iterable[RangeResult]) -> dict[int, float]:
-    """Seconds that brokers told the tasks to wait, all tasks together."""
+def throttled_by_broker(results: Iterable[RangeResult]) -> dict[int, float]:
+    """Seconds that quotas made tasks wait, by broker, summed over all tasks."""
     sums: dict[int, float] = {}
-    for outcome in outcomes:
-        for broker, seconds in outcome.throttled:
+    for result in results:
+        for broker, seconds in result.throttled:
             sums[broker] = sums.get(broker, 0.0) + seconds
     return sums
 
 
-def offsets_fault(reading: ReadCounts, on_gap: str) -> str | None:
+def offsets_mismatch(reading: ReadCounts, on_gap: str) -> str | None:
     """Why the first equation does not hold; None where it does."""
     account = reading.unbalanced
     if account is not None:
@@ -95,10 +93,10 @@ def offsets_fault(reading: ReadCounts, on_gap: str) -> str | None:
     return None
 
 
-def rows_fault(written: Mapping[str, int], commits: Mapping[str, ev.TableCommit]) -> str | None:
+def rows_mismatch(written: Mapping[str, int], commits: Mapping[str, ev.TableCommit]) -> str | None:
     """Why the second equation does not hold; None where it does.
 
-    written: rows by table as the tasks told, for the tables that this attempt wrote.
+    written: rows by table as the tasks counted them, for the tables that this attempt wrote.
     """
     for table, rows in written.items():
         if commits[table].rows != rows:
@@ -107,23 +105,23 @@ def rows_fault(written: Mapping[str, int], commits: Mapping[str, ev.TableCommit]
 
 
 def differing_accounts(first: ReadCounts, again: ReadCounts, ranges: Collection[ev.PlannedRange]) -> str | None:
-    """Where a second reading of these ranges found something else than the first; None where it did not."""
+    """Where a second read of these ranges differs from the first; None where they agree."""
     before = {(a.topic, a.partition, a.start): a.counts for a in first.accounts}
     wanted = {(r.topic, r.partition, r.start) for r in ranges}
     for account in again.accounts:
         key = account.topic, account.partition, account.start
         if key in wanted and before[key] != account.counts:
-            told = f"{account.tp} [{account.start}, {account.end}) held {before[key]}"
-            return f"{told}, and {account.counts} as it was landed"
+            address = f"{account.tp} [{account.start}, {account.end})"
+            return f"{address} held {before[key]}, and {account.counts} as it was landed"
     return None
 
 
-def failed(plan: ev.RunPlan, fault: str, equation: ev.Equation) -> Refused:
-    """The refusal that a failed account ends in."""
-    gap = equation == "offsets" and "compaction" in fault
+def failed(plan: ev.RunPlan, mismatch: str, equation: ev.Equation) -> Refused:
+    """The error of a run whose account failed."""
+    gap = equation == "offsets" and "compaction" in mismatch
     return Refused(
         "offsets-absent" if gap else "account-failed",
-        f"the account of run {plan.run_id} does not hold: {fault}",
+        f"the account of run {plan.run_id} does not hold: {mismatch}",
         remedy="to go on with the gap on record, set source.on_gap: record"
         if gap
         else f"look at the run in the ledger; then `kseg repair --finish {plan.run_id}` reads and accounts again, and "

@@ -1,7 +1,7 @@
 """The consumer group's offsets, moved to the ledger's frontier after the rows are durable.
 
     InitProducerId      fences every older run's commit on this transactional id, *then*
-    read the ledger     so that what is committed is never older than what a fenced sibling saw
+    read the ledger     so that no commit is older than what a fenced sibling read
     TxnOffsetCommit     all assigned partitions, also unchanged ones: a group without members expires one by one
     describe the group  a member that joined meanwhile is not noticed by the broker: it takes a commit with an empty
                         member id even then
@@ -40,12 +40,12 @@ def transactional_id(job: Job, ledger_id: str) -> str:
 def fence(cluster: Cluster, job: Job, ledger_id: str) -> None:
     """Abort what a run of this job left open when it died inside its transaction; without effect where there is none.
 
-    Offsets in an open transaction cannot be read by anybody until it is decided, which else the coordinator alone would
-    do, a minute later. A sibling that is about to commit begins again.
+    Nobody can read offsets in an open transaction; without this call the coordinator would abort it a minute
+    later. A sibling that is about to commit begins again.
 
     Raises:
         ConfigurationError: the brokers are too old for transactions (before 0.11).
-        KafkaError: the coordinator refused or is away.
+        KafkaError: the coordinator rejected a request or is not available.
     """
     try:
         Transaction(cluster, transactional_id(job, ledger_id), timeout_ms=TRANSACTION_TIMEOUT_MS).begin()
@@ -89,12 +89,12 @@ def frontier_offsets(
 def commit_frontier(
     cluster: Cluster, ledger: Ledger, job: Job, run_id: str, assigned: Collection[TopicPartition]
 ) -> dict[TopicPartition, CommittedOffset]:
-    """Commit each assigned partition's frontier for the job's group, as `group_commit` says; gives what was committed.
+    """Commit each assigned partition's frontier for the job's group, as `group_commit` says; return what was committed.
 
     Raises:
         Refused: `group-has-members`.
         RetriableFailure: siblings kept fencing this run until the deadline.
-        KafkaError: the coordinator refused or is away.
+        KafkaError: the coordinator rejected a request or is not available.
     """
     assert job.group is not None
     if job.group_commit == "plain":
@@ -108,7 +108,7 @@ def commit_frontier(
             return _in_transaction(cluster, ledger, job, run_id, assigned)
         except Fenced as fenced:
             done = frontier_offsets(ledger.read(job.name), run_id, assigned)
-            if _stands(committed_offsets(cluster, job.group, list(done)), done):
+            if _already_committed(committed_offsets(cluster, job.group, list(done)), done):
                 return done
             if time.monotonic() > deadline:
                 raise RetriableFailure(
@@ -135,7 +135,9 @@ def _in_transaction(
     return offsets
 
 
-def _stands(found: Mapping[TopicPartition, CommittedOffset], wanted: Mapping[TopicPartition, CommittedOffset]) -> bool:
+def _already_committed(
+    found: Mapping[TopicPartition, CommittedOffset], wanted: Mapping[TopicPartition, CommittedOffset]
+) -> bool:
     return all(tp in found and found[tp].offset >= offset.offset for tp, offset in wanted.items())
 
 

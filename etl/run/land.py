@@ -22,8 +22,8 @@ from kseg.etl.run.account import (
     account_for,
     differing_accounts,
     failed,
-    offsets_fault,
-    rows_fault,
+    offsets_mismatch,
+    rows_mismatch,
     throttled_by_broker,
 )
 from kseg.etl.run.context import JobContext
@@ -87,7 +87,7 @@ class _Landing:
     def _spare(self, reading: ReadCounts) -> None:
         """Know what a replacement has nothing for, before it takes anything away. Raises Refused."""
         self.damaged = reading.damaged
-        if self.plan.mode == "backfill-replace" and not reading.damage_told:
+        if self.plan.mode == "backfill-replace" and not reading.damage_complete:
             raise Refused(
                 "too-much-damage",
                 f"run {self.plan.run_id} would replace rows, and meets more damage than its tasks can tell",
@@ -129,11 +129,11 @@ class _Landing:
             sink = passes.sink_schema() if todo else None
             ready = self._prepare(sink, by_files)
             written = passes.write(sink, ready) if sink else Written()
-            outcomes = [*counted.outcomes, *written.outcomes]
-            reading = account_for(self.plan, outcomes, context.clients.logs)
+            range_results = [*counted.range_results, *written.range_results]
+            reading = account_for(self.plan, range_results, context.clients.logs)
             self._check_offsets(reading)
             self._spare(reading)
-            if kept_in is not None and (kept := kept_files(outcomes)):
+            if kept_in is not None and (kept := kept_files(range_results)):
                 # First of all: no row lands while what stood beside it is nowhere.
                 self._commit(kept_in.table, kept_in.target, kept, kept_in.ready, None)
             for table, files in written.files.items():
@@ -142,7 +142,7 @@ class _Landing:
             for table, target in by_spark.items():
                 self._land_by_spark(table, target, passes, sink, reading)
         rows_written = {table: sum(file.rows for file in files) for table, files in written.files.items()}
-        return LandingResult(self._account(reading, rows_written), throttled_by_broker(outcomes))
+        return LandingResult(self._account(reading, rows_written), throttled_by_broker(range_results))
 
     # --- before the first commit
 
@@ -212,7 +212,7 @@ class _Landing:
         self.lease.transition(lambda _: [ev.Renewed()])
 
     def _check_offsets(self, reading: ReadCounts) -> None:
-        fault = offsets_fault(reading, self.context.job.source.on_gap)
+        fault = offsets_mismatch(reading, self.context.job.source.on_gap)
         if fault is None:
             return
         self._fail("offsets", fault, reading)
@@ -241,14 +241,14 @@ class _Landing:
         """One table by Spark's writer, which reads the ranges again: they must hold what the account was made of."""
         assert sink is not None
         job, context = self.context.job, self.context
-        frame, outcomes = passes.frame(context.spark.session(delta=True), [table])
+        frame, range_results = passes.frame(context.spark.session(delta=True), [table])
         context.targets.check(table, self.plan.tables[table])
         made = target.ensure(frame, sink, partition_by=job.sink.partition_by, cluster_by=job.sink.cluster_by)
         if self.plan.tables[table] is None:
             self._confirm_lease()
         self.lease.check()
         context.observe(f"land:{table}:before")
-        with passes.watching(outcomes), outcomes.typed_errors():
+        with passes.watching(range_results), range_results.typed_errors():
             outcome = target.land(
                 frame,
                 sink,
@@ -262,11 +262,11 @@ class _Landing:
         self._write_down()
         context.observe(f"land:{table}:after")
         if isinstance(outcome, NewCommit):
-            again = account_for(self.plan, outcomes.resolve(), context.clients.logs)
+            again = account_for(self.plan, range_results.resolve(), context.clients.logs)
             fault = differing_accounts(reading, again, {r for r in self.plan.ranges if r.table == table})
             if fault is not None:
                 self._fail("rows", fault, reading)
-        passes.forget_outcomes([table])
+        passes.forget_range_results([table])
 
     def _removal(self, table: str, sink: SinkSchema | None, ready: ReadyTable | None = None) -> Removal | None:
         if self.plan.mode != "backfill-replace" or table == self.quarantine:
@@ -318,7 +318,7 @@ class _Landing:
         with self.context.stopwatch.phase("account"):
             self.context.observe("account:before")
             rows_out = sum(commit.rows for table, commit in self.commits.items() if table != self.quarantine)
-            fault = rows_fault({t: rows for t, rows in written.items() if not self.commits[t].found}, self.commits)
+            fault = rows_mismatch({t: rows for t, rows in written.items() if not self.commits[t].found}, self.commits)
             if fault is not None:
                 self._fail("rows", fault, reading, rows_out)
             accounted = ev.Accounted(

@@ -1,4 +1,4 @@
-"""How far read_committed is behind the high watermark, and for how long: what an open transaction costs, told in a run.
+"""How far, and for how long, an open transaction holds read_committed below the high watermark.
 
 The age comes from the first undecided batch itself, whose header carries its records' largest timestamp.
 """
@@ -29,6 +29,6 @@ def open_transaction_lags(logs: Logs, seen: dict[TopicPartition, ev.HeldBack]) -
 
 
 def _age(logs: Logs, tp: TopicPartition, offset: int) -> float | None:
-    """Seconds since the batch at this offset, by its timestamp; None where nothing can be said."""
+    """Seconds since the batch at this offset, by its timestamp; None where it has none."""
     written = logs.batch_time(tp, offset)
     return None if written is None else max(0.0, time.time() - written / 1000)

@@ -1,7 +1,7 @@
-"""One run of a job, step by step: lease, plan, land, account, commit, finish. What each step rests on: ARCHITECTURE.md.
+"""One run of a job, step by step: lease, plan, land, account, commit, finish. Why each step is safe: ARCHITECTURE.md.
 
-Every step reads what it needs from the ledger, so that a run that died anywhere is taken up by calling the same steps
-again: those that are written down already are passed over.
+Every step reads what it needs from the ledger, so a run that died at any point is continued by the same steps: those
+that the ledger has already are skipped.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ def run_ingest(
 ) -> RunReport:
     """The job's next incremental run, or the one that an earlier attempt left unfinished.
 
-    take_over: take a lease that is still live. accept_group_offsets: go on from group offsets that somebody changed.
+    take_over: take a lease that is still live. accept_group_offsets: go on from changed group offsets.
 
     Raises:
         AnotherRunActive: another run holds the lease, or took it over meanwhile.
         Refused: state does not agree or data is lost.
-        RetriableFailure, KafkaError: the ledger's store or a broker is away.
+        RetriableFailure, KafkaError: the ledger's store or a broker is not available.
     """
     with JobContext.open(job, progress, observe) as context:
         context.refuse_live_group()
@@ -78,7 +78,7 @@ def pursue(
     take_over: bool,
     accept_group_offsets: bool = False,
 ) -> RunReport:
-    """Under the chain's lease: take up its unfinished run or plan a new one, and carry it out."""
+    """Under the chain's lease: continue its unfinished run or plan a new one, and execute it."""
     with context.lease(chain, take_over=take_over) as lease:
         try:
             context.progress.phase("plan")
@@ -101,10 +101,10 @@ def pursue(
                 note = ev.RunRefused(run_id=_run_id(context, chain), code=refused.code, message=str(refused))
                 lease.transition(lambda _: [note])
             except LeaseLost as lost:
-                # What was found may be the other's work: its rows in a table make this run's ledger look old.
+                # The refusal may be caused by the other run: its rows in a table make this run's ledger state look old.
                 raise lost from refused
             except KsegError:
-                pass  # the refusal itself is what has to be told
+                pass  # the refusal itself is reported
             raise
 
 
@@ -114,16 +114,16 @@ def _run_id(context: JobContext, chain: str) -> str:
 
 
 def _take_up(context: JobContext, lease: Lease, state: JobState, run: RunState) -> bool:
-    """Whether the chain's unfinished run may go on; one that has landed nothing and is out of date is abandoned.
+    """Whether the chain's unfinished run may continue; one that is outdated and has landed nothing is abandoned.
 
     Raises:
-        Refused: its rows stand in tables and it cannot go on as it is; a person has to decide.
+        Refused: tables have rows of it and it cannot continue as planned; the user has to decide.
     """
     if run.abandoning:
         abandon_run(context, lease, run, "an abandonment that was interrupted")
         return False
     if run.accounted is None and run.config_hash != context.job.config_hash:
-        if run.landed or _stands_in_a_table(context, run):
+        if run.landed or _landed_in_a_table(context, run):
             raise Refused(
                 "configuration-changed",
                 f"run {run.run_id} has landed in some of its tables, with a configuration that is not this one",
@@ -141,8 +141,8 @@ def _take_up(context: JobContext, lease: Lease, state: JobState, run: RunState) 
     return True
 
 
-def _stands_in_a_table(context: JobContext, run: RunState) -> bool:
-    """Whether an attempt landed without living to write it down."""
+def _landed_in_a_table(context: JobContext, run: RunState) -> bool:
+    """Whether an attempt landed and died before it wrote that to the ledger."""
     app_id, version = run.plan.app_id, run.plan.app_version
     return any(context.targets.transaction_version(table, app_id) >= version for table in run.plan.tables)
 
@@ -167,21 +167,21 @@ def _plan(context: JobContext, lease: Lease, state: JobState, planner: Planner, 
     """The state with a new run in it, planned; without one where there is nothing to do."""
     done = state.runs.get(lease.chain)
     if done is not None and done.finished:
-        return state  # this very backfill or interval was met before
+        return state  # this backfill or interval was finished before
     context.observe("plan:before")
 
-    def look(state: JobState) -> PlanInputs:
+    def read(state: JobState) -> PlanInputs:
         return preflight(context.inputs, state, lease.chain, accept_group_offsets=accept_group_offsets)
 
-    seen, seen_at = look(state), state.sequence
+    inputs, read_at = read(state), state.sequence
 
     def decide(state: JobState) -> Sequence[ev.Event]:
-        nonlocal seen, seen_at
-        if state.sequence != seen_at:
-            # Runs of other chains go on meanwhile. What they land may lie beyond what the brokers told before, and
-            # would look like records that were lost since.
-            seen, seen_at = look(state), state.sequence
-        draft = Draft(seen, state, lease.sign)
+        nonlocal inputs, read_at
+        if state.sequence != read_at:
+            # Other chains' runs continue meanwhile. What they land may be beyond the offsets that were read before,
+            # and would look like records that were lost since.
+            inputs, read_at = read(state), state.sequence
+        draft = Draft(inputs, state, lease.sign)
         planner(draft)
         return draft.events
 
@@ -199,7 +199,7 @@ def execute(
     new: bool = False,
     accept_group_offsets: bool = False,
 ) -> RunReport:
-    """Carry a planned run out from wherever it stands in this state, to its end. new: planned by this very attempt."""
+    """Execute a planned run from its phase in this state to its end. new: planned by this attempt."""
     planned, run_id = run, run.run_id
     throttled: Mapping[int, float] = {}
     _report_frontiers(context.progress, state)
@@ -210,10 +210,10 @@ def execute(
             now = planned if first else context.clients.read_state().runs[run_id]
             return land_and_account(context, lease, now, again=not (new and first))
 
-        landed = _persist(context, land)
+        landed = _retry_transient(context, land)
         run, throttled = landed.run, landed.throttled
     if run.plan.commit_offsets and run.offsets_committed is None:
-        _persist(context, lambda _: _commit(context, lease, run, accept_group_offsets))
+        _retry_transient(context, lambda _: _commit(context, lease, run, accept_group_offsets))
     context.observe("finish:before")
     state = lease.transition(lambda _: [ev.Finished(run_id=run_id, seconds=context.stopwatch.seconds())])
     context.observe("finish:after")
@@ -227,25 +227,24 @@ def execute(
     return report
 
 
-def _persist(context: JobContext, step: Callable[[bool], T]) -> T:
-    """What a step gives, which is done again after failures that may pass, until the run's deadline.
+def _retry_transient(context: JobContext, step: Callable[[bool], T]) -> T:
+    """The result of a step, which is retried after transient failures until the run's deadline.
 
-    step: is told whether this is its first try.
-
-    What an attempt has done already the next one finds in ledger and tables, as a new process would.
+    step: called with whether this is its first try. A retry finds what the one before has done in ledger and tables,
+    as a new process would.
     """
 
-    def tell(state: RetryCallState) -> None:
+    def report_retry(state: RetryCallState) -> None:
         failure = state.outcome.exception() if state.outcome is not None else None
         pause = state.next_action.sleep if state.next_action is not None else 0
         context.progress.message(f"trying again in {pause:.0f} s: {failure}")
 
     left = context.job.run.deadline.total_seconds() - context.stopwatch.seconds()["total"]
     tries = Retrying(
-        retry=retry_if_exception(_may_pass),
+        retry=retry_if_exception(_is_transient),
         wait=wait_random_exponential(multiplier=1, min=1, max=60),
         stop=stop_after_delay(max(left, 0)),
-        before_sleep=tell,
+        before_sleep=report_retry,
         reraise=True,
     )
     for attempt in tries:
@@ -254,7 +253,7 @@ def _persist(context: JobContext, step: Callable[[bool], T]) -> T:
     raise AssertionError("the last try gives or raises")
 
 
-def _may_pass(failure: BaseException) -> bool:
+def _is_transient(failure: BaseException) -> bool:
     if isinstance(failure, AnotherRunActive) or not isinstance(failure, KsegError | KafkaError | LogFileError):
         return False
     return failure.retriable
@@ -264,7 +263,7 @@ def _commit(context: JobContext, lease: Lease, run: RunState, accept_group_offse
     context.progress.phase("commit")
     with context.stopwatch.phase("commit"):
         partitions = context.inputs.partitions()
-        # Since the plan somebody may have moved them by hand: a run that was taken up may be days old.
+        # Another client may have committed since the plan: a run that is continued may be days old.
         view = context.inputs.group_view(partitions, accept=accept_group_offsets)
         if view is not None:
             lease.transition(lambda state: reconcile(view, state, moves_offsets=True))
@@ -280,8 +279,8 @@ def _commit(context: JobContext, lease: Lease, run: RunState, accept_group_offse
 
 
 def _nothing_to_do(context: JobContext, lease: Lease) -> RunReport:
-    """Nothing to read. The group's offsets are committed all the same where the chain commits any: they may lag behind
-    the frontier that a backfill has moved, and a group without members expires when nobody commits."""
+    """Nothing to read. If the chain commits the group's offsets, they are committed nevertheless: they may lag behind a
+    frontier that a backfill has moved, and the offsets of a group without members expire without commits."""
     state = context.clients.read_state()
     done = state.runs.get(lease.chain)
     if done is not None:

@@ -1,4 +1,4 @@
-"""What a run tells when it ends: the one object behind the table on the terminal and behind `--json`."""
+"""A run's report: the one object behind the table on the terminal and behind `--json`."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Unconfirmed:
 
 @dataclass(frozen=True, slots=True)
 class OffsetsGivenUp:
-    """Offsets that no run will read, and why (`retention`, `gap`, `group-offsets-accepted`); end exclusive."""
+    """Offsets that no run will read, with the reason (`retention`, `gap`, `group-offsets-accepted`); end exclusive."""
 
     topic: str
     partition: int
@@ -90,9 +90,9 @@ class GroupReport:
 
 @dataclass(slots=True)
 class RunReport:
-    """One run of a job, in the words that `kseg ingest --json` prints.
+    """One run of a job, as `kseg ingest --json` prints it.
 
-    throttled: seconds that brokers told the tasks to wait because of quotas, all tasks together, by broker id.
+    throttled: seconds that quotas made tasks wait, summed over all tasks, by broker id.
     quarantine: the table that took what cannot be read, with its rows (a row a piece); None where there was none.
     report: where the run's page was written; None where none was asked for.
     """

@@ -1,4 +1,4 @@
-"""A run as its ledger tells it, as a report."""
+"""A run's report from the ledger's state."""
 
 from __future__ import annotations
 

@@ -59,13 +59,13 @@ TO_JVM = Limits(max_rows=8_000)
 class Written:
     """What one pass read and wrote. files: by table, none for a pass that only counts."""
 
-    outcomes: tuple[RangeResult, ...] = ()
+    range_results: tuple[RangeResult, ...] = ()
     files: dict[str, list[WrittenFile]] = field(default_factory=dict)
     rows_out: int = 0
 
 
-def _outcomes(results: Iterable[TaskResult]) -> tuple[RangeResult, ...]:
-    return tuple(outcome for result in results for outcome in result.outcomes)
+def _range_results(results: Iterable[TaskResult]) -> tuple[RangeResult, ...]:
+    return tuple(range_result for result in results for range_result in result.range_results)
 
 
 class SparkJobs:
@@ -77,14 +77,14 @@ class SparkJobs:
         self._keep = quarantine.opened if quarantine is not None else None
         self.options = read_options(self.job, plan)
         self.transform = transform_of(self.job)
-        self._offsets_told = 0
+        self._offsets_reported = 0
         self._phase = "land"
 
     def count(self, tables: Collection[str]) -> Written:
         """Read the ranges of these tables for what is in them; nothing is written and no transform is run."""
         if not tables:
             return Written()
-        return Written(outcomes=_outcomes(self._fused("count", tables, NO_STEPS, drop)))
+        return Written(range_results=_range_results(self._fused("count", tables, NO_STEPS, drop)))
 
     def sink_schema(self) -> SinkSchema:
         """What is landed, learnt from the transform without reading anything.
@@ -111,7 +111,7 @@ class SparkJobs:
         workers = self.context.spark.workers() if tables else None
         tasks = self._tasks(workers, tables) if workers is not None else ()
         gathered = self._gathered(tables) if self.context.spark.remote else None
-        source, outcomes = rows(
+        source, range_results = rows(
             spark,
             tasks,
             self._origin,
@@ -122,10 +122,10 @@ class SparkJobs:
             routes=self._routes(tables) or NO_ROUTES,
             cores=workers.defaultParallelism if workers is not None else 1,
         )
-        return self.transform.apply_to_frame(source), outcomes
+        return self.transform.apply_to_frame(source), range_results
 
     def _gathered(self, tables: Collection[str]) -> ResultAccumulator:
-        """Over Connect: where tasks tell their outcomes. Raises ConfigurationError where there is no such place yet."""
+        """Over Connect: where tasks write results. Raises ConfigurationError if the table does not exist yet."""
         if not tables:
             return NoAccumulator()
         table = next(iter(tables))
@@ -148,7 +148,7 @@ class SparkJobs:
         results = self._fused("land", tables, self.transform.on_batches, Writer(plan), plan.routes or NO_ROUTES)
         batches = (batch for result in results for batch in result.outputs)
         outputs = [output for batch in batches for output in read_task_output(batch.to_pylist())]
-        return self._written(_outcomes(results), outputs, tables)
+        return self._written(_range_results(results), outputs, tables)
 
     def _fused(
         self,
@@ -173,27 +173,27 @@ class SparkJobs:
         )
 
     def _write_frame(self, spark: SparkSession, plan: LandingPlan, tables: Mapping[str, ReadyTable]) -> Written:
-        frame, outcomes = self.frame(spark, tables, self._keep)
+        frame, range_results = self.frame(spark, tables, self._keep)
         landed = frame.mapInArrow(landing_function(plan), TASK_OUTPUT_DDL)
-        with self.watching(outcomes), outcomes.typed_errors():
+        with self.watching(range_results), range_results.typed_errors():
             outputs = list(read_task_output(landed.collect()))
-        told = outcomes.resolve()
-        self.forget_outcomes(tables)
-        return self._written(told, outputs, tables)
+        resolved = range_results.resolve()
+        self.forget_range_results(tables)
+        return self._written(resolved, outputs, tables)
 
-    def forget_outcomes(self, tables: Collection[str]) -> None:
-        """Once they are resolved: outcomes that were told through files are no longer needed."""
+    def forget_range_results(self, tables: Collection[str]) -> None:
+        """Delete the files that tasks wrote their results to, once these are resolved."""
         if self.context.spark.remote and isinstance(files := self._gathered(tables), RangeResultFiles):
             files.clear()
 
     def _written(
-        self, outcomes: tuple[RangeResult, ...], outputs: list[TaskOutput], tables: Mapping[str, ReadyTable]
+        self, range_results: tuple[RangeResult, ...], outputs: list[TaskOutput], tables: Mapping[str, ReadyTable]
     ) -> Written:
         by_place = {str(ready.write.location): table for table, ready in tables.items()}
         files: dict[str, list[WrittenFile]] = {table: [] for table in tables}
         for file in written_files(outputs):
             files[by_place[file.table]].append(file)
-        return Written(outcomes, files, sum(file.rows for of_table in files.values() for file in of_table))
+        return Written(range_results, files, sum(file.rows for of_table in files.values() for file in of_table))
 
     def _landing_plan(self, sink: SinkSchema, tables: Mapping[str, ReadyTable]) -> LandingPlan:
         return LandingPlan(
@@ -221,20 +221,20 @@ class SparkJobs:
         at_least = max(1, min(workers.defaultParallelism, sum(r.length for r in ranges) // LARGE))
         return read_tasks(self.job, self.context.clients.logs, ranges, self.plan.topics, min_tasks=at_least)
 
-    def watching(self, outcomes: RangeResults) -> AbstractContextManager[None]:
-        """Around an action on a DataFrame of ours: tells how far its tasks are."""
-        self._began("land", outcomes.tasks)
-        # Over Connect each look is a listing of the folder that outcomes are told through.
-        return watched(outcomes, self._progress, every=5 if self.context.spark.remote else 0.5)
+    def watching(self, range_results: RangeResults) -> AbstractContextManager[None]:
+        """Around an action on a DataFrame of ours: reports its tasks' progress."""
+        self._began("land", range_results.tasks)
+        # Over Connect each poll lists the folder that tasks write their results to.
+        return watched(range_results, self._progress, every=5 if self.context.spark.remote else 0.5)
 
     def _began(self, name: str, tasks: tuple[RangeTask, ...]) -> tuple[RangeTask, ...]:
         totals: dict[TopicPartition, int] = {}
         for task in tasks:
             totals[task.partition_address] = totals.get(task.partition_address, 0) + task.length
         progress = self.context.progress
-        if self._offsets_told or name != self._phase:
+        if self._offsets_reported or name != self._phase:
             progress.phase(name)
-            self._phase, self._offsets_told = name, 0
+            self._phase, self._offsets_reported = name, 0
         progress.total(sum(totals.values()), "offsets")
         progress.event(ReadStarted(name, len(tasks), totals))
         return tasks
@@ -242,5 +242,5 @@ class SparkJobs:
     def _progress(self, now: ReadProgress) -> None:
         # Called from one thread at a time, with running totals of this pass.
         self.context.progress.event(now)
-        self.context.progress.advance(now.offsets - self._offsets_told)
-        self._offsets_told = now.offsets
+        self.context.progress.advance(now.offsets - self._offsets_reported)
+        self._offsets_reported = now.offsets

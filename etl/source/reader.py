@@ -147,15 +147,15 @@ class RangeReader:
         self._options = options
         self._keep = keep
         self._damages: list[Damage] = []
-        self._outcome: RangeResult | None = None
+        self._result: RangeResult | None = None
         self._late = 0
 
     @property
     def result(self) -> RangeResult:
         """What was read. Raises RuntimeError before the iteration has ended."""
-        if self._outcome is None:
+        if self._result is None:
             raise RuntimeError(f"{self.task} has not been read to its end")
-        return self._outcome
+        return self._result
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         task, options = self.task, self._options
@@ -198,8 +198,8 @@ class RangeReader:
                 del answer
         for batch in decoding.timed(decoder.finish()):
             yield self._with_own_columns(batch)
-        result = _outcome(task, decoder, stats, waiting.seconds, decoding.seconds)
-        self._outcome = replace(
+        result = _range_result(task, decoder, stats, waiting.seconds, decoding.seconds)
+        self._result = replace(
             result,
             damages=tuple(self._damages[:MAX_DAMAGES]),
             damage_count=len(self._damages),
@@ -285,7 +285,7 @@ class _Stopwatch:
             del item
 
 
-def _outcome(
+def _range_result(
     task: RangeTask, decoder: RangeDecoder | SalvagingDecoder, stats: FetchStats, waiting: float, decoding: float
 ) -> RangeResult:
     counts = decoder.counts

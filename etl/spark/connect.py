@@ -52,7 +52,7 @@ _SETTINGS = {"spark.sql.session.timeZone": "UTC"}
 def open_remote(job: Job, *, delta: bool = False) -> SparkSession:
     """A session of our own on the job's Connect server, whose workers can do what the job needs.
 
-    Of `spark.conf` what a running Spark can be told is set; the rest was decided when the server started.
+    Of `spark.conf` only settings that can change at run time are set; the others are the server's.
     delta: Spark itself has to read or write Delta tables.
 
     Raises:
@@ -119,7 +119,7 @@ def is_gone(error: BaseException) -> bool:
 
 
 def gone(error: BaseException) -> RetriableFailure | None:
-    """The failure that says so, where an error or one of its causes tells that the server is gone."""
+    """A RetriableFailure if an error or one of its causes means that the server is gone."""
     cause: BaseException | None = error
     while cause is not None:
         if is_gone(cause):
@@ -201,11 +201,11 @@ def _probe(session: SparkSession, module: str) -> dict[str, Any]:
     cloudpickle.register_pickle_by_value(connect_probe)
     try:
         ask = connect_probe.asker(_OURS, module)
-        (row,) = session.range(0, 1, 1, 1).mapInArrow(ask, "told string").collect()
+        (row,) = session.range(0, 1, 1, 1).mapInArrow(ask, "report string").collect()
     finally:
         cloudpickle.unregister_pickle_by_value(connect_probe)
-    told: dict[str, Any] = json.loads(row["told"])
-    return told
+    report: dict[str, Any] = json.loads(row["report"])
+    return report
 
 
 @cache

@@ -3,7 +3,7 @@
     session.range(n).mapInArrow(read -> Arrow steps -> write)         a row for some tasks: results, outputs
 
 The rows are the result of the query, so Spark itself drops those of attempts that did not win: the account is as exact
-as with an RDD's results. How many tasks have ended is told by the server while the query runs; how many records, only
+as with an RDD's results. The server reports how many tasks have ended while the query runs; how many records, only
 at its end.
 """
 
@@ -27,7 +27,7 @@ from kseg.etl.transform.transform import BatchSteps
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_LANDED = "tasks array<int>, attempt bigint, outcomes array<string>, outputs binary"
+_LANDED = "tasks array<int>, attempt bigint, range_results array<string>, outputs binary"
 
 
 class RemoteWorkers:
@@ -63,12 +63,12 @@ def fused_remote(
 
     def land(indexes: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         numbers = (index for batch in indexes for index in batch.column(0).to_pylist())
-        for done, attempt, outcomes, outputs in land_packs(plan, write, numbers, _tell_nobody):
+        for done, attempt, range_results, outputs in land_packs(plan, write, numbers, _ignore):
             yield pa.RecordBatch.from_pydict(
                 {
                     "tasks": pa.array([done], pa.list_(pa.int32())),
                     "attempt": pa.array([attempt], pa.int64()),
-                    "outcomes": pa.array([outcomes], pa.list_(pa.string())),
+                    "range_results": pa.array([range_results], pa.list_(pa.string())),
                     "outputs": pa.array([outputs], pa.binary()),
                 }
             )
@@ -77,24 +77,24 @@ def fused_remote(
     query = workers.session.range(0, packs, 1, packs).mapInArrow(land, _LANDED)
     with _watched(workers.session, packs, on_progress), plan.transport.opening():
         rows = query.collect()
-    results = results_of(tasks, ((row["tasks"], row["attempt"], row["outcomes"], row["outputs"]) for row in rows))
+    results = results_of(tasks, ((row["tasks"], row["attempt"], row["range_results"], row["outputs"]) for row in rows))
     if on_progress is not None:
-        outcomes = [outcome for result in results for outcome in result.outcomes]
+        range_results = [range_result for result in results for range_result in result.range_results]
         on_progress(
             ReadProgress(
                 tasks=len(tasks),
                 tasks_done=len(tasks),
-                offsets=sum(o.end - o.start for o in outcomes),
-                rows=sum(o.data for o in outcomes),
-                bytes=sum(o.bytes for o in outcomes),
-                ended=tuple(outcomes),
+                offsets=sum(o.end - o.start for o in range_results),
+                rows=sum(o.data for o in range_results),
+                bytes=sum(o.bytes for o in range_results),
+                ended=tuple(range_results),
             )
         )
     return results
 
 
-def _tell_nobody(attempt: object, outcome: object) -> None:
-    """What the tasks' results say is enough."""
+def _ignore(attempt: object, range_result: object) -> None:
+    """The tasks' results carry the same."""
 
 
 @contextmanager
@@ -103,13 +103,13 @@ def _watched(session: SparkSession, tasks: int, listener: Callable[[ReadProgress
         yield
         return
 
-    def tell(stages: Iterable[Any] | None, **_: Any) -> None:
+    def report(stages: Iterable[Any] | None, **_: Any) -> None:
         done = sum(stage.num_completed_tasks for stage in stages or ())
         listener(ReadProgress(tasks, min(done, tasks), offsets=0, rows=0, bytes=0))
 
     remote: Any = session
-    remote.registerProgressHandler(tell)
+    remote.registerProgressHandler(report)
     try:
         yield
     finally:
-        remote.removeProgressHandler(tell)
+        remote.removeProgressHandler(report)

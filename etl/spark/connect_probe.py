@@ -33,7 +33,7 @@ def digest(packages: tuple[str, ...]) -> str | None:
 
 
 def asker(packages: tuple[str, ...], module: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """For `mapInArrow(…, "told string")`: one row, JSON. module: what has to be importable; "" is nothing."""
+    """For `mapInArrow(…, "report string")`: one row, JSON. module: what has to be importable; "" is nothing."""
 
     def ask(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
@@ -46,7 +46,7 @@ def asker(packages: tuple[str, ...], module: str) -> Callable[[Iterator[Any]], I
                 importlib.import_module(module)
         except ImportError as error:
             missing = str(error)
-        told = {"python": list(sys.version_info[:2]), "digest": digest(packages), "missing": missing}
-        yield pa.RecordBatch.from_pydict({"told": [json.dumps(told)]})
+        report = {"python": list(sys.version_info[:2]), "digest": digest(packages), "missing": missing}
+        yield pa.RecordBatch.from_pydict({"report": [json.dumps(report)]})
 
     return ask

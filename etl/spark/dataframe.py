@@ -4,7 +4,7 @@
     fused   an RDD of n numbers: read -> Arrow steps -> write     no row crosses to the JVM; file outputs come back
 
 A Spark task reads one `RangeTask`, or several small ones (`etl.source.packing`), whose rows go into the same files.
-Outcomes travel with an accumulator (`rows`), or as the task's result (`fused`), of which Spark takes that of the
+Results travel with an accumulator (`rows`), or as the task's result (`fused`), of which Spark takes that of the
 winning attempt alone. `fused` needs nothing of Spark SQL, whose start alone (catalog, analyser, generated code) takes
 longer than a small run: measured cold, 5 of the JVM's 16 seconds of processor time.
 
@@ -74,11 +74,11 @@ OpenKeep = Callable[[RangeTask, int], Keep]
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What the winning attempt at some tasks read, an outcome a task, and wrote."""
+    """What the winning attempt at some tasks read, one range result for each task, and wrote."""
 
     tasks: tuple[RangeTask, ...]
     attempt_id: int
-    outcomes: tuple[RangeResult, ...]
+    range_results: tuple[RangeResult, ...]
     outputs: tuple[pa.RecordBatch, ...]
 
 
@@ -134,7 +134,7 @@ class Plan:
 
 
 class _TaskReader:
-    """Rows of one task after the Arrow steps; afterwards its outcome."""
+    """Rows of one task after the Arrow steps; afterwards its result."""
 
     def __init__(
         self,
@@ -180,8 +180,8 @@ class _TaskReader:
     @property
     def result(self) -> RangeResult:
         """What was read and what it cost, writing included where that was done in this task. Asked for once."""
-        outcome = replace(self._reader.result, cost=self._cost or self._meter.cost())
-        return replace(outcome, rows_out=self._rows_out) if self._plan.steps else outcome
+        range_result = replace(self._reader.result, cost=self._cost or self._meter.cost())
+        return replace(range_result, rows_out=self._rows_out) if self._plan.steps else range_result
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
@@ -212,7 +212,7 @@ def rows(
     """The records of all tasks as a DataFrame; nothing is read before an action asks for it.
 
     options.limits.max_rows: 4,000 to 10,000 suit the crossing to the JVM best. keep: see `read_range`.
-    gathered: where outcomes are gathered; None: an accumulator, which only a session with a SparkContext has.
+    gathered: where range results are collected; None: an accumulator, which only a session with a SparkContext has.
     routes: a partition of the DataFrame has rows of one table alone.
     cores: how many tasks run at once; None: as many as Spark says, or where it cannot be asked, any number.
 
@@ -223,16 +223,16 @@ def rows(
         cores = spark.sparkContext.defaultParallelism if gathered is None else max(1, len(tasks))
     plan = Plan.of(tasks, origin, options, steps, keep, routes=routes, mixed=False, cores=cores)
     accumulator = gathered if gathered is not None else new_accumulator(spark.sparkContext)
-    outcomes = RangeResults(tasks, accumulator, plan.transport)
+    range_results = RangeResults(tasks, accumulator, plan.transport)
     schema = spark_schema(plan.schema)
     if not tasks:
-        return spark.createDataFrame([], schema), outcomes
+        return spark.createDataFrame([], schema), range_results
 
     def read(indexes: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return _read(plan, accumulator, indexes)
 
     one_slice_a_pack = spark.range(0, len(plan.packs), 1, len(plan.packs))
-    return one_slice_a_pack.mapInArrow(read, schema), outcomes
+    return one_slice_a_pack.mapInArrow(read, schema), range_results
 
 
 def _read(plan: Plan, accumulator: ResultAccumulator, indexes: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -240,8 +240,8 @@ def _read(plan: Plan, accumulator: ResultAccumulator, indexes: Iterator[pa.Recor
         for attempt, readings in plan.readings(pack for batch in indexes for pack in batch.column(0).to_pylist()):
             for reading in readings:
                 yield from reading
-                outcome = reading.result
-                accumulator.add({(outcome.index, attempt.attempt_id): outcome})
+                range_result = reading.result
+                accumulator.add({(range_result.index, attempt.attempt_id): range_result})
     _spare_the_collector()
 
 
@@ -266,34 +266,33 @@ def fused(
     Raises:
         ConfigurationError: the Arrow steps.
         KsegError, KafkaError, RecordFormatError: what the tasks raised (see `RangeReader`).
-        OutcomesIncomplete: Spark gave no result for a task.
+        RangeResultsIncomplete: Spark gave no result for a task.
     """
     plan = Plan.of(tasks, origin, options, steps, keep, routes=routes, mixed=True, cores=context.defaultParallelism)
     if not tasks:
         return ()
     accumulator = new_accumulator(context)
 
-    def tell(attempt: TaskAttempt, outcome: RangeResult) -> None:
-        accumulator.add({(outcome.index, attempt.attempt_id): outcome})
+    def report(attempt: TaskAttempt, range_result: RangeResult) -> None:
+        accumulator.add({(range_result.index, attempt.attempt_id): range_result})
 
     def land(packs: Iterable[int]) -> Iterator[PackOutput]:
-        return land_packs(plan, write, packs, tell)
+        return land_packs(plan, write, packs, report)
 
     landed = context.range(len(plan.packs), numSlices=len(plan.packs)).mapPartitions(land)
-    outcomes = RangeResults(tasks, accumulator, plan.transport)
-    with watched(outcomes, on_progress), outcomes.typed_errors():
+    range_results = RangeResults(tasks, accumulator, plan.transport)
+    with watched(range_results, on_progress), range_results.typed_errors():
         found = landed.collect()
     return results_of(tasks, found)
 
 
 PackOutput = tuple[list[int], int, list[str], bytes | None]
-"""The tasks' indexes, attempt id, outcomes as JSON, outputs as an Arrow stream: nothing in it depends on our classes'
-layout."""
+"""The tasks' indexes, attempt id, range results as JSON, outputs as an Arrow stream; independent of our classes."""
 
 
 def results_of(tasks: Sequence[RangeTask], landed: Iterable[PackOutput]) -> tuple[TaskResult, ...]:
-    """What the winning attempts at these tasks gave. Raises OutcomesIncomplete."""
-    results = tuple(_result(tasks, *told) for told in landed)
+    """What the winning attempts at these tasks gave. Raises RangeResultsIncomplete."""
+    results = tuple(_result(tasks, *output) for output in landed)
     missing = {task.index for task in tasks}.difference(task.index for result in results for task in result.tasks)
     if missing:
         first = tasks[min(missing)]
@@ -302,10 +301,10 @@ def results_of(tasks: Sequence[RangeTask], landed: Iterable[PackOutput]) -> tupl
 
 
 def _result(
-    tasks: Sequence[RangeTask], done: list[int], attempt: int, outcomes: list[str], outputs: bytes | None
+    tasks: Sequence[RangeTask], done: list[int], attempt: int, range_results: list[str], outputs: bytes | None
 ) -> TaskResult:
     batches = () if outputs is None else tuple(pa.ipc.open_stream(outputs))
-    read = tuple(RangeResult.from_json(json.loads(told)) for told in outcomes)
+    read = tuple(RangeResult.from_json(json.loads(text)) for text in range_results)
     return TaskResult(tuple(tasks[index] for index in done), attempt, read, batches)
 
 
@@ -317,23 +316,23 @@ def _one_after_another(readings: Sequence[_TaskReader]) -> Iterator[pa.RecordBat
 
 
 def land_packs(
-    plan: Plan, write: Write, packs: Iterable[int], tell: Callable[[TaskAttempt, RangeResult], None]
+    plan: Plan, write: Write, packs: Iterable[int], report: Callable[[TaskAttempt, RangeResult], None]
 ) -> Iterator[PackOutput]:
     """In a worker: the packs that Spark wants done there, each read and written to its end."""
     with plan.transport.packing():
         for attempt, readings in plan.readings(packs):
             outputs = list(write(_one_after_another(readings), attempt))
-            outcomes = [reading.result for reading in readings]
-            for outcome in outcomes:
-                tell(attempt, outcome)
-            told = [json.dumps(outcome.to_json()) for outcome in outcomes]
-            yield [task.index for task in attempt.tasks], attempt.attempt_id, told, _stream(outputs)
+            range_results = [reading.result for reading in readings]
+            for range_result in range_results:
+                report(attempt, range_result)
+            texts = [json.dumps(range_result.to_json()) for range_result in range_results]
+            yield [task.index for task in attempt.tasks], attempt.attempt_id, texts, _stream(outputs)
     _spare_the_collector()
 
 
 @cache
 def _spare_the_collector() -> None:
-    """At the end of a worker's first task: what is loaded by then stays, and the collector need not look at it again.
+    """At the end of a worker's first task: what is loaded by then stays, so the collector need not visit it again.
 
     Spark's daemon collects garbage after every task, and walking the 150,000 objects of the compiler's library takes
     50 ms, a third of what a small task costs.

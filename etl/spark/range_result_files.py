@@ -1,10 +1,10 @@
-"""What tasks have read, told through files beside the table where Spark has no accumulators to offer (Spark Connect).
+"""Range results in files beside the table, where Spark has no accumulators (Spark Connect).
 
     <table>/_kseg_outcomes/<run>/<pass>/<task>-<attempt>.json
 
-One small file for each attempt that read its task to the end: the very map that an accumulator gathers, so the account
-rests on the same comparison (`etl.spark.range_results`). Delta passes over folders that begin with an underscore;
-`clear` removes the run's, also what an attempt of it left that was killed.
+One small file for each attempt that read its task to the end: the same map that an accumulator collects, so the account
+uses the same comparison (`etl.spark.range_results`). Delta ignores folders that begin with an underscore;
+`clear` removes the run's, also those of attempts that were killed.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ class RangeResultFiles:
         store = self.location.open()
         folder = store.path(f"{_FOLDER}/{self.run_id}/{self.one_pass}")
         store.fs.create_dir(folder, recursive=True)
-        for (task, attempt), outcome in term.items():
+        for (task, attempt), range_result in term.items():
             # Under its own name only when it is whole: an attempt that lost may still be writing when this is read.
             path = f"{folder}/{task}-{attempt}"
             with store.fs.open_output_stream(f"{path}.part") as out:
-                out.write(json.dumps(outcome.to_json()).encode())
+                out.write(json.dumps(range_result.to_json()).encode())
             store.fs.move(f"{path}.part", f"{path}.json")
 
     @property
     def value(self) -> Attempts:
-        """In the driver: what has been told so far, in the order in which it was found."""
+        """In the driver: the results so far, in the order in which they were found."""
         store = self.location.open()
         folder = store.path(f"{_FOLDER}/{self.run_id}/{self.one_pass}")
         for info in store.fs.get_file_info(pafs.FileSelector(folder, allow_not_found=True)):
@@ -58,7 +58,7 @@ class RangeResultFiles:
         return self._found
 
     def clear(self) -> None:
-        """Remove what all passes of the run have told. What cannot be removed is passed over."""
+        """Remove the files of all of the run's reads. Errors are ignored."""
         store = self.location.open()
         with suppress(OSError):
             store.fs.delete_dir(store.path(f"{_FOLDER}/{self.run_id}"))

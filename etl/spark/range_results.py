@@ -1,9 +1,9 @@
-"""The results of a read's tasks, gathered in the driver.
+"""The results of a read's tasks, collected in the driver.
 
-A DataFrame's rows say nothing of control records, gaps and lag, so each task adds its `RangeResult` to an
-accumulator. Spark may run a task more than once (a retry, a lost shuffle file, a second action on the DataFrame), and a
-plain sum would count it twice. So the accumulator is a map from (task, attempt) to outcome. Attempts of one task must
-agree: where they do, it does not matter which of them fed the output; where they do not, nobody can tell.
+A DataFrame's rows do not show control records, gaps and lag, so each task adds its `RangeResult` to an accumulator.
+Spark may run a task more than once (a retry, a lost shuffle file, a second action on the DataFrame), and a plain sum
+would count it twice. So the accumulator is a map from (task, attempt) to range result. Attempts of one task must agree:
+then it does not matter which of them produced the output. If they differ, it cannot be determined.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ def new_accumulator(context: SparkContext) -> Accumulator[Attempts]:
 
 
 class ResultAccumulator(Protocol):
-    """Where tasks add what they read and the driver finds it: Spark's accumulator, or what stands in for one."""
+    """Carries range results from tasks to the driver: Spark's accumulator, or a substitute."""
 
     @property
     def value(self) -> Attempts:
-        """In the driver: what has been told so far."""
+        """In the driver: the results so far."""
 
     def add(self, term: Attempts) -> None:
         """In a worker."""
 
 
 class NoAccumulator:
-    """For a read whose results nobody asks for."""
+    """For a read whose results are not needed."""
 
     @property
     def value(self) -> Attempts:
@@ -69,13 +69,13 @@ class NoAccumulator:
 
 
 class RangeResults:
-    """What the tasks of one read have told so far."""
+    """The results of one read's tasks so far."""
 
     def __init__(self, tasks: Sequence[RangeTask], accumulator: ResultAccumulator, transport: ErrorTransport) -> None:
         self.tasks = tuple(tasks)
         self._accumulator = accumulator
         self._transport = transport
-        self._looked_at = 0
+        self._reported = 0
         self._done: set[int] = set()
         self._offsets = self._rows = self._bytes = 0
 
@@ -86,19 +86,19 @@ class RangeResults:
     def progress(self) -> ReadProgress:
         """As of the tasks that have ended; each is in `ended` or `repeated` once. For one thread at a time."""
         # Copied in one step of the interpreter, since results go on coming in while this is called from a thread.
-        told = self._accumulator.value.copy()
+        results = self._accumulator.value.copy()
         ended, repeated = [], []
-        # New keys stand behind those that are known.
-        for (index, _), outcome in islice(told.items(), self._looked_at, None):
+        # A dictionary keeps its order: new keys come after those that were reported.
+        for (index, _), range_result in islice(results.items(), self._reported, None):
             if index in self._done:
-                repeated.append(outcome)
+                repeated.append(range_result)
                 continue
             self._done.add(index)
-            ended.append(outcome)
-            self._offsets += outcome.end - outcome.start
-            self._rows += outcome.data
-            self._bytes += outcome.bytes
-        self._looked_at = len(told)
+            ended.append(range_result)
+            self._offsets += range_result.end - range_result.start
+            self._rows += range_result.data
+            self._bytes += range_result.bytes
+        self._reported = len(results)
         return ReadProgress(
             tasks=len(self.tasks),
             tasks_done=len(self._done),
@@ -110,18 +110,18 @@ class RangeResults:
         )
 
     def resolve(self) -> tuple[RangeResult, ...]:
-        """One outcome for each task, in the order of the tasks. Call it after the action that read the rows.
+        """One result for each task, in the order of the tasks. Call it after the action that read the rows.
 
         Raises:
-            OutcomesIncomplete: a task has not told (its rows were not read to the end, or the action failed).
-            OutcomesDisagree: attempts of one task read different things.
+            RangeResultsIncomplete: a task has no result (its rows were not read to the end, or the action failed).
+            RangeResultsDisagree: attempts of one task read different things.
         """
         found: dict[int, RangeResult] = {}
-        for (index, _), outcome in sorted(self._accumulator.value.items()):
-            known = found.setdefault(index, outcome)
-            if known.what_was_read != outcome.what_was_read:
-                told = f"two attempts of the task for {self.tasks[index]} read different things"
-                raise RangeResultsDisagree(told, **_address(self.tasks[index]))
+        for (index, _), range_result in sorted(self._accumulator.value.items()):
+            known = found.setdefault(index, range_result)
+            if known.what_was_read != range_result.what_was_read:
+                message = f"two attempts of the task for {self.tasks[index]} read different things"
+                raise RangeResultsDisagree(message, **_address(self.tasks[index]))
         for task in self.tasks:
             if task.index not in found:
                 raise RangeResultsIncomplete(f"the task for {task} has not told what it read", **_address(task))
@@ -136,7 +136,7 @@ def _address(task: RangeTask) -> dict[str, Any]:
 def watched(
     results: RangeResults, listener: Callable[[ReadProgress], None] | None, every: float = 0.5
 ) -> Iterator[None]:
-    """Tell the listener from a thread, `every` so many seconds and once at the end, while an action runs."""
+    """While an action runs, report progress from a thread every so many seconds, and once at the end."""
     if listener is None:
         yield
         return

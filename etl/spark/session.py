@@ -46,7 +46,7 @@ JAR_KEYS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
 def open_session(job: Job, *, delta: bool = False) -> SparkSession:
     """The session for this job.
 
-    Under spark-submit the master and everything that was submitted stand; the job file fills in what is missing.
+    Under spark-submit the master and all submitted settings are kept; the job file adds what is missing.
     delta: Spark itself has to read or write Delta tables. Its jars are those that the configuration names, else those
     in the cache (`make setup`); direct landing does without, and starts faster so.
     """
@@ -114,7 +114,7 @@ def _defaults(master: str, java_options: Sequence[str]) -> dict[str, str]:
 
 @contextmanager
 def reaching(place: str) -> Iterator[None]:
-    """Around Spark's first look at a table: tasks write to stores that Spark's Hadoop may have no file system for.
+    """Around Spark's first access to a table: tasks write to stores that Spark's Hadoop may have no file system for.
 
     Raises ConfigurationError in place of Java's and of the Connect server's words for that.
     """

@@ -38,7 +38,7 @@ def landing_function(plan: LandingPlan) -> Callable[[Iterator[pa.RecordBatch]], 
 
 
 def drop(batches: Iterator[pa.RecordBatch], attempt: TaskAttempt) -> Iterator[pa.RecordBatch]:
-    """Reads a task's rows to their end, and has nothing to tell of them but their outcome."""
+    """Reads a task's rows to their end, and returns no outputs; only the range result counts."""
     for _ in batches:
         pass
     return iter(())

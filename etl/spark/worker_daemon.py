@@ -45,7 +45,7 @@ def main() -> None:
     from pyspark import worker  # noqa: F401
     from pyspark.daemon import manager
 
-    with contextlib.suppress(Exception):  # a task meets it again, and can tell
+    with contextlib.suppress(Exception):  # a task gets the same error, and can report it
         preload()
     manager()
 

@@ -1,6 +1,6 @@
 """What one attempt at one task cost: measured in its worker, small, and told together with what the task read.
 
-It says nothing of rows, so attempts that differ in it still agree (`RangeOutcome.what_was_read`).
+It says nothing of rows, so attempts that differ in it still agree (`RangeResult.what_was_read`).
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class ReadStarted:
 class ReadProgress:
     """How far the pass is. A task counts when it has ended.
 
-    offsets, rows, bytes: so far, of records decoded and bytes fetched. ended: outcomes that came since the last
+    offsets, rows, bytes: so far, of records decoded and bytes fetched. ended: results that came since the last
     `ReadProgress`; repeated: those of tasks that had told one before, because Spark ran them twice.
     """
 

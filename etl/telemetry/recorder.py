@@ -52,7 +52,7 @@ class TaskLine:
 
 @dataclass(slots=True)
 class Sums:
-    """Over all tasks that have ended. repeated_*: of tasks that Spark ran although they had told their outcome."""
+    """Over all tasks that have ended. repeated_*: of tasks that Spark ran although they had told their result."""
 
     tasks: int = 0
     offsets: int = 0
@@ -166,48 +166,48 @@ class Recorder(NullProgress):
 
     def _read(self, now: events.ReadProgress) -> None:
         with self._lock:
-            for outcome in now.ended:
-                self._count(outcome)
-            for outcome in now.repeated:
-                self._count_again(outcome)
+            for result in now.ended:
+                self._count(result)
+            for result in now.repeated:
+                self._count_again(result)
 
-    def _count(self, outcome: RangeResult) -> None:
+    def _count(self, result: RangeResult) -> None:
         told = self.telemetry
-        tp = TopicPartition(outcome.topic, outcome.partition)
+        tp = TopicPartition(result.topic, result.partition)
         for sums in (told.sums, told.partitions.setdefault(tp, Sums())):
             sums.tasks += 1
-            sums.offsets += outcome.end - outcome.start
-            sums.rows += outcome.data
-            sums.bytes += outcome.bytes
-            if outcome.cost is not None:
-                sums.seconds += outcome.cost.seconds
-                sums.retries += outcome.cost.attempt
-        self._watermarks(tp, outcome)
-        self._cost(outcome, repeated=False)
+            sums.offsets += result.end - result.start
+            sums.rows += result.data
+            sums.bytes += result.bytes
+            if result.cost is not None:
+                sums.seconds += result.cost.seconds
+                sums.retries += result.cost.attempt
+        self._watermarks(tp, result)
+        self._cost(result, repeated=False)
 
-    def _count_again(self, outcome: RangeResult) -> None:
+    def _count_again(self, result: RangeResult) -> None:
         """Its rows were counted before; what it cost was spent all the same."""
         sums = self.telemetry.sums
         sums.retries += 1
-        sums.repeated_rows += outcome.data
-        sums.repeated_bytes += outcome.bytes
-        sums.repeated_seconds += outcome.cost.seconds if outcome.cost is not None else 0.0
-        self._cost(outcome, repeated=True)
+        sums.repeated_rows += result.data
+        sums.repeated_bytes += result.bytes
+        sums.repeated_seconds += result.cost.seconds if result.cost is not None else 0.0
+        self._cost(result, repeated=True)
 
-    def _cost(self, outcome: RangeResult, *, repeated: bool) -> None:
+    def _cost(self, result: RangeResult, *, repeated: bool) -> None:
         told = self.telemetry
-        for broker, seconds in outcome.throttled:
+        for broker, seconds in result.throttled:
             told.throttled[broker] = told.throttled.get(broker, 0.0) + seconds
-        cost = outcome.cost
+        cost = result.cost
         if cost is None:
             return
         told.worker_traffic += cost.traffic
         if len(told.worker_traffic) > 10 * MAX_LINES:
             told.worker_traffic = list(added_up(told.worker_traffic))
         line = TaskLine(
-            *(outcome.topic, outcome.partition, outcome.start, outcome.end, outcome.data, outcome.bytes),
-            *(cost.began, cost.seconds, round(outcome.waiting, 6), round(outcome.decoding, 6)),
-            sum(seconds for _, seconds in outcome.throttled),
+            *(result.topic, result.partition, result.start, result.end, result.data, result.bytes),
+            *(cost.began, cost.seconds, round(result.waiting, 6), round(result.decoding, 6)),
+            sum(seconds for _, seconds in result.throttled),
             *(cost.host, cost.executor, cost.attempt, repeated),
         )
         told.tasks.append(line)
@@ -216,13 +216,13 @@ class Recorder(NullProgress):
             told.tasks_left_out += len(told.tasks) - len(kept)
             told.tasks = kept
 
-    def _watermarks(self, tp: TopicPartition, outcome: RangeResult) -> None:
+    def _watermarks(self, tp: TopicPartition, result: RangeResult) -> None:
         """Answers to Fetch tell where the log stands, at no further cost."""
         view = self.telemetry.last.get(tp, PartitionView())
         told = {
-            "high_watermark": outcome.high_watermark,
-            "last_stable_offset": outcome.last_stable_offset,
-            "log_start": outcome.log_start,
+            "high_watermark": result.high_watermark,
+            "last_stable_offset": result.last_stable_offset,
+            "log_start": result.log_start,
         }
         higher = {name: seen for name, seen in told.items() if seen > (getattr(view, name) or 0)}
         if higher:

@@ -122,9 +122,9 @@ def _ours_to_noop(spark: SparkSession, origin: Mapping[str, str], topic: BenchTo
 
     options = ReadOptions.parse({**origin, "subscribe": topic.name})
     decode = DecodeOptions(isolation_level=options.isolation_level, headers=False, limits=TO_JVM)
-    frame, outcomes = rows(spark, plan_tasks(options), options.origin, decode)
+    frame, range_results = rows(spark, plan_tasks(options), options.origin, decode)
     frame.write.format("noop").mode("overwrite").save()
-    return sum(outcome.data for outcome in outcomes.resolve()), {}
+    return sum(range_result.data for range_result in range_results.resolve()), {}
 
 
 # --- Spark's connector

@@ -65,16 +65,16 @@ spark.sparkContext.setLogLevel("OFF")
 config = ClientConfig.from_properties({"bootstrap.servers": servers}, client_id="kseg-test")
 tasks = split([OffsetRange(topic, partition, 0, count) for partition in (0, 1)], max_records=150)
 options = DecodeOptions(limits=Limits(max_rows=10))
-frame, outcomes = rows(spark, tasks, config, options, steps_of(dying_once("rows")))
+frame, range_results = rows(spark, tasks, config, options, steps_of(dying_once("rows")))
 read = frame.select("partition", "offset").distinct().count()
-counted = sum(outcome.data for outcome in outcomes.resolve())
+counted = sum(range_result.data for range_result in range_results.resolve())
 results = fused(spark.sparkContext, tasks, config, options, steps_of(dying_once("fused")), write)
 told = {
     "died": [path.name for path in Path(folder).iterdir()],
     "rows": read,
     "rows_counted": counted,
     "fused": sum(batch.to_pylist()[0]["rows"] for result in results for batch in result.outputs),
-    "fused_counted": sum(outcome.data for result in results for outcome in result.outcomes),
+    "fused_counted": sum(range_result.data for result in results for range_result in result.range_results),
 }
 spark.stop()
 print(json.dumps(told))

@@ -111,7 +111,7 @@ def told(done: subprocess.CompletedProcess[str], code: int = 0) -> dict[str, Any
 @pytest.mark.broker
 @pytest.mark.spark
 def test_a_job_with_all_kinds_of_steps(server: ConnectServer, home: Any, tmp_path: Path) -> None:
-    """Outcomes travel through files here, and the user's module is sent, with what it imports."""
+    """Results travel through files here, and the user's module is sent, with what it imports."""
     steps = [
         {"arrow": "connect_steps:shout"},
         {"sql": "SELECT *, length(loud) AS n FROM __rows__"},
@@ -375,11 +375,11 @@ def test_what_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_outcomes_told_through_files(tmp_path: Path) -> None:
     told = RangeResultFiles(TableLocation.of(tmp_path), "run-1")
-    outcome = RangeResult(index=0, topic="t", partition=0, start=0, end=3, data=3)
+    range_result = RangeResult(index=0, topic="t", partition=0, start=0, end=3, data=3)
     assert told.value == {}
-    told.add({(0, 7): outcome})
-    told.add({(1, 8): outcome})
-    assert told.value == {(0, 7): outcome, (1, 8): outcome}
+    told.add({(0, 7): range_result})
+    told.add({(1, 8): range_result})
+    assert told.value == {(0, 7): range_result, (1, 8): range_result}
     assert RangeResultFiles(TableLocation.of(tmp_path), "run-1").value == {}, "another pass of the run"
     told.clear()
     assert not (tmp_path / "_kseg_outcomes").exists()

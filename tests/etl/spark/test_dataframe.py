@@ -1,4 +1,4 @@
-"""Tasks through real Spark workers: rows, outcomes that count once, results of a fused write, typed errors."""
+"""Tasks through real Spark workers: rows, range results that count once, results of a fused write, typed errors."""
 
 from __future__ import annotations
 
@@ -66,21 +66,21 @@ def tasks(topic: str) -> tuple[RangeTask, ...]:
 
 
 def test_rows_are_the_records(spark: Any, client_config: ClientConfig, tasks: tuple[RangeTask, ...]) -> None:
-    frame, outcomes = rows(spark, tasks, client_config, DecodeOptions(addresses=True, provenance=True))
+    frame, range_results = rows(spark, tasks, client_config, DecodeOptions(addresses=True, provenance=True))
     found = frame.orderBy("partition", "offset").collect()
     assert [(row.partition, row.offset) for row in found] == [(p, n) for p in (0, 1) for n in range(COUNT)]
     for row in found:
         assert row.value == (None if row.offset % 5 == 0 else b"v" * row.offset)
         assert (row.headers is None) == (row.offset % 3 == 0)
         assert (row._kseg_topic, row._kseg_partition, row._kseg_offset) == (row.topic, row.partition, row.offset)
-    told = outcomes.resolve()
+    told = range_results.resolve()
     assert [(o.index, o.data) for o in told] == [(task.index, 100) for task in tasks]
     assert all(o.accounted for o in told)
-    now = outcomes.progress()
+    now = range_results.progress()
     assert (now.tasks, now.tasks_done, now.offsets, now.rows) == (6, 6, 2 * COUNT, 2 * COUNT)
     assert now.bytes == sum(o.bytes for o in told)
     assert sorted(o.index for o in now.ended) == [0, 1, 2, 3, 4, 5]
-    assert (outcomes.progress().ended, outcomes.progress().rows) == ((), 2 * COUNT), "each outcome is told once"
+    assert (range_results.progress().ended, range_results.progress().rows) == ((), 2 * COUNT), "reported once"
 
 
 def test_a_task_tells_what_it_cost_and_not_what_the_one_before_did(
@@ -89,7 +89,7 @@ def test_a_task_tells_what_it_cost_and_not_what_the_one_before_did(
     """Small tasks share a worker and its requests: each is told what was asked while it was read, and nothing twice."""
     before = time.time()
     results = fused(spark.sparkContext, tasks, client_config, DecodeOptions(), NO_STEPS, _drop)
-    costs = [outcome.cost for result in results for outcome in result.outcomes]
+    costs = [range_result.cost for result in results for range_result in result.range_results]
     assert len(costs) == len(tasks)
     for cost in costs:
         assert cost is not None
@@ -111,23 +111,23 @@ def _drop(batches: Iterator[pa.RecordBatch], attempt: TaskAttempt) -> Iterator[p
 
 
 def test_attempts_that_agree_count_once(spark: Any, client_config: ClientConfig, tasks: tuple[RangeTask, ...]) -> None:
-    frame, outcomes = rows(spark, tasks, client_config, DecodeOptions())
+    frame, range_results = rows(spark, tasks, client_config, DecodeOptions())
     assert frame.filter("offset >= 0").count() == 2 * COUNT
     assert frame.groupBy("partition").count().collect()
-    assert sum(outcome.data for outcome in outcomes.resolve()) == 2 * COUNT
+    assert sum(range_result.data for range_result in range_results.resolve()) == 2 * COUNT
 
 
 def test_an_outcome_is_missing_until_its_rows_were_read(
     spark: Any, client_config: ClientConfig, tasks: tuple[RangeTask, ...]
 ) -> None:
-    frame, outcomes = rows(spark, tasks, client_config, DecodeOptions())
+    frame, range_results = rows(spark, tasks, client_config, DecodeOptions())
     with pytest.raises(RangeResultsIncomplete) as caught:
-        outcomes.resolve()
+        range_results.resolve()
     assert caught.value.retriable
     assert caught.value.address == {"topic": tasks[0].topic, "partition": tasks[0].partition, "offset": 0}
     assert len(frame.limit(5).collect()) == 5
     with pytest.raises(RangeResultsIncomplete):
-        outcomes.resolve()
+        range_results.resolve()
 
 
 def test_attempts_that_disagree_are_refused() -> None:
@@ -145,10 +145,10 @@ def test_attempts_that_disagree_are_refused() -> None:
 
 
 def test_no_tasks_no_rows(spark: Any, client_config: ClientConfig) -> None:
-    frame, outcomes = rows(spark, (), client_config, DecodeOptions(provenance=True))
+    frame, range_results = rows(spark, (), client_config, DecodeOptions(provenance=True))
     assert frame.collect() == []
     assert "batchBaseOffset" in frame.columns
-    assert outcomes.resolve() == ()
+    assert range_results.resolve() == ()
     assert fused(spark.sparkContext, (), client_config, DecodeOptions(), NO_STEPS, None) == ()  # type: ignore[arg-type]
 
 
@@ -161,10 +161,10 @@ def test_arrow_steps_run_before_rows_reach_spark(
     def long_ones(batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch.filter(pc.greater_equal(batch.column("length"), 250))
 
-    frame, outcomes = rows(spark, tasks, client_config, DecodeOptions(), steps_of(lengths, long_ones))
+    frame, range_results = rows(spark, tasks, client_config, DecodeOptions(), steps_of(lengths, long_ones))
     assert steps_of(lengths).output_schema(DecodeOptions().schema).names == frame.columns
     assert sorted(row.length for row in frame.collect()) == sorted([n for n in range(250, COUNT) if n % 5] * 2)
-    told = outcomes.resolve()
+    told = range_results.resolve()
     assert sum(o.data for o in told) == 2 * COUNT
     assert sum(o.rows_out or 0 for o in told) == 80
 
@@ -182,14 +182,14 @@ def test_errors_of_workers_arrive_typed(spark: Any, client_config: ClientConfig,
         return batch if not batch.num_rows else pa.RecordBatch.from_pylist([{"a": 1 // 0}])
 
     (task,) = split([OffsetRange(topic, 1, 5, 10)])
-    frame, outcomes = rows(spark, [task], client_config, DecodeOptions(), steps_of(breaks))
-    with pytest.raises(ArrowStepError, match="ZeroDivisionError") as caught, outcomes.typed_errors():
+    frame, range_results = rows(spark, [task], client_config, DecodeOptions(), steps_of(breaks))
+    with pytest.raises(ArrowStepError, match="ZeroDivisionError") as caught, range_results.typed_errors():
         frame.collect()
     assert caught.value.address == {"topic": topic, "partition": 1, "offset": 5}
 
     hasty = replace(client_config, default_api_timeout_ms=3000)
-    frame, outcomes = rows(spark, [RangeTask("no-such-topic", 0, 0, 5)], hasty, DecodeOptions())
-    with pytest.raises(UnknownTopic), outcomes.typed_errors():
+    frame, range_results = rows(spark, [RangeTask("no-such-topic", 0, 0, 5)], hasty, DecodeOptions())
+    with pytest.raises(UnknownTopic), range_results.typed_errors():
         frame.collect()
 
 
@@ -221,9 +221,9 @@ def test_a_fused_write_gives_facts_and_outcomes(
     )
     (result,) = results  # all of it is small
     assert result.tasks == tasks
-    assert [outcome.index for outcome in result.outcomes] == [task.index for task in tasks]
-    assert sum(outcome.data for outcome in result.outcomes) == 2 * COUNT
-    assert sum(outcome.rows_out or 0 for outcome in result.outcomes) == 300
+    assert [range_result.index for range_result in result.range_results] == [task.index for task in tasks]
+    assert sum(range_result.data for range_result in result.range_results) == 2 * COUNT
+    assert sum(range_result.rows_out or 0 for range_result in result.range_results) == 300
     facts = [fact for batch in result.outputs for fact in batch.to_pylist()]
     assert [fact["part"] for fact in facts] == ["head", "tail"]
     assert facts[0]["rows"] == 300
@@ -253,10 +253,10 @@ def test_rows_of_two_tables_are_written_apart(
         [([topics[0], topics[2]], 44), ([topics[1]], 22)]
     )
     assert len({result.attempt_id for result in results}) == 1  # by one Spark task all the same
-    frame, outcomes = rows(spark, tasks, client_config, DecodeOptions(), routes=routes)
+    frame, range_results = rows(spark, tasks, client_config, DecodeOptions(), routes=routes)
     by_place = frame.selectExpr("spark_partition_id() AS place", "topic").distinct().collect()
     assert len({row.place for row in by_place if row.topic != topics[1]}) == 2  # each neighbour is of the other table
-    assert frame.count() == sum(outcome.data for outcome in outcomes.resolve()) == 66
+    assert frame.count() == sum(range_result.data for range_result in range_results.resolve()) == 66
 
 
 def test_a_writer_that_leaves_rows_behind_fails(

@@ -20,7 +20,7 @@ FETCH = TrafficLine("1", "Fetch", 18, 1, 1, 100, 1000)
 COST = TaskCost(1.0, 2.0, "host", "host/1", 0, (FETCH,))
 
 
-def outcome(index: int, *, cost: TaskCost | None = COST, **values: int) -> RangeResult:
+def range_result(index: int, *, cost: TaskCost | None = COST, **values: int) -> RangeResult:
     told = RangeResult(index, *TP, 10 * index, 10 * index + 10, data=10, bytes=1000, throttled=((1, 0.25),), cost=cost)
     return replace(told, **values)  # type: ignore[arg-type]
 
@@ -32,8 +32,8 @@ def reading(*ended: RangeResult, repeated: tuple[RangeResult, ...] = ()) -> Read
 def test_a_task_that_ran_twice_counts_once_and_its_cost_twice() -> None:
     listener = Recorder()
     listener.event(ReadStarted("land", 2, {TP: 20}))
-    listener.event(reading(outcome(0), outcome(1, cost=replace(COST, attempt=2))))
-    listener.event(reading(repeated=(outcome(0),)))
+    listener.event(reading(range_result(0), range_result(1, cost=replace(COST, attempt=2))))
+    listener.event(reading(repeated=(range_result(0),)))
     told = listener.close()
     assert (told.sums.tasks, told.sums.rows, told.sums.offsets, told.sums.bytes) == (2, 20, 20, 2000)
     assert told.sums.retries == 3, "two failures before, and one that ran again"
@@ -48,7 +48,7 @@ def test_many_tasks_are_summed_up_and_the_slowest_kept(monkeypatch: pytest.Monke
     monkeypatch.setattr(recorder, "MAX_TASKS", 10)
     listener = Recorder()
     for index in range(35):
-        listener.event(reading(outcome(index, cost=replace(COST, seconds=float(index)))))
+        listener.event(reading(range_result(index, cost=replace(COST, seconds=float(index)))))
     told = listener.close()
     assert told.sums.tasks == 35
     assert len(told.tasks) <= 10
@@ -61,7 +61,7 @@ def test_the_first_and_the_last_look_at_a_partition_are_kept() -> None:
     listener.event(OffsetsObserved({TP: PartitionView(0, 100, 90)}))
     listener.event(OffsetsObserved({TP: PartitionView(frontier=40)}))
     listener.event(OffsetsObserved({TP: PartitionView(committed=35)}))
-    listener.event(reading(outcome(0, high_watermark=130, last_stable_offset=120, log_start=5)))
+    listener.event(reading(range_result(0, high_watermark=130, last_stable_offset=120, log_start=5)))
     listener.event(OffsetsObserved({TP: PartitionView(committed=100, frontier=100)}))
     told = listener.close()
     assert told.first[TP] == PartitionView(0, 100, 90, 35, 40)
