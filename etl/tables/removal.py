@@ -21,7 +21,7 @@ from kseg.etl.tables.parquet.statistics import STRING_PREFIX
 
 
 class Verdict(Enum):
-    """What statistics say of a file: none of its rows, all of them, or only reading can tell."""
+    """What statistics say of a file: none of its rows, all of them, or that it has to be read."""
 
     NONE = "none"
     ALL = "all"
@@ -41,7 +41,7 @@ class Bounds:
 
     @property
     def constant(self) -> Any:
-        """The one value that all rows of the file have; None where they differ, or where it cannot be told."""
+        """The one value that all rows of the file have; None where they differ, or where it is unknown."""
         if self.low is None or self.low != self.high or self.nulls != 0:
             return None
         if isinstance(self.low, str) and len(self.low) >= STRING_PREFIX:

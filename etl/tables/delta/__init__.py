@@ -1,1 +1,1 @@
-"""Delta tables through delta-rs: look, ensure, commit, remove, maintain."""
+"""Delta tables through delta-rs: describe, ensure, commit, remove, maintain."""

@@ -5,7 +5,7 @@
 delta-rs neither skips duplicates nor minds a lower app version: the check is ours, and it holds because the commit is a
 compare-and-swap on the snapshot that was checked (`etl.tables.delta.table`).
 
-An app transaction (Delta protocol, "Transaction Identifiers") is all that recovery rests on. What else stands in a
+An app transaction (Delta protocol, "Transaction Identifiers") is all that recovery needs. What else is in a
 commit (`kseg` in its commitInfo, `userMetadata`) is for people, and for finding things faster.
 """
 
@@ -237,7 +237,7 @@ class _Call:
 
     def clean_up(self, *, others_landed: bool) -> None:
         """Delete rewritten files that no commit can hold. Those of the last commit tried stay: it may have been made
-        although it failed for us, unless another attempt's stands in its place."""
+        although it failed here, unless another attempt's was made instead."""
         if self._rewriter is not None:
             self._rewriter.discard(None if others_landed else self._tried)
 

@@ -3,7 +3,7 @@
 delta-rs commits files that it has not looked at: it refuses a table whose features it does not know, and trusts the
 caller with the rest. It would commit rows that break a CHECK constraint, leave generated columns empty, and under
 column mapping land columns that every reader sees as null. So the rule is the other way round: a feature is fine only
-if it stands here as fine.
+if it is listed here.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def removal_reasons(table: DeltaTable, name: str) -> tuple[str, ...]:
     """Why only Spark's writer may remove some of a file's rows from this table; empty where rewriting files will do.
 
     Raises:
-        Refused: nobody may, the table is append-only.
+        Refused: the table is append-only.
     """
     properties = table.metadata().configuration
     if properties.get("delta.appendOnly", "false").lower() == "true":

@@ -2,7 +2,7 @@
 
     _delta_log/00000000000000000042.json     one action a line: commitInfo, add, remove, metaData, protocol, txn …
 
-(Delta protocol, "Delta Log Entries" and "Actions".) The files are read as they are: delta-rs' `history` does not tell
+(Delta protocol, "Delta Log Entries" and "Actions".) The files are read as they are: delta-rs' `history` lacks
 app transactions, table ids or added files. Old entries are removed once a checkpoint holds their outcome; what cannot
 be read any more is reported as such, never guessed.
 """
@@ -39,7 +39,7 @@ _OVERWRITE = "overwrite"
 
 @dataclass(frozen=True, slots=True)
 class AddedFile:
-    """path: relative to the table (or absolute), decoded. size: bytes. rows: None where statistics do not tell."""
+    """path: relative to the table (or absolute), decoded. size: bytes. rows: None where statistics are missing."""
 
     path: str
     size: int
@@ -165,7 +165,7 @@ def commits_back(store: Opened, newest: int, oldest: int = 0) -> Iterator[Commit
 
 
 def find_transaction(store: Opened, app_id: str, app_version: int, newest: int, oldest: int = 0) -> Commit | None:
-    """The last commit that carries an app transaction; None where the log does not tell any more."""
+    """The last commit that carries an app transaction; None where the log does not go back so far."""
     for commit in commits_back(store, newest, oldest):
         if commit.transactions.get(app_id) == app_version:
             return commit
@@ -192,10 +192,10 @@ def incident_of(commit: Commit, table_id: str) -> Incident | None:
 
 
 def incidents_since(store: Opened, recorded: TableState, now: TableState | None) -> tuple[Incident, ...]:
-    """What happened to a table since it was in a recorded state, oldest first; empty where nothing that matters did.
+    """Changes to a table since a recorded state that a ledger must not ignore, oldest first.
 
     Where the log does not reach back to the recorded version any more, only the number of rows can be compared: fewer
-    than recorded is an incident, since nobody can tell whose rows went.
+    than recorded is an incident, since it is unknown whose rows were removed.
     """
     if now is None:
         return (Incident("table-missing", "there is no table any more"),)

@@ -1,8 +1,8 @@
 """Removing rows from a Delta table whose files we commit ourselves: whole files go, files hit in part are rewritten.
 
 The outcome is a set of files to remove and a set to add, for the commit that also adds a run's new rows: readers see
-both or neither. A file is read again only when statistics cannot tell; rewritten ones are remembered, so that a commit
-lost to another writer costs a look at the new files alone.
+both or neither. A file is read only where its statistics do not decide; rewritten ones are remembered, so that after a
+commit lost to another writer only new files are examined.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class DataFile:
         return held
 
     def close(self, table: str, partition_values: Mapping[str, str | None]) -> WrittenFile:
-        """Finish the file and tell it."""
+        """Finish the file and return its description."""
         self.flush()
         writer = self._begin()
         writer.close()

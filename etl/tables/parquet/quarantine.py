@@ -1,9 +1,9 @@
-"""What cannot be read lands too: its address and its bytes, in a Delta table of its own, a row a piece.
+"""What cannot be read lands too: its address and its bytes, in a table of its own, a row for each piece.
 
     one damage ──► pieces of at most a megabyte ──► rows of one Parquet file a task ──► the run's commit
 
 The files are written by the tasks that meet the damage and committed by the driver with the run's app transaction, as
-rows are; a retried task's files are nobody's. This module runs in workers and imports neither Spark nor delta-rs.
+rows are; no commit names a retried task's files. This module runs in workers and imports neither Spark nor delta-rs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which columns a sink row keeps: all that the transform gave, its address in Kafka, and the run that landed it.
 
-The address is what verify and replace rest on. It stands in the row's own `topic, partition, offset` where the
+Verify and replace need the address. It is in the row's own `topic, partition, offset` where the
 transform kept them with these types, else in `_kseg_topic, _kseg_partition, _kseg_offset`, which rows handed to a
 transform carry too; copies that are not needed are not landed. `_kseg_run` (the run's id) is always the last column.
 Rows of a job with the section `interval:` carry `_kseg_late` through the transform too; it is landed where it is kept.
@@ -41,7 +41,7 @@ ADDRESS_TYPES = (pa.string(), pa.int32(), pa.int64())
 
 @dataclass(frozen=True, slots=True)
 class SinkSchema:
-    """What a job's rows look like in the lake.
+    """The columns of a job's rows as they are landed.
 
     columns: all landed columns with Delta's types, in the rows' order, `_kseg_run` last.
     address: which of them hold the address; None where the job lands rows without one.

@@ -6,7 +6,7 @@ The rules that the protocol leaves open are those of Delta on Spark, so that bot
 the first 32 leaf columns of the table's schema (a struct counts its leaves, a list or map counts once; table properties
 may say otherwise), null counts for every type, bounds for numbers, decimals, dates, timestamps and strings. Strings are
 cut to 32 characters, an upper bound then ends with a character that sorts above all that was cut off. Timestamps are
-told in milliseconds: lower bounds rounded down, upper bounds up.
+written in milliseconds: lower bounds rounded down, upper bounds up.
 
 A bound is left out where it would not hold or cannot be said: an upper bound of floats with a NaN (which Spark sorts
 above all numbers and Parquet leaves out of its bounds), infinities, strings too long for the footer, years of more than
@@ -189,7 +189,7 @@ def _has_bounds(kind: pa.DataType) -> bool:
 
 
 def _footer_bounds(footer: Any, leaf: _Leaf) -> tuple[Any, Any] | None:
-    """Smallest and largest physical value over all row groups; None where a row group does not tell."""
+    """Smallest and largest physical value over all row groups; None where a row group has none."""
     found: list[Any] = []
     for number in range(footer.num_row_groups):
         chunk = footer.row_group(number).column(leaf.column)
@@ -208,7 +208,7 @@ def _footer_bounds(footer: Any, leaf: _Leaf) -> tuple[Any, Any] | None:
 
 
 def lower_bound(raw: Any, kind: pa.DataType) -> Any:
-    """A Parquet minimum as Delta tells it; None where it cannot be told."""
+    """A Parquet minimum as Delta writes it; None where Delta has no form for it."""
     types = pa.types
     if types.is_timestamp(kind):
         return _millis(raw // 1000, kind)
@@ -219,7 +219,7 @@ def lower_bound(raw: Any, kind: pa.DataType) -> Any:
 
 
 def upper_bound(raw: Any, kind: pa.DataType) -> Any:
-    """A Parquet maximum as Delta tells it; None where it cannot be told."""
+    """A Parquet maximum as Delta writes it; None where Delta has no form for it."""
     types = pa.types
     if types.is_timestamp(kind):
         return _millis(-(-raw // 1000), kind)

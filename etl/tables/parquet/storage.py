@@ -1,6 +1,7 @@
-"""Where a table lies: one small place that knows local paths, URIs and the stores behind them.
+"""Where a table is: local paths, URIs and the stores behind them.
 
-Files are written and listed through `pyarrow.fs`, commits through delta-rs; both are told where by the same value.
+Data files are written and listed through `pyarrow.fs`; whatever commits them gets its location and options from the
+same value.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Opened(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TableLocation:
-    """A table's place: an absolute local path or a URI, and what its store has to be told (delta-rs' option names).
+    """A table's location: an absolute local path or a URI, and the options of its store (names as delta-rs has them).
 
     Options may hold secrets: they are not shown, and they travel to the tasks that write files.
     """
@@ -95,14 +96,14 @@ class TableLocation:
         return self.open()
 
     def _s3(self) -> pafs.FileSystem:
-        told = {}
+        settings = {}
         for key, value in self.options:
             name = key.lower().removeprefix("aws_")
             if name in _S3_OPTIONS:
-                told[_S3_OPTIONS[name]] = value
+                settings[_S3_OPTIONS[name]] = value
             elif name == "allow_http" and value.lower() == "true":
-                told["scheme"] = "http"
-        return pafs.S3FileSystem(**told)
+                settings["scheme"] = "http"
+        return pafs.S3FileSystem(**settings)
 
     def __str__(self) -> str:
         return self.uri

@@ -44,7 +44,7 @@ class TableWrite:
 
 @dataclass(frozen=True, slots=True)
 class LandingPlan:
-    """What every task of a run is told. It is pickled once for each task.
+    """What every task of a run needs to know. It is pickled once for each task.
 
     routes: the table (its number in `tables`) of each topic; None where all rows go to the first one.
     """
@@ -107,11 +107,11 @@ class TaskWriter:
             self._table(number).write(part)
 
     def close(self) -> list[WrittenFile]:
-        """Finish all files and tell them."""
+        """Finish all files and return their descriptions."""
         return [file for table in self._tables.values() for file in table.close()]
 
     def abort(self) -> None:
-        """Delete all that was written, as far as the store lets us; a sweep after the commit finds the rest."""
+        """Delete all that was written, as far as the store allows; the clean-up after the commit removes the rest."""
         for table in self._tables.values():
             table.abort()
 

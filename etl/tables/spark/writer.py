@@ -132,7 +132,7 @@ class SparkTarget(FrameTarget):
         return self._table if self._table is not None else f"delta.{quoted(str(self._path))}"
 
     def sql(self, statement: str) -> list[Any]:
-        """The rows of a statement about this table, which stands in it as `{table}`."""
+        """The rows of a statement about this table, which the statement names as `{table}`."""
         return self._spark.sql(statement.replace("{table}", self._sql_name)).collect()
 
     @contextlib.contextmanager
@@ -170,7 +170,7 @@ class SparkTarget(FrameTarget):
 
         if not self.exists():
             self.check_store()
-            # A literal is never null, and the table must not be told that its columns are not: later rows may differ.
+            # A literal is never null, and the table's columns must not become NOT NULL: later rows may differ.
             fields = [StructField(field.name, field.dataType) for field in project(rows, sink, "").schema]
             ddl = f"CREATE TABLE IF NOT EXISTS {self._sql_name} ({StructType(fields).toDDL()}) USING delta"
             for clause, names in (("PARTITIONED BY", partition_by), ("CLUSTER BY", cluster_by)):
@@ -260,7 +260,7 @@ class SparkTarget(FrameTarget):
     ) -> NewCommit | FoundCommit:
         self.check_store()
         access, table = self._load()
-        if (found := self._standing(access, table, run, "", expected)) is not None:
+        if (found := self._find_commit(access, table, run, "", expected)) is not None:
             return found
         attempt_id = uuid.uuid4().hex
         details = {"kseg": run.run_id, "attempt": attempt_id, **run.facts}
@@ -278,9 +278,9 @@ class SparkTarget(FrameTarget):
         with self._errors(run):
             writer.saveAsTable(self._table) if self._table is not None else writer.save(self._path)
         access, table = self._load()
-        outcome = self._standing(access, table, run, attempt_id, expected)
+        outcome = self._find_commit(access, table, run, attempt_id, expected)
         if outcome is None:
-            raise RetriableFailure("Spark wrote, and the table's log tells nothing of it", table=self.name)
+            raise RetriableFailure("Spark wrote, and the table's log has no such commit", table=self.name)
         return outcome
 
     def remove_run(self, run: RunCommit) -> TableCommit:
@@ -308,10 +308,10 @@ class SparkTarget(FrameTarget):
         refuse_retention(self.name, table_properties(table))
         return access, table
 
-    def _standing(
+    def _find_commit(
         self, access: DeltaAccess, table: DeltaTable, run: RunCommit, attempt_id: str, expected: TableState | None
     ) -> NewCommit | FoundCommit | None:
-        """The commit of this run that stands in the table; None where there is none yet."""
+        """The run's commit in the table; None where there is none yet."""
         if expected is not None:
             for incident in incidents_since(access.location.open(), expected, table_state(table)):
                 raise Refused(incident.code, incident.message, table=self.name, version=incident.version)
@@ -355,7 +355,7 @@ class SparkTarget(FrameTarget):
         except PySparkException as error:
             if "Concurrent" not in str(error):
                 raise
-            # Whether our own other attempt won or a stranger did, the table knows; the caller looks again.
+            # The caller retries: the table then says whether another attempt of this run won, or another writer.
             raise RetriableFailure(
                 f"another writer came in between: {_first_line(error)}", table=self.name, app_id=run.app_id
             ) from error

@@ -84,7 +84,7 @@ def test_a_run_lands_once_is_found_again_and_is_replaced_and_removed(spark, targ
 
 def test_an_attempt_that_another_one_overtakes_finds_its_commit(spark, target, rows, monkeypatch):
     ensure(spark, target, rows(0, 1))
-    seen = SparkTarget._standing
+    seen = SparkTarget._find_commit
     asleep = [True]
 
     def overtaken(self, *args):
@@ -94,7 +94,7 @@ def test_an_attempt_that_another_one_overtakes_finds_its_commit(spark, target, r
             assert isinstance(land(spark, target, rows(0, 10), "run-1", 1), NewCommit)
         return found
 
-    monkeypatch.setattr(SparkTarget, "_standing", overtaken)
+    monkeypatch.setattr(SparkTarget, "_find_commit", overtaken)
     assert isinstance(land(spark, target, rows(0, 10), "run-1", 1), FoundCommit)
     assert len(rows_of(target)) == 10
 
