@@ -160,7 +160,6 @@ class Cluster:
         build: Callable[[int], Request[R]],
         deadline: Deadline,
         *,
-        leader_of: TopicPartition | None = None,
         coordinator: CoordinatorKey | None = None,
         broker: int | None = None,
         controller: bool = False,
@@ -171,7 +170,7 @@ class Cluster:
         Raises OutcomeUnknown for a lost answer to what must not be sent again.
         """
         name = api_of(kind).name
-        connection = self._route(leader_of, coordinator, broker, controller, deadline)
+        connection = self._route(None, coordinator, broker, controller, deadline)
         version = connection.version_of(kind)
         try:
             return connection.call(build(version), version, deadline=deadline)

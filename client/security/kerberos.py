@@ -8,7 +8,6 @@ client -> server    wrapped: 01 00 00 00, no layer (Kafka has none), then the au
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -41,18 +40,15 @@ class Context(Protocol):
     def unwrap(self, message: bytes) -> bytes: ...
 
 
-ContextFactory = Callable[[KerberosConfig, str], Context]
-
-
 class Gssapi:
     """One login to `service_name` at `host`."""
 
     name = "GSSAPI"
     answers_last = False
 
-    def __init__(self, config: KerberosConfig, host: str, make: ContextFactory | None = None) -> None:
+    def __init__(self, config: KerberosConfig, host: str) -> None:
         self.complete = False
-        self._context = (make or library_context)(config, host)
+        self._context = library_context(config, host)
 
     def first(self) -> bytes:
         return self._context.step(None) or b""

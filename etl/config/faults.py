@@ -48,13 +48,12 @@ class Finding(NamedTuple):
     remedy: str | None = None
 
 
-def findings_of(error: ValidationError, model: type[BaseModel], raw: Any, base: PathKey = ()) -> list[Finding]:
+def findings_of(error: ValidationError, model: type[BaseModel], raw: Any) -> list[Finding]:
     """Every error of a validation, in plain words.
 
     raw: the value as written, references unresolved: it alone may be quoted.
-    base: where the model stands in the file.
     """
-    return [_finding(details, model, raw, base) for details in error.errors(include_url=False, include_input=True)]
+    return [_finding(details, model, raw) for details in error.errors(include_url=False, include_input=True)]
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
@@ -83,17 +82,16 @@ def kind_of(value: Any) -> str:
     return "a list" if isinstance(value, list | tuple) else "of another kind"
 
 
-def _finding(details: ErrorDetails, model: type[BaseModel], raw: Any, base: PathKey) -> Finding:
-    inner, value = _walk(details["loc"], raw)
-    path = (*base, *inner)
+def _finding(details: ErrorDetails, model: type[BaseModel], raw: Any) -> Finding:
+    path, value = _walk(details["loc"], raw)
     name = "the name " if "[key]" in details["loc"] else ""
     kind, context = details["type"], details.get("ctx", {})
     if kind == FAULT:
         return Finding(path, name + str(context["told"]), str(context["remedy"]))
     if kind in ("extra_forbidden", "invalid_key"):
-        return Finding(path, "is an unknown key", unknown_key_remedy(str(inner[-1]), _siblings(model, details["loc"])))
+        return Finding(path, "is an unknown key", unknown_key_remedy(str(path[-1]), _siblings(model, details["loc"])))
     if kind == "missing":
-        return Finding(path, "is missing", _MISSING.get(str(inner[-1]), "add it"))
+        return Finding(path, "is missing", _MISSING.get(str(path[-1]), "add it"))
     if kind == "literal_error":
         return _not_among(path, value, str(context.get("expected", "")))
     if kind in _EXPECTED:

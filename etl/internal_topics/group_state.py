@@ -109,14 +109,12 @@ def group_state(
     return _state(group, place, records, retention_ms, round(time.time() * 1000) if at is None else at)
 
 
-def committed_in_files(
-    log_dirs: LogDirs, group: str, *, partitions: int | None = None
-) -> dict[TopicPartition, CommittedOffset]:
+def committed_in_files(log_dirs: LogDirs, group: str) -> dict[TopicPartition, CommittedOffset]:
     """The offsets of a group that count, by partition; expiry is not applied, since files may be old on purpose.
 
     Raises as `group_state`.
     """
-    found = _find(log_dirs, group, partitions)[1].commits()
+    found = _find(log_dirs, group, None)[1].commits()
     told = {TopicPartition(*slot): as_commit(one.value) for slot, one in found.items()}
     return {tp: CommittedOffset(one.offset, one.leader_epoch, one.metadata) for tp, one in told.items()}
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 DELTA = "delta-4.4.0"
 """The set of jars with which Spark itself reads and writes Delta tables."""
 
 
-def cache_root(environ: Mapping[str, str] = os.environ) -> Path:
+def cache_root() -> Path:
     """``$KSEG_CACHE``, else ``$XDG_CACHE_HOME/kseg``, else ``~/.cache/kseg``; not created here."""
-    if environ.get("KSEG_CACHE"):
-        return Path(environ["KSEG_CACHE"]).expanduser()
-    if environ.get("XDG_CACHE_HOME"):
-        return Path(environ["XDG_CACHE_HOME"]).expanduser() / "kseg"
+    if os.environ.get("KSEG_CACHE"):
+        return Path(os.environ["KSEG_CACHE"]).expanduser()
+    if os.environ.get("XDG_CACHE_HOME"):
+        return Path(os.environ["XDG_CACHE_HOME"]).expanduser() / "kseg"
     return Path.home() / ".cache" / "kseg"
 
 

@@ -61,25 +61,23 @@ def client_config(servers: str) -> ClientConfig:
     return ClientConfig.from_properties({"bootstrap.servers": servers}, client_id="kseg-bench")
 
 
-def fill_topic(
-    kafka: EmbeddedKafka, name: str, rows: int, progress: Progress, *, partitions: int = PARTITIONS
-) -> BenchTopic:
+def fill_topic(kafka: EmbeddedKafka, name: str, rows: int, progress: Progress) -> BenchTopic:
     """Make a topic with (at least) so many lz4 records of about 170 bytes, in batches of a thousand."""
-    batch = min(RECORDS_PER_BATCH, -(-rows // partitions))
-    rounds = -(-rows // (batch * partitions))
-    progress.total(rounds * batch * partitions)
+    batch = min(RECORDS_PER_BATCH, -(-rows // PARTITIONS))
+    rounds = -(-rows // (batch * PARTITIONS))
+    progress.total(rounds * batch * PARTITIONS)
     with Cluster(client_config(kafka.bootstrap_servers)) as cluster:
         keep = {"retention.ms": "-1"}  # the records' timestamps are of the past
-        create_topic(cluster, name, partitions=partitions, replication_factor=1, config=keep)
-        places = [TopicPartition(name, number) for number in range(partitions)]
+        create_topic(cluster, name, partitions=PARTITIONS, replication_factor=1, config=keep)
+        places = [TopicPartition(name, number) for number in range(PARTITIONS)]
         ready = [
             {
-                tp: encode_batch(records((turn * partitions + tp.partition) * batch, batch), compression="lz4")
+                tp: encode_batch(records((turn * PARTITIONS + tp.partition) * batch, batch), compression="lz4")
                 for tp in places
             }
-            for turn in range(min(rounds, DISTINCT_BATCHES // partitions))
+            for turn in range(min(rounds, DISTINCT_BATCHES // PARTITIONS))
         ]
         for turn in range(rounds):
             produce(cluster, ready[turn % len(ready)])
-            progress.advance(batch * partitions)
-    return BenchTopic(kafka.bootstrap_servers, name, rounds * batch * partitions, partitions)
+            progress.advance(batch * PARTITIONS)
+    return BenchTopic(kafka.bootstrap_servers, name, rounds * batch * PARTITIONS, PARTITIONS)

@@ -72,9 +72,9 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Java:
     raise JavaMissing(f"No Java {MINIMUM} or newer found.{found}", remedy=REMEDY)
 
 
-def use_java(java: Java | None = None) -> Java:
+def use_java() -> Java:
     """Make Spark, started by this process or its children, use the Java found here. Returns it."""
-    java = java or find_java()
+    java = find_java()
     os.environ["JAVA_HOME"] = str(java.home)
     return java
 

@@ -23,20 +23,18 @@ _METADATA = 3
 _LIMIT = 1 << 22
 
 
-def live_brokers(
-    port: int, *, host: str = "127.0.0.1", timeout: float = 2.0, version: int = 1
-) -> frozenset[int] | None:
+def live_brokers(port: int, *, version: int = 1) -> frozenset[int] | None:
     """Ids of the brokers that a broker knows to be alive; None when it does not answer (yet)."""
     try:
-        return frozenset(_brokers(_Body(_ask(port, host, timeout, version)), version))
+        return frozenset(_brokers(_Body(_ask(port, version)), version))
     except (OSError, EOFError, struct.error):
         return None
 
 
-def partition_leaders(port: int, topic: str, *, host: str = "127.0.0.1", timeout: float = 2.0) -> dict[int, int]:
+def partition_leaders(port: int, topic: str) -> dict[int, int]:
     """Leaders of a topic's partitions, as far as they have one; {} when there is no such topic or no answer."""
     try:
-        body = _Body(_ask(port, host, timeout, 0))
+        body = _Body(_ask(port, 0))
         _brokers(body, 0)
         for _ in range(body.int32()):
             body.skip(2)
@@ -76,9 +74,9 @@ class _Body:
         self._at += count
 
 
-def _ask(port: int, host: str, timeout: float, version: int) -> bytes:
+def _ask(port: int, version: int) -> bytes:
     request = struct.pack(">hhih", _METADATA, version, 1, -1) + struct.pack(">i", 0)
-    with socket.create_connection((host, port), timeout=timeout) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=2.0) as connection:
         connection.sendall(struct.pack(">i", len(request)) + request)
         (size,) = struct.unpack(">i", _read(connection, 4))
         if not 8 <= size <= _LIMIT:

@@ -69,11 +69,11 @@ def view_of(outcome: Outcome) -> dict[str, Any]:
         "taken_up": telemetry.taken_up,
         "from_ledger": outcome.from_ledger,
         "spark": telemetry.spark,
-        "figures": _figures(outcome, document),
+        "figures": _figures(outcome),
         "error": document.get("error"),
         "phases": _phases(outcome),
         "account": _account(outcome, document),
-        "over_time": _over_time(telemetry.tasks, seconds),
+        "over_time": _over_time(telemetry.tasks),
         "tables": _tables(outcome),
         "partitions": _partitions(outcome),
         "skew": _skew(telemetry.partitions),
@@ -138,7 +138,7 @@ def _status(outcome: Outcome) -> tuple[str, str]:
     return STATUSES.get(status, (status.replace("-", " ").capitalize(), "calm"))
 
 
-def _figures(outcome: Outcome, document: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+def _figures(outcome: Outcome) -> list[tuple[str, str, str]]:
     """Label, number, and what explains it."""
     telemetry, sums = outcome.telemetry, outcome.telemetry.sums
     reading = outcome.reading_seconds
@@ -193,7 +193,7 @@ def _account(outcome: Outcome, document: Mapping[str, Any]) -> dict[str, Any] | 
     }
 
 
-def _over_time(lines: Sequence[TaskLine], seconds: float) -> dict[str, Any] | None:
+def _over_time(lines: Sequence[TaskLine]) -> dict[str, Any] | None:
     """From the first task's beginning to the last one's end."""
     if not lines:
         return None

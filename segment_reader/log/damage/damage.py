@@ -66,14 +66,14 @@ class Torn:
         )
 
 
-def damaged_bytes(storage: Storage, damage: Damage, piece_bytes: int = PIECE_BYTES) -> Iterator[bytes]:
+def damaged_bytes(storage: Storage, damage: Damage) -> Iterator[bytes]:
     """The bytes, piece by piece; of zeros none. Raises SegmentGone."""
     if damage.reason == ZEROS:
         return
     with closing(storage.open(damage.file)) as file:
         position, end = damage.position, damage.position + damage.length
         while position < end:
-            piece = bytes(file.read(position, min(piece_bytes, end - position)))
+            piece = bytes(file.read(position, min(PIECE_BYTES, end - position)))
             if not piece:
                 return
             yield piece
