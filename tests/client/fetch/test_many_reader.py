@@ -270,7 +270,7 @@ def test_compaction_that_left_nothing_before_the_end_does_not_hang(fake: Any, fa
     assert read(connect(fake.bootstrap_servers), {TopicPartition("t", 0): (0, 9)}) == {TopicPartition("t", 0): b""}
 
 
-def test_a_partition_that_others_left_no_room_for_is_not_taken_for_an_empty_one(fake: Any, fakes: Any, connect: Any):
+def test_a_partition_left_out_of_a_full_response_is_not_taken_for_an_empty_one(fake: Any, fakes: Any, connect: Any):
     fake.add_topic("t", [1] * 2)
     sessions = fakes.sessions(fake, logs(2, size=8))
 

@@ -164,7 +164,7 @@ def test_a_user_who_does_not_poll_is_given_up_on(fake: Any, fakes: Any, member: 
     assert one.assignment == BOTH
 
 
-def test_what_the_heart_dies_of_is_raised_by_poll(fake: Any, fakes: Any, member: Open, until: Until):
+def test_an_error_that_ends_the_heartbeat_thread_is_raised_by_poll(fake: Any, fakes: Any, member: Open, until: Until):
     fakes.group(fake)
     one = member()
     one.poll(60)

@@ -88,7 +88,7 @@ def test_whatever_comes_first_ends_the_wait(pair: Pair):
     waiter.close()
 
 
-def test_a_peer_that_reads_nothing_leaves_no_room(pair: Pair):
+def test_a_connection_to_a_peer_that_reads_nothing_is_not_writable(pair: Pair):
     assert is_writable(pair.connection)
     filler = socket.socket(fileno=socket.dup(pair.connection.fileno()))
     filler.setblocking(False)

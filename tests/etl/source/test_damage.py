@@ -271,7 +271,7 @@ def test_each_length_of_a_segment_before(tmp_path: Path, scale: Callable[[int, i
         assert found.damages[-1].reason in (CUT_OFF, ENDS_EARLY, ZEROS, UNDECIDED)
 
 
-def test_zeros_are_room_at_the_log_s_end_and_damage_before_it(tmp_path: Path) -> None:
+def test_zeros_are_preallocated_at_the_log_s_end_and_damage_before_it(tmp_path: Path) -> None:
     _, middle, last = sorted(LOG.segments)
     LOG.write(tmp_path, {last: LOG.segments[last] + bytes(100_000), middle: LOG.segments[middle] + bytes(5000)})
     assert judge(LOG, tmp_path, cuts=(4, 20)).damages == []

@@ -28,7 +28,7 @@ def times_file(*entries: tuple[int, int]) -> bytes:
     return b"".join(struct.pack(">qi", *entry) for entry in entries)
 
 
-def test_room_that_is_not_used_yet_is_no_entry() -> None:
+def test_preallocated_zeros_are_no_entry() -> None:
     assert offset_index(offsets_file((10, 4096)) + bytes(800), 0, FILE).offsets.tolist() == [10]
     assert time_index(times_file((5, 1)) + bytes(1200), 0, FILE).timestamps.tolist() == [5]
     assert offset_index(bytes(10 << 20), 0, FILE).offsets.tolist() == []

@@ -261,7 +261,7 @@ def test_every_length_of_a_cut_segment_is_told(folder: Path, number: int) -> Non
 
 
 def test_zeros_over_any_part_of_a_tail_are_told_or_the_end(folder: Path) -> None:
-    """Zeros may be room that was allocated ahead: behind a whole batch they end the log, within one they are damage."""
+    """Zeros may be preallocated: behind a whole batch they end the log, within one they are damage."""
     written(folder)
     right = {isolation: answer(folder, isolation) for isolation in ISOLATION}
     for path in logs(folder):

@@ -24,7 +24,7 @@ from kseg.segment_reader.log.scan.bounds import last_stable_offset, log_end_offs
 from kseg.segment_reader.log.scan.record_sets import record_sets
 
 STORAGE: Final = LocalStorage()
-ROOM: Final = bytes(10 * PAGE_BYTES)
+ZEROS: Final = bytes(10 * PAGE_BYTES)
 CODECS: Final = list(BY_NAME)
 
 
@@ -116,14 +116,14 @@ def test_a_batch_of_which_the_first_pages_were_written_is_cut_off(folder: Folder
     assert len(pages) >= 1
     for page in pages:
         data = (whole() + batch)[:page]
-        folder.holds(data + bytes(before + len(batch) - page) + ROOM)
+        folder.holds(data + bytes(before + len(batch) - page) + ZEROS)
         assert_torn(folder, before, page)
 
 
 @pytest.mark.parametrize("kind", LAST)
 def test_a_batch_that_is_whole_is_read_whatever_it_ends_with(folder: Folder, kind: str) -> None:
-    for room in (b"", bytes(1), bytes(100), bytes(PAGE_BYTES), ROOM):
-        folder.holds(whole() + LAST[kind] + room)
+    for zeros in (b"", bytes(1), bytes(100), bytes(PAGE_BYTES), ZEROS):
+        folder.holds(whole() + LAST[kind] + zeros)
         count = {"v2": 120, "v0": 60, "v1": 60, "tr": 60}[kind[:2]]
         assert folder.end == 6 + count
         assert folder.rows(folder.end, "read_uncommitted") == [0, 1, 2, 3, 4, *range(6, 6 + count)]
@@ -132,7 +132,7 @@ def test_a_batch_that_is_whole_is_read_whatever_it_ends_with(folder: Folder, kin
 
 def test_a_whole_batch_may_end_in_pages_of_zeros(folder: Folder) -> None:
     zeros = encode_batch([Record(key=None, value=bytes(5 * PAGE_BYTES), timestamp=1)], base_offset=6)
-    folder.holds(whole() + zeros + ROOM)
+    folder.holds(whole() + zeros + ZEROS)
     assert folder.end == 7
     assert folder.rows(7)[-1] == 6
     assert folder.check().faults == []
@@ -143,11 +143,11 @@ def test_a_header_may_be_written_half(folder: Folder) -> None:
     for left in range(1, RECORDS_AT + 1):
         before = len(data := whole(most - left))
         assert PAGE_BYTES - before == left
-        folder.holds((data + LAST["v2-none"])[:PAGE_BYTES] + ROOM)
+        folder.holds((data + LAST["v2-none"])[:PAGE_BYTES] + ZEROS)
         if any(LAST["v2-none"][:left]):
             assert_torn(folder, before, PAGE_BYTES)
         else:
-            assert folder.end == 6  # nothing but zeros of it: room as well
+            assert folder.end == 6  # only zeros of it: preallocated as well
 
 
 def test_zeros_that_begin_within_a_page_are_damage(folder: Folder) -> None:
@@ -155,15 +155,17 @@ def test_zeros_that_begin_within_a_page_are_damage(folder: Folder) -> None:
     before, batch = len(whole()), LAST["v2-lz4"]
     end = before + len(batch)
     for kept in (before + 100, 2 * PAGE_BYTES - 500, 2 * PAGE_BYTES + 1, end - 1000, end - 100):
-        folder.holds((whole() + batch)[:kept] + bytes(end - kept) + ROOM)
+        folder.holds((whole() + batch)[:kept] + bytes(end - kept) + ZEROS)
         assert [fault for fault in folder.check().faults if isinstance(fault, LogDamaged)]
         with pytest.raises((LogDamaged, RecordFormatError)):
             folder.rows(folder.end, "read_uncommitted")
 
 
-def test_a_flipped_bit_before_room_hides_nothing(folder: Folder, scale: Callable[[int, int], int]) -> None:
+def test_a_flipped_bit_before_preallocated_zeros_hides_nothing(
+    folder: Folder, scale: Callable[[int, int], int]
+) -> None:
     before, batch = len(whole()), LAST["v2-none"]
-    data = whole() + batch + ROOM
+    data = whole() + batch + ZEROS
     folder.holds(data)
     right = folder.rows(folder.end, "read_uncommitted")
     places = [*range(before, before + RECORDS_AT + 4), *range(before + RECORDS_AT, before + len(batch), 997)]
@@ -177,8 +179,8 @@ def test_a_flipped_bit_before_room_hides_nothing(folder: Folder, scale: Callable
             assert found == right, (at - before, bit)
 
 
-def test_room_in_a_segment_before_the_last_is_left_to_its_readers(folder: Folder) -> None:
-    data = (whole() + LAST["v2-none"])[: 2 * PAGE_BYTES] + ROOM
+def test_zeros_in_a_segment_before_the_last_are_left_to_its_readers(folder: Folder) -> None:
+    data = (whole() + LAST["v2-none"])[: 2 * PAGE_BYTES] + ZEROS
     folder.holds(data)
     (folder.path / f"{126:020d}.log").write_bytes(b"")
     first, last = open_log(STORAGE, str(folder.path), "t", 0).segments

@@ -85,7 +85,7 @@ def test_a_range_reads_little_more_than_it_needs(storage: Any, log: PartitionLog
     holding = {s.path for s in log.segments if s.base_offset < start + length and s.base_offset + BATCHES * 16 > start}
     assert {path for path in told.opened if path.endswith(".log")} == holding
     # Of each segment its windows; of the first a look at where the range begins; of two of them their indexes; of the
-    # log's last one a look at whether room is left behind it.
+    # log's last one a check for zeros at its end.
     windows = sum(-(-log.segments[0].size // WINDOW_BYTES) for _ in holding)
     assert len(told.reads) <= windows + 1 + 2 + 1 + (log.segments[-1].path in holding)
     assert all(told.opened.count(path) == 1 for path in holding)

@@ -188,7 +188,7 @@ def test_cutting_reads_of_a_segment_some_headers_alone(log_files: Any, tmp_path:
         assert part.start_hint.position == part.start * len(made[0])
 
 
-def test_without_an_index_headers_are_walked_once(log_files: Any, tmp_path: Path) -> None:
+def test_without_an_index_headers_are_read_once(log_files: Any, tmp_path: Path) -> None:
     rng = random.Random(5)
     made = [encode_batch([Record(None, rng.randbytes(500_000))], base_offset=number) for number in range(60)]
     log_files.write_partition(tmp_path / "t-0", [made])
