@@ -66,7 +66,7 @@ def all_in_files(inputs: InputReader, request: BackfillRequest, state: JobState)
     """The offsets that "all" means: from each base, or the files' start, to the files' end; None where that is none."""
     draft = Draft.unwritten(preflight(inputs, state, ev.INCREMENTAL), state)
     draft.check_and_pin(moves_offsets=False)
-    snapshot = draft.seen.snapshot
+    snapshot = draft.inputs.snapshot
     bounds = {
         tp: (max(draft.state.bases[tp], snapshot.bounds[tp].start), min(end, readable_end(draft, tp)))
         for tp, end in snapshot.ends.items()
@@ -95,9 +95,9 @@ def readable_end(draft: Draft, tp: TopicPartition) -> int:
     Of a copy whose last leader epoch is older than the one that the ledger has seen, that is at most the high watermark
     that its broker wrote down: what stands above it may be records that a later leader never had.
     """
-    snapshot = draft.seen.snapshot
+    snapshot = draft.inputs.snapshot
     bounds = snapshot.bounds[tp]
-    end = visible_end(bounds, draft.seen.job.source.isolation_level)
+    end = visible_end(bounds, draft.inputs.job.source.isolation_level)
     known = draft.state.topics.get(tp.topic)
     seen = known.partitions.get(tp.partition) if known else None
     if not snapshot.copy or seen is None or bounds.confirmed is None or bounds.confirmed < 0:
@@ -166,7 +166,7 @@ class BackfillPlanner:
                 )
 
     def _asked(self, draft: Draft) -> dict[TopicPartition, OffsetSet]:
-        snapshot = draft.seen.snapshot
+        snapshot = draft.inputs.snapshot
         chosen = self._partitions(snapshot)
         again = draft.state.runs.get(self.run_id)
         if again is not None and again.abandoned and self.request.interval is None:
@@ -191,10 +191,10 @@ class BackfillPlanner:
         named = self.request.partitions
         if named is None:
             return snapshot.partitions
-        strangers = sorted(TopicPartition(*tp) for tp in named if TopicPartition(*tp) not in snapshot.bounds)
-        if strangers:
+        unknown = sorted(TopicPartition(*tp) for tp in named if TopicPartition(*tp) not in snapshot.bounds)
+        if unknown:
             raise ConfigurationError(
-                [Fault("--from", f"{tp.topic}:{tp.partition} is not read by this job") for tp in strangers]
+                [Fault("--from", f"{tp.topic}:{tp.partition} is not read by this job") for tp in unknown]
             )
         return sorted(TopicPartition(*tp) for tp in named)
 
@@ -210,8 +210,8 @@ class BackfillPlanner:
     ) -> None:
         for tp, end in ends.items():
             if end > readable[tp] and snapshot.copy:
-                told = f"asked for offsets up to {end}, and of the files only those below {readable[tp]} count"
-                raise _not_in_files(tp, told, readable[tp])
+                message = f"asked for offsets up to {end}, and of the files only those below {readable[tp]} count"
+                raise _not_in_files(tp, message, readable[tp])
             if end > readable[tp]:
                 raise RetriableFailure(
                     f"asked for offsets up to {end}, and only those below {readable[tp]} may be read now",
@@ -241,14 +241,14 @@ class BackfillPlanner:
         return offsets
 
     def _closed(self, draft: Draft, millis: int, *, ends: bool) -> dict[TopicPartition, int]:
-        bounds = draft.seen.snapshot.bounds
+        bounds = draft.inputs.snapshot.bounds
         return boundary_offsets(self.logs, self.job, draft.state, bounds, millis, ends=ends)
 
 
-def _not_in_files(tp: TopicPartition, told: str, offset: int) -> Refused:
+def _not_in_files(tp: TopicPartition, message: str, offset: int) -> Refused:
     return Refused(
         "offsets-not-in-files",
-        told,
+        message,
         remedy="ask for less, name further folders with --segments, or leave --from and --to out for all there is",
         topic=tp.topic,
         partition=tp.partition,

@@ -1,4 +1,4 @@
-"""The consumer group's offsets held against the ledger: expiry, somebody's hand, or a ledger that is too old.
+"""The consumer group's offsets compared with the ledger: expired, changed by another client, or a ledger too old.
 
     found in the group                         means                                        answer
     -----------------------------------------  -------------------------------------------  ------------------------
@@ -9,7 +9,7 @@
                                                or of a backfill, were abandoned since
                                                else the ledger is older than the group      refused
     no base yet, `kseg:<another ledger>:…`     the ledger was lost                          refused until accepted
-    anything else                              somebody's hand                              refused until accepted
+    anything else                              another client committed                     refused until accepted
 
 The frontier is where the ledger says the next run starts. Metadata is the string that a commit carries.
 """
@@ -30,7 +30,7 @@ ACCEPT = "--accept-group-offsets"
 
 
 def commit_metadata(ledger_id: str, run_id: str) -> str:
-    """What our commits carry, to be told from anybody else's."""
+    """The metadata of our commits, which distinguishes them from other clients'."""
     return f"kseg:{ledger_id}:{run_id}"
 
 
@@ -42,10 +42,10 @@ def ledger_of(metadata: str | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """The group's offsets as the broker told them.
+    """The group's committed offsets.
 
     watched: this job commits them, so a change by anybody else is drift; otherwise they only say where to begin.
-    accept: a person accepts them as they stand.
+    accept: the user accepts them as they are.
     """
 
     group: str
@@ -141,7 +141,7 @@ def _ledger_is_older(group: str, tp: TopicPartition, offset: int, frontier: int 
 
 def _differs(group: str, differing: Mapping[TopicPartition, CommittedOffset], state: JobState) -> Refused:
     lost = any(ledger_of(found.metadata) is not None and state.frontier(tp) is None for tp, found in differing.items())
-    told = ", ".join(
+    listed = ", ".join(
         f"{tp.topic}-{tp.partition}: group {found.offset}, ledger {'-' if f is None else f}"
         for tp, found in list(differing.items())[:20]
         for f in (state.frontier(tp),)
@@ -150,7 +150,7 @@ def _differs(group: str, differing: Mapping[TopicPartition, CommittedOffset], st
     if lost:
         return Refused(
             "ledger-lost",
-            f"offsets of group {group} were committed from another ledger ({told})",
+            f"offsets of group {group} were committed from another ledger ({listed})",
             remedy="point `ledger:` at that ledger; or start a new one from the group's offsets with "
             f"{ACCEPT}: rows that landed after its last commit would then land again",
             topic=first.topic,
@@ -158,7 +158,7 @@ def _differs(group: str, differing: Mapping[TopicPartition, CommittedOffset], st
         )
     return Refused(
         "group-offsets-differ",
-        f"offsets of group {group} were changed by somebody else ({told})",
+        f"offsets of group {group} were changed by somebody else ({listed})",
         remedy=f"set them back; or go on from them with {ACCEPT}: a range jumped over is recorded as given up, and one "
         "that has landed is not landed again",
         topic=first.topic,

@@ -1,4 +1,4 @@
-"""A data interval's boundaries: what is seen of them, whether they are closed, and the offsets that they mean."""
+"""A data interval's boundaries: whether they are closed, and which offsets they mean."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _SHOWN = 10
 
 
 class IntervalOpen(RetriableFailure):
-    """A boundary that cannot be pinned yet. retry_after: seconds, after which asking again may tell otherwise.
+    """A boundary that cannot be pinned yet. retry_after: seconds, after which to ask again.
 
     open: what each partition waits for.
     """
 
-    def __init__(self, time_ms: int, verdicts: Mapping[TopicPartition, Decision], now_ms: int) -> None:
-        self.retry_after = retry_after(verdicts.values(), time_ms, now_ms)
-        self.open = {f"{tp.topic}:{tp.partition}": v.reason for tp, v in sorted(verdicts.items()) if not v.closed}
-        told = "; ".join(f"{partition}: {reason}" for partition, reason in list(self.open.items())[:_SHOWN])
+    def __init__(self, time_ms: int, decisions: Mapping[TopicPartition, Decision], now_ms: int) -> None:
+        self.retry_after = retry_after(decisions.values(), time_ms, now_ms)
+        self.open = {f"{tp.topic}:{tp.partition}": v.reason for tp, v in sorted(decisions.items()) if not v.closed}
+        reasons = "; ".join(f"{partition}: {reason}" for partition, reason in list(self.open.items())[:_SHOWN])
         more = f"; and {len(self.open) - _SHOWN} more partitions" if len(self.open) > _SHOWN else ""
         super().__init__(
-            f"the boundary {format_millis(time_ms)} is not closed yet. {told}{more}",
+            f"the boundary {format_millis(time_ms)} is not closed yet. {reasons}{more}",
             remedy="run it again later; `interval:` in the job file says how long is waited (docs/intervals.md)",
             boundary=format_millis(time_ms),
         )
@@ -55,15 +55,15 @@ class IntervalStatus:
 
     @property
     def closed(self) -> bool:
-        return all(verdict.closed for of_side in (self.starts, self.ends) for verdict in of_side.values())
+        return all(decision.closed for of_side in (self.starts, self.ends) for decision in of_side.values())
 
     @property
     def retry_after(self) -> int:
         """Seconds; 0 where it is closed."""
         if self.closed:
             return 0
-        verdicts = [*self.starts.values(), *self.ends.values()]
-        return retry_after(verdicts, epoch_millis(self.interval.end), self.now_ms)
+        decisions = [*self.starts.values(), *self.ends.values()]
+        return retry_after(decisions, epoch_millis(self.interval.end), self.now_ms)
 
     def to_json(self) -> dict[str, Any]:
         """A JSON-able dictionary with stable keys; `boundary`, `rule` and `reason` are of the interval's end."""
@@ -87,12 +87,12 @@ class IntervalStatus:
         }
 
 
-def retry_after(verdicts: Collection[Decision], time_ms: int, now_ms: int) -> int:
+def retry_after(decisions: Collection[Decision], time_ms: int, now_ms: int) -> int:
     """Whole seconds until it is worth asking again about a boundary, at least 1.
 
     One that lies in the future is worth no question before; one of the past may be closed by any record.
     """
-    waits = [v.retry_at - now_ms for v in verdicts if v.retry_at is not None]
+    waits = [v.retry_at - now_ms for v in decisions if v.retry_at is not None]
     millis = time_ms - now_ms if now_ms < time_ms else min([*waits, OBSERVATION_MS])
     return max(1, -(-millis // 1000))
 
@@ -124,10 +124,10 @@ def boundary_offsets(
 ) -> dict[TopicPartition, int]:
     """The offset that a boundary means in each partition. Raises IntervalOpen where it is open in one of them."""
     now_ms = _now_ms()
-    verdicts = boundary_decisions(logs, job, state, bounds, time_ms, now_ms, ends=ends)
-    if not all(verdict.closed for verdict in verdicts.values()):
-        raise IntervalOpen(time_ms, verdicts, now_ms)
-    return {tp: verdict.offset for tp, verdict in verdicts.items() if verdict.offset is not None}
+    decisions = boundary_decisions(logs, job, state, bounds, time_ms, now_ms, ends=ends)
+    if not all(decision.closed for decision in decisions.values()):
+        raise IntervalOpen(time_ms, decisions, now_ms)
+    return {tp: decision.offset for tp, decision in decisions.items() if decision.offset is not None}
 
 
 def boundary_decisions(
@@ -140,12 +140,12 @@ def boundary_decisions(
     *,
     ends: bool,
 ) -> dict[TopicPartition, Decision]:
-    """Look at every partition, and judge. bounds: of all partitions that are asked about. ends: see `AtTime`."""
+    """Observe every partition, and decide. bounds: of all partitions in question. ends: see `AtTime`."""
     rules = job.interval or IntervalRules()
     known = from_ledger(state, time_ms, bounds)
-    unknown = [tp for tp, sight in known.items() if sight.pinned is None and sight.newcomer is None]
+    unknown = [tp for tp, observation in known.items() if observation.pinned is None and observation.newcomer is None]
     if unknown and now_ms >= time_ms:
-        known |= _look(logs, {tp: known[tp] for tp in unknown}, time_ms, rules, now_ms, ends=ends)
+        known |= _observe(logs, {tp: known[tp] for tp in unknown}, time_ms, rules, now_ms, ends=ends)
     return evaluate(time_ms, known, rules, now_ms)
 
 
@@ -155,40 +155,41 @@ def from_ledger(
     """What is known of a boundary before the logs are asked about it."""
     around = state.neighbours(time_ms)
     pinned = {tp: offset for (tp, at), offset in state.boundaries.items() if at == time_ms}
-    sights = {}
+    observations = {}
     for tp, of_one in bounds.items():
         floor, ceiling = around.get(tp, (0, None))
         # All partitions that there are get a boundary at once: one without it was not there then.
         newcomer = state.bases.get(tp, of_one.start) if pinned and tp not in pinned else None
-        sights[tp] = Observation(of_one.last_stable, of_one.high_watermark, pinned.get(tp), floor, ceiling, newcomer)
-    return sights
+        stable, high_watermark = of_one.last_stable, of_one.high_watermark
+        observations[tp] = Observation(stable, high_watermark, pinned.get(tp), floor, ceiling, newcomer)
+    return observations
 
 
-def _look(
+def _observe(
     logs: Logs,
-    sights: Mapping[TopicPartition, Observation],
+    observations: Mapping[TopicPartition, Observation],
     time_ms: int,
     rules: IntervalRules,
     now_ms: int,
     *,
     ends: bool,
 ) -> dict[TopicPartition, Observation]:
-    """The sights with what the logs tell of records at or after the boundary."""
+    """The observations, completed from the logs' records at or after the boundary."""
     limit = now_ms + rules.max_ahead_ms
-    partitions = list(sights)
+    partitions = list(observations)
     first = logs.first_at(time_ms, partitions, ends=ends)
     passing = logs.first_at(time_ms + rules.lateness_ms, partitions, ends=ends) if rules.lateness_ms else first
-    seen = {}
-    for tp, sight in sights.items():
+    completed = {}
+    for tp, observation in observations.items():
         ahead = next((f for f in (first[tp], passing[tp]) if f is not None and f.timestamp > limit), None)
         offset = found.offset if (found := first[tp]) is not None and found is not ahead else None
         passed = passing[tp] is not None
         if ahead is not None:
-            begin = max(sight.floor, ahead.offset)
-            offset, passed = _search(logs, tp, begin, sight.last_stable, time_ms, rules.lateness_ms, limit, offset)
-        told = (ahead.offset, ahead.timestamp) if ahead is not None else None
-        seen[tp] = replace(sight, first=offset, passed=passed, ahead=told)
-    return seen
+            begin, end = max(observation.floor, ahead.offset), observation.last_stable
+            offset, passed = _search(logs, tp, begin, end, time_ms, rules.lateness_ms, limit, offset)
+        record = (ahead.offset, ahead.timestamp) if ahead is not None else None
+        completed[tp] = replace(observation, first=offset, passed=passed, ahead=record)
+    return completed
 
 
 def _search(
@@ -203,8 +204,8 @@ def _search(
 ) -> tuple[int | None, bool]:
     """The first record at or after a time, and whether one is there that passes it, leaving out those far ahead.
 
-    A log is asked by time for the first record alone, and that is one which lies ahead: what stands behind it is read,
-    up to the first that counts. first: where it is known already.
+    A lookup by time finds only the first record, which is one far ahead: the records after it are read, up to the first
+    that counts. first: where it is known already.
     """
     import pyarrow.compute as pc
 

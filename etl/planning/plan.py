@@ -1,4 +1,4 @@
-"""Plans: which offsets a run reads. Pure: what was seen and what the ledger holds go in, events come out.
+"""Plans: which offsets a run reads. Pure: planning inputs and the ledger's state go in, events come out.
 
 For each partition of an incremental run:
 
@@ -35,7 +35,7 @@ Stamp = Callable[[ev.Event], ev.Event]
 
 @dataclass(frozen=True, slots=True)
 class PlanInputs:
-    """All that a plan is made from, beside the ledger's state.
+    """What a plan is made from, besides the ledger's state.
 
     tables: target tables as they are now; None where one does not exist.
     group: None where the job commits no offsets.
@@ -54,18 +54,18 @@ class PlanInputs:
 class Draft:
     """A plan in the making: events so far, and the state as they leave it, so that each rule sees those before it."""
 
-    seen: PlanInputs
+    inputs: PlanInputs
     state: JobState
     stamp: Stamp
     events: list[ev.Event] = field(default_factory=list)
 
     @classmethod
-    def unwritten(cls, seen: PlanInputs, state: JobState, chain: str = ev.INCREMENTAL) -> Draft:
+    def unwritten(cls, inputs: PlanInputs, state: JobState, chain: str = ev.INCREMENTAL) -> Draft:
         """A draft that is never written, under a lease that is not in the ledger."""
         before = state.lease(chain)
         attempt = 1 if before is None else before.attempt + 1
         lease = ev.Leased(chain=chain, owner="unwritten", attempt=attempt, duration=60.0)
-        draft = cls(seen, state, lambda event: replace(event, chain=chain, owner=lease.owner, attempt=attempt))
+        draft = cls(inputs, state, lambda event: replace(event, chain=chain, owner=lease.owner, attempt=attempt))
         draft.add(lease)
         draft.events.clear()
         return draft
@@ -76,20 +76,20 @@ class Draft:
         self.events += stamped
 
     def check_and_pin(self, *, moves_offsets: bool) -> None:
-        """What every kind of run does first: identity, the group's offsets, and bases of new partitions.
+        """The first checks of every kind of run: identity, the group's offsets, and bases of new partitions.
 
         moves_offsets: the run ends with a commit of the group's offsets.
 
         Raises:
             Refused: source, group or ledger do not agree.
         """
-        check_source(self.seen.snapshot, self.state)
-        if self.seen.group is not None:
-            self.add(*reconcile(self.seen.group, self.state, moves_offsets=moves_offsets))
+        check_source(self.inputs.snapshot, self.state)
+        if self.inputs.group is not None:
+            self.add(*reconcile(self.inputs.group, self.state, moves_offsets=moves_offsets))
         self.add(*self._bases())
 
     def _bases(self) -> list[ev.Event]:
-        snapshot, group = self.seen.snapshot, self.seen.group
+        snapshot, group = self.inputs.snapshot, self.inputs.group
         pinned: dict[ev.BaseReason, dict[TopicPartition, int]] = {}
         taken: dict[TopicPartition, ev.GroupOffset] = {}
         began = bool(self.state.bases)
@@ -106,12 +106,12 @@ class Draft:
                 pinned.setdefault("configured", {})[tp] = snapshot.starts[tp]
         events: list[ev.Event] = [ev.BasePinned(bases=bases, reason=reason) for reason, bases in pinned.items()]
         if group is not None and group.watched and taken:
-            # Until the first commit the group stays where others left it, and that is nobody's hand.
+            # Until the first commit the group keeps offsets that others committed: this is no change by another client.
             events.append(ev.GroupOffsetsAccepted(group=group.group, offsets=taken))
         return events
 
     def drop_lost(self, wanted: Mapping[TopicPartition, OffsetSet]) -> dict[TopicPartition, OffsetSet]:
-        """What of these offsets the log still holds; what retention took is recorded, or refused.
+        """What of these offsets the log still holds; what retention removed is recorded, or refused.
 
         Raises:
             Refused: `data-lost`, unless `on_data_loss: record`.
@@ -119,11 +119,11 @@ class Draft:
         lost: list[OffsetRange] = []
         left: dict[TopicPartition, OffsetSet] = {}
         for tp, offsets in wanted.items():
-            start = self.seen.snapshot.bounds[tp].start
+            start = self.inputs.snapshot.bounds[tp].start
             lost += offsets.intersect(OffsetSet.single(0, start)).ranges(tp)
             left[tp] = offsets.subtract(OffsetSet.single(0, start))
         if lost:
-            if self.seen.job.source.on_data_loss == "fail":
+            if self.inputs.job.source.on_data_loss == "fail":
                 raise _lost(lost)
             self.add(ev.OffsetsGivenUp(ranges=tuple(lost), reason="retention"))
         return left
@@ -139,15 +139,15 @@ class Draft:
         late_before_ms: int | None = None,
     ) -> ev.RunPlan:
         """Pin the run: the plan becomes the last event."""
-        job, snapshot = self.seen.job, self.seen.snapshot
+        job, snapshot, table_of = self.inputs.job, self.inputs.snapshot, self.inputs.table_of
         chain = ev.INCREMENTAL if mode == "incremental" else run_id
         app_id, app_version = self.state.next_app_transaction(chain)
         ranges = tuple(
-            ev.PlannedRange(tp.topic, tp.partition, start, end, snapshot.leader_epoch(tp), self.seen.table_of(tp.topic))
+            ev.PlannedRange(tp.topic, tp.partition, start, end, snapshot.leader_epoch(tp), table_of(tp.topic))
             for tp, offsets in sorted(wanted.items())
             for start, end in offsets
         )
-        tables = {self.seen.table_of(topic) for topic in {r.topic for r in ranges}}
+        tables = {table_of(topic) for topic in {r.topic for r in ranges}}
         if job.quarantine is not None:
             tables.add(job.quarantine)
         plan = ev.RunPlan(
@@ -161,8 +161,8 @@ class Draft:
             cluster_id=snapshot.cluster_id,
             topics={topic: snapshot.identity(topic).after(self.state.topics.get(topic)) for topic in snapshot.topics},
             ranges=ranges,
-            tables={table: self.seen.tables.get(table) for table in sorted(tables)},
-            held_back=self._held_back(),
+            tables={table: self.inputs.tables.get(table) for table in sorted(tables)},
+            held_back=self._open_transactions(),
             unconfirmed=self._unconfirmed(ranges),
             asked=asked,
             group=job.group,
@@ -174,32 +174,32 @@ class Draft:
         self.add(ev.Planned(chain=chain, run_id=run_id, plan=plan))
         return plan
 
-    def _held_back(self) -> dict[TopicPartition, ev.HeldBack]:
-        if self.seen.job.source.isolation_level != "read_committed":
+    def _open_transactions(self) -> dict[TopicPartition, ev.HeldBack]:
+        if self.inputs.job.source.isolation_level != "read_committed":
             return {}
         return {
             tp: ev.HeldBack(bounds.last_stable, bounds.high_watermark)
-            for tp, bounds in self.seen.snapshot.bounds.items()
+            for tp, bounds in self.inputs.snapshot.bounds.items()
             if bounds.high_watermark > bounds.last_stable
         }
 
     def _unconfirmed(self, ranges: Iterable[ev.PlannedRange]) -> dict[TopicPartition, int]:
         beyond: dict[TopicPartition, int] = {}
         for planned in ranges:
-            confirmed = self.seen.snapshot.bounds[planned.tp].confirmed
+            confirmed = self.inputs.snapshot.bounds[planned.tp].confirmed
             if confirmed is not None and planned.end > confirmed:
                 beyond[planned.tp] = confirmed
         return beyond
 
 
 def incremental_ranges(draft: Draft) -> dict[TopicPartition, OffsetSet]:
-    """What the next incremental run reads: from each frontier to each end, less what others landed or reserve."""
+    """What the next incremental run reads: from each frontier to each end, without other runs' offsets."""
     wanted: dict[TopicPartition, OffsetSet] = {}
-    for tp in draft.seen.snapshot.partitions:
+    for tp in draft.inputs.snapshot.partitions:
         frontier = draft.state.frontier(tp)
         if frontier is None:
             continue
-        end = draft.seen.snapshot.ends[tp]
+        end = draft.inputs.snapshot.ends[tp]
         wanted[tp] = draft.state.open_in(tp, frontier, max(frontier, end)).subtract(draft.state.given_up(tp))
     return _non_empty(draft.drop_lost(wanted))
 
@@ -224,7 +224,7 @@ def plan_incremental(draft: Draft, run_id: str) -> ev.RunPlan | None:
 def _lost(lost: Sequence[OffsetRange]) -> Refused:
     return Refused(
         "data-lost",
-        f"the log no longer holds {_tell(lost)}: retention removed them before they were read",
+        f"the log no longer holds {_listed(lost)}: retention removed them before they were read",
         remedy="to go on from the log's start with the loss on record, set source.on_data_loss: record",
         topic=lost[0].topic,
         partition=lost[0].partition,
@@ -232,6 +232,6 @@ def _lost(lost: Sequence[OffsetRange]) -> Refused:
     )
 
 
-def _tell(ranges: Iterable[OffsetRange], most: int = 10) -> str:
+def _listed(ranges: Iterable[OffsetRange], most: int = 10) -> str:
     listed = [str(r) for r in ranges]
     return ", ".join(listed[:most]) + (f" and {len(listed) - most} more" if len(listed) > most else "")

@@ -1,7 +1,6 @@
-"""What brokers or files say of a job's source at one moment: partitions, log bounds, where reading would start and end.
+"""A job's source at one moment: partitions, log bounds, and the offsets where a read would start and end.
 
-A plan is made from this value and the ledger's state alone (`etl.planning.plan`), so that what was seen can be written
-down.
+A plan is made from this value and the ledger's state alone (`etl.planning.plan`), so it can be stored.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from kseg.etl.source.resolve import LogBounds, OffsetSpec, ending, offset_spec
 
 @dataclass(frozen=True, slots=True)
 class SourceSnapshot:
-    """cluster_id: None where the broker tells none. bounds, starts, ends: one entry for each partition of the source.
+    """cluster_id: None where the broker reports none. bounds, starts, ends: one entry for each partition of the source.
 
     starts, ends: what `starting_offsets` and `ending_offsets` mean now; an end is never above what the isolation level
     may see. copy: the files are a copy of some age and of some partitions, beside brokers that hold the topic.
@@ -39,7 +38,7 @@ class SourceSnapshot:
         return tuple(self.bounds)
 
     def leader_epoch(self, tp: TopicPartition) -> int:
-        """The leader's epoch, -1 where the broker tells none."""
+        """The leader's epoch, -1 where the broker reports none."""
         return self.topics[tp.topic].partitions[tp.partition].leader_epoch
 
     def readable(self, tp: TopicPartition, isolation_level: str) -> OffsetSet:

@@ -73,54 +73,55 @@ class Decision:
 
 
 def evaluate(
-    time_ms: int, sights: Mapping[TopicPartition, Observation], rules: IntervalRules, now_ms: int
+    time_ms: int, observations: Mapping[TopicPartition, Observation], rules: IntervalRules, now_ms: int
 ) -> dict[TopicPartition, Decision]:
-    """A verdict for every partition of a boundary. All times are milliseconds since 1970."""
-    passed = {tp for tp, sight in sights.items() if sight.passed or sight.settled}
-    return {tp: _judge(time_ms, sight, rules, now_ms, bool(passed - {tp})) for tp, sight in sights.items()}
+    """A decision for each partition of a boundary. All times are milliseconds since 1970."""
+    passed = {tp for tp, seen in observations.items() if seen.passed or seen.settled}
+    return {tp: _evaluate_one(time_ms, seen, rules, now_ms, bool(passed - {tp})) for tp, seen in observations.items()}
 
 
-def _judge(time_ms: int, sight: Observation, rules: IntervalRules, now_ms: int, others_passed: bool) -> Decision:
-    if sight.pinned is not None:
-        return Decision(sight.pinned, "pinned", "pinned before")
-    if sight.newcomer is not None:
-        told = "the partition came after this boundary was pinned: it begins at its first offset"
-        return Decision(_within(sight, sight.newcomer), "pinned", told)
-    if sight.ceiling is not None:
-        first = sight.ceiling if sight.first is None else sight.first
-        return Decision(_within(sight, first), "pinned", "a later boundary is pinned")
+def _evaluate_one(time_ms: int, seen: Observation, rules: IntervalRules, now_ms: int, others_passed: bool) -> Decision:
+    if seen.pinned is not None:
+        return Decision(seen.pinned, "pinned", "pinned before")
+    if seen.newcomer is not None:
+        reason = "the partition came after this boundary was pinned: it begins at its first offset"
+        return Decision(_within(seen, seen.newcomer), "pinned", reason)
+    if seen.ceiling is not None:
+        first = seen.ceiling if seen.first is None else seen.first
+        return Decision(_within(seen, first), "pinned", "a later boundary is pinned")
     if now_ms < time_ms:
         return Decision(None, None, f"{format_millis(time_ms)} lies in the future", time_ms)
-    if sight.first is not None and sight.first > sight.last_stable:
+    if seen.first is not None and seen.first > seen.last_stable:
         return Decision(None, None, "records came while it was looked at", now_ms + 1000)
-    if sight.passed and sight.first is not None:
+    if seen.passed and seen.first is not None:
         late = f" and {format_duration(rules.allowed_lateness)}" if rules.allowed_lateness else ""
-        return Decision(_within(sight, sight.first), "watermark", f"a record at or after the boundary{late} is there")
-    end = sight.last_stable if sight.first is None else sight.first
-    decided = sight.last_stable >= sight.high_watermark
+        return Decision(_within(seen, seen.first), "watermark", f"a record at or after the boundary{late} is there")
+    end = seen.last_stable if seen.first is None else seen.first
+    decided = seen.last_stable >= seen.high_watermark
     idle_at, wait_until = time_ms + rules.idle_ms, time_ms + rules.max_wait_ms
     if others_passed and decided and now_ms >= idle_at:
-        return Decision(_within(sight, end), "idle", "no record closes it, and other partitions have passed it")
+        return Decision(_within(seen, end), "idle", "no record closes it, and other partitions have passed it")
     if now_ms >= wait_until:
-        return Decision(_within(sight, end), "max-wait", f"{format_duration(rules.longest_wait)} are over")
+        return Decision(_within(seen, end), "max-wait", f"{format_duration(rules.longest_wait)} are over")
     deadlines = [wait_until, *([idle_at] if others_passed and decided else [])]
-    return Decision(None, None, _what_is_missing(sight, rules, decided), min(deadlines))
+    return Decision(None, None, _what_is_missing(seen, rules, decided), min(deadlines))
 
 
-def _within(sight: Observation, offset: int) -> int:
+def _within(seen: Observation, offset: int) -> int:
     """Boundaries ascend with their times, whichever was pinned first."""
-    offset = max(offset, sight.floor)
-    return offset if sight.ceiling is None else min(offset, sight.ceiling)
+    offset = max(offset, seen.floor)
+    return offset if seen.ceiling is None else min(offset, seen.ceiling)
 
 
-def _what_is_missing(sight: Observation, rules: IntervalRules, decided: bool) -> str:
+def _what_is_missing(seen: Observation, rules: IntervalRules, decided: bool) -> str:
     late = f" + {format_duration(rules.allowed_lateness)}" if rules.allowed_lateness else ""
-    told = f"no record at or after the boundary{late} has come"
+    reason = f"no record at or after the boundary{late} has come"
     if not decided:
-        told += (
-            f", or an open transaction lies before it: the last stable offset is {sight.last_stable}, "
-            f"the high watermark {sight.high_watermark}"
+        reason += (
+            f", or an open transaction lies before it: the last stable offset is {seen.last_stable}, "
+            f"the high watermark {seen.high_watermark}"
         )
-    if sight.ahead is not None:
-        told += f"; the record at offset {sight.ahead[0]} has the time {format_millis(sight.ahead[1])} and is left out"
-    return told
+    if seen.ahead is not None:
+        offset, millis = seen.ahead
+        reason += f"; the record at offset {offset} has the time {format_millis(millis)} and is left out"
+    return reason

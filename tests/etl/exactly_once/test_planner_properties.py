@@ -348,16 +348,16 @@ class _Asked(BackfillPlanner):
         self.life = life
 
     def _closed(self, draft: Draft, millis: int, *, ends: bool) -> dict[TopicPartition, int]:
-        bounds = draft.seen.snapshot.bounds
-        sights = from_ledger(draft.state, millis, bounds)
-        for tp, sight in sights.items():
+        bounds = draft.inputs.snapshot.bounds
+        observations = from_ledger(draft.state, millis, bounds)
+        for tp, observation in observations.items():
             first = self.life.boundary(tp, EPOCH + timedelta(milliseconds=millis - epoch_millis(EPOCH)))
             if first < bounds[tp].last_stable:
-                sights[tp] = replace(sight, first=first, passed=True)
-        verdicts = evaluate(millis, sights, IntervalRules(), self.life.now_ms)
-        if not all(verdict.closed for verdict in verdicts.values()):
-            raise IntervalOpen(millis, verdicts, self.life.now_ms)
-        return {tp: verdict.offset for tp, verdict in verdicts.items() if verdict.offset is not None}
+                observations[tp] = replace(observation, first=first, passed=True)
+        decisions = evaluate(millis, observations, IntervalRules(), self.life.now_ms)
+        if not all(decision.closed for decision in decisions.values()):
+            raise IntervalOpen(millis, decisions, self.life.now_ms)
+        return {tp: decision.offset for tp, decision in decisions.items() if decision.offset is not None}
 
 
 def _members(intervals: Any) -> set[int]:

@@ -24,12 +24,12 @@ LATE = IntervalRules(allowed_lateness=timedelta(minutes=5))
 
 
 def answer(a: Observation, b: Observation | None = None, rules: IntervalRules = RULES, now: int = T + SECOND) -> Any:
-    verdict = evaluate(T, {A: a} if b is None else {A: a, B: b}, rules, now)[A]
-    return verdict.rule, verdict.offset
+    decision = evaluate(T, {A: a} if b is None else {A: a, B: b}, rules, now)[A]
+    return decision.rule, decision.offset
 
 
 @pytest.mark.parametrize(
-    ("sight", "other", "after", "expected"),
+    ("observation", "other", "after", "expected"),
     [
         (replace(QUIET, pinned=7), None, -HOUR, ("pinned", 7)),
         (replace(QUIET, newcomer=3), None, -HOUR, ("pinned", 3)),
@@ -50,8 +50,8 @@ def answer(a: Observation, b: Observation | None = None, rules: IntervalRules = 
         (replace(PASSED, first=55), None, 0, (None, None)),  # beyond what was seen of the log
     ],
 )
-def test_the_rules(sight: Observation, other: Observation | None, after: int, expected: tuple[Any, Any]) -> None:
-    assert answer(sight, other, now=T + after) == expected
+def test_the_rules(observation: Observation, other: Observation | None, after: int, expected: tuple[Any, Any]) -> None:
+    assert answer(observation, other, now=T + after) == expected
 
 
 def test_with_allowed_lateness_the_boundary_is_the_first_record_all_the_same() -> None:
@@ -64,11 +64,11 @@ def test_with_allowed_lateness_the_boundary_is_the_first_record_all_the_same() -
 
 
 def test_an_open_partition_tells_what_it_waits_for_and_when_the_clock_will_do() -> None:
-    verdicts = evaluate(T, {A: QUIET, B: UNDECIDED}, RULES, T + SECOND)
-    assert "no record" in verdicts[A].reason
-    assert "open transaction" in verdicts[B].reason
-    assert "high watermark 60" in verdicts[B].reason
-    assert [verdict.retry_at for verdict in verdicts.values()] == [T + HOUR, T + HOUR]
+    decisions = evaluate(T, {A: QUIET, B: UNDECIDED}, RULES, T + SECOND)
+    assert "no record" in decisions[A].reason
+    assert "open transaction" in decisions[B].reason
+    assert "high watermark 60" in decisions[B].reason
+    assert [decision.retry_at for decision in decisions.values()] == [T + HOUR, T + HOUR]
     assert evaluate(T, {A: QUIET, B: PASSED}, RULES, T + SECOND)[A].retry_at == T + MINUTE
     told = evaluate(T, {A: replace(QUIET, ahead=(12, T + 9 * HOUR))}, RULES, T + SECOND)[A].reason
     assert "offset 12" in told
@@ -101,7 +101,7 @@ def test_boundaries_ascend_whatever_is_pinned_first(
 
         earlier = [offset for at, offset in sorted(pinned.items()) if at < time]
         later = [offset for at, offset in sorted(pinned.items()) if at > time]
-        sight = Observation(
+        observation = Observation(
             last_stable=end,
             high_watermark=len(log),
             floor=earlier[-1] if earlier else 0,
@@ -109,14 +109,14 @@ def test_boundaries_ascend_whatever_is_pinned_first(
             first=first(time),
             passed=first(time + lateness) is not None,
         )
-        verdict = evaluate(time, {A: sight}, rules, now)[A]
-        if verdict.offset is None:
+        decision = evaluate(time, {A: observation}, rules, now)[A]
+        if decision.offset is None:
             assert time + 10 > now
             continue
-        assert verdict.offset <= end
-        pinned[time] = verdict.offset
+        assert decision.offset <= end
+        pinned[time] = decision.offset
         offsets = [offset for _, offset in sorted(pinned.items())]
         assert offsets == sorted(offsets)
-        if verdict.rule == "watermark" and sight.floor <= (sight.first or 0):
-            assert log[verdict.offset] >= time
-            assert all(of_one < time for of_one in log[: verdict.offset])
+        if decision.rule == "watermark" and observation.floor <= (observation.first or 0):
+            assert log[decision.offset] >= time
+            assert all(of_one < time for of_one in log[: decision.offset])
