@@ -15,7 +15,7 @@ from kseg.client.groups.offsets import committed_offsets
 from kseg.client.offsets import LATEST
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.connection import ApiVersionsRequest
-from kseg.client.protocol.messages.fetch import ListOffsetsRequest, ListOffsetsResponse
+from kseg.client.protocol.messages.fetch import ListOffsetsRequest
 from kseg.client.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
 from kseg.client.protocol.messages.metadata import (
     FindCoordinatorRequest,
@@ -42,26 +42,6 @@ def deaf_port() -> Iterator[Callable[[], int]]:
     yield hold
     for one in held:
         one.close()
-
-
-def offsets_answer(code: int = 0, offset: int = 42) -> Any:
-    def answer(seen: Any) -> ListOffsetsResponse:
-        return ListOffsetsResponse(
-            topics=[
-                ListOffsetsResponse.ListOffsetsTopicResponse(
-                    name=topic.name,
-                    partitions=[
-                        ListOffsetsResponse.ListOffsetsPartitionResponse(
-                            partition_index=asked.partition_index, error_code=code, offset=offset
-                        )
-                        for asked in topic.partitions
-                    ],
-                )
-                for topic in seen.request.topics
-            ]
-        )
-
-    return answer
 
 
 def latest(cluster: Any, *partitions: TopicPartition) -> dict[TopicPartition, int]:
@@ -182,7 +162,7 @@ def test_metadata_comes_from_the_cache_until_it_is_too_old(fake: Any, connect: A
 
 def test_a_broken_connection_refreshes_the_metadata(fake: Any, connect: Any, fakes: Any):
     fake.add_topic("t", [1])
-    fake.on(ListOffsetsRequest, lambda _: fakes.CLOSE, offsets_answer())
+    fake.on(ListOffsetsRequest, lambda _: fakes.CLOSE, fakes.answers.list_offsets())
     cluster = connect(fake.bootstrap_servers)
     assert latest(cluster) == {TP: 42}
     assert len(fake.requests(MetadataRequest)) == 2
@@ -191,23 +171,25 @@ def test_a_broken_connection_refreshes_the_metadata(fake: Any, connect: Any, fak
 @pytest.mark.parametrize(
     "code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 )
-def test_error_codes_that_say_so_refresh_the_metadata(fake: Any, connect: Any, code: ErrorCode):
+def test_error_codes_that_say_so_refresh_the_metadata(fakes: Any, fake: Any, connect: Any, code: ErrorCode):
     fake.add_topic("t", [1])
-    fake.on(ListOffsetsRequest, offsets_answer(code), offsets_answer())
+    fake.on(ListOffsetsRequest, fakes.answers.list_offsets(code), fakes.answers.list_offsets())
     assert latest(connect(fake.bootstrap_servers)) == {TP: 42}
     assert len(fake.requests(MetadataRequest)) == 2
 
 
-def test_other_retriable_codes_are_tried_again_without(fake: Any, connect: Any):
+def test_other_retriable_codes_are_tried_again_without(fakes: Any, fake: Any, connect: Any):
     fake.add_topic("t", [1])
-    fake.on(ListOffsetsRequest, offsets_answer(ErrorCode.OFFSET_NOT_AVAILABLE), offsets_answer())
+    fake.on(
+        ListOffsetsRequest, fakes.answers.list_offsets(ErrorCode.OFFSET_NOT_AVAILABLE), fakes.answers.list_offsets()
+    )
     assert latest(connect(fake.bootstrap_servers)) == {TP: 42}
     assert len(fake.requests(MetadataRequest)) == 1
 
 
-def test_codes_that_are_not_retriable_are_raised_at_once(fake: Any, connect: Any):
+def test_codes_that_are_not_retriable_are_raised_at_once(fakes: Any, fake: Any, connect: Any):
     fake.add_topic("t", [1])
-    fake.on(ListOffsetsRequest, offsets_answer(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    fake.on(ListOffsetsRequest, fakes.answers.list_offsets(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     with pytest.raises(Exception, match="topic=t, partition=0") as caught:
         latest(connect(fake.bootstrap_servers))
     assert type(caught.value) is type(error_from_code(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "x"))
@@ -225,10 +207,10 @@ def test_a_moved_leader_is_followed(fake: Any, fakes: Any, connect: Any):
     def moved(seen: Any) -> Any:
         fake.add_topic("t", [2], epoch=5)
         second.topics, second.brokers = fake.topics, fake.brokers
-        return offsets_answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)(seen)
+        return fakes.answers.list_offsets(ErrorCode.NOT_LEADER_OR_FOLLOWER)(seen)
 
     fake.on(ListOffsetsRequest, moved)
-    second.on(ListOffsetsRequest, offsets_answer(offset=7))
+    second.on(ListOffsetsRequest, fakes.answers.list_offsets(offset=7))
     assert latest(connect(fake.bootstrap_servers)) == {TP: 7}
     [asked] = second.requests(ListOffsetsRequest)
     assert asked.request.topics[0].partitions[0].current_leader_epoch == 5
@@ -239,7 +221,7 @@ def test_each_leader_is_asked_once_for_all_that_it_leads(fake: Any, fakes: Any, 
     fake.brokers = [(1, fake.host, fake.port), (2, second.host, second.port)]
     fake.add_topic("t", [1, 2, 1, 2])
     for broker in (fake, second):
-        broker.on(ListOffsetsRequest, offsets_answer(offset=broker.port))
+        broker.on(ListOffsetsRequest, fakes.answers.list_offsets(offset=broker.port))
     partitions = [TopicPartition("t", number) for number in range(4)]
     found = latest(connect(fake.bootstrap_servers), *partitions)
     assert [found[tp] for tp in partitions] == [fake.port, second.port, fake.port, second.port]
@@ -251,8 +233,8 @@ def test_what_one_leader_has_answered_is_not_asked_again_for_anothers_failure(fa
     fake.brokers = [(1, fake.host, fake.port), (2, second.host, second.port)]
     fake.add_topic("t", [1, 2])
     second.topics, second.brokers = fake.topics, fake.brokers
-    fake.on(ListOffsetsRequest, offsets_answer())
-    second.on(ListOffsetsRequest, lambda _: fakes.CLOSE, offsets_answer())
+    fake.on(ListOffsetsRequest, fakes.answers.list_offsets())
+    second.on(ListOffsetsRequest, lambda _: fakes.CLOSE, fakes.answers.list_offsets())
     partitions = [TopicPartition("t", 0), TopicPartition("t", 1)]
     assert len(latest(connect(fake.bootstrap_servers), *partitions)) == 2
     assert len(fake.requests(ListOffsetsRequest)) == 1
@@ -270,7 +252,7 @@ def test_a_missing_leader_is_waited_for_and_then_named(fake: Any, connect: Any, 
     assert len(fake.requests(MetadataRequest)) >= 3
 
 
-def test_a_leader_that_appears_is_found(fake: Any, connect: Any):
+def test_a_leader_that_appears_is_found(fakes: Any, fake: Any, connect: Any):
     fake.add_topic("t", [-1])
 
     def elected(seen: Any) -> Any:
@@ -278,7 +260,7 @@ def test_a_leader_that_appears_is_found(fake: Any, connect: Any):
         return fake.metadata(seen)
 
     fake.on(MetadataRequest, fake.metadata, fake.metadata, elected)
-    fake.on(ListOffsetsRequest, offsets_answer())
+    fake.on(ListOffsetsRequest, fakes.answers.list_offsets())
     assert latest(connect(fake.bootstrap_servers)) == {TP: 42}
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
+from group_members import BOTH, TP, Open, Until, asked, refusing
 from kseg.client import ClientConfig, ConfigError, GroupError, TopicPartition
 from kseg.client.membership.assignor import Assignment, Assignor, Subscription
 from kseg.client.membership.member import GroupMember
@@ -22,19 +23,6 @@ from kseg.client.protocol.messages.groups import (
     SyncGroupRequest,
 )
 from kseg.client.protocol.messages.metadata import FindCoordinatorRequest
-
-TP = TopicPartition
-BOTH = frozenset({TP("t", 0), TP("t", 1)})
-Open = Callable[..., GroupMember]
-Until = Callable[..., None]
-
-
-def asked(broker: Any, kind: type) -> list[Any]:
-    return [seen.request for seen in broker.requests(kind)]
-
-
-def refusing(response: type, code: int) -> Callable[[Any], Any]:
-    return lambda _: response(error_code=code)
 
 
 def test_a_new_member_joins_twice_with_the_id_that_it_is_given(fake: Any, fakes: Any, member: Open):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from kseg.client import AuthorizationFailed, CommittedOffset, OffsetCommitFailed, TopicPartition
-from kseg.client.membership.member import GroupMember
+from group_members import BOTH, TP, Open, Until, asked, refusing, settle
+from kseg.client import AuthorizationFailed, CommittedOffset, OffsetCommitFailed
 from kseg.client.membership.sticky import CooperativeStickyAssignor
 from kseg.client.protocol.embedded.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -26,23 +25,6 @@ from kseg.client.protocol.messages.groups import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-
-TP = TopicPartition
-BOTH = frozenset({TP("t", 0), TP("t", 1)})
-Open = Callable[..., GroupMember]
-Until = Callable[..., None]
-
-
-def asked(broker: Any, kind: type) -> list[Any]:
-    return [seen.request for seen in broker.requests(kind)]
-
-
-def refusing(response: type, code: int) -> Callable[[Any], Any]:
-    return lambda _: response(error_code=code)
-
-
-def settle(one: GroupMember, generation: int, until: Until) -> None:
-    until(lambda: one.generation == generation and one.state == "Stable", 120, lambda: one.state, lambda: one.poll(0.1))
 
 
 def test_a_rebalance_is_heard_by_heartbeat_and_joined_as_the_same_member(

@@ -13,29 +13,9 @@ import pytest
 
 from kseg.etl.errors import AnotherRunActive
 from kseg.etl.ledger.lease import grace
+from run_steps import STEPS
 
 TABLES = ("first", "rest")
-
-STEPS = (
-    "lease:before",
-    "lease:after",
-    "plan:before",
-    "plan:after",
-    "land:first:before",
-    "land:first:committed",
-    "land:first:after",
-    "land:rest:before",
-    "land:rest:committed",
-    "land:rest:after",
-    "account:before",
-    "account:after",
-    "commit:before",
-    "commit:after",
-    "finish:before",
-    "finish:after",
-)
-"""All steps of a run, in their order. `committed`: the table has the commit, and the ledger does not know of it;
-`commit:after`: the group has its offsets, and the ledger does not know of it."""
 
 
 @pytest.fixture(scope="module")

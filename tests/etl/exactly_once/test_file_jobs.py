@@ -16,21 +16,7 @@ from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.operations.status import status
 from kseg.etl.operations.verify import verify
 from kseg.jobs.broker.process import EmbeddedKafka
-
-STEPS = (
-    "lease:before",
-    "lease:after",
-    "plan:before",
-    "plan:after",
-    "land:first:before",
-    "land:first:committed",
-    "land:first:after",
-    "account:before",
-    "account:after",
-    "finish:before",
-    "finish:after",
-)
-"""All steps of a run of files alone, in their order: those of any run but for the commit of a group's offsets."""
+from run_steps import FILE_STEPS
 
 
 @dataclass
@@ -149,7 +135,7 @@ def test_a_directory_lands_as_a_consumer_read_it(file_job, left):
     assert {p.partition: p.frontier for p in stands.partitions} == {p: end for (_, p), end in left.stable.items()}
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", FILE_STEPS)
 def test_a_file_job_killed_at_any_step_is_taken_up(step, file_job, children):
     job = file_job()
     children.run(job, at=step, signal="SIGKILL").killed()
@@ -163,7 +149,7 @@ def test_a_file_job_killed_at_any_step_is_taken_up(step, file_job, children):
 def test_the_matrix_has_every_step(file_job, children):
     answer = children.run(file_job()).answer()
     assert answer["exit"] == 0, answer
-    assert tuple(answer["steps"]) == STEPS
+    assert tuple(answer["steps"]) == FILE_STEPS
 
 
 # --- how far files count

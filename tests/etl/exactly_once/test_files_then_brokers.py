@@ -14,21 +14,7 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import Refused
 from kseg.etl.operations.verify import verify
 from kseg.jobs.broker.process import EmbeddedKafka
-
-STEPS = (
-    "lease:before",
-    "lease:after",
-    "plan:before",
-    "plan:after",
-    "land:first:before",
-    "land:first:committed",
-    "land:first:after",
-    "account:before",
-    "account:after",
-    "finish:before",
-    "finish:after",
-)
-"""All steps of a backfill from files: it commits no offsets."""
+from run_steps import FILE_STEPS
 
 NOBODY = {"bootstrap.servers": "127.0.0.1:9"}
 """Where no broker is: whoever asks one fails."""
@@ -166,7 +152,7 @@ def test_a_run_that_commits_while_files_are_looked_at_is_no_sign_of_an_old_ledge
     job.assert_complete(runs=2)
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", FILE_STEPS)
 def test_a_backfill_from_files_killed_at_any_step_is_taken_up(step, broker, own, job_of, children, grown_topic):
     """And the job goes on at the broker, whose topic has grown meanwhile."""
     topic, folder = grown_topic
@@ -198,7 +184,7 @@ def test_the_matrix_has_every_step(job_of, children, grown_topic):
     request = {"segments": [str(folder)]}
     answer = children.run(job_of(topic, kafka=NOBODY), do="backfill", request=request).answer()
     assert answer["exit"] == 0, answer
-    assert tuple(answer["steps"]) == STEPS
+    assert tuple(answer["steps"]) == FILE_STEPS
 
 
 def test_a_person_may_finish_or_abandon_a_backfill_from_files(own, job_of, grown_topic):

@@ -13,25 +13,8 @@ from typing import Any
 import pytest
 
 from kseg.etl.errors import AnotherRunActive, ExitCode
+from run_steps import STEPS
 
-STEPS = (
-    "lease:before",
-    "lease:after",
-    "plan:before",
-    "plan:after",
-    "land:first:before",
-    "land:first:committed",
-    "land:first:after",
-    "land:rest:before",
-    "land:rest:committed",
-    "land:rest:after",
-    "account:before",
-    "account:after",
-    "commit:before",
-    "commit:after",
-    "finish:before",
-    "finish:after",
-)
 ENDS_WELL = ("lease:before", "finish:after")
 """Who holds no lease there has nothing to lose: it takes one of its own, or had done everything."""
 
