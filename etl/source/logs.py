@@ -12,7 +12,7 @@
 
 Planner, ledger, account and verification know this one face, so nothing of theirs depends on where the bytes are.
 Of a consumer group only the offsets that it has committed can be asked here: it lives at brokers alone
-(`etl.run.context`).
+(`etl.planning.inputs`).
 """
 
 from __future__ import annotations
