@@ -43,7 +43,8 @@ if TYPE_CHECKING:
         UnsupportedVersion,
     )
     from kseg.client.fetch.many_reader import ManyReader, fetch_many
-    from kseg.client.fetch.partition_reader import AbortedTransaction, FetchedRecords, PartitionReader
+    from kseg.client.fetch.messages import AbortedTransaction, FetchedRecords
+    from kseg.client.fetch.partition_reader import PartitionReader
     from kseg.client.groups.descriptions import GroupDescription, MemberDescription, describe_group, list_groups
     from kseg.client.groups.offsets import CommittedOffset, commit_offsets, committed_offsets
     from kseg.client.offsets import EARLIEST, LATEST, EpochEnd, ListedOffset, end_of_epoch, list_offsets
@@ -111,7 +112,8 @@ _HOMES = {
         UnknownTopic UnsupportedVersion
     """,
     "fetch.many_reader": "ManyReader fetch_many",
-    "fetch.partition_reader": "AbortedTransaction FetchedRecords PartitionReader",
+    "fetch.messages": "AbortedTransaction FetchedRecords",
+    "fetch.partition_reader": "PartitionReader",
     "groups.descriptions": "GroupDescription MemberDescription describe_group list_groups",
     "groups.offsets": "CommittedOffset commit_offsets committed_offsets",
     "offsets": "EARLIEST EpochEnd LATEST ListedOffset end_of_epoch list_offsets",

@@ -35,7 +35,6 @@ from kseg.client.wire.pool import ConnectionPool
 R = TypeVar("R", bound=Response)
 T = TypeVar("T")
 
-__all__ = ["Cluster", "CoordinatorKey"]
 
 _FIRST_WITH_CONTROLLER: Final = 1  # of Metadata
 

@@ -14,7 +14,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from kseg.client.cluster.broadcast import broadcast
-from kseg.client.cluster.cluster import Cluster, CoordinatorKey
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.coordinators import CoordinatorKey
 from kseg.client.cluster.metadata import leader_in
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, OutcomeUnknown, ProtocolFault, error_from_code

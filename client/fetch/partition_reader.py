@@ -32,7 +32,6 @@ from kseg.client.fetch.limit import LARGEST_MESSAGE, FetchLimit
 from kseg.client.fetch.messages import (
     LAST_MAX_WAIT_MS,
     NOT_KNOWN,
-    AbortedTransaction,
     FetchedRecords,
     PartitionData,
     PartitionFetch,
@@ -46,8 +45,6 @@ from kseg.client.protocol.messages.fetch import FetchRequest, FetchResponse
 from kseg.client.protocol.partition import TopicPartition
 from kseg.client.wire.broker import BrokerConnection
 from kseg.client.wire.connection import MAX_FETCH_FRAME
-
-__all__ = ["LAST_MAX_WAIT_MS", "AbortedTransaction", "FetchedRecords", "PartitionReader"]
 
 _SESSIONLESS: Final = (0, -1)
 

@@ -14,7 +14,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Final
 
-from kseg.client.cluster.cluster import Cluster, CoordinatorKey
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.coordinators import CoordinatorKey
 from kseg.client.cluster.metadata import Broker
 from kseg.client.cluster.retry import Backoff, Deadline
 from kseg.client.errors import KafkaError, RequestTimedOut

@@ -12,7 +12,8 @@ from collections.abc import Collection, Mapping
 from typing import Final
 from uuid import UUID
 
-from kseg.client.cluster.cluster import Cluster, CoordinatorKey
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.coordinators import CoordinatorKey
 from kseg.client.cluster.metadata import NO_ID
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, OffsetCommitFailed

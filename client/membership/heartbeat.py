@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from kseg.client.cluster.cluster import Cluster, CoordinatorKey
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.coordinators import CoordinatorKey
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, error_from_code
 from kseg.client.membership.background import Background, now

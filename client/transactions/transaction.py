@@ -28,7 +28,8 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Final
 
-from kseg.client.cluster.cluster import Cluster, CoordinatorKey
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.coordinators import CoordinatorKey
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import (
     AuthorizationFailed,

@@ -15,9 +15,10 @@ from pydantic import BeforeValidator, Field, PrivateAttr
 
 from kseg.etl.config.interval import IntervalRules
 from kseg.etl.config.marks import DecidesRows, HowItRuns, config_hash
+from kseg.etl.config.references import resolve
 from kseg.etl.config.reporting import Reporting
 from kseg.etl.config.scheduling import Airflow
-from kseg.etl.config.secrets import SecretProperties, has_reference, resolve
+from kseg.etl.config.secrets import SecretProperties, has_reference
 from kseg.etl.config.sections import AnyStep, Run, Segments, Sink, Source, Spark
 from kseg.etl.config.values import JobName, PlainPath, Section, Text, TransactionalId, version_one
 

@@ -18,15 +18,8 @@ from typing import Any
 
 from kseg.etl.config.document import PathKey
 from kseg.etl.config.faults import Finding, did_you_mean, kind_of
-from kseg.etl.config.secrets import (
-    ReferenceFault,
-    SecretProperties,
-    anchored,
-    has_reference,
-    resolve,
-    sounds_secret,
-    stands_in_clear,
-)
+from kseg.etl.config.references import ReferenceFault, resolve
+from kseg.etl.config.secrets import SecretProperties, anchored, has_reference, sounds_secret, stands_in_clear
 
 # Properties of the Java clients whose meaning a job file has elsewhere.
 _ELSEWHERE = {

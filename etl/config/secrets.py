@@ -16,19 +16,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 
-from kseg.etl.config.references import REFERENCE, ReferenceFault, resolve
-
-__all__ = [
-    "ReferenceFault",
-    "SecretProperties",
-    "anchored",
-    "has_reference",
-    "names_file",
-    "referenced_names",
-    "resolve",
-    "sounds_secret",
-    "stands_in_clear",
-]
+from kseg.etl.config.references import REFERENCE
 
 MASK = "***"
 

@@ -273,6 +273,3 @@ class Lease:
         with self._lock:
             if self._lost is None:
                 self._lost = lost
-
-
-__all__ = ["Lease", "acquire", "grace", "owner_name", "replaces"]

@@ -216,6 +216,3 @@ def _reduced(run: RunState) -> RunState:
         ended_at=run.ended_at,
         archived=True,
     )
-
-
-__all__ = ["KEEP", "compact", "maintain", "retain", "summarise", "summary_of"]

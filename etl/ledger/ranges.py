@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from kseg.client.protocol.partition import TopicPartition
 
-__all__ = ["EMPTY", "OffsetRange", "OffsetSet", "TopicPartition"]
-
 Interval = tuple[int, int]
 
 

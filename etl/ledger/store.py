@@ -420,6 +420,3 @@ def _check_complete(rows: Sequence[codec.Row], known: int, last: int, damaged: C
             expected_sequence, expected_part = expected_sequence + 1, 0
     if expected_part or expected_sequence != last + 1:
         raise damaged(f"its log tells of {last} transitions, its events of {expected_sequence - 1}")
-
-
-__all__ = ["DEADLINE", "Decide", "Ledger", "job_predicate"]

@@ -131,6 +131,3 @@ def store_words(error: Exception) -> str:
     """What delta-rs says, in one line: it draws a coloured tree of the causes."""
     lines = (line.strip().removeprefix("↳").strip() for line in _COLOUR.sub("", str(error)).splitlines())
     return ": ".join(line for line in lines if line)
-
-
-__all__ = ["check_endpoint", "store_error", "store_words"]

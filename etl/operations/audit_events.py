@@ -20,8 +20,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import AddressValue, ConfigurationError
-from kseg.etl.ledger.ranges import OffsetSet, TopicPartition
+from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.run.report_from_ledger import report_of
 

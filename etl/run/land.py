@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
+from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.lease import Lease
-from kseg.etl.ledger.ranges import OffsetRange, OffsetSet, TopicPartition
+from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
 from kseg.etl.ledger.state import RunState
 from kseg.etl.run.account import (
     ReadCounts,

@@ -43,7 +43,7 @@ from kseg.etl.tables.parquet.writer import LandingPlan
 from kseg.etl.tables.values import ReadyTable
 from kseg.etl.telemetry.events import OutputSchema, ReadProgress, ReadStarted
 from kseg.etl.transform.transform import NO_STEPS, BatchSteps, transform_of
-from kseg.segment_reader.decode.range_decoder import Limits
+from kseg.segment_reader.decode.engine import Limits
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -61,15 +61,3 @@ class WorkerError(KsegError):
 
 class TimeNotFoundError(ConfigurationError):
     """No record at or after the time that reading is to start at."""
-
-
-__all__ = [
-    "ArrowStepError",
-    "LossReason",
-    "NoProgress",
-    "OffsetsLost",
-    "RangeResultsDisagree",
-    "RangeResultsIncomplete",
-    "TimeNotFoundError",
-    "WorkerError",
-]

@@ -22,7 +22,8 @@ from kseg.etl.source.origin import LogFiles, Origin
 from kseg.etl.source.range_result import MAX_DAMAGES, MAX_GAPS, LostRange, RangeResult
 from kseg.etl.source.record_chunk import FetchOptions, FetchStats, OnCorruption, RecordChunk
 from kseg.etl.source.tasks import RangeTask
-from kseg.segment_reader.decode.range_decoder import Limits, RangeDecoder
+from kseg.segment_reader.decode.engine import Limits
+from kseg.segment_reader.decode.range_decoder import RangeDecoder
 from kseg.segment_reader.decode.salvage import BadBatch, SalvagingDecoder
 from kseg.segment_reader.decode.schema import arrow_schema
 from kseg.segment_reader.errors import RecordFormatError

@@ -19,8 +19,6 @@ import pyarrow as pa
 
 from kseg.segment_reader.decode.engine import DecodeCounts, Engine, Limits, Options
 
-__all__ = ["DecodeCounts", "Limits", "RangeDecoder"]
-
 
 class RangeDecoder:
     """Decodes [start, end) of one partition from the record sets of consecutive Fetch answers.

@@ -18,8 +18,9 @@ import pyarrow as pa
 
 from kseg.segment_reader.decode.batch import CODEC_MASK, FRAME_OVERHEAD, LENGTH_AT, MIN_LENGTH
 from kseg.segment_reader.decode.checksums import first_bad_checksum
+from kseg.segment_reader.decode.engine import DecodeCounts
 from kseg.segment_reader.decode.legacy import RecordFault, first_offset
-from kseg.segment_reader.decode.range_decoder import DecodeCounts, RangeDecoder
+from kseg.segment_reader.decode.range_decoder import RangeDecoder
 from kseg.segment_reader.decode.scan import scan
 from kseg.segment_reader.decode.table import ATTRIBUTES, BASE, COUNT, LAST, MAGIC, POSITION, SIZE, WIDTH, as_bytes
 from kseg.segment_reader.errors import BatchAddress, Fault, RecordFormatError

@@ -13,7 +13,8 @@ import cramjam
 import pyarrow as pa
 import pytest
 
-from kseg.segment_reader.decode.range_decoder import DecodeCounts, RangeDecoder
+from kseg.segment_reader.decode.engine import DecodeCounts
+from kseg.segment_reader.decode.range_decoder import RangeDecoder
 from kseg.segment_reader.encode.batches import Record
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

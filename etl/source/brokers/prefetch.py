@@ -21,7 +21,8 @@ from typing import Protocol
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.config import ClientConfig
 from kseg.client.errors import OffsetOutOfRange
-from kseg.client.fetch.partition_reader import FetchedRecords, PartitionReader
+from kseg.client.fetch.messages import FetchedRecords
+from kseg.client.fetch.partition_reader import PartitionReader
 from kseg.client.offsets import IsolationLevel
 from kseg.etl.source.errors import NoProgress, OffsetsLost
 from kseg.etl.source.range_result import LostRange

@@ -19,7 +19,7 @@ from kseg.client.cluster.cluster import Cluster
 from kseg.client.config import ClientConfig
 from kseg.client.errors import KafkaError
 from kseg.client.fetch.many_reader import ManyReader
-from kseg.client.fetch.partition_reader import FetchedRecords
+from kseg.client.fetch.messages import FetchedRecords
 from kseg.client.offsets import IsolationLevel
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.source.brokers.prefetch import fetch_chunks_from

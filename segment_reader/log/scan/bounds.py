@@ -30,8 +30,6 @@ from kseg.segment_reader.log.transactions.aborted import TransactionTracker
 
 _END: Final = 1 << 63
 
-__all__ = ["OpenTransaction", "last_stable_offset", "log_end_offset", "newest_snapshot", "open_transactions"]
-
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:

@@ -20,7 +20,7 @@ from kseg.client import (
     list_offsets,
 )
 from kseg.client.admin.topics import create_topic, delete_topic
-from kseg.client.fetch.partition_reader import FetchedRecords
+from kseg.client.fetch.messages import FetchedRecords
 from kseg.client.producer import Producer
 from kseg.segment_reader.decode.next_offset import next_offset
 from kseg.segment_reader.encode.batches import Record

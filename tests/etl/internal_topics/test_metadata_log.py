@@ -24,9 +24,10 @@ from kseg.client.protocol.embedded.control_records import (
 from kseg.client.protocol.embedded.framing import TypedMessage
 from kseg.client.protocol.embedded.internal_topics import _LOGS, CLUSTER_METADATA, encode_internal
 from kseg.etl.errors import ConfigurationError, KsegError
+from kseg.etl.internal_topics.errors import MetadataUnreadable
 from kseg.etl.internal_topics.locations import LogDirs
 from kseg.etl.internal_topics.metadata_image import APPLY, MetadataImage
-from kseg.etl.internal_topics.metadata_log import MetadataUnreadable, read_metadata
+from kseg.etl.internal_topics.metadata_log import read_metadata
 from kseg.etl.internal_topics.metadata_tables import NAMES, SCHEMAS, metadata_tables
 from kseg.segment_reader.decode.batch import FRAME_OVERHEAD
 from kseg.segment_reader.encode.batches import Record, encode_batch

@@ -21,7 +21,7 @@ from kseg.etl.source.range_result import LostRange, RangeResult
 from kseg.etl.source.reader import ADDRESS_COLUMNS, DecodeOptions, read_range
 from kseg.etl.source.resolve import log_bounds, resolve_topics
 from kseg.etl.source.tasks import RangeTask
-from kseg.segment_reader.decode.range_decoder import Limits
+from kseg.segment_reader.decode.engine import Limits
 
 pytestmark = pytest.mark.broker
 

@@ -24,7 +24,7 @@ from kseg.etl.spark.jvm import light_options
 from kseg.etl.transform.arrow import ArrowStep, Function
 from kseg.etl.transform.transform import BatchSteps
 from kseg.jobs.broker.java import use_java
-from kseg.segment_reader.decode.range_decoder import Limits
+from kseg.segment_reader.decode.engine import Limits
 
 servers, topic, count, folder = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from control_batches import encode_control_batch
 from kseg.segment_reader.codecs.registry import BY_NAME
 from kseg.segment_reader.decode.batch import MAGIC_AT, FrameFault, frames
+from kseg.segment_reader.decode.engine import Limits
 from kseg.segment_reader.decode.next_offset import next_offset
-from kseg.segment_reader.decode.range_decoder import Limits
 from kseg.segment_reader.encode.batches import Record, encode_batch, encode_message_set, encode_wrapper, seal
 from kseg.segment_reader.errors import RecordFormatError
 

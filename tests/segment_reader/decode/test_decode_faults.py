@@ -11,7 +11,8 @@ import pytest
 from kseg.segment_reader import errors
 from kseg.segment_reader.codecs.registry import BY_NAME
 from kseg.segment_reader.decode.batch import ATTRIBUTES_AT, RECORD_COUNT_AT
-from kseg.segment_reader.decode.range_decoder import Limits, RangeDecoder
+from kseg.segment_reader.decode.engine import Limits
+from kseg.segment_reader.decode.range_decoder import RangeDecoder
 from kseg.segment_reader.encode.batches import Record, encode_batch, encode_record, seal, varint
 
 CODECS = list(BY_NAME)

@@ -9,7 +9,7 @@ import pytest
 
 from kseg.segment_reader import errors
 from kseg.segment_reader.codecs.registry import BY_NAME
-from kseg.segment_reader.decode.range_decoder import Limits
+from kseg.segment_reader.decode.engine import Limits
 from kseg.segment_reader.encode.batches import Record, encode_batch, encode_message, encode_message_set, encode_wrapper
 
 CODECS = list(BY_NAME)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Callable
 
-from kseg.segment_reader.decode.range_decoder import Limits, RangeDecoder
+from kseg.segment_reader.decode.engine import Limits
+from kseg.segment_reader.decode.range_decoder import RangeDecoder
 from kseg.segment_reader.encode.batches import Record, encode_batch
 
 MB = 1 << 20

@@ -10,7 +10,8 @@ import pytest
 
 from control_batches import encode_control_batch
 from kseg.segment_reader.codecs.registry import BY_NAME
-from kseg.segment_reader.decode.range_decoder import Limits, RangeDecoder
+from kseg.segment_reader.decode.engine import Limits
+from kseg.segment_reader.decode.range_decoder import RangeDecoder
 from kseg.segment_reader.decode.schema import arrow_schema
 from kseg.segment_reader.encode.batches import Record, encode_batch, encode_message_set, seal
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from control_batches import encode_control_batch
 from kseg.segment_reader.decode.batch import RECORDS_AT
-from kseg.segment_reader.decode.range_decoder import Limits, RangeDecoder
+from kseg.segment_reader.decode.engine import Limits
+from kseg.segment_reader.decode.range_decoder import RangeDecoder
 from kseg.segment_reader.decode.salvage import BadBatch, SalvagingDecoder
 from kseg.segment_reader.encode.batches import Record, encode_batch, encode_message_set, seal
 from kseg.segment_reader.errors import CorruptRecordBatch

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from control_batches import encode_control_batch
 from kseg.segment_reader.decode.batch import frames
-from kseg.segment_reader.decode.range_decoder import DecodeCounts, Limits, RangeDecoder
+from kseg.segment_reader.decode.engine import DecodeCounts, Limits
+from kseg.segment_reader.decode.range_decoder import RangeDecoder
 from kseg.segment_reader.encode.batches import Record, encode_batch
 
 ENGINES = ["reference", "fast"]

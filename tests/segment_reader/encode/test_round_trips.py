@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kseg.segment_reader.decode.range_decoder import Limits
+from kseg.segment_reader.decode.engine import Limits
 from kseg.segment_reader.encode.batches import Record, encode_batch, encode_message_set
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
