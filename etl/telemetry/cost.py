@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from kseg.etl.telemetry.traffic import TrafficLine, looked_at, since
+from kseg.client.wire.trace import TRAFFIC
+from kseg.etl.telemetry.traffic import TrafficLine, since
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Meter:
 
     def __init__(self, attempt: int) -> None:
         self._attempt = attempt
-        self._before = looked_at()
+        self._before = TRAFFIC.snapshot()
         self._began, self._clock = time.time(), time.perf_counter()
 
     def cost(self) -> TaskCost:

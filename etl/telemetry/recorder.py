@@ -15,11 +15,12 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
 from kseg.client.protocol.partition import TopicPartition
+from kseg.client.wire.trace import TRAFFIC
 from kseg.etl.source.range_result import RangeResult
 from kseg.etl.telemetry import events
 from kseg.etl.telemetry.events import PartitionView
 from kseg.etl.telemetry.progress import NullProgress
-from kseg.etl.telemetry.traffic import MAX_LINES, TrafficLine, added_up, looked_at, since
+from kseg.etl.telemetry.traffic import MAX_LINES, TrafficLine, added_up, since
 
 if TYPE_CHECKING:
     from kseg.etl.config.job import Job
@@ -124,7 +125,7 @@ class Recorder(NullProgress):
 
     def __init__(self) -> None:
         self.telemetry = Telemetry()
-        self._before = looked_at()
+        self._before = TRAFFIC.snapshot()
         self._lock = threading.Lock()
 
     def phase(self, name: str) -> None:

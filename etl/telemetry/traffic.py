@@ -35,11 +35,6 @@ class TrafficLine:
     errors: int = 0
 
 
-def looked_at() -> dict[Key, Tally]:
-    """This process's tallies now."""
-    return TRAFFIC.snapshot()
-
-
 def since(before: dict[Key, Tally]) -> tuple[TrafficLine, ...]:
     """What was added to this process's tallies after `before`; at most `MAX_LINES` lines."""
     lines = []

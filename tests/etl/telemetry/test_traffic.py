@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kseg.client.wire.trace import TRAFFIC
-from kseg.etl.telemetry.traffic import MAX_LINES, OTHERS, TrafficLine, added_up, bounded, looked_at, since
+from kseg.etl.telemetry.traffic import MAX_LINES, OTHERS, TrafficLine, added_up, bounded, since
 
 
 @pytest.fixture(autouse=True)
@@ -15,7 +15,7 @@ def _afresh() -> None:
 
 def test_what_was_there_before_is_not_told() -> None:
     TRAFFIC.tally("1", "Fetch", 18).requests += 5
-    before = looked_at()
+    before = TRAFFIC.snapshot()
     assert since(before) == ()
     TRAFFIC.tally("1", "Fetch", 18).requests += 2
     TRAFFIC.tally("1", "Fetch", 18).errors += 1
