@@ -115,7 +115,23 @@ class KafkaProducer:
         kin for what the brokers are too old for, and in a transaction what has failed it.
         """
         record = Record(key, value, headers, int(time.time() * 1000) if timestamp is None else timestamp)
-        return self._send(topic, record, partition)
+        size = RECORD_OVERHEAD + (len(key) if key is not None else 0) + (len(value) if value is not None else 0)
+        if headers:
+            size += sum(len(name) + len(content or b"") + 10 for name, content in headers)
+        if size > self.config.max_request_size:
+            limit = self.config.max_request_size
+            raise RecordTooLarge(f"a record of {size} bytes is above max.request.size ({limit} bytes)", topic=topic)
+        if not self._started:
+            self._ready()
+        known = self.partitions(topic)
+        if partition is None:
+            partition = self._choose(topic, key, value, known, size)
+        if not 0 <= partition < known.count:
+            raise _no_such_partition(topic, partition, known.count)
+        tp = TopicPartition(topic, partition)
+        if self._transaction is not None or self._shared is not None:
+            self._enlist(tp)
+        return self._accumulator.append(tp, record, size)
 
     def send_body(self, tp: TopicPartition, body: Body) -> Delivery:
         """Send a batch whose records are encoded already; the delivery is its first record's. Raises as `send`."""
@@ -195,26 +211,6 @@ class KafkaProducer:
             self._transactional().commit_offsets(group, offsets)
 
     # -- inside
-
-    def _send(self, topic: str, record: Record, partition: int | None) -> Delivery:
-        key, value, headers, _ = record
-        size = RECORD_OVERHEAD + (len(key) if key is not None else 0) + (len(value) if value is not None else 0)
-        if headers:
-            size += sum(len(name) + len(content or b"") + 10 for name, content in headers)
-        if size > self.config.max_request_size:
-            limit = self.config.max_request_size
-            raise RecordTooLarge(f"a record of {size} bytes is above max.request.size ({limit} bytes)", topic=topic)
-        if not self._started:
-            self._ready()
-        known = self.partitions(topic)
-        if partition is None:
-            partition = self._choose(topic, key, value, known, size)
-        if not 0 <= partition < known.count:
-            raise _no_such_partition(topic, partition, known.count)
-        tp = TopicPartition(topic, partition)
-        if self._transaction is not None or self._shared is not None:
-            self._enlist(tp)
-        return self._accumulator.append(tp, record, size)
 
     def _ready(self) -> None:
         """Before the first record: a producer id, and the I/O thread."""
