@@ -2,7 +2,7 @@
 
 main         metadata, offsets, administration
 coordinator  groups and transactions: a broker works on one request of a connection at a time, so a commit must
-             never stand behind a long poll
+             never wait behind a long poll
 own          for one user alone, such as a `PartitionReader`
 """
 
@@ -49,7 +49,7 @@ class ConnectionPool:
         key = (broker.node_id, purpose)
         known = self._shared.pop(key, None)
         if known is not None:
-            # Open requests are left behind only by an interrupted call; their answers are nobody's.
+            # Only an interrupted call leaves open requests; no caller waits for their responses.
             if known.usable and not known.in_flight and known.endpoint == broker.endpoint:
                 self._shared[key] = known
                 return known

@@ -17,7 +17,7 @@ from kseg.client.protocol.api import Api
 
 
 class Throttle:
-    """One broker's word to this client; shared by all connections to that broker."""
+    """The throttle time that one broker has imposed on this client; shared by all connections to that broker."""
 
     def __init__(self) -> None:
         self._until = 0.0
@@ -28,7 +28,7 @@ class Throttle:
         return max(0.0, self._until - time.monotonic())
 
     def note(self, api: Api[Any], version: int, response: Any) -> None:
-        """Take from an answer what it says about throttling. A shorter wait never shortens a longer one."""
+        """Apply the throttle time of a response. A shorter wait never shortens a longer one."""
         throttle_ms = getattr(response, "throttle_time_ms", 0)
         if throttle_ms > 0 and api.request.CLIENT_WAITS.has(version):
             self._until = max(self._until, time.monotonic() + throttle_ms / 1000)

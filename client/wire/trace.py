@@ -1,4 +1,4 @@
-"""What goes over the wire, told line by line and counted. Bodies are never looked at, but for their error codes.
+"""Trace and count requests and responses on the wire. Of their bodies only the error codes are read.
 
     17:24:01.123 -> 1 (127.0.0.1:9092) Metadata v13 id=5 bytes=45
     17:24:01.125 <- 1 (127.0.0.1:9092) Metadata v13 id=5 bytes=310 ms=2.1
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kseg.client.wire.connection import Answer
 
 LOGGER: Final = logging.getLogger("kseg.client.wire.trace")
-# A level of its own: `--debug` turns the client's other loggers on, and a trace is another wish.
+# A level of its own: `--debug` turns on the client's other loggers, but not the trace.
 LOGGER.setLevel(logging.WARNING)
 
 VARIABLE: Final = "KSEG_TRACE"
@@ -45,8 +45,8 @@ _enabled: Final[list[logging.Handler]] = []
 class Tally:
     """What went over the wire to one broker for one API and version.
 
-    throttled_ms: as the broker's answers told. errors: answers with an error code anywhere in them, and requests whose
-    connection broke before their answer came.
+    throttled_ms: sum of the responses' throttle times. errors: responses with an error code anywhere in them, and
+    requests whose connection broke before their response came.
     """
 
     requests: int = 0
@@ -86,7 +86,7 @@ TRAFFIC: Final = Traffic()
 
 
 class Tap:
-    """One connection's ear: it is told each request and answer in their order, and tells `TRAFFIC` and the logger."""
+    """The trace of one connection: passes each request and response, in their order, to `TRAFFIC` and the logger."""
 
     __slots__ = ("_broker", "_open", "_tallies")
 
@@ -134,7 +134,7 @@ class Tap:
             _log("<-", broker, name, version, correlation_id, *details)
 
     def failed(self, broker: str, error: BaseException) -> None:
-        """The connection is given up; the oldest open request (if there is one) is told as the one that failed."""
+        """The connection is given up; the oldest open request (if there is one) is reported as the failed one."""
         if LOGGER.isEnabledFor(logging.DEBUG):
             details = f"error={type(error).__name__}"
             if self._open:
@@ -171,7 +171,7 @@ def disable(handler: logging.Handler) -> None:
 
 
 def holds_error(message: Struct) -> bool:
-    """Whether an error code other than 0 stands anywhere in a message. Looks at nothing that cannot hold one."""
+    """Whether a message has an error code other than 0 anywhere. Skips fields that cannot have one."""
     own, nested = _places_of_errors(type(message))
     for name in own:
         if getattr(message, name):
@@ -188,7 +188,7 @@ def holds_error(message: Struct) -> bool:
 
 @cache
 def _places_of_errors(kind: type[Struct]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Of a class of messages: its error codes, and its fields in which structs with error codes may stand."""
+    """Of a class of messages: its error codes, and its fields that may have structs with error codes."""
     own = tuple(field.name for field in kind.FIELDS if field.kind == "int16" and field.name.endswith("error_code"))
     nested = tuple(
         field.name

@@ -105,7 +105,7 @@ class Transport:
             raise self._broken(error, "sending") from error
 
     def receive_into(self, target: memoryview, deadline: Deadline) -> int:
-        """Wait for bytes, read at most `len(target)` of them to its front, and tell how many (at least one)."""
+        """Wait for bytes, read at most `len(target)` of them to its front, and return how many (at least one)."""
         try:
             self._socket.settimeout(_positive(deadline))
             count = self._socket.recv_into(target)
@@ -134,7 +134,7 @@ class Transport:
 
     @property
     def pending(self) -> bool:
-        """Whether bytes are here that waiting for the socket would not tell of: TLS decrypts a record as a whole."""
+        """Whether decrypted bytes are buffered, which polling the socket does not show: TLS decrypts whole records."""
         return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
     def fileno(self) -> int:
@@ -192,7 +192,7 @@ def _encrypt(
 ) -> ssl.SSLSocket:
     """The stream after its TLS handshake; SNI and the certificate's check go by the name that was dialled."""
     try:
-        # A name with a final dot is the same host, and stands in no certificate.
+        # A name with a final dot is the same host, but no certificate has it.
         encrypted = context.wrap_socket(stream, server_hostname=host.rstrip("."), do_handshake_on_connect=False)
     except BaseException:
         stream.close()

@@ -1,1 +1,1 @@
-"""The job's memory: a Delta table of append-only events, written by delta-rs alone, on which exactly-once rests."""
+"""The ledger: a job's state as a Delta table of append-only events, written by delta-rs. Exactly-once rests on it."""

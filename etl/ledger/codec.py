@@ -3,7 +3,7 @@
     job         string      partition column: a read touches the files of one job alone
     seq         long        number of the transition, 1 for the job's first; no number is missing
     part, parts int         the event's place in its transition, 0 …, and how many events that has
-    transition  string      random name of the transition: tells a writer whose answer was lost that it did commit
+    transition  string      random name of the transition: a writer that lost the answer finds its commit by it
     written_at  timestamp   writer's clock, UTC
     chain, run_id, kind, owner, attempt         as in `etl.ledger.events.Event`
     payload     string      the event's other fields as JSON
@@ -83,7 +83,7 @@ KINDS: dict[str, type[events.Event]] = {event.KIND: event for event in get_args(
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An event with all that its row tells of the transition it belongs to."""
+    """An event with its row's columns about the transition that it belongs to."""
 
     entry: Entry
     part: int
@@ -147,7 +147,7 @@ def decode(job: str, table: pa.Table) -> list[Row]:
     micros = table.column("written_at").cast(pa.int64()).to_pylist()
     found = zip(table.drop_columns(["written_at"]).to_pylist(), micros, strict=True)
     rows = [_row(job, values, _EPOCH + timedelta(microseconds=micro)) for values, micro in found]
-    # A summary has the number of the last transition that it stands for, and comes after it.
+    # A summary has the number of the last transition that it replaces, and comes after it.
     return sorted(rows, key=lambda row: (row.entry.sequence, row.entry.event.KIND == state.Summary.KIND, row.part))
 
 

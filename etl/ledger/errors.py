@@ -1,4 +1,4 @@
-"""What the ledger itself can raise; a damaged or newer ledger is `etl.errors.Refused` with a `ledger-…` code.
+"""Errors of the ledger itself; a damaged or newer ledger is `etl.errors.Refused` with a `ledger-…` code.
 
 codes: ledger-damaged (events are missing or contradict each other), ledger-newer (written by a later release),
 ledger-foreign (the Delta table at this path is no ledger), ledger-missing (none there and none may be created),
@@ -13,7 +13,7 @@ from kseg.etl.errors import AddressValue, AnotherRunActive, KsegError
 class IllegalStep(KsegError):
     """An event that may not follow what the ledger holds, such as an account for a run that was abandoned.
 
-    Nothing was written. It is a fault of the program, or the work of somebody who holds no lease.
+    Nothing was written. The program is wrong, or a process without a lease tried to write.
     """
 
     def __init__(self, message: str, *, remedy: str | None = None, **address: AddressValue | None) -> None:
@@ -23,5 +23,5 @@ class IllegalStep(KsegError):
 class LeaseLost(AnotherRunActive):
     """The lease that this work was done under is no longer held: it was taken over, released, or it ran out.
 
-    The work must stop without another commit: whoever holds the lease now takes up what was left.
+    The work must stop without another commit: the present holder of the lease continues the run.
     """

@@ -1,4 +1,4 @@
-"""Everything that can stand in a ledger: one frozen dataclass for each kind of event, and the values they carry.
+"""The events of a ledger: one frozen dataclass for each kind of event.
 
 An event says that something *has happened*; it is never changed or taken back. What a job's ledger means is the fold
 of its events in their order (`etl.ledger.state`), which also says what may follow what.
@@ -63,8 +63,8 @@ class Event(Strict):
 class Leased(Event):
     """The chain's lease was taken; `attempt` is one above that of the lease before.
 
-    duration: seconds that it lives unless renewed. taken_from: owner whose live or expired lease was taken over.
-    forced: it was live, and somebody said --take-over.
+    duration: seconds until it expires unless renewed. taken_from: owner whose live or expired lease was taken over.
+    forced: it was live, and taken by --take-over.
     """
 
     KIND = "leased"
@@ -162,7 +162,7 @@ class AccountFailed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountCleared(Event):
-    """The run may read its ranges and account again: somebody repaired it, or changed the configuration."""
+    """The run may read its ranges and account again: it was repaired, or the configuration has changed."""
 
     KIND = "account_cleared"
 
@@ -171,7 +171,7 @@ class AccountCleared(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsCommitted(Event):
-    """The group's offsets were committed; `offsets` is all that stood in the commit."""
+    """The group's offsets were committed; `offsets` has every offset of the commit."""
 
     KIND = "offsets_committed"
 
@@ -201,8 +201,8 @@ class RunRefused(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abandoning(Event):
-    """Removing the run's rows begins. Without this, a crash in between would make a run whose rows are gone look
-    landed by its app transaction. Only `abandoned` may follow."""
+    """Removing the run's rows begins. Without this event, a run whose removal was interrupted by a crash would count
+    as landed, because of its app transaction. Only `abandoned` may follow."""
 
     KIND = "abandoning"
 
@@ -213,8 +213,8 @@ class Abandoning(Event):
 class Abandoned(Event):
     """The run's rows are gone from all tables; its ranges are open again and its number stays used.
 
-    tables: the tables as the removal left them. landed_in: those that had a commit of the run, also of an attempt that
-    did not live to write it down.
+    tables: their states after the removal. landed_in: those that had a commit of the run, also one that its attempt
+    did not record before it died.
     """
 
     KIND = "abandoned"
@@ -226,7 +226,7 @@ class Abandoned(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BasePinned(Event):
-    """Where the job begins in each partition. Pinned once; only `accepted` (group offsets) may move a base."""
+    """The job's first offset in each partition. Pinned once; only `accepted` (group offsets) may move a base."""
 
     KIND = "base_pinned"
 
@@ -266,7 +266,7 @@ class OffsetsReclaimed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOffsetsAccepted(Event):
-    """Group offsets that are not the framework's own were accepted as they stand (--accept-group-offsets)."""
+    """Group offsets that the framework did not commit were accepted (--accept-group-offsets)."""
 
     KIND = "group_offsets_accepted"
 

@@ -1,6 +1,6 @@
-"""The meaning of events: `fold` adds them to a state, and refuses what may not follow it.
+"""The state machine of the ledger: `fold` applies events to a state, and rejects an event that is not allowed in it.
 
-What may follow what, for one run (anything else is an IllegalStep):
+The order of a run's events (any other order is an IllegalStep):
 
     planned ──► landed* ──► accounted ──► offsets_committed ──► finished
        │  ▲        │            │                                  ▲
@@ -11,12 +11,12 @@ What may follow what, for one run (anything else is an IllegalStep):
        │           │            │
        └───────────┴────────────┴──► abandoning ──► abandoned
 
-`refused` is a note and may stand anywhere. `reconfigured` is for a run that has landed nothing. Once the group's
+`refused` is a note and may follow any event. `reconfigured` is for a run that has landed nothing. Once the group's
 offsets are committed a run can only finish.
 
-Beside the order, a step is refused that would break what the planner counts on: one unfinished run a chain; numbers
-without a gap; no offset planned by two runs at once, nor one that has landed (unless the mode says again); accounts
-that balance; bases and boundaries that never change; events written under a lease that is no longer the last one.
+An event is also rejected if it breaks an invariant of the planner: one unfinished run a chain; numbers without a gap;
+no offset planned by two runs at once, nor one that has landed (unless the mode lands again); accounts that balance;
+bases and boundaries that never change; no event written under a lease that is not the chain's last.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ LANDS_ONCE: frozenset[ev.Mode] = frozenset({"incremental", "interval", "backfill
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An event as it stands in the ledger.
+    """An event as the ledger has it.
 
     at: the writer's clock (aware, UTC). sequence: number of the transition that wrote it.
     """
@@ -122,7 +122,7 @@ class _Building:
             case ev.Leased():
                 self._leased(event, entry.at)
             case ev.RunRefused():
-                # Needs no lease: who is refused before planning has nothing to protect.
+                # Needs no lease: a run that is refused before planning has nothing to protect.
                 self._refused(event)
             case _:
                 self._under_lease(event)
@@ -211,7 +211,7 @@ class _Building:
         if (plan.app_id, plan.app_version) != expected:
             raise self._illegal(event, f"app transaction {plan.app_id} {plan.app_version}, expected {expected}")
         self._check_ranges(event, now)
-        self.runs.pop(plan.run_id, None)  # an abandoned one of the same id: the new one stands at its own place
+        self.runs.pop(plan.run_id, None)  # an abandoned one of the same id: the new one goes to the end of the order
         self.runs[plan.run_id] = RunState(plan=plan, planned_at=at, owner=event.owner)
         if plan.chain == ev.INCREMENTAL:
             self.number = plan.app_version
@@ -309,7 +309,7 @@ class _Building:
 
     def _abandoned(self, event: ev.Abandoned, run: RunState, at: datetime) -> RunState:
         # What others had landed before stays landed, unless this run had replaced it: then those rows are gone as well.
-        # Nobody can have landed any of it since, because the run reserved its offsets.
+        # No other run can have landed any of it since, because the run reserved its offsets.
         gone = dict(run.added)
         if run.mode == "backfill-replace":
             replaced = {*run.landed, *event.landed_in}

@@ -1,9 +1,9 @@
-"""The lease of a chain: who may work on it, for how long, and how a worker finds out that it no longer may.
+"""The lease of a chain: its holder, its duration, and how the holder learns that it has lost it.
 
-A lease is two events and a promise. `leased` says who took it and for how long; `renewed`, written by a keeper thread
-every third of that time, says that the holder lives; and the holder promises to stop when the time is over. Nothing
-rests on the promise alone: every event of a run is written under its lease's number, and a number that is not the
-chain's last is refused in the very transition that would write it.
+`leased` has the holder and the duration; `renewed`, written by a keeper thread every third of that time, is the
+heartbeat; and the holder stops by itself when the time is over. Correctness does not depend on that: every event of a
+run is written under its lease's number (a fencing token), and a number that is not the chain's last is rejected in the
+transition that would write it.
 
 Two clocks. The holder counts from *before* a renewal was stamped, on its monotonic clock and on its wall clock (a
 suspended process is seen by the first, a suspended machine by the second). A newcomer compares the ledger's stamps,
@@ -42,8 +42,8 @@ _CONTAINER: Final = re.compile(r"container_(?:e\d+_)?(\d+_\d+)_(\d+)_\d+:")
 def owner_name() -> str:
     """Host, process and a random part: no two acquisitions have the same name.
 
-    In a container of YARN's its id stands for the host: it names the application, and ``yarn logs`` finds it. Who has
-    started the process and does not learn where it runs gives it a name (KSEG_DRIVER), with which the last part begins.
+    In a YARN container its id replaces the host: it names the application, and ``yarn logs`` finds it. A launcher that
+    does not learn on which host the process runs names it by KSEG_DRIVER, with which the random part begins.
     """
     host = os.environ.get("CONTAINER_ID") or socket.gethostname()
     given = os.environ.get("KSEG_DRIVER")
@@ -73,14 +73,14 @@ def acquire(
 ) -> Lease:
     """Take the chain's lease and keep it until it is released. Use the result as a context manager.
 
-    It is free where nobody had it, where it was released, where it ran out, and where YARN has put us in the holder's
-    place; with take_over a live one is taken too.
-    A taken-over holder that still lives finds out at its next `check` or transition.
+    It is free if it was never taken, was released or has expired, or if this process is a later YARN attempt of the
+    holder's application; with take_over a live one is taken too.
+    A former holder that is still running learns it at its next `check` or transition.
 
-    duration: how long it lives without a sign of the holder. deadline: seconds for the transition.
+    duration: seconds until it expires without a renewal. deadline: seconds for the transition.
 
     Raises:
-        AnotherRunActive: it is live and another's.
+        AnotherRunActive: another process holds it.
         RetriableFailure, Refused: as `Ledger.transition`.
     """
     if duration <= timedelta(0):
@@ -113,7 +113,7 @@ def acquire(
     state = ledger.transition(job, decide, deadline=deadline)
     taken = state.lease(chain)
     if taken is None or (taken.owner, taken.attempt) != (name, attempt):
-        # An answer that was lost and found again shows the state of now, and somebody may have taken over since.
+        # After a lost answer the state is the present one, and another process may have taken over since.
         raise LeaseLost("the lease was taken over at once", owner=taken.owner if taken else None, job=job, chain=chain)
     return Lease(ledger, job, taken, since)
 
@@ -159,7 +159,7 @@ class Lease:
         self.release()
 
     def check(self) -> None:
-        """Return if the lease is held for sure; to be called before anything that others will see.
+        """Return if the lease is certainly held; to be called before anything that other processes will see.
 
         Raises:
             LeaseLost: it was taken over or released, or nothing was heard from the ledger for its duration. Once lost
@@ -195,12 +195,12 @@ class Lease:
         return replace(event, chain=self.chain, owner=self.owner, attempt=self.attempt)
 
     def release(self) -> None:
-        """Stop the keeper and give the lease back, if it is still held. Never raises: a lease ends by itself."""
+        """Stop the keeper and release the lease, if it is still held. Never raises: a lease expires by itself."""
         if self._stop.is_set():
             return
         self._stop.set()
         self._keeper.join(timeout=self.duration)
-        # Taken over, run out, or the store is away: the run's own error is the one to be told.
+        # Taken over, expired, or the store is not available: the run's own error is the one to report.
         with suppress(KsegError):
             self.transition(lambda state: [Released()], deadline=min(self.duration, 10.0))
         self._lose(LeaseLost("the lease was released", job=self.job, chain=self.chain))
@@ -216,7 +216,7 @@ class Lease:
                 self._lose(lost)
                 return
             except RetriableFailure:
-                # The store is away for the moment. There is time for some more tries before the lease runs out.
+                # The store is not available at the moment. There is time for some retries before the lease expires.
                 pause = self.duration / 12
                 continue
             except KsegError as error:
@@ -227,7 +227,7 @@ class Lease:
             pause = self.duration / 3
             renewals += 1
             if renewals % RENEWALS_A_COMPACTION == 0:
-                # A run of many hours would else leave a file for each sign of life.
+                # Without it a run of many hours would leave a file for each renewal.
                 with suppress(KsegError):
                     compact(self.ledger, self.job)
 

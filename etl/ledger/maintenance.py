@@ -1,13 +1,12 @@
 """Keeping a ledger small and quick to read: summaries, compaction of its files, and retention of old events.
 
-A *summary* is the state that all events up to a number add up to, appended beside them in a commit of its own. A reader
-starts from the newest one (an app transaction tells its number), so that the time to read a job does not grow with its
-history. In it all stays as it was that a plan, a commit or a legal next step depends on; only runs that ended long ago
-become sums. A process that knew the state before goes on from there and must come to the same: nothing may be dropped
-that a later event could be legal or illegal by.
+A *summary* is the state after all events up to a number, a checkpoint that is appended in a commit of its own. A reader
+starts from the newest one (an app transaction has its number), so that the time to read a job does not grow with its
+history. It keeps everything that a plan, a commit or the validity of a later event depends on; only runs that ended
+long ago are reduced to sums. A process that continues from an earlier state must come to the same result.
 
-*Compaction* rewrites small files as one and changes no row. *Retention* deletes old events that a summary stands for;
-nothing but people's queries reads them.
+*Compaction* rewrites small files as one and changes no row. *Retention* deletes old events that a summary replaces;
+only users' queries read them.
 
 Checkpoints and the clean-up of the Delta log need nothing from here: delta-rs writes a checkpoint every 10 commits and
 drops log entries older than a week when it does.
@@ -32,10 +31,10 @@ from kseg.etl.ledger.state import Archive, JobState, RunState, Summary
 from kseg.etl.ledger.store import Ledger, job_predicate
 
 KEEP = timedelta(days=90)
-"""How long events stay for queries, once a summary stands for them."""
+"""How long events stay for queries, once a summary replaces them."""
 
 SLACK = timedelta(days=1)
-"""Retention deletes once the oldest event is this much older than it has to be: once a day at most."""
+"""Retention deletes when the oldest event is this much older than the limit: so at most once a day."""
 
 SUMMARISE_AFTER = 500
 """Transitions since the last summary that make a new one; some 50 runs."""
@@ -51,13 +50,13 @@ COMPACTED_BYTES = 512 * 1024
 
 
 def maintain(ledger: Ledger, job: str, *, keep: timedelta = KEEP, now: datetime | None = None) -> None:
-    """What a run does for the ledger when it ends: cheap where there is nothing to do, and never in anybody's way.
+    """Maintenance at the end of each run: cheap if there is nothing to do, and it never blocks another process.
 
-    Raises nothing of ours: what is wrong with a ledger the next run finds, and this one has finished.
+    Raises no ledger error: this run has finished, and the next one reports what is wrong with the ledger.
     """
     before = (now or datetime.now(UTC)) - keep
     with suppress(KsegError):
-        # One look tells what is due; each of the three looks again before it does anything.
+        # One read decides what is due; each of the three reads again before it writes.
         table, state = ledger.snapshot(job)
         with ledger.errors(f"look after the job {job}"):
             summed = table.transaction_version(ledger.summary_app_id(job)) or 0
@@ -74,8 +73,8 @@ def maintain(ledger: Ledger, job: str, *, keep: timedelta = KEEP, now: datetime 
 def summarise(ledger: Ledger, job: str, *, after: int = SUMMARISE_AFTER) -> bool:
     """Append a summary if there have been more than `after` transitions since the last one.
 
-    It carries the ledger's app transaction at the number where it stands, so that it and a transition that were
-    decided on the same state exclude each other.
+    Its commit carries the ledger's app transaction with the present number, so that of a summary and a transition that
+    were decided on the same state only one can commit.
 
     Returns:
         Whether it did; False also where another process has written meanwhile (the next run will do it).
@@ -113,7 +112,7 @@ def compact(ledger: Ledger, job: str, *, small_files: int = SMALL_FILES) -> bool
 
 
 def retain(ledger: Ledger, job: str, *, keep: timedelta = KEEP, now: datetime | None = None) -> bool:
-    """Delete the job's events that are older than `keep` and that a summary stands for, and summaries before that one.
+    """Delete the job's events that are older than `keep` and that a summary replaces, and summaries before that one.
 
     Returns:
         Whether it did; False also where another process has written meanwhile (the next run will do it).
@@ -126,7 +125,7 @@ def retain(ledger: Ledger, job: str, *, keep: timedelta = KEEP, now: datetime | 
             return False
         rows = pa.table(table.scan(["seq", "kind", "written_at"], f"{job_predicate(job)} AND seq <= {summed}"))
         young = pc.min(rows["seq"].filter(pc.greater_equal(rows["written_at"], before))).as_py()
-        # Clocks of several machines may cross: what goes is everything before the first young one.
+        # Clocks of several machines differ: every event before the first young one is deleted.
         last = summed if young is None else young - 1
         is_summary = pc.equal(rows["kind"].cast(pa.string()), Summary.KIND)
         going = pc.if_else(is_summary, pc.less(rows["seq"], summed), pc.less_equal(rows["seq"], last))

@@ -1,4 +1,4 @@
-"""What a job's ledger means: the state that the events add up to, and the questions a planner asks it.
+"""A job's state in the ledger, folded from its events, and the queries of the planner on it.
 
 The state is a value. `etl.ledger.fold` makes the next one from events; nothing here reads or writes a table.
 
@@ -6,7 +6,7 @@ The state is a value. `etl.ledger.fold` makes the next one from events; nothing 
     └ base, pinned by the first run                └ frontier: the next incremental run starts here
 
 Landed means: planned by a run whose account holds. A run that is planned and neither finished nor abandoned *reserves*
-its offsets: it may have landed rows that nobody has written down yet, so no other run may plan them.
+its offsets: it may have landed rows that are not recorded yet, so no other run may plan them.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class LeaseState(Strict):
         return self.renewed_at + timedelta(seconds=self.duration)
 
     def live(self, now: datetime) -> bool:
-        """Whether nobody else may take it at this time without --take-over."""
+        """Whether another process needs --take-over to take it at this time."""
         return not self.released and now < self.until
 
 
@@ -145,7 +145,7 @@ class RunState(Strict):
 
     @property
     def quarantine(self) -> str | None:
-        """The table that takes what the run cannot read; None where there is none."""
+        """The quarantine table of the run; None if it has none."""
         if self.plan.quarantine is not None or self.archived:
             return self.plan.quarantine
         routed = {planned.table for planned in self.plan.ranges}
@@ -157,7 +157,7 @@ class RunState(Strict):
 
     @property
     def phase(self) -> Phase:
-        """How far it came."""
+        """The phase that it has reached."""
         if self.abandoned:
             return "abandoned"
         if self.finished:
@@ -189,7 +189,7 @@ class Archive(Strict):
 
 @dataclass(frozen=True, slots=True)
 class JobState(Strict):
-    """All that the ledger knows of one job.
+    """The state of one job in the ledger.
 
     ledger_id: of the ledger. version: Delta version of the ledger table that was read. sequence: number of the last
     transition, which is the version of the ledger's app transaction for this job; 0 before the first.
@@ -238,7 +238,7 @@ class JobState(Strict):
         return self.given_up_offsets.get(tp, EMPTY).subtract(self.landed(tp))
 
     def covered(self, tp: TopicPartition) -> OffsetSet:
-        """Landed or given up: what the frontier runs through."""
+        """Landed or given up: the offsets that the frontier passes."""
         return self.landed(tp).union(self.given_up_offsets.get(tp, EMPTY))
 
     def reserved(self, tp: TopicPartition, *, except_chain: str | None = None) -> OffsetSet:
@@ -294,7 +294,7 @@ class JobState(Strict):
         """App id and version of the next run of this chain.
 
         A backfill that was abandoned may run again under its name: its version is then one above the abandoned one's,
-        whose commit may still stand in the table's log.
+        whose commit may still be in the table's log.
         """
         if chain == INCREMENTAL:
             return f"kseg/{self.ledger_id}/{self.job}", self.incremental_sequence + 1
@@ -306,7 +306,7 @@ class JobState(Strict):
 class Summary(Event):
     """The state that all events up to this number add up to, so that a reader need not fold them again.
 
-    Runs that ended long ago are in it as sums alone. Its number is that of the last event it stands for.
+    Runs that ended long ago are in it only as sums. Its number is that of the last event that it replaces.
     """
 
     KIND = "summary"

@@ -50,8 +50,8 @@ FORMAT_KEY = "kseg.ledgerFormat"
 
 CONFIGURATION = {
     FORMAT_KEY: str(codec.FORMAT),
-    # The table is opened anew for every look at it, and each reads all commits since the last checkpoint several times
-    # over: on an object store that is what a run waits for. A run makes seven or eight commits.
+    # The table is opened anew for every read, and each reads all commits since the last checkpoint several times: on
+    # an object store a run spends most of its waiting on that. A run makes seven or eight commits.
     "delta.checkpointInterval": "10",
     # Payloads are long and nothing is pruned by them.
     "delta.dataSkippingStatsColumns": "seq,written_at,chain,run_id,kind",
@@ -111,11 +111,11 @@ class Ledger:
         return cls(location, options, table)
 
     def app_id(self, job: str) -> str:
-        """Of the ledger's own app transactions for this job; their version is the number of the last transition."""
+        """The app id of the ledger's transactions for this job; their version is the number of the last transition."""
         return f"kseg-ledger/{self.id}/{job}"
 
     def summary_app_id(self, job: str) -> str:
-        """Its version is the number of the transition up to which the newest summary stands for all events."""
+        """The app id whose version is the number of the last transition that the newest summary replaces."""
         return f"kseg-ledger-summary/{self.id}/{job}"
 
     def read(self, job: str) -> JobState:
@@ -136,7 +136,7 @@ class Ledger:
             return table, self._state(table, known)
 
     def transition(self, job: str, decide: Decide, *, deadline: float = DEADLINE) -> JobState:
-        """Read, decide, and write what was decided as one commit; again from the start where somebody was faster.
+        """Read, decide, and write the decision as one commit; starts again if another process has committed first.
 
         decide: called with the state as it is; the events that it returns are checked against that state. It raises to
             stop, and returns nothing where there is nothing to do. It may be called several times: it only decides.
@@ -184,7 +184,7 @@ class Ledger:
                         self._commit(table, job, sequence, codec.encode(job, rows))
                     return self._remember(replace(after, version=table.version()))
                 except (CommitFailedError, RetriableFailure) as error:
-                    # Neither tells for sure that the commit is not there: look before deciding again.
+                    # Neither error proves that the commit was not made: search for it before deciding again.
                     mine, failure = (sequence, name), error
             tries += 1
             # Full jitter: writers that collided once must not meet again in step.
@@ -197,7 +197,7 @@ class Ledger:
 
     def events(self, job: str) -> list[Entry]:
         """All events of a job that are in the table, in their order, and its summaries, each after the last event that
-        it stands for. Those before the first summary may be incomplete: retention drops the oldest."""
+        it replaces. Those before the first summary may be incomplete: retention deletes the oldest."""
         with self.errors(f"read the events of {job}"):
             return [row.entry for row in self._rows(self.table(), job)]
 
@@ -400,7 +400,7 @@ def _check_is_ledger(table: DeltaTable, location: str) -> None:
 
 
 def _check_complete(rows: Sequence[codec.Row], known: int, last: int, damaged: Callable[[str], Refused]) -> None:
-    """Transitions known + 1 … last are all there, each whole; a summary stands for all up to its own number."""
+    """Transitions known + 1 … last are all there and complete; a summary replaces all up to its own number."""
     expected_sequence, expected_part, parts = known + 1, 0, 0
     for row in rows:
         sequence = row.entry.sequence

@@ -1,9 +1,9 @@
-"""What delta-rs raises where a store says no, as errors of ours: is it the configuration, or may it pass?
+"""Errors of delta-rs and its stores as typed errors: a wrong configuration, or a transient failure that is retried.
 
-delta-rs hands the errors of its stores (Rust's object_store) on as OSError, DeltaError or Arrow's errors, by the layer
-they came through, and keeps nothing of them but their words. So the words decide, here and nowhere else. They are
-object_store's own, and the codes in the stores' error documents. What is not listed may pass: 5xx, throttling,
-timeouts, a connection refused, and a token that has expired, which the next process may have anew.
+delta-rs raises the errors of its stores (Rust's object_store) as OSError, DeltaError or Arrow's errors, depending on
+the layer, and keeps only their text. So the text decides, in this module only: object_store's own messages, and the
+codes in the stores' error documents. Everything that is not listed is transient: 5xx, throttling, timeouts, a refused
+connection, and an expired token, which the next process may have renewed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _CAUSES = (
         "name a file with the authorities to trust (PEM) in SSL_CERT_FILE, for the driver and for the executors "
         "(spark.executorEnv.SSL_CERT_FILE); dial a name that stands in the certificate; have one that expired renewed",
     ),
-    # Before the answers of stores: these are the machine's own service, which gives credentials where none are set.
+    # Before the stores' own errors: these are of the instance metadata service, used when no credentials are set.
     _Cause(
         re.compile(r"http://(169\.254\.\d+\.\d+|metadata[.\w]*)/"),
         False,
@@ -84,7 +84,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 def check_endpoint(place: str, options: Mapping[str, str], *, setting: str, **address: str) -> None:
     """Refuse an S3 endpoint that is no URL, by option or environment: delta-rs panics over some of those.
 
-    place: path or URI of a ledger or table. setting: what of the job file names it ("sink").
+    place: path or URI of a ledger or table. setting: the key of the job file that names it ("sink").
 
     Raises:
         ConfigurationError: it has no `https://` or `http://`.
@@ -109,8 +109,8 @@ def store_error(
     """The error to raise `from` what delta-rs raised.
 
     doing: what failed, as a message begins ("cannot read the table").
-    setting: what of the job file names the store ("sink").
-    otherwise: RetriableFailure or KsegError, for what does not tell that it came from a store. An OSError always does.
+    setting: the key of the job file that names the store ("sink").
+    otherwise: RetriableFailure or KsegError, for an error that may not come from a store. An OSError always does.
 
     Returns:
         A ConfigurationError where nothing but another configuration can help; a RetriableFailure where the same command
@@ -128,6 +128,6 @@ def store_error(
 
 
 def store_words(error: Exception) -> str:
-    """What delta-rs says, in one line: it draws a coloured tree of the causes."""
+    """The message of delta-rs in one line: it draws a coloured tree of the causes."""
     lines = (line.strip().removeprefix("↳").strip() for line in _COLOUR.sub("", str(error)).splitlines())
     return ": ".join(line for line in lines if line)

@@ -68,7 +68,7 @@ class Strict:
 class PlannedRange(Strict):
     """One range that a run has pinned.
 
-    leader_epoch: of the partition's leader when the end was pinned; -1 where the broker tells none.
+    leader_epoch: of the partition's leader when the end was pinned; -1 where the broker returns none.
     table: the target (path or name) that its rows go to.
     """
 
@@ -98,7 +98,7 @@ class PlannedRange(Strict):
 
 @dataclass(frozen=True, slots=True)
 class RangeCounts(Strict):
-    """What was found in a range, in offsets; the five add up to its length, or the account has failed.
+    """The account of a range, in offsets; the five counts add up to its length, or the account has failed.
 
     data: records decoded. control: transaction markers. aborted: records of aborted transactions, left out.
     dead_lettered: offsets of what could not be read and went to the quarantine table. absent: offsets that no batch
@@ -149,7 +149,7 @@ class RangeAccount(Strict):
 
 @dataclass(frozen=True, slots=True)
 class PartitionIdentity(Strict):
-    """A partition as it was last seen: the leader's epoch (-1: not told) and the end offset that a plan saw."""
+    """A partition as it was last seen: the leader's epoch (-1: unknown) and the end offset that a plan saw."""
 
     leader_epoch: int = -1
     end_offset: int = -1
@@ -157,7 +157,7 @@ class PartitionIdentity(Strict):
 
 @dataclass(frozen=True, slots=True)
 class TopicIdentity(Strict):
-    """What tells a topic from another one of the same name.
+    """What distinguishes a topic from another one of the same name.
 
     topic_id: None where the broker knows no topic ids (before Kafka 2.8); leader epochs have to do then.
     """
@@ -278,7 +278,7 @@ class HeldBack(Strict):
 
 @dataclass(frozen=True, slots=True)
 class RunPlan(Strict):
-    """All that a run has pinned before it writes anything; who takes the run up reads it from here.
+    """Everything that a run pins before it writes anything; an attempt that continues the run reads it from here.
 
     app_id, app_version: the app transaction of the run's commit in every target table.
     config_hash: of what decides the rows. pinned_config: the job file as JSON, with references in place of secrets.
@@ -288,7 +288,7 @@ class RunPlan(Strict):
     group: the consumer group; commit_offsets: whether the run ends with a commit of the group's offsets.
     marks_late: whether rows have the column `_kseg_late`. late_before_ms: in a run of an interval or a replacement of
         one, the interval's start: records of before are late.
-    quarantine: which of the tables takes what cannot be read; None where the run stops at it.
+    quarantine: which of the tables takes damaged batches; None: the run stops at damage.
     """
 
     run_id: str

@@ -1,1 +1,1 @@
-"""What else a person may want of a job: backfill, recover, repair, verify, audit, maintain, status."""
+"""Operations on a job besides an incremental run: backfill, recover, repair, verify, audit, maintain, status."""

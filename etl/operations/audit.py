@@ -1,7 +1,7 @@
-"""Do asset events, ledger, tables and the group's offsets agree? Every difference, with what to do. Nothing is written.
+"""Audit: differences between asset events, ledger, tables and the group's offsets, each with a remedy. Writes nothing.
 
-What a run would refuse is found here before a run, and what no run looks at as well: events that never came, or that
-tell something else, and versions of tables in which a landing does not stand. Rows are `kseg verify`'s.
+It finds what a run would refuse, and what no run checks: asset events that are missing or contradict the ledger, and
+table versions that do not contain the commit that the ledger names. Rows are compared by `kseg verify`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COMMITS_CHECKED = 200
 
 @dataclass(slots=True)
 class AuditReport:
-    """What `kseg audit` tells. checked: how many of what was looked at."""
+    """The result of `kseg audit`. checked: the number of objects that were compared, by kind."""
 
     job: str
     differences: list[Difference] = field(default_factory=list)
@@ -54,7 +54,7 @@ def audit(job: Job, events: Sequence[Mapping[str, Any]] | None = None) -> AuditR
 
     Raises:
         Refused: there is no ledger, or it is damaged.
-        KafkaError, RetriableFailure: brokers or stores cannot be asked.
+        KafkaError, RetriableFailure: brokers or stores are not available.
     """
     with JobContext.open(job, ledger="required") as context:
         state = context.clients.read_state()
@@ -133,7 +133,7 @@ def _commits(context: JobContext, state: JobState, table: str, report: AuditRepo
 
 
 def _group(context: JobContext, state: JobState, report: AuditReport) -> Iterator[Difference]:
-    """The group stands where the job has left it: at the frontier, or behind it where only backfills moved that."""
+    """The group's offsets are those that the job committed: the frontier, or behind it if only backfills moved it."""
     if not context.job.commits_offsets:
         return
     snapshot = context.inputs.snapshot()

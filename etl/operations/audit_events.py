@@ -1,15 +1,15 @@
-"""What asset events tell of a job's landings, held against its ledger. Pure: events and the ledger's state go in.
+"""Compare asset events of a job's runs with its ledger. Pure functions of events and the ledger's state.
 
 An event's `extra` is `{"kseg": {"version": 1, "job", "run", "mode", "interval", "ranges", "counts", "tables", "group",
 "report"}}`, out of the run's own report. A run that landed in several tables has an event for each of them, all alike.
 
     kind                    what
     ----------------------  -----------------------------------------------------------------------------------------
-    event-unknown-run       it tells of a run that the ledger does not know
-    event-of-abandoned-run  it tells of rows that were removed since
-    event-contradicts       it tells other ranges, counts, versions than the ledger, or than another event of the run
+    event-unknown-run       its run is not in the ledger
+    event-of-abandoned-run  the rows of its run were removed since
+    event-contradicts       other ranges, counts or versions than in the ledger, or in another event of the run
     event-duplicate         more events of a run than tables that it landed in
-    event-missing           the ledger has a landing of which no event tells, and events of earlier runs are there
+    event-missing           a run in the ledger has no event, and there are events of earlier runs
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _COUNTS = ("records", "control", "aborted", "absent", "quarantined", "offsets", 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that does not agree. address: topic, partition, table, run …, by name."""
+    """One difference. address: topic, partition, table, run …, by name."""
 
     kind: str
     message: str
@@ -77,7 +77,7 @@ def parse_events(text: str) -> list[Mapping[str, Any]]:
 
 
 def compare_events(events: Sequence[Mapping[str, Any]], state: JobState, now: datetime) -> list[Difference]:
-    """Every difference between the events of this job and its ledger. Events of other jobs are passed over."""
+    """Every difference between the events of this job and its ledger. Events of other jobs are ignored."""
     by_run: dict[str, list[Mapping[str, Any]]] = {}
     for event in events:
         if event.get("job") == state.job and event.get("run"):
@@ -96,7 +96,7 @@ def compare_events(events: Sequence[Mapping[str, Any]], state: JobState, now: da
 
 
 def _archived(state: JobState) -> bool:
-    """Ended incremental runs of long ago are sums: which ones they were nobody knows any more."""
+    """Whether old incremental runs have been reduced to sums: the ledger then no longer has their run ids."""
     return state.archive.runs > 0
 
 
@@ -181,7 +181,7 @@ def _offsets(ranges: Iterable[Mapping[str, Any]]) -> dict[TopicPartition, Offset
 
 
 def _missing(told: Iterable[str], state: JobState, now: datetime) -> Iterable[Difference]:
-    """Landings since the first one that an event tells of: whoever hands over events may have the newest alone."""
+    """Runs without an event, from the first run that has one: the caller may have only the newest events."""
     known = set(told)
     since = False
     for run in state.runs.values():

@@ -1,4 +1,4 @@
-"""Backfills and interval runs: `kseg backfill`. What is asked, and which ranges it means: `etl.planning.backfill`."""
+"""Backfills and interval runs: `kseg backfill`. The request and its ranges: `etl.planning.backfill`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def run_backfill(
     progress: Progress | None = None,
     observe: Observer | None = None,
 ) -> RunReport:
-    """Land what was asked; a request that was met before changes nothing.
+    """Land the requested ranges; a request that has been completed before changes nothing.
 
     Raises:
         ConfigurationError: partitions that the job does not read; `replace` without addresses in the sink.

@@ -1,4 +1,4 @@
-"""Whether a data interval may run."""
+"""`kseg interval`: whether a data interval is closed, so that it may run."""
 
 from __future__ import annotations
 

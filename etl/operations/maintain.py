@@ -2,7 +2,7 @@
 
     what        by                                                     beside running jobs
     ----------  -----------------------------------------------------  -----------------------------------------------
-    optimize    delta-rs where it may write to the table, else Spark   commits that meet: the later one looks again
+    optimize    delta-rs where it may write to the table, else Spark   commits that conflict: the later one is retried
     vacuum      the same                                               leaves files that an unfinished run may commit
     ledger      delta-rs                                               as at the end of every run
 
@@ -28,20 +28,20 @@ from kseg.etl.tables.values import FileCount
 from kseg.etl.telemetry.progress import Progress
 
 CHAIN = "maintenance"
-"""Whose lease two maintenances exclude each other by. No run is called so: run ids are 32 hexadecimal digits."""
+"""The chain whose lease excludes a second maintenance. It is no run's id: those are 32 hexadecimal digits."""
 
 SAFE_RETENTION = timedelta(days=7)
-"""Delta's own: readers of older versions and writers of other jobs have so much time."""
+"""Delta's default retention: readers of older versions and writers of other jobs have this much time."""
 
 MARGIN = timedelta(hours=1)
-"""How much older than an unfinished run's plan a file has to be: clocks of stores and hosts differ."""
+"""How much older than an unfinished run's plan a deleted file must be: clocks of stores and hosts differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceRequest:
-    """What is to be done. vacuum: the retention; None: no vacuum. keep: how long the ledger keeps events for queries.
+    """The requested work. vacuum: the retention; None: no vacuum. keep: how long the ledger keeps events for queries.
 
-    allow_short: the user's word that a retention below seven days harms nobody.
+    allow_short: the user accepts a retention below seven days.
     """
 
     optimize: bool = True
@@ -55,10 +55,10 @@ class MaintenanceRequest:
 
 @dataclass(slots=True)
 class TableMaintenance:
-    """One table. by: `delta-rs` or `spark`. live: files of the newest version; stored: all that lie in its folder.
+    """One table. by: `delta-rs` or `spark`. live: files of the newest version; stored: all files in its folder.
 
-    optimized, vacuumed: files that were rewritten, and deleted; None where that was not asked for, or cannot be told
-    before it is done. retention: how old a deleted file had to be.
+    optimized, vacuumed: number of files rewritten, and deleted; None where that was not requested, or cannot be known
+    in advance. retention: the least age of a deleted file.
     """
 
     path: str
@@ -88,7 +88,7 @@ class LedgerMaintenance:
 
 @dataclass(slots=True)
 class MaintenanceReport:
-    """What `kseg maintain` tells."""
+    """The result of `kseg maintain`."""
 
     job: str
     dry_run: bool
@@ -103,13 +103,13 @@ class MaintenanceReport:
 
 
 def maintain_job(job: Job, request: MaintenanceRequest, progress: Progress | None = None) -> MaintenanceReport:
-    """Do what is asked for, table by table, for all tables that the ledger knows.
+    """Do the requested work, table by table, for all tables in the ledger.
 
     Raises:
         ConfigurationError: a retention that could harm readers; columns to order by that a table does not have.
-        AnotherRunActive: another maintenance, or a run that must not be met.
-        Refused: there is no ledger, or a table is not what the ledger left.
-        RetriableFailure: the store is away, or other writers always came in between.
+        AnotherRunActive: another maintenance, or a run that must not work at the same time.
+        Refused: there is no ledger, or a table's state is not the one that the ledger has.
+        RetriableFailure: the store is not available, or other writers caused a conflict on every try.
     """
     if request.vacuum is not None and request.vacuum < SAFE_RETENTION and not request.allow_short:
         raise ConfigurationError.of(
@@ -167,10 +167,10 @@ def _maintain_table(
 
 
 def safe_retention(state: JobState, asked: timedelta, now: datetime) -> timedelta:
-    """The retention at which no file goes that an unfinished run of this job may still commit.
+    """The retention at which VACUUM deletes no file that an unfinished run of this job may still commit.
 
-    Its tasks write after it was planned, and no commit names their files until it lands; it may be taken up, or woken
-    up, however late.
+    The run's tasks write files after it was planned, and these are in no commit until it lands. The run may be
+    continued at any later time.
     """
     planned = [run.planned_at for run in state.unfinished_runs()]
     needed = now - min(planned) + MARGIN if planned else timedelta(0)
@@ -180,7 +180,7 @@ def safe_retention(state: JobState, asked: timedelta, now: datetime) -> timedelt
 
 @dataclass(slots=True)
 class _Leases:
-    """Those that the maintenance holds until its end."""
+    """The leases that the maintenance holds until its end."""
 
     context: JobContext
     stack: ExitStack

@@ -1,7 +1,7 @@
-"""Recover: all that can be read from log directories into a table, all that cannot into a quarantine table beside it.
+"""Recover: readable records of log directories go to a table, damaged batches to a quarantine table beside it.
 
-It is an incremental run of a job that is made here, up to the very ends of the logs; with its ledger beside
-the table, running it again changes nothing, and a directory that has grown is gone on with.
+It is an incremental run up to the log ends, of a job that is made here. The job's ledger lies beside the table: a
+second run over the same directories changes nothing, and one over directories that have grown continues.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NAME = "recover"
 
 @dataclass(frozen=True, slots=True)
 class DamagedRange:
-    """One damage as the quarantine table has it: offsets [first_offset, last_offset) are missing for it."""
+    """One damaged range of the quarantine table: offsets [first_offset, last_offset) are missing."""
 
     topic: str
     partition: int
@@ -42,8 +42,8 @@ class DamagedRange:
 
 @dataclass(frozen=True, slots=True)
 class Unconfirmed:
-    """Offsets at a log's end, above the high watermark that the broker wrote down last: nobody knows whether they were
-    replicated. high_watermark is None where it wrote none down."""
+    """Offsets at a log's end above the high watermark that the broker checkpointed last: they may not have been
+    replicated. high_watermark is None where there is no checkpoint of it."""
 
     topic: str
     partition: int
@@ -53,7 +53,7 @@ class Unconfirmed:
 
 @dataclass(slots=True)
 class RecoverReport:
-    """What `kseg recover` tells. rows: landed by this run. damaged: all that the quarantine table holds."""
+    """The result of `kseg recover`. rows: landed by this run. damaged: everything in the quarantine table."""
 
     run: RunReport
     quarantine: str
@@ -104,12 +104,12 @@ def recovery_job(
     layout: str = PLAIN,
     options: Mapping[str, str] | None = None,
 ) -> Job:
-    """The job that a recovery is. Its quarantine and ledger lie beside the table (or the folder of `{topic}` tables).
+    """The job of a recovery. Its quarantine and ledger lie beside the table (or the folder of `{topic}` tables).
 
-    layout, options: in which form logs lie there, and what the store and the layout have to be told (`LogFiles`).
+    layout, options: the layout of the logs, and options of the store and of the layout (`LogFiles`).
 
     Raises:
-        ConfigurationError: places that do not fit together, or topics that cannot be.
+        ConfigurationError: paths that cannot be combined, or invalid topic names.
     """
     beside = (
         table.split(TOPIC_PLACEHOLDER, 1)[0].rpartition("/")[0] if TOPIC_PLACEHOLDER in table else table.rstrip("/")
@@ -127,7 +127,7 @@ def recovery_job(
                 **({"topics": list(topics)} if topics else {"pattern": pattern or ".*"}),
                 "isolation_level": isolation_level,
                 "ending_offsets": "log_end",
-                # Whatever is missing is told; there is no broker left that could be asked for it.
+                # All missing offsets are recorded: there is no broker left to read them from.
                 "on_data_loss": "record",
                 "on_gap": "record",
                 "on_corruption": "quarantine",
@@ -140,7 +140,7 @@ def recovery_job(
 
 
 def recover(job: Job, *, take_over: bool = False, progress: Progress | None = None) -> RecoverReport:
-    """Land what can be read and keep what cannot.
+    """Land readable records, and keep damaged batches in the quarantine table.
 
     Raises:
         what `etl.run.pipeline.run_ingest` raises; never for damage.
@@ -171,7 +171,7 @@ def _unconfirmed(catalog: LogCatalog, tp: TopicPartition) -> Iterator[Unconfirme
 
 
 def quarantined(path: str) -> list[DamagedRange]:
-    """What a quarantine table holds, a range each, without the bytes; damage that two runs met counts once."""
+    """The damaged ranges in a quarantine table, without their bytes; damage that two runs found counts once."""
     names = ["topic", "partition", "first_offset", "last_offset", "reason", "file", "position", "length"]
     rows = table_at(path).read(names, {"piece_position": 0})
     if rows is None:

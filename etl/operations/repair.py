@@ -1,6 +1,6 @@
-"""A person's two ways out of an unfinished run: finish it as it was pinned, or take its rows away.
+"""Repair an unfinished run: finish it as it was planned, or abandon it and remove its rows.
 
-Both work under the run's own lease, so that a run that still lives is not repaired behind its back.
+Both take the run's own lease, so that a run that is still active is not repaired.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kseg.etl.telemetry.progress import Progress
 def finish(
     job: Job, run_id: str, *, dry_run: bool = False, take_over: bool = False, progress: Progress | None = None
 ) -> RunReport:
-    """Finish an unfinished run with its pinned configuration, whatever the job file says now.
+    """Finish an unfinished run with the configuration of its plan, even if the job file has changed since.
 
     Connections, ledger and lease are the job file's; source, transform and sink are the run's. A backfill from files
     reads the files that it was planned from.

@@ -1,4 +1,4 @@
-"""Where a job stands, without a JVM: last runs, lag by partition, ledger against group offsets against tables."""
+"""A job's status, without a JVM: last runs, consumer lag by partition, ledger against group offsets and tables."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ from kseg.etl.tables.names import is_name
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """One run: how far it came, and what it landed. rows are None before its account, and so is quarantined: offsets
-    that could not be read. owner: who has ended it, or went on with it last, as a lease
-    names its holder."""
+    """One run: its phase, and what it landed. rows and quarantined (offsets that could not be read) are None before its
+    account. owner: the holder of the lease under which it ended, or was last worked on."""
 
     run_id: str
     mode: str
@@ -40,7 +39,7 @@ class RunLine:
 class PartitionLine:
     """One partition, in offsets.
 
-    frontier: where the next run starts, None before the first run. lag: from there to what may be read now.
+    frontier: where the next run starts, None before the first run. lag: from there to the last offset readable now.
     group_offset: -1 where the group has none; None where the job has no group.
     agrees: whether group and ledger agree; a group offset behind the frontier with the ledger's own metadata does.
     """
@@ -61,7 +60,7 @@ class PartitionLine:
 
 @dataclass(frozen=True, slots=True)
 class TableLine:
-    """A target table: its version now, and the version that the ledger last saw. problem: why a run would refuse it."""
+    """A target table: its current version, and the last one in the ledger. problem: why a run would refuse it."""
 
     path: str
     version: int | None
@@ -103,11 +102,11 @@ class StatusReport:
 
 
 def status(job: Job, runs: int = 10) -> StatusReport:
-    """Ask ledger, brokers and tables; nothing is written. runs: how many of the last are told.
+    """Read ledger, brokers and tables; nothing is written. runs: how many of the last runs to list.
 
     Raises:
         Refused: there is no ledger yet, or it is damaged.
-        KafkaError: the cluster cannot be asked.
+        KafkaError: the cluster is not available.
     """
     with JobContext.open(job, ledger="required") as context:
         state = context.clients.ledger.read(job.name)
@@ -124,7 +123,7 @@ def status(job: Job, runs: int = 10) -> StatusReport:
 
 
 def run_report(job: Job, run_id: str) -> RunReport:
-    """One run that has ended, as the ledger tells it. Asks no broker.
+    """The report of a run that has ended, from the ledger. Sends no request to a broker.
 
     Raises:
         Refused: there is no ledger or no such run, or it has not ended.

@@ -1,13 +1,13 @@
-"""Tables against Kafka: the ledger's ranges are read again, and every row is held against its address.
+"""Verify tables against Kafka: the ledger's ranges are read again, and rows are compared by their addresses.
 
     transform                            what is compared
     -----------------------------------  ----------------------------------------------------------------------
     none                                 every column, as a 128-bit fingerprint of the row
     one that keeps the number of rows    the addresses
-    one that changed it in some run      counts: rows that stand in the table against those that its runs wrote
+    one that changed it in some run      counts: rows in the table against those that its runs wrote
 
-Offsets that retention has removed from Kafka cannot be read again: they are told apart and are no finding.
-Sharded by Spark: one full outer join by address, of fingerprints alone.
+Offsets that retention has removed from Kafka cannot be read again: they are counted separately and are no finding.
+Distributed by Spark: one full outer join of fingerprints by address.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ Compared = Literal["rows", "addresses", "counts"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing wrong. offset is None where a whole table is meant.
+    """One finding. offset is None where it is about a whole table.
 
     gap: in Kafka, not in the table. duplicate: more than once in the table. mismatch: other contents than in Kafka.
-    stranger: in the table, and no record that may be read stands at that offset. count: rows and ledger differ.
+    stranger: in the table, but Kafka has no readable record at that offset. count: rows and ledger differ.
     """
 
     kind: Kind
@@ -70,7 +70,7 @@ class TableVerdict:
 
 @dataclass(slots=True)
 class VerifyReport:
-    """What `kseg verify` tells. findings: the first hundred of each kind and table; tables count all."""
+    """The result of `kseg verify`. findings: the first hundred of each kind and table; tables count all."""
 
     job: str
     tables: list[TableVerdict] = field(default_factory=list)
@@ -89,11 +89,11 @@ class VerifyReport:
 def verify(job: Job, progress: Progress | None = None, *, segments: Sequence[str] = ()) -> VerifyReport:
     """Compare all of the job's tables with Kafka, or with files. Nothing is written, no lease is taken.
 
-    segments: compare with these files, and as far as they reach; the brokers are not asked.
+    segments: compare with these files, as far as they reach, instead of with the brokers.
 
     Raises:
-        Refused: there is no ledger, or a table is not what the ledger left.
-        KafkaError: the brokers cannot be asked.
+        Refused: there is no ledger, or a table's state is not the one that the ledger has.
+        KafkaError: the brokers are not available.
     """
     if segments:
         job = job.of_files(Segments.named(segments), brokers=False)
@@ -131,7 +131,7 @@ def verify(job: Job, progress: Progress | None = None, *, segments: Sequence[str
 
 @contextmanager
 def _shuffles_for(context: JobContext, rows: int) -> Iterator[None]:
-    """As many partitions in each shuffle as so many rows need, unless somebody has said how many.
+    """Set the number of shuffle partitions for this many rows, unless the user has set it.
 
     Spark's default is 200 for any size, and a cached frame's are not coalesced: a small table on a small cluster would
     wait minutes for thousands of empty tasks, and a large one would have partitions beyond a task's memory.
@@ -182,7 +182,7 @@ class _Table:
     compared_rows: int = 0
 
     def counts(self) -> _Found:
-        """Rows in the table by run against what the ledger says each run wrote."""
+        """Compare the table's rows by run with the counts that the ledger has of each run."""
         from pyspark.sql import functions as f
 
         there = self._rows_in_table()
@@ -200,7 +200,7 @@ class _Table:
         return found
 
     def rows(self, *, whole: bool) -> _Found:
-        """Addresses on both sides, and with `whole` what stands at them."""
+        """Compare addresses on both sides, and with `whole` the rows as well."""
         from pyspark.sql import functions as f
 
         actual = self._rows_in_table()
@@ -258,7 +258,7 @@ class _Table:
             wrong.unpersist()
 
     def _times_allowed(self) -> int:
-        """`append` lands on purpose what had landed: as often as runs have, a row may be there."""
+        """How often each row may be there: runs of mode `append` land offsets again on purpose."""
         appended = [
             r for r in self.state.runs.values() if r.mode == "backfill-append" and r.accounted and not r.abandoned
         ]
@@ -294,7 +294,7 @@ class _Table:
         raise ConfigurationError.of("sink", f"{self.table} has no address columns", "set sink.addresses: false")
 
     def _within(self, address: AddressColumns) -> Column:
-        """The rows of this job's ranges: a table may hold those of other jobs as well."""
+        """The rows of this job's ranges: the table may also have rows of other jobs."""
         from pyspark.sql import functions as f
 
         condition = f.lit(False)
@@ -310,7 +310,7 @@ class _Table:
         from pyspark.sql import functions as f
 
         where = [f.col(a).alias(b) for a, b in zip(address, OWN_ADDRESS, strict=True)]
-        # Spark's hashes pass over nulls, so ("a", null) and (null, "a") would look alike without their places.
+        # Spark's hashes skip nulls, so ("a", null) and (null, "a") would be equal without the columns' numbers.
         nulls = [f.col(c).isNull() for c in columns]
         values = [f.col(c) for c in columns]
         fingerprint = (

@@ -28,7 +28,7 @@ def abandon_run(context: JobContext, lease: Lease, run: RunState, reason: str) -
         access = context.targets.access(table)
         planned = run.plan.tables.get(table)
         if planned is None and (access is None or access.state() is None):
-            continue  # never created; an attempt that would create it later has to confirm a lease that is gone
+            continue  # never created; an attempt that creates it later must renew its lease, and has lost it
         target = context.targets.target(table, removing=True)
         after = target.remove_run(RunCommit(run.run_id, run.plan.app_id, run.plan.app_version))
         tables[table] = after.after

@@ -28,7 +28,7 @@ def plan_only(
     accept_group_offsets: bool = False,
     progress: Progress | None = None,
 ) -> RunReport:
-    """What `run_ingest` would read now, or with a request `run_backfill`. No lease is taken, and none is waited for.
+    """What `run_ingest` would read now, or with a request `run_backfill`. Takes no lease and waits for none.
 
     Raises:
         ConfigurationError, IntervalOpen, Refused, KafkaError: as the run would.

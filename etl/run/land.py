@@ -1,4 +1,4 @@
-"""Land and account: a run's rows into its tables, each in one commit, with the account checked on both sides of it.
+"""Land and account: write a run's rows to its tables, one commit a table, and check the account before and after.
 
     read and write files ──► first equation ──► lease ──► commit, table by table ──► second equation ──► accounted
 
@@ -42,27 +42,27 @@ from kseg.etl.telemetry.events import AccountFailed, TableCommitted
 
 @dataclass(frozen=True, slots=True)
 class LandingResult:
-    """run: as the ledger has it once it is accounted. throttled: seconds that quotas made tasks wait, by broker."""
+    """run: its state in the ledger after the account. throttled: seconds that quotas made tasks wait, by broker."""
 
     run: RunState
     throttled: Mapping[int, float]
 
 
 def land_and_account(context: JobContext, lease: Lease, run: RunState, *, again: bool) -> LandingResult:
-    """From `planned` to `accounted`, wherever an earlier attempt stopped.
+    """From `planned` to `accounted`, continuing where an earlier attempt stopped.
 
-    again: there may have been one, whose files nobody has landed.
+    again: there may have been an earlier attempt, which may have left files that are in no commit.
 
     Raises:
         Refused: an equation does not hold, or a table is not what the plan saw.
         LeaseLost: the lease was lost; nothing was committed since.
-        KafkaError, RetriableFailure: brokers or stores are away.
+        KafkaError, RetriableFailure: brokers or stores are not available.
     """
     return _Landing(context, lease, run.plan, dict(run.landed), again).carry_out()
 
 
 WRITTEN_DOWN: Final = 16
-"""Into so many ledger commits the landed tables of one run go at most: each takes as long as several tables' own."""
+"""Most ledger commits that one run makes for its landed tables: each takes as long as several table commits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class _Landing:
     damaged: tuple[OffsetRange, ...] = ()
 
     def _spare(self, reading: ReadCounts) -> None:
-        """Know what a replacement has nothing for, before it takes anything away. Raises Refused."""
+        """Keep the damaged ranges, whose rows a replacement must not remove. Raises Refused where not all are known."""
         self.damaged = reading.damaged
         if self.plan.mode == "backfill-replace" and not reading.damage_complete:
             raise Refused(
@@ -97,12 +97,12 @@ class _Landing:
             )
 
     def spared(self, tp: TopicPartition) -> OffsetSet:
-        """Offsets of damage: a replacement has nothing for them."""
+        """Damaged offsets: a replacement has no rows for them, so it leaves the present ones."""
         return OffsetSet.of(found.interval for found in self.damaged if found.tp == tp)
 
     @property
     def quarantine(self) -> str | None:
-        """The table for what cannot be read. A run planned without one may be given it: a person's word to go on."""
+        """The quarantine table. A run that was planned without one uses the job's, if the user has added it since."""
         return self.plan.quarantine or self.context.job.quarantine
 
     def carry_out(self) -> LandingResult:
@@ -119,13 +119,13 @@ class _Landing:
         by_files = {table: target for table, target in targets.items() if isinstance(target, FileTarget)}
         by_spark = {table: target for table, target in targets.items() if isinstance(target, FrameTarget)}
         if by_spark:
-            context.spark.session(delta=True)  # first of all: a Spark that runs cannot be given Delta's jars
+            context.spark.session(delta=True)  # first: Delta's jars cannot be added to a Spark that is running
         else:
             context.spark.workers()
         with context.stopwatch.phase("land"):
             kept_in = self._prepare_quarantine()
             passes = SparkJobs(context, self.plan, kept_in.tasks if kept_in is not None else None)
-            # Spark's writer commits what it has just read, so its tables' account is checked on a pass of its own.
+            # Spark's writer commits what it has just read, so the account of its tables needs a counting job before.
             counted = passes.count([*(table for table in self.commits if table != self.quarantine), *by_spark])
             sink = passes.sink_schema() if todo else None
             ready = self._prepare(sink, by_files)
@@ -135,7 +135,7 @@ class _Landing:
             self._check_offsets(reading)
             self._spare(reading)
             if kept_in is not None and (kept := kept_files(range_results)):
-                # First of all: no row lands while what stood beside it is nowhere.
+                # First: no row lands before the damaged records next to it are in the quarantine.
                 self._commit(kept_in.table, kept_in.target, kept, kept_in.ready, None)
             for table, files in written.files.items():
                 self._commit(table, by_files[table], files, ready[table], sink)
@@ -148,8 +148,8 @@ class _Landing:
     # --- before the first commit
 
     def _find_earlier_commits(self) -> None:
-        """Commits of attempts that did not live to write them down. An app transaction outlives the rows that it came
-        with: what an attempt has landed must not have been undone since."""
+        """Find commits of attempts that died before they recorded them in the ledger. An app transaction remains when
+        its rows are removed, so the table's state is checked as well."""
         targets = self.context.targets
         tables = [*self.plan.tables]
         if self.quarantine is not None and self.quarantine not in tables:
@@ -193,7 +193,7 @@ class _Landing:
         return ready
 
     def _prepare_quarantine(self) -> _KeptIn | None:
-        """The table for what cannot be read, made where there is none; None where it is not wanted, or has landed."""
+        """The quarantine table, created if it does not exist; None if the job has none, or if it has landed."""
         table = self.quarantine
         if table is None or table in self.commits:
             return None
@@ -207,9 +207,9 @@ class _Landing:
         return _KeptIn(table, target, ready, Quarantine(LandingPlan(self.plan.run_id, sink, (ready.write,))))
 
     def _confirm_lease(self) -> None:
-        """Between making a table and committing rows to it. Whoever abandons this run takes its app transaction in the
-        tables that are there, so that no attempt of it lands any more; in one that is made only afterwards nothing
-        would stop this attempt. Its lease is gone by then, and the ledger says so here."""
+        """Renew the lease between creating a table and committing rows to it. Abandoning a run takes its app
+        transaction in all tables that exist, so that no attempt of it can land. A table that is created afterwards
+        has no such commit, but the lease has been lost by then, and this transition fails."""
         self.lease.transition(lambda _: [ev.Renewed()])
 
     def _check_offsets(self, reading: ReadCounts) -> None:
@@ -239,7 +239,7 @@ class _Landing:
     def _land_by_spark(
         self, table: str, target: FrameTarget, passes: SparkJobs, sink: SinkSchema | None, reading: ReadCounts
     ) -> None:
-        """One table by Spark's writer, which reads the ranges again: they must hold what the account was made of."""
+        """Land one table by Spark's writer, which reads the ranges again and must find what the account has counted."""
         assert sink is not None
         job, context = self.context.job, self.context
         frame, range_results = passes.frame(context.spark.session(delta=True), [table])
@@ -271,10 +271,10 @@ class _Landing:
 
     def _removal(self, table: str, sink: SinkSchema | None, ready: ReadyTable | None = None) -> Removal | None:
         if self.plan.mode != "backfill-replace" or table == self.quarantine:
-            return None  # what a run before could not read stays told
+            return None  # damage that earlier runs recorded stays in the quarantine
         assert sink is not None and sink.address is not None  # noqa: PT018
         topics = {r.topic for r in self.plan.ranges if r.table == table}
-        # Rows that are there stay where nothing can be read to take their place.
+        # Rows of damaged offsets stay: nothing can be read to replace them.
         offsets = {
             tp: of_one.subtract(self.spared(tp)) for tp, of_one in self.plan.offsets().items() if tp.topic in topics
         }
@@ -284,8 +284,8 @@ class _Landing:
         return OfAddresses(address, offsets)
 
     def _landed(self, table: str, commit: ev.TableCommit) -> None:
-        """Know a durable commit: of a few tables each is written down at once, of many several together. One that
-        nobody lived to write down is found by its app transaction."""
+        """Record a durable commit in the ledger: at once for few tables, several together for many. A commit that was
+        not recorded before a crash is found by its app transaction."""
         self.commits[table] = commit
         self.context.progress.event(TableCommitted(table, commit, quarantine=table == self.quarantine))
         self.unwritten.append(table)
@@ -293,7 +293,7 @@ class _Landing:
             self._write_down()
 
     def _write_down(self) -> None:
-        """Write durable commits to the ledger, then delete the files of attempts that did not make them."""
+        """Record durable commits in the ledger, then delete files that other attempts of this run have left."""
         landed = [
             ev.Landed(run_id=self.plan.run_id, table=table, commit=self.commits[table]) for table in self.unwritten
         ]
@@ -334,7 +334,7 @@ class _Landing:
         return state.runs[self.plan.run_id]
 
     def _fail(self, equation: ev.Equation, fault: str, reading: ReadCounts, rows_out: int | None = None) -> NoReturn:
-        """Write the failed account down, where it stays until somebody clears it, and refuse."""
+        """Record the failed account in the ledger, where it stays until a user clears it, and raise Refused."""
         self.context.progress.event(AccountFailed(equation, fault))
         event = ev.AccountFailed(
             run_id=self.plan.run_id,

@@ -56,7 +56,7 @@ class OpenTransactionLag:
 
 @dataclass(frozen=True, slots=True)
 class Unconfirmed:
-    """Offsets that were read from files above the high watermark that their broker wrote down last.
+    """Offsets that were read from files above the high watermark that their broker checkpointed last.
 
     A broker writes it every few seconds, so after a crash the last records are above it. They may never have been
     replicated. high_watermark: None where there is none. offsets: how many of the run's.

@@ -1,12 +1,12 @@
-"""Passes over a run's ranges in Spark: to count what is in them, or to write it as data files that no commit names yet.
+"""Spark jobs over a run's ranges: one counts their records, one writes rows to data files that are not yet committed.
 
     transform                      how rows travel
     -----------------------------  --------------------------------------------------------------------------------
     none, or Arrow steps           fused: fetch, decode, steps and Parquet in one Spark task; no row crosses to the JVM
     SQL or Python steps            a DataFrame from mapInArrow, the steps, and a last mapInArrow that writes Parquet
 
-What a pass read comes back with its tasks' results or through an accumulator that knows attempts, so that a task that
-ran twice counts once (`etl.spark.dataframe`).
+Counts of what was read return with the tasks' results, or through an accumulator keyed by task and attempt, so that a
+task that ran twice counts once (`etl.spark.dataframe`).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ TO_JVM = Limits(max_rows=8_000)
 
 @dataclass(slots=True)
 class Written:
-    """What one pass read and wrote. files: by table, none for a pass that only counts."""
+    """What one Spark job read and wrote. files: by table, empty for a job that only counts."""
 
     range_results: tuple[RangeResult, ...] = ()
     files: dict[str, list[WrittenFile]] = field(default_factory=dict)
@@ -69,10 +69,10 @@ def _range_results(results: Iterable[TaskResult]) -> tuple[RangeResult, ...]:
 
 
 class SparkJobs:
-    """Passes of one run, in one Spark session that is opened when the first pass needs it."""
+    """The Spark jobs of one run, in one session that is opened when the first job needs it."""
 
     def __init__(self, context: JobContext, plan: ev.RunPlan, quarantine: Quarantine | None = None) -> None:
-        """quarantine: where tasks keep what they cannot read; None where they only count it."""
+        """quarantine: where tasks write damaged batches; None: they only count them."""
         self.context, self.job, self.plan = context, context.job, plan
         self._keep = quarantine.opened if quarantine is not None else None
         self.options = read_options(self.job, plan)
@@ -81,13 +81,13 @@ class SparkJobs:
         self._phase = "land"
 
     def count(self, tables: Collection[str]) -> Written:
-        """Read the ranges of these tables for what is in them; nothing is written and no transform is run."""
+        """Count the records in the ranges of these tables; nothing is written and no transform runs."""
         if not tables:
             return Written()
         return Written(range_results=_range_results(self._fused("count", tables, NO_STEPS, drop)))
 
     def sink_schema(self) -> SinkSchema:
-        """What is landed, learnt from the transform without reading anything.
+        """The schema of the rows to land, derived from the transform without reading records.
 
         Raises:
             ConfigurationError: a step does not work, or its rows cannot be landed.
@@ -106,7 +106,7 @@ class SparkJobs:
     def frame(
         self, spark: SparkSession, tables: Collection[str], keep: OpenKeep | None = None
     ) -> tuple[DataFrame, RangeResults]:
-        """The rows of these tables after the whole transform, as a DataFrame that has not been computed."""
+        """The rows of these tables after the whole transform, as a DataFrame that is not evaluated yet."""
         options = replace(self.options, limits=TO_JVM)
         workers = self.context.spark.workers() if tables else None
         tasks = self._tasks(workers, tables) if workers is not None else ()
@@ -204,7 +204,7 @@ class SparkJobs:
         )
 
     def _routes(self, tables: Collection[str]) -> Routes | None:
-        """Topic to the number of its table; None where there is one."""
+        """Topic to the number of its table; None for a single table."""
         if len(tables) < 2:
             return None
         numbers = {table: number for number, table in enumerate(tables)}
@@ -216,7 +216,7 @@ class SparkJobs:
         return self.context.clients.task_origin
 
     def _tasks(self, workers: SparkContext | RemoteWorkers, tables: Collection[str]) -> tuple[RangeTask, ...]:
-        # Not below `LARGE` for the sake of idle cores: each task writes a file of its own.
+        # Tasks are not cut below `LARGE` to use idle cores: each task writes a file of its own.
         ranges = [r for r in self.plan.ranges if r.table in tables]
         at_least = max(1, min(workers.defaultParallelism, sum(r.length for r in ranges) // LARGE))
         return read_tasks(self.job, self.context.clients.logs, ranges, self.plan.topics, min_tasks=at_least)
@@ -240,7 +240,7 @@ class SparkJobs:
         return tasks
 
     def _progress(self, now: ReadProgress) -> None:
-        # Called from one thread at a time, with running totals of this pass.
+        # Called from one thread at a time, with running totals of this Spark job.
         self.context.progress.event(now)
         self.context.progress.advance(now.offsets - self._offsets_reported)
         self._offsets_reported = now.offsets

@@ -1,6 +1,6 @@
-"""What one attempt at one task cost: measured in its worker, small, and told together with what the task read.
+"""The cost of one task attempt: measured in its worker, and returned with the task's range result.
 
-It says nothing of rows, so attempts that differ in it still agree (`RangeResult.what_was_read`).
+It is no part of what was read, so attempts that differ in it still agree (`RangeResult.what_was_read`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class TaskCost:
 
     Both to the microsecond: a small task of a pack takes less than a millisecond, and thousands of them are added up.
 
-    host: the worker's. executor: tells the executors of a host apart: `host/pid` of the process that its Python workers
-    come from. attempt: how often Spark had tried this task before, 0 for the first time.
+    host: the worker's. executor: identifies an executor on its host: `host/pid` of the process that forks its Python
+    workers. attempt: Spark's attempt number of this task, 0 for the first.
     traffic: requests to brokers meanwhile; none for files.
     """
 
@@ -42,7 +42,7 @@ class TaskCost:
 
 
 class Meter:
-    """Measures one attempt, from its making on."""
+    """Measures one attempt, from the object's creation on."""
 
     def __init__(self, attempt: int) -> None:
         self._attempt = attempt
@@ -50,7 +50,7 @@ class Meter:
         self._began, self._clock = time.time(), time.perf_counter()
 
     def cost(self) -> TaskCost:
-        """What the attempt has cost up to now."""
+        """The cost of the attempt so far."""
         host = _host()
         return TaskCost(
             began=round(self._began, 6),

@@ -30,7 +30,7 @@ class JobOpened:
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """One partition at one moment, in offsets. A value is None where nobody asked for it.
+    """One partition at one moment, in offsets. A value that was not requested is None.
 
     committed: -1 where the group has none. frontier: None before the first run.
     """
@@ -44,16 +44,16 @@ class PartitionView:
 
 @dataclass(frozen=True, slots=True)
 class OffsetsObserved:
-    """Where partitions stand now: some of a view's values are those of this moment, the others None."""
+    """Current offsets of partitions: values of a view that were not read at this moment are None."""
 
     partitions: Mapping[TopicPartition, PartitionView]
 
 
 @dataclass(frozen=True, slots=True)
 class RunPlanned:
-    """The run that is carried out. attempt: of its chain's leases, the number of this one.
+    """The run that is carried out. attempt: the number of this lease on its chain.
 
-    taken_up: it was planned by an attempt before this one.
+    taken_up: the run was planned by an earlier attempt.
     """
 
     plan: ev.RunPlan
@@ -81,10 +81,10 @@ class ReadStarted:
 
 @dataclass(frozen=True, slots=True)
 class ReadProgress:
-    """How far the pass is. A task counts when it has ended.
+    """The progress of a Spark job. A task counts when it has ended.
 
     offsets, rows, bytes: so far, of records decoded and bytes fetched. ended: results that came since the last
-    `ReadProgress`; repeated: those of tasks that had told one before, because Spark ran them twice.
+    `ReadProgress`; repeated: those of tasks that had returned one before, because Spark ran them twice.
     """
 
     tasks: int
@@ -98,7 +98,7 @@ class ReadProgress:
 
 @dataclass(frozen=True, slots=True)
 class TableCommitted:
-    """A table holds the run's rows. found: by an attempt before this one."""
+    """A table has the run's rows. `commit.found`: they were committed by an earlier attempt."""
 
     table: str
     commit: ev.TableCommit
@@ -107,7 +107,7 @@ class TableCommitted:
 
 @dataclass(frozen=True, slots=True)
 class OutputSchema:
-    """What is landed: names and types of columns in their order."""
+    """The schema of the rows: names and types of columns in their order."""
 
     columns: Mapping[str, str] = field(default_factory=dict)
 

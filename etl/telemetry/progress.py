@@ -1,4 +1,4 @@
-"""What a run tells about its progress while it works, without knowing who listens.
+"""The interface through which a run reports its progress to listeners.
 
 The command line shows it as bars or as plain lines; an orchestrator may count it; a recorder keeps it for reports;
 `NULL_PROGRESS` drops it. Calls come from the driver only, and cost nothing worth measuring, so callers need not
@@ -28,20 +28,20 @@ class Progress(Protocol):
         """A new phase begins (`plan`, `land`, `account`, `commit` …); the one before is over."""
 
     def total(self, amount: int, unit: Unit = "rows") -> None:
-        """How much this phase has to do; may be told again when it turns out otherwise."""
+        """The amount of work in this phase; may be called again with a corrected amount."""
 
     def advance(self, amount: int = 1) -> None:
-        """So much more of the total is done. May come from a thread."""
+        """This much more of the total is done. May be called from a thread."""
 
     def message(self, text: str) -> None:
-        """One line worth a person's eye (a run taken up, a lost range recorded)."""
+        """One line for the user (an unfinished run is continued, a lost range is recorded)."""
 
     def event(self, event: RunEvent) -> None:
-        """Something is so from now on: see `etl.telemetry.events`. May come from a thread."""
+        """Something has happened: see `etl.telemetry.events`. May be called from a thread."""
 
 
 class NullProgress:
-    """Nobody listens. A listener that wants some of it overrides that."""
+    """A listener that ignores everything. Other listeners override the methods that they need."""
 
     def phase(self, name: str) -> None:
         pass
@@ -63,7 +63,7 @@ NULL_PROGRESS = NullProgress()
 
 
 class Listeners:
-    """Several listeners as one; each is told everything, in their order."""
+    """Several listeners as one; each call goes to all of them, in their order."""
 
     def __init__(self, listeners: Sequence[Progress]) -> None:
         self._listeners = tuple(listeners)

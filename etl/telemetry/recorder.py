@@ -1,8 +1,8 @@
-"""A listener that keeps what a run tells, in bounded space: what reports, metrics and lineage events are made of.
+"""A listener that records a run's events in bounded memory: the source of reports, metrics and lineage events.
 
-It works for runs that fail as well: it holds what was known until then. Tasks are kept as they were told, without their
-gaps and damages, up to `MAX_TASKS` of them; sums are of all. A plan of a million tasks therefore costs the driver some
-20 MB here, and its report shows the slowest.
+For a run that fails it has what was reported until then. Up to `MAX_TASKS` tasks are kept, without their gaps and
+damages; sums are of all tasks. So a plan of a million tasks costs the driver some 20 MB here, and its report shows the
+slowest tasks.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class TaskLine:
 
 @dataclass(slots=True)
 class Sums:
-    """Over all tasks that have ended. repeated_*: of tasks that Spark ran although they had told their result."""
+    """Over all tasks that have ended. repeated_*: of tasks that Spark ran again after they had returned a result."""
 
     tasks: int = 0
     offsets: int = 0
@@ -108,7 +108,7 @@ class Telemetry:
         return (self.ended or time.time()) - self.began
 
     def lag(self, views: Mapping[TopicPartition, PartitionView]) -> int | None:
-        """Offsets between the frontiers and what may be read, over all partitions; None where nobody looked."""
+        """Consumer lag: offsets from the frontiers to the readable ends, over all partitions; None if not read."""
         found = [lag for view in views.values() if (lag := lag_of(view)) is not None]
         return sum(found) if found else None
 
@@ -121,7 +121,7 @@ def lag_of(view: PartitionView) -> int | None:
 
 
 class Recorder(NullProgress):
-    """Listens to one run. `telemetry` may be read at any time; `close` takes the last look at the driver's traffic."""
+    """Listens to one run. `telemetry` may be read at any time; `close` reads the driver's traffic a last time."""
 
     def __init__(self) -> None:
         self.telemetry = Telemetry()
@@ -187,7 +187,7 @@ class Recorder(NullProgress):
         self._cost(result, repeated=False)
 
     def _count_again(self, result: RangeResult) -> None:
-        """Its rows were counted before; what it cost was spent all the same."""
+        """Count a repeated task: its rows are counted already, its cost is added."""
         sums = self.telemetry.sums
         sums.retries += 1
         sums.repeated_rows += result.data
@@ -218,7 +218,7 @@ class Recorder(NullProgress):
             told.tasks = kept
 
     def _watermarks(self, tp: TopicPartition, result: RangeResult) -> None:
-        """Answers to Fetch tell where the log stands, at no further cost."""
+        """Fetch responses carry the high watermark and the last stable offset, so lag needs no further request."""
         view = self.telemetry.last.get(tp, PartitionView())
         told = {
             "high_watermark": result.high_watermark,

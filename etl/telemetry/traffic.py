@@ -1,7 +1,7 @@
-"""Requests by broker, API and version, as the difference between two looks at a process's tallies.
+"""Requests by broker, API and version, as the difference between two snapshots of a process's counters.
 
-A Spark worker is used for many tasks, one after the other, and the driver for many runs: so what one of them cost is
-what its process's tallies (`client.wire.trace.TRAFFIC`) have gained meanwhile.
+A Spark worker is used for many tasks, one after the other, and the driver for many runs: so the cost of one of them is
+what the counters of its process (`client.wire.trace.TRAFFIC`) have gained meanwhile.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import astuple, dataclass
 from kseg.client.wire.trace import TRAFFIC, Tally
 
 MAX_LINES = 200
-"""Lines that one task tells; 200 are 40 brokers asked in five APIs. What is beyond is added up under `OTHERS`."""
+"""Lines that one task returns; 200 are 40 brokers with five APIs each. More are added up under `OTHERS`."""
 
 OTHERS = "others"
 

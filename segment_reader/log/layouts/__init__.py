@@ -1,6 +1,6 @@
 """The forms of logs in a remote store: those of tiered storage plug-ins, and your own.
 
-    open_storage("s3://bucket/tiered", "aiven")                  a `Storage` that looks like a broker's folders
+    open_storage("s3://bucket/tiered", "aiven")                  a `Storage` with a broker's folder structure
 
     kafka     a broker's own folders, and copies of them
     copies    segment files one by one, under names with more than an offset; Kafka's own LocalTieredStorage (copies.py)
@@ -38,7 +38,7 @@ Factory = Callable[[Storage, str, Mapping[str, str]], "Layout"]
 
 
 def layout_names() -> list[str]:
-    """All that `layout` may be, built in or installed."""
+    """The names of all layouts, built in or installed."""
     return sorted({PLAIN, *_OWN, *(point.name for point in entry_points(group=GROUP))})
 
 

@@ -6,9 +6,9 @@
         <base offset, 20 digits>-<22 characters>.snapshot       as tiered storage names it: taken at the segment's end
 
 So LocalTieredStorage, which comes with Kafka's tests, is one of them, and so is an upload script that adds a date or a
-broker's id. What belongs to one segment has one name but for its ending. No end of a segment is told: each is looked
-up in its log. A snapshot of any other name is not used: nobody knows whether it was taken where the segment begins, as
-in a broker's folder, or where it ends.
+broker's id. Files of one segment have the same name but for the suffix. The name has no end offset: it is read from
+the segment's log. A snapshot of any other name is not used: it may have been taken where the segment begins, as in a
+broker's folder, or where it ends.
 """
 
 from __future__ import annotations

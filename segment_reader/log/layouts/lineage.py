@@ -55,7 +55,7 @@ class Link(Generic[S]):
 
 
 def newest(segments: Sequence[S]) -> S | None:
-    """The segment whose leader epochs are the log's, as far as a store tells; None where no segment has any."""
+    """The segment whose leader epochs are the log's, as far as the store has them; None where no segment has any."""
     known = [segment for segment in segments if segment.leader_epochs]
     return max(known, key=lambda one: (one.leader_epochs[-1].epoch, one.end_offset, one.uploaded_ms), default=None)
 
@@ -74,7 +74,7 @@ def followed(segment: HasOffsets, lineage: Sequence[LeaderEpoch]) -> int:
         if one.epoch in starts and starts[one.epoch] <= first < ends[one.epoch]:
             reached = min(end, ends[one.epoch])
         elif one.epoch < lineage[0].epoch and end <= lineage[0].start_offset:
-            reached = end  # older than what the lineage still tells
+            reached = end  # older than the lineage's first epoch
         elif one.epoch == lineage[0].epoch and first < lineage[0].start_offset:
             reached = min(end, ends[one.epoch])
         else:

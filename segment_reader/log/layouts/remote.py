@@ -71,7 +71,7 @@ class RemoteSegment:
 
 
 class Layout(Protocol):
-    """What a plug-in tells of a remote store. All of it may raise what a `Storage` does, and LayoutError."""
+    """What a layout plug-in provides. Every method may raise what a `Storage` does, and LayoutError."""
 
     def partitions(self) -> Sequence[RemotePartition]:
         """All partitions there are. A topic that was made again has its partitions twice, with different ids."""
@@ -102,7 +102,7 @@ class BytesFile:
 
 
 class _Renamed:
-    """The first bytes of a file, under the path that it has for readers: what they tell of it can be opened again."""
+    """The first bytes of a file, under the path that readers know: the path in their errors can be opened."""
 
     def __init__(self, file: OpenFile, path: str, size: int) -> None:
         self.path = path
@@ -278,7 +278,7 @@ class RemoteStorage:
         return self._folders[name]
 
     def _measured(self, segments: Sequence[RemoteSegment]) -> Sequence[RemoteSegment]:
-        """With the end of each: where a layout does not tell it, the log does."""
+        """The segments with their end offsets: read from the log where the layout does not have them."""
         unknown = [one for one in segments if one.end_offset < 0]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             ends = [*pool.map(lambda one: _Own(self._layout, one).end_offset(), unknown)]
