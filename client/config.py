@@ -159,8 +159,8 @@ def _other_protocols(servers: str, protocol: str) -> list[ConfigFault]:
     """A server's own protocol changes nothing, so it must not say something else."""
     named = {match.upper() for match in re.findall(r"(?:^|,)\s*([A-Za-z_]+)://", servers)} & set(PROTOCOLS)
     others = sorted(named - {protocol})
-    told = f"names {', '.join(others)}, and security.protocol is {protocol}"
-    return [ConfigFault("bootstrap.servers", told, "give host:port alone")] if others else []
+    problem = f"names {', '.join(others)}, and security.protocol is {protocol}"
+    return [ConfigFault("bootstrap.servers", problem, "give host:port alone")] if others else []
 
 
 _MILLISECONDS = "give a whole number of milliseconds"

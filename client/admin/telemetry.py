@@ -47,15 +47,15 @@ def telemetry_subscription(cluster: Cluster, client_instance_id: UUID = NO_ID) -
             raise error_from_code(response.error_code, "GetTelemetrySubscriptions")
 
     request = GetTelemetrySubscriptionsRequest(client_instance_id=client_instance_id)
-    told = cluster.send(request, check=check)
+    response = cluster.send(request, check=check)
     return TelemetrySubscription(
-        client_instance_id=told.client_instance_id if client_instance_id == NO_ID else client_instance_id,
-        subscription_id=told.subscription_id,
-        compressions=tuple(told.accepted_compression_types),
-        push_interval_ms=told.push_interval_ms,
-        max_bytes=told.telemetry_max_bytes,
-        delta=told.delta_temporality,
-        metrics=tuple(told.requested_metrics),
+        client_instance_id=response.client_instance_id if client_instance_id == NO_ID else client_instance_id,
+        subscription_id=response.subscription_id,
+        compressions=tuple(response.accepted_compression_types),
+        push_interval_ms=response.push_interval_ms,
+        max_bytes=response.telemetry_max_bytes,
+        delta=response.delta_temporality,
+        metrics=tuple(response.requested_metrics),
     )
 
 

@@ -22,7 +22,7 @@ class RackMap:
 
     @classmethod
     def of(cls, counts: Mapping[str, int], members: Mapping[str, Subscription], racks: Racks) -> RackMap:
-        by_member = {member: told.rack for member, told in members.items() if told.rack}
+        by_member = {member: subscription.rack for member, subscription in members.items() if subscription.rack}
         if not by_member:
             return cls({}, {}, {})
         places = {

@@ -108,10 +108,10 @@ def _finding(details: ErrorDetails, model: type[BaseModel], raw: Any) -> Finding
 
 def _not_among(path: PathKey, value: Any, expected: str) -> Finding:
     choices = [choice.strip("'") for choice in expected.replace(" or ", ", ").split(", ")]
-    told = f"is not {' or '.join(choices)}" if len(choices) < 3 else f"is none of {', '.join(choices)}"
+    problem = f"is not {' or '.join(choices)}" if len(choices) < 3 else f"is none of {', '.join(choices)}"
     if isinstance(value, str) and len(value) <= _SHOWN and value.isprintable():
-        return Finding(path, f"{value!r} {told}", did_you_mean(value, choices) or f"write {' or '.join(choices)}")
-    return Finding(path, told, f"write {' or '.join(choices)}")
+        return Finding(path, f"{value!r} {problem}", did_you_mean(value, choices) or f"write {' or '.join(choices)}")
+    return Finding(path, problem, f"write {' or '.join(choices)}")
 
 
 def _walk(loc: Sequence[str | int], raw: Any) -> tuple[PathKey, Any]:

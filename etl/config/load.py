@@ -99,11 +99,11 @@ class _Loading:
         conf = Properties.read(
             spark.get("conf") if isinstance(spark, dict) else None, ("spark", "conf"), self.folder, self.env
         )
-        told = Properties.read(_at(raw, _SEGMENT_OPTIONS), _SEGMENT_OPTIONS, self.folder, self.env)
-        self.findings += [*kafka.findings, *conf.findings, *told.findings]
+        segments = Properties.read(_at(raw, _SEGMENT_OPTIONS), _SEGMENT_OPTIONS, self.folder, self.env)
+        self.findings += [*kafka.findings, *conf.findings, *segments.findings]
 
         filled = {key: self._fill(part, (key,)) for key, part in raw.items() if key != "kafka"}
-        data = _with_properties(filled, kafka, conf, told)
+        data = _with_properties(filled, kafka, conf, segments)
         job = self._validate(Job, data, raw)
         self._check_rules({**filled, "kafka": kafka.value}, conf)
         if isinstance(raw.get("kafka"), dict):
@@ -112,7 +112,7 @@ class _Loading:
         self.findings += check_spark_conf(conf)
         if self.findings or self.document.faults or job is None:
             raise self._error()
-        job.take_secrets(self.known, kafka=kafka.resolved(), spark=conf.resolved(), segments=told.resolved())
+        job.take_secrets(self.known, kafka=kafka.resolved(), spark=conf.resolved(), segments=segments.resolved())
         return job
 
     def _validate(self, model: type[M], data: Any, raw: Any) -> M | None:
@@ -173,13 +173,13 @@ class _Loading:
         if not isinstance(value, str) or "${" not in value:
             return value
         if path[0] == "airflow":
-            told = "holds a reference, and a DAG reads this section as it is written"
-            self.findings.append(Finding(path, told, "write the value out, or let the DAG file set it"))
+            problem = "holds a reference, and a DAG reads this section as it is written"
+            self.findings.append(Finding(path, problem, "write the value out, or let the DAG file set it"))
             return value
         secret = next((name for name in referenced_names(value) if sounds_secret(name)), None)
         if names_file(value) or secret:
-            told = f"fills in {secret}, and this value is shown" if secret else "refers to a file"
-            self.findings.append(Finding(path, told, _PLACES_OF_SECRETS))
+            problem = f"fills in {secret}, and this value is shown" if secret else "refers to a file"
+            self.findings.append(Finding(path, problem, _PLACES_OF_SECRETS))
             return value
         try:
             return resolve(value, env=self.env, folder=self.folder)

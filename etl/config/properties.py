@@ -68,7 +68,7 @@ class Properties:
                 section.written[name] = text
                 section.places.setdefault(name, (*base, name))
         for key, text in section.written.items():
-            section._look_at(key, text, folder, env)
+            section._check_value(key, text, folder, env)
         return section
 
     @property
@@ -101,14 +101,14 @@ class Properties:
             text = _text(part)
             name = ".".join(names)
             if text is None:
-                told = "has no value" if part is None else f"is {kind_of(part)} where one value is expected"
-                self.findings.append(Finding(here, told, "write text, a number, true or false"))
+                problem = "has no value" if part is None else f"is {kind_of(part)} where one value is expected"
+                self.findings.append(Finding(here, problem, "write text, a number, true or false"))
             elif name in self.written:
                 self.findings.append(Finding(here, "is given twice, dotted and nested", "keep one of them"))
             else:
                 self.written[name], self.places[name] = anchored(text, folder), here
 
-    def _look_at(self, key: str, text: str, folder: Path, env: Mapping[str, str]) -> None:
+    def _check_value(self, key: str, text: str, folder: Path, env: Mapping[str, str]) -> None:
         if stands_in_clear(key, text):
             self.findings.append(Finding(self.places[key], "is a secret, written out in the job file", _SECRET_REMEDY))
             return

@@ -196,8 +196,8 @@ def _step_shape(value: Any) -> Any:
         return value
     kinds = [kind for kind in STEP_KINDS if kind in value] if isinstance(value, Mapping) else []
     if len(kinds) != 1:
-        told = "is no step" if not kinds else f"is {' and '.join(kinds)} at once"
-        raise fault(told, 'a step is one of arrow: "module:function", sql: "…" and python: "module:function"')
+        problem = "is no step" if not kinds else f"is {' and '.join(kinds)} at once"
+        raise fault(problem, 'a step is one of arrow: "module:function", sql: "…" and python: "module:function"')
     return value
 
 

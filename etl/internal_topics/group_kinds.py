@@ -1,6 +1,6 @@
 """What each kind of group is, from its records: its state, its members, and when its offsets may expire.
 
-    kind       told by                        offsets expire, counted from
+    kind       metadata by                        offsets expire, counted from
     classic    GroupMetadata                  empty: since it is; consumers: the commit, of topics nobody subscribes to;
                                               other protocol types with members: never
     consumer   ConsumerGroupMetadata          the commit, of topics nobody subscribes to (KIP-848)
@@ -97,9 +97,9 @@ def kind_of(records: GroupRecords) -> GroupKind:
         ShareGroupMetadataKey: _share,
         StreamsGroupMetadataKey: _streams,
     }
-    told = [one for one in records.held.values() if type(one.key) in kinds]
-    if told:
-        newest = max(told, key=lambda one: one.offset)
+    typed = [one for one in records.held.values() if type(one.key) in kinds]
+    if typed:
+        newest = max(typed, key=lambda one: one.offset)
         return kinds[type(newest.key)](records, newest.value)
     if records.held or any(records.pending.values()):
         return GroupKind("classic", "Empty", protocol_type="")
@@ -153,13 +153,13 @@ def _classic(_: GroupRecords, value: Any) -> GroupKind:
     )
 
 
-def _member(member_id: str, told: Any, at: Any, **more: Any) -> Member:
-    """A member as its metadata tells it, at the epoch of its assignment; `at` is None before it has one."""
+def _member(member_id: str, metadata: Any, at: Any, **more: Any) -> Member:
+    """A member by its metadata, at the epoch of its assignment; `at` is None before it has one."""
     return Member(
         member_id,
-        told.client_id,
-        told.client_host,
-        rack=told.rack_id,
+        metadata.client_id,
+        metadata.client_host,
+        rack=metadata.rack_id,
         epoch=None if at is None else at.member_epoch,
         state=None if at is None else _MEMBER_STATES.get(at.state, str(at.state)),
         **more,
@@ -171,18 +171,18 @@ def _consumer(records: GroupRecords, value: Any) -> GroupKind:
     now = {one.key.member_id: one.value for one in records.of(ConsumerGroupCurrentMemberAssignmentKey)}
     members, subscribed = [], set[str]()
     for one in records.of(ConsumerGroupMemberMetadataKey):
-        told, key = one.value, one.key
+        metadata, key = one.value, one.key
         at = now.get(key.member_id)
-        subscribed |= set(told.subscribed_topic_names)
+        subscribed |= set(metadata.subscribed_topic_names)
         members.append(
             _member(
                 key.member_id,
-                told,
+                metadata,
                 at,
-                instance_id=told.instance_id,
-                rebalance_timeout_ms=told.rebalance_timeout_ms,
-                subscribed_topics=tuple(told.subscribed_topic_names),
-                subscribed_regex=told.subscribed_topic_regex or None,
+                instance_id=metadata.instance_id,
+                rebalance_timeout_ms=metadata.rebalance_timeout_ms,
+                subscribed_topics=tuple(metadata.subscribed_topic_names),
+                subscribed_regex=metadata.subscribed_topic_regex or None,
                 assigned={} if at is None else _named(at.assigned_partitions, names),
                 revoking={} if at is None else _named(at.partitions_pending_revocation, names),
             )
@@ -205,14 +205,14 @@ def _share(records: GroupRecords, value: Any) -> GroupKind:
     now = {one.key.member_id: one.value for one in records.of(ShareGroupCurrentMemberAssignmentKey)}
     members = []
     for one in records.of(ShareGroupMemberMetadataKey):
-        told, key = one.value, one.key
+        metadata, key = one.value, one.key
         at = now.get(key.member_id)
         members.append(
             _member(
                 key.member_id,
-                told,
+                metadata,
                 at,
-                subscribed_topics=tuple(told.subscribed_topic_names),
+                subscribed_topics=tuple(metadata.subscribed_topic_names),
                 assigned={} if at is None else _named(at.assigned_partitions, names),
             )
         )
@@ -224,15 +224,15 @@ def _streams(records: GroupRecords, value: Any) -> GroupKind:
     now = {one.key.member_id: one.value for one in records.of(StreamsGroupCurrentMemberAssignmentKey)}
     members = []
     for one in records.of(StreamsGroupMemberMetadataKey):
-        told, key = one.value, one.key
+        metadata, key = one.value, one.key
         at = now.get(key.member_id)
         members.append(
             _member(
                 key.member_id,
-                told,
+                metadata,
                 at,
-                instance_id=told.instance_id,
-                rebalance_timeout_ms=told.rebalance_timeout_ms,
+                instance_id=metadata.instance_id,
+                rebalance_timeout_ms=metadata.rebalance_timeout_ms,
                 assigned={} if at is None else {task.subtopology_id: list(task.partitions) for task in at.active_tasks},
             )
         )
@@ -267,11 +267,11 @@ def _state_of(target: list[Any], epoch: int, members: list[Member]) -> str:
 
 
 def _topic_names(records: GroupRecords) -> dict[UUID, str]:
-    """Names by topic id, from whichever records tell both."""
+    """Names by topic id, from all records that have both."""
     names: dict[UUID, str] = {}
     for (topic, _), commit in records.commits().items():
         names[as_commit(commit.value).topic_id] = topic
-    told: Iterable[Any] = [
+    topics: Iterable[Any] = [
         *(topic for one in records.of(ConsumerGroupPartitionMetadataKey) for topic in one.value.topics),
         *(
             topic
@@ -279,7 +279,7 @@ def _topic_names(records: GroupRecords) -> dict[UUID, str]:
             for topic in (*one.value.initializing_topics, *one.value.initialized_topics)
         ),
     ]
-    return names | {topic.topic_id: topic.topic_name for topic in told}
+    return names | {topic.topic_id: topic.topic_name for topic in topics}
 
 
 def _named(parts: Iterable[Any], names: dict[UUID, str]) -> Assigned:

@@ -82,24 +82,24 @@ def fold(place: KeyPlace, found: Iterable[Change | Marker]) -> GroupRecords:
 
 def _apply(place: KeyPlace, records: GroupRecords, change: Change) -> None:
     try:
-        told = decode_internal(CONSUMER_OFFSETS, change.key, change.value)
+        decoded = decode_internal(CONSUMER_OFFSETS, change.key, change.value)
     except DecodeError as fault:
         raise UndecodableRecord.of(place, change.offset, str(fault)) from fault
-    if not isinstance(told.key, TypedMessage):
+    if not isinstance(decoded.key, TypedMessage):
         records.notes.append(f"offset {change.offset}: a record whose type is newer than this release knows")
         return
-    slot = _slot(change.key, told.key)
-    if told.value is None:
+    slot = _slot(change.key, decoded.key)
+    if decoded.value is None:
         records.held.pop(slot, None)
         for waiting in records.pending.values():
             waiting.pop(slot, None)
         return
-    if not isinstance(told.value, TypedMessage):
+    if not isinstance(decoded.value, TypedMessage):
         raise UndecodableRecord.of(place, change.offset, "its value's version is newer than this release knows")
     target = records.held
     if change.producer_id is not None:
         target = records.pending.setdefault(change.producer_id, {})
-    target[slot] = Record(change.offset, told.key, told.value)
+    target[slot] = Record(change.offset, decoded.key, decoded.value)
 
 
 def _slot(key: bytes, message: TypedMessage) -> Slot:

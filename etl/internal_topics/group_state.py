@@ -39,7 +39,7 @@ class GroupOffset:
     producer_id: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        told: dict[str, Any] = {
+        document: dict[str, Any] = {
             "topic": self.tp.topic,
             "partition": self.tp.partition,
             "offset": self.offset,
@@ -49,7 +49,7 @@ class GroupOffset:
             "expires": time_of(self.expires),
             "record_offset": self.record_offset,
         }
-        return told if self.producer_id is None else told | {"producer_id": self.producer_id}
+        return document if self.producer_id is None else document | {"producer_id": self.producer_id}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +115,8 @@ def committed_in_files(log_dirs: LogDirs, group: str) -> dict[TopicPartition, Co
     Raises as `group_state`.
     """
     found = _find(log_dirs, group, None)[1].commits()
-    told = {TopicPartition(*slot): as_commit(one.value) for slot, one in found.items()}
-    return {tp: CommittedOffset(one.offset, one.leader_epoch, one.metadata) for tp, one in told.items()}
+    commits = {TopicPartition(*slot): as_commit(one.value) for slot, one in found.items()}
+    return {tp: CommittedOffset(one.offset, one.leader_epoch, one.metadata) for tp, one in commits.items()}
 
 
 def _find(log_dirs: LogDirs, group: str, partitions: int | None) -> tuple[KeyPlace, GroupRecords]:
@@ -136,9 +136,9 @@ def _state(group: str, place: KeyPlace, records: GroupRecords, retention_ms: int
     offsets: list[GroupOffset] = []
     expired: list[GroupOffset] = []
     for slot, one in sorted(records.commits().items()):
-        told = _offset(slot, one, kind, retention_ms)
-        gone = told.expires is not None and told.expires <= at and slot not in waiting
-        (expired if gone else offsets).append(told)
+        offset = _offset(slot, one, kind, retention_ms)
+        gone = offset.expires is not None and offset.expires <= at and slot not in waiting
+        (expired if gone else offsets).append(offset)
     return GroupState(
         group,
         place,

@@ -31,13 +31,13 @@ def find(
     Raises as `place_of`, and whatever `read` raises.
     """
     place = place_of(log_dirs, topic, key, partitions)
-    told = read(place)
-    if place.counted_by == "folders" and not found(told):
+    result = read(place)
+    if place.counted_by == "folders" and not found(result):
         count = partition_count(log_dirs, topic)
         if count is not None and count != place.partitions:
             place = _place(log_dirs, topic, key, count, "metadata log")
-            told = read(place)
-    return place, told
+            result = read(place)
+    return place, result
 
 
 def place_of(log_dirs: LogDirs, topic: str, key: str, partitions: int | None = None) -> KeyPlace:
@@ -69,9 +69,9 @@ def _count(log_dirs: LogDirs, topic: str, partitions: int | None) -> tuple[int, 
     there = log_dirs.partitions(topic)
     if there and there == set(range(len(there))):
         return len(there), "folders"
-    told = partition_count(log_dirs, topic)
-    if told is not None:
-        return told, "metadata log"
+    count = partition_count(log_dirs, topic)
+    if count is not None:
+        return count, "metadata log"
     missing = sorted(set(range(max(there, default=0) + 1)) - there)
     raise ConfigurationError.of(
         "path",

@@ -209,10 +209,10 @@ def _message(found: _Found, metadata: Metadata) -> TypedMessage | None:
         value = decode_internal(CLUSTER_METADATA, None, found.record.value).value
         if isinstance(value, TypedMessage):
             return value
-        told = decode_to_json(CLUSTER_METADATA, None, found.record.value).unknown or "it has no value"
+        reason = decode_to_json(CLUSTER_METADATA, None, found.record.value).unknown or "it has no value"
     except DecodeError as fault:
         raise _unreadable(found, str(fault)) from fault
-    metadata.notes.append(f"offset {found.record.offset} was passed over: {told}")
+    metadata.notes.append(f"offset {found.record.offset} was passed over: {reason}")
     return None
 
 

@@ -41,10 +41,10 @@ class TransactionalIdState:
 
     def to_json(self) -> dict[str, Any]:
         """All of it; times as ISO 8601, None for what there is not."""
-        told = {name: None if value == -1 else value for name, value in asdict(self).items() if name != "place"}
-        told["partitions"] = [str(tp) for tp in self.partitions]
+        values = {name: None if value == -1 else value for name, value in asdict(self).items() if name != "place"}
+        values["partitions"] = [str(tp) for tp in self.partitions]
         return (
-            told | self.place.to_json() | {"started": time_of(self.started), "last_update": time_of(self.last_update)}
+            values | self.place.to_json() | {"started": time_of(self.started), "last_update": time_of(self.last_update)}
         )
 
 

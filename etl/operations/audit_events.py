@@ -71,8 +71,8 @@ def parse_events(text: str) -> list[Mapping[str, Any]]:
     ours: list[Mapping[str, Any]] = [one for one in events if isinstance(one, dict)]
     for one in ours:
         if one.get("version") != EXTRA_VERSION:
-            told = f"has an event of version {one.get('version')!r}"
-            raise ConfigurationError.of("--events", told, f"this release knows version {EXTRA_VERSION}")
+            problem = f"has an event of version {one.get('version')!r}"
+            raise ConfigurationError.of("--events", problem, f"this release knows version {EXTRA_VERSION}")
     return ours
 
 
@@ -83,7 +83,7 @@ def compare_events(events: Sequence[Mapping[str, Any]], state: JobState, now: da
         if event.get("job") == state.job and event.get("run"):
             by_run.setdefault(str(event["run"]), []).append(event)
     found: list[Difference] = []
-    for run_id, told in by_run.items():
+    for run_id, of_run in by_run.items():
         run = state.runs.get(run_id)
         if run is None:
             if not _archived(state):
@@ -91,7 +91,7 @@ def compare_events(events: Sequence[Mapping[str, Any]], state: JobState, now: da
         elif run.abandoned:
             found.append(_abandoned(run_id))
         else:
-            found += _contradictions(run, told)
+            found += _contradictions(run, of_run)
     return found + list(_missing(by_run.keys(), state, now))
 
 
@@ -118,19 +118,19 @@ def _abandoned(run_id: str) -> Difference:
     )
 
 
-def _contradictions(run: RunState, told: Sequence[Mapping[str, Any]]) -> Iterable[Difference]:
+def _contradictions(run: RunState, events: Sequence[Mapping[str, Any]]) -> Iterable[Difference]:
     remedy = "believe the ledger; then look at who wrote the event, and let what read the wrong one run again"
     address: dict[str, AddressValue] = {"run": run.run_id}
-    if any(one != told[0] for one in told[1:]):
+    if any(one != events[0] for one in events[1:]):
         yield Difference("event-contradicts", f"events of run {run.run_id} tell different things", remedy, address)
-    if len(told) > max(1, len(run.landed)):
+    if len(events) > max(1, len(run.landed)):
         yield Difference(
             "event-duplicate",
-            f"{len(told)} events tell of run {run.run_id}, which landed in {len(run.landed)} table(s)",
+            f"{len(events)} events tell of run {run.run_id}, which landed in {len(run.landed)} table(s)",
             "what is scheduled on the event ran once more than it had to; nothing has landed twice",
             address,
         )
-    for event in told:
+    for event in events:
         for what in _differing(run, event):
             yield Difference("event-contradicts", f"the event of run {run.run_id}: {what}", remedy, address)
 
@@ -180,9 +180,9 @@ def _offsets(ranges: Iterable[Mapping[str, Any]]) -> dict[TopicPartition, Offset
     return {tp: offsets for tp, of_one in intervals.items() if (offsets := OffsetSet.of(of_one))}
 
 
-def _missing(told: Iterable[str], state: JobState, now: datetime) -> Iterable[Difference]:
+def _missing(with_event: Iterable[str], state: JobState, now: datetime) -> Iterable[Difference]:
     """Runs without an event, from the first run that has one: the caller may have only the newest events."""
-    known = set(told)
+    known = set(with_event)
     since = False
     for run in state.runs.values():
         since = since or run.run_id in known

@@ -33,7 +33,7 @@ from kseg.etl.telemetry.progress import Progress
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-FINDINGS_TOLD = 100
+MAX_FINDINGS = 100
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 _ROWS_IN_A_PARTITION = 250_000  # an address and a fingerprint each: some megabytes
 _MOST_PARTITIONS = 5_000
@@ -58,7 +58,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class TableVerdict:
+class TableResult:
     """One table. rows: compared with Kafka; unreadable: offsets that Kafka no longer holds."""
 
     path: str
@@ -73,7 +73,7 @@ class VerifyReport:
     """The result of `kseg verify`. findings: the first hundred of each kind and table; tables count all."""
 
     job: str
-    tables: list[TableVerdict] = field(default_factory=list)
+    tables: list[TableResult] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -114,8 +114,8 @@ def verify(job: Job, progress: Progress | None = None, *, segments: Sequence[str
             offsets = sum(o.length for o in readable.values())
             with context.spark.typed_errors(), _shuffles_for(context, offsets):
                 found = checker.counts() if compared == "counts" else checker.rows(whole=compared == "rows")
-            report.tables.append(TableVerdict(table, compared, checker.compared_rows, unreadable, found.total))
-            report.findings += found.told
+            report.tables.append(TableResult(table, compared, checker.compared_rows, unreadable, found.total))
+            report.findings += found.findings
             if unreadable:
                 report.notes.append(
                     f"{table}: {unreadable} offsets are not to be had any more and could not be compared"
@@ -170,7 +170,7 @@ def _landed_by_table(job: Job, state: JobState) -> dict[str, dict[TopicPartition
 @dataclass(slots=True)
 class _Found:
     total: int = 0
-    told: list[Finding] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -195,8 +195,8 @@ class _Table:
             self.compared_rows += counted.get(run.run_id, 0)
             if counted.get(run.run_id, 0) != commit.rows:
                 text = f"run {run.run_id} wrote {commit.rows} rows, and {counted.get(run.run_id, 0)} are there"
-                found.told.append(Finding("count", self.table, None, None, None, text))
-        found.total = len(found.told)
+                found.findings.append(Finding("count", self.table, None, None, None, text))
+        found.total = len(found.findings)
         return found
 
     def rows(self, *, whole: bool) -> _Found:
@@ -228,10 +228,10 @@ class _Table:
                 totals = {row["kind"]: row["count"] for row in joined.groupBy("kind").count().collect()}
             self.compared_rows = sum(totals.values())
             wrong = {kind: count for kind, count in totals.items() if kind is not None}
-            told = [finding for kind in sorted(wrong) for finding in self._tell(joined, kind)]
+            findings = [finding for kind in sorted(wrong) for finding in self._findings_of(joined, kind)]
         finally:
             joined.unpersist()
-        found = _Found(sum(wrong.values()), told)
+        found = _Found(sum(wrong.values()), findings)
         if whole and LATE_COLUMN in actual.columns:
             self._late_marks(actual.where(self._within(address)), address, found)
         return found
@@ -252,8 +252,8 @@ class _Table:
         try:
             found.total += wrong.count()
             text = f"{LATE_COLUMN} does not tell whether the record came after its interval"
-            for row in wrong.orderBy(*address).limit(FINDINGS_TOLD).collect():
-                found.told.append(Finding("mismatch", self.table, row[0], row[1], row[2], text))
+            for row in wrong.orderBy(*address).limit(MAX_FINDINGS).collect():
+                found.findings.append(Finding("mismatch", self.table, row[0], row[1], row[2], text))
         finally:
             wrong.unpersist()
 
@@ -264,14 +264,14 @@ class _Table:
         ]
         return 1 + len(appended)
 
-    def _tell(self, joined: DataFrame, kind: Kind) -> Iterator[Finding]:
+    def _findings_of(self, joined: DataFrame, kind: Kind) -> Iterator[Finding]:
         texts = {
             "gap": "the record is in Kafka and not in the table",
             "stranger": "the row is in the table, and no such record may be read from Kafka",
             "duplicate": "the row is in the table more than once",
             "mismatch": "the row differs from the record in Kafka",
         }
-        of_kind = joined.where(joined["kind"] == kind).orderBy("topic", "partition", "offset").limit(FINDINGS_TOLD)
+        of_kind = joined.where(joined["kind"] == kind).orderBy("topic", "partition", "offset").limit(MAX_FINDINGS)
         for row in of_kind.collect():
             yield Finding(kind, self.table, row["topic"], row["partition"], row["offset"], texts[kind])
 

@@ -61,12 +61,12 @@ def land_and_account(context: JobContext, lease: Lease, run: RunState, *, again:
     return _Landing(context, lease, run.plan, dict(run.landed), again).carry_out()
 
 
-WRITTEN_DOWN: Final = 16
+MAX_LEDGER_COMMITS: Final = 16
 """Most ledger commits that one run makes for its landed tables: each takes as long as several table commits."""
 
 
 @dataclass(frozen=True, slots=True)
-class _KeptIn:
+class _QuarantineTable:
     """The quarantine table, ready, and what tasks need to write for it."""
 
     table: str
@@ -82,10 +82,10 @@ class _Landing:
     plan: ev.RunPlan
     commits: dict[str, ev.TableCommit]
     again: bool
-    unwritten: list[str] = field(default_factory=list)
+    unrecorded: list[str] = field(default_factory=list)
     damaged: tuple[OffsetRange, ...] = ()
 
-    def _spare(self, reading: ReadCounts) -> None:
+    def _keep_damaged(self, reading: ReadCounts) -> None:
         """Keep the damaged ranges, whose rows a replacement must not remove. Raises Refused where not all are known."""
         self.damaged = reading.damaged
         if self.plan.mode == "backfill-replace" and not reading.damage_complete:
@@ -96,7 +96,7 @@ class _Landing:
                 run=self.plan.run_id,
             )
 
-    def spared(self, tp: TopicPartition) -> OffsetSet:
+    def damaged_offsets(self, tp: TopicPartition) -> OffsetSet:
         """Damaged offsets: a replacement has no rows for them, so it leaves the present ones."""
         return OffsetSet.of(found.interval for found in self.damaged if found.tp == tp)
 
@@ -123,25 +123,25 @@ class _Landing:
         else:
             context.spark.workers()
         with context.stopwatch.phase("land"):
-            kept_in = self._prepare_quarantine()
-            passes = SparkJobs(context, self.plan, kept_in.tasks if kept_in is not None else None)
+            quarantined = self._prepare_quarantine()
+            spark_jobs = SparkJobs(context, self.plan, quarantined.tasks if quarantined is not None else None)
             # Spark's writer commits what it has just read, so the account of its tables needs a counting job before.
-            counted = passes.count([*(table for table in self.commits if table != self.quarantine), *by_spark])
-            sink = passes.sink_schema() if todo else None
+            counted = spark_jobs.count([*(table for table in self.commits if table != self.quarantine), *by_spark])
+            sink = spark_jobs.sink_schema() if todo else None
             ready = self._prepare(sink, by_files)
-            written = passes.write(sink, ready) if sink else Written()
+            written = spark_jobs.write(sink, ready) if sink else Written()
             range_results = [*counted.range_results, *written.range_results]
             reading = account_for(self.plan, range_results, context.clients.logs)
             self._check_offsets(reading)
-            self._spare(reading)
-            if kept_in is not None and (kept := kept_files(range_results)):
+            self._keep_damaged(reading)
+            if quarantined is not None and (kept := kept_files(range_results)):
                 # First: no row lands before the damaged records next to it are in the quarantine.
-                self._commit(kept_in.table, kept_in.target, kept, kept_in.ready, None)
+                self._commit(quarantined.table, quarantined.target, kept, quarantined.ready, None)
             for table, files in written.files.items():
                 self._commit(table, by_files[table], files, ready[table], sink)
-            self._write_down()
+            self._record()
             for table, target in by_spark.items():
-                self._land_by_spark(table, target, passes, sink, reading)
+                self._land_by_spark(table, target, spark_jobs, sink, reading)
         rows_written = {table: sum(file.rows for file in files) for table, files in written.files.items()}
         return LandingResult(self._account(reading, rows_written), throttled_by_broker(range_results))
 
@@ -171,7 +171,7 @@ class _Landing:
         for table, found in parallel_map(tables, find).items():
             if found is not None:
                 self._landed(table, found)
-        self._write_down()
+        self._record()
 
     def _prepare(self, sink: SinkSchema | None, tables: Mapping[str, FileTarget]) -> dict[str, ReadyTable]:
         if sink is None:
@@ -192,7 +192,7 @@ class _Landing:
             self._confirm_lease()
         return ready
 
-    def _prepare_quarantine(self) -> _KeptIn | None:
+    def _prepare_quarantine(self) -> _QuarantineTable | None:
         """The quarantine table, created if it does not exist; None if the job has none, or if it has landed."""
         table = self.quarantine
         if table is None or table in self.commits:
@@ -204,7 +204,7 @@ class _Landing:
         ready = target.ensure(sink, partition_by=(), merge_schema=True, run_id=self.plan.run_id)
         if planned is None:
             self._confirm_lease()
-        return _KeptIn(table, target, ready, Quarantine(LandingPlan(self.plan.run_id, sink, (ready.write,))))
+        return _QuarantineTable(table, target, ready, Quarantine(LandingPlan(self.plan.run_id, sink, (ready.write,))))
 
     def _confirm_lease(self) -> None:
         """Renew the lease between creating a table and committing rows to it. Abandoning a run takes its app
@@ -237,19 +237,19 @@ class _Landing:
         self.context.observe(f"land:{table}:after")
 
     def _land_by_spark(
-        self, table: str, target: FrameTarget, passes: SparkJobs, sink: SinkSchema | None, reading: ReadCounts
+        self, table: str, target: FrameTarget, spark_jobs: SparkJobs, sink: SinkSchema | None, reading: ReadCounts
     ) -> None:
         """Land one table by Spark's writer, which reads the ranges again and must find what the account has counted."""
         assert sink is not None
         job, context = self.context.job, self.context
-        frame, range_results = passes.frame(context.spark.session(delta=True), [table])
+        frame, range_results = spark_jobs.frame(context.spark.session(delta=True), [table])
         context.targets.check(table, self.plan.tables[table])
         made = target.ensure(frame, sink, partition_by=job.sink.partition_by, cluster_by=job.sink.cluster_by)
         if self.plan.tables[table] is None:
             self._confirm_lease()
         self.lease.check()
         context.observe(f"land:{table}:before")
-        with passes.watching(range_results), range_results.typed_errors():
+        with spark_jobs.watching(range_results), range_results.typed_errors():
             outcome = target.land(
                 frame,
                 sink,
@@ -260,14 +260,14 @@ class _Landing:
             )
         context.observe(f"land:{table}:committed")
         self._landed(table, outcome.commit)
-        self._write_down()
+        self._record()
         context.observe(f"land:{table}:after")
         if isinstance(outcome, NewCommit):
             again = account_for(self.plan, range_results.resolve(), context.clients.logs)
             fault = differing_accounts(reading, again, {r for r in self.plan.ranges if r.table == table})
             if fault is not None:
                 self._fail("rows", fault, reading)
-        passes.forget_range_results([table])
+        spark_jobs.forget_range_results([table])
 
     def _removal(self, table: str, sink: SinkSchema | None, ready: ReadyTable | None = None) -> Removal | None:
         if self.plan.mode != "backfill-replace" or table == self.quarantine:
@@ -276,7 +276,9 @@ class _Landing:
         topics = {r.topic for r in self.plan.ranges if r.table == table}
         # Rows of damaged offsets stay: nothing can be read to replace them.
         offsets = {
-            tp: of_one.subtract(self.spared(tp)) for tp, of_one in self.plan.offsets().items() if tp.topic in topics
+            tp: planned.subtract(self.damaged_offsets(tp))
+            for tp, planned in self.plan.offsets().items()
+            if tp.topic in topics
         }
         address = sink.address
         if ready is not None:
@@ -288,18 +290,18 @@ class _Landing:
         not recorded before a crash is found by its app transaction."""
         self.commits[table] = commit
         self.context.progress.event(TableCommitted(table, commit, quarantine=table == self.quarantine))
-        self.unwritten.append(table)
-        if len(self.unwritten) >= len(self.plan.tables) / WRITTEN_DOWN:
-            self._write_down()
+        self.unrecorded.append(table)
+        if len(self.unrecorded) >= len(self.plan.tables) / MAX_LEDGER_COMMITS:
+            self._record()
 
-    def _write_down(self) -> None:
+    def _record(self) -> None:
         """Record durable commits in the ledger, then delete files that other attempts of this run have left."""
         landed = [
-            ev.Landed(run_id=self.plan.run_id, table=table, commit=self.commits[table]) for table in self.unwritten
+            ev.Landed(run_id=self.plan.run_id, table=table, commit=self.commits[table]) for table in self.unrecorded
         ]
         if landed:
             self.lease.transition(lambda _: landed)
-        self.unwritten.clear()
+        self.unrecorded.clear()
         for event in landed:
             if not event.commit.found and not self.again:
                 continue  # listing all files of a table is expensive

@@ -49,8 +49,8 @@ class DeferredSecrets:
         try:
             return ClientConfig.from_properties(values, client_id=self.client_id)
         except ConfigError as error:
-            told = [Fault(f"{section}.{f.key}", f"on executor {_host()}: {f.message}", f.remedy) for f in error.faults]
-            raise ConfigurationError(told) from None
+            here = [Fault(f"{section}.{f.key}", f"on executor {_host()}: {f.message}", f.remedy) for f in error.faults]
+            raise ConfigurationError(here) from None
 
 
 TaskOrigin = Origin | DeferredSecrets

@@ -33,15 +33,15 @@ def packed(tasks: Sequence[RangeTask], *, cores: int, routes: Routes = NO_ROUTES
     packs = max(1, min(total // SMALL, PACKS_PER_CORE * cores))
     most = min(LARGE, max(SMALL, -(-total // packs)))
     made: list[list[RangeTask]] = []
-    room = 0
+    remaining = 0
     for task in tasks:
         if task.length > most:
             made.append([task])
-            room = 0
-        elif task.length > room or routes.get(task.topic) != routes.get(made[-1][-1].topic):
+            remaining = 0
+        elif task.length > remaining or routes.get(task.topic) != routes.get(made[-1][-1].topic):
             made.append([task])
-            room = most - task.length
+            remaining = most - task.length
         else:
             made[-1].append(task)
-            room -= task.length
+            remaining -= task.length
     return tuple(map(tuple, made))

@@ -103,5 +103,5 @@ class RangeResult:
         damages = tuple(Damage(**entry) for entry in data["damages"])
         kept = tuple(data["kept"])
         cost = TaskCost.from_json(data["cost"]) if data["cost"] is not None else None
-        told = {"gaps": gaps, "lost": lost, "throttled": throttled, "damages": damages, "kept": kept, "cost": cost}
-        return cls(**{**data, **told})
+        parsed = {"gaps": gaps, "lost": lost, "throttled": throttled, "damages": damages, "kept": kept, "cost": cost}
+        return cls(**{**data, **parsed})

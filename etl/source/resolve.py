@@ -222,10 +222,10 @@ def named_offsets(
     strangers = sorted(offsets.keys() - set(wanted))
     missing = sorted(set(wanted) - offsets.keys()) if unnamed == "refuse" else []
     if strangers or missing:
-        told = [f"names {', '.join(map(str, strangers))}, which are not read"] if strangers else []
-        told += [f"does not name {', '.join(map(str, missing))}"] if missing else []
+        bad = [f"names {', '.join(map(str, strangers))}, which are not read"] if strangers else []
+        bad += [f"does not name {', '.join(map(str, missing))}"] if missing else []
         raise ConfigurationError.of(
-            "", f"a map of offsets {' and '.join(told)}", "name every partition that is read; -2 is earliest, -1 latest"
+            "", f"a map of offsets {' and '.join(bad)}", "name every partition that is read; -2 is earliest, -1 latest"
         )
     edge = EARLIEST if unnamed == "earliest" else LATEST
     return {partition: offsets.get(partition, edge) for partition in wanted}

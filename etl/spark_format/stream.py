@@ -97,7 +97,7 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Everything that is there now is read, by this query, and nothing that comes later."""
-        seen = self._look()
+        seen = self._observe()
         self._target = seen.at(self._ends(seen))
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
@@ -109,7 +109,7 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             KafkaError: the cluster cannot be asked.
         """
         began = StreamOffsets.of(start)
-        seen = self._look()
+        seen = self._observe()
         check_cluster(began, seen.cluster)
         if began.is_before_all:
             return seen.at(self._starts(seen)).document()
@@ -126,7 +126,7 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """For the query's progress: where the logs end now."""
-        seen = self._look()
+        seen = self._observe()
         return seen.at(self._ends(seen)).document()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -141,7 +141,7 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ranges = self._between(began, ends)
         if not ranges:
             return []
-        seen = self._look()
+        seen = self._observe()
         check_cluster(ends, seen.cluster)
         lost = self._lost(ends, seen)
         kept = [found for one in ranges if (found := self._still_there(one, seen, lost)) is not None]
@@ -172,7 +172,7 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._logs = self._stack.enter_context(open_logs(self._options.read.origin))
         return self._logs
 
-    def _look(self) -> _Seen:
+    def _observe(self) -> _Seen:
         read, logs = self._options.read, self._open()
         topics = logs.topics(topics=read.topics, pattern=read.pattern, assign=read.assign)
         return _Seen(topics, logs.bounds(topics), logs.cluster_id({tp.topic for tp in topics}) if topics else None)

@@ -61,12 +61,12 @@ def lost_records(
 
 def _recreated(began: StreamOffsets, now: StreamOffsets, tp: TopicPartition, known: int, epoch: int) -> Refused:
     if began.same_topic(now, tp.topic):
-        told = f"its leader epoch was {known} and is {epoch}"
+        reason = f"its leader epoch was {known} and is {epoch}"
     else:
-        told = f"its id was {began.ids[tp.topic]} and is {now.ids[tp.topic]}"
+        reason = f"its id was {began.ids[tp.topic]} and is {now.ids[tp.topic]}"
     return Refused(
         "topic-recreated",
-        f"the topic was deleted and created again: {told}",
+        f"the topic was deleted and created again: {reason}",
         remedy=_NEW_CHECKPOINT,
         topic=tp.topic,
         partition=tp.partition,

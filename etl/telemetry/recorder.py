@@ -142,40 +142,40 @@ class Recorder(NullProgress):
         return self.telemetry
 
     def event(self, event: events.RunEvent) -> None:
-        told = self.telemetry
+        telemetry = self.telemetry
         match event:
             case events.JobOpened():
-                told.job, told.ledger_id = event.job, event.ledger_id
+                telemetry.job, telemetry.ledger_id = event.job, event.ledger_id
             case events.RunPlanned():
-                told.plan, told.attempt, told.taken_up = event.plan, event.attempt, event.taken_up
+                telemetry.plan, telemetry.attempt, telemetry.taken_up = event.plan, event.attempt, event.taken_up
             case events.OffsetsObserved():
                 for tp, view in event.partitions.items():
-                    told.first[tp] = _filled(told.first.get(tp), view)
-                    told.last[tp] = _filled(view, told.last.get(tp))
+                    telemetry.first[tp] = _filled(telemetry.first.get(tp), view)
+                    telemetry.last[tp] = _filled(view, telemetry.last.get(tp))
             case events.SparkStarted():
-                told.spark = event
+                telemetry.spark = event
             case events.OutputSchema():
-                told.schema = dict(event.columns)
+                telemetry.schema = dict(event.columns)
             case events.ReadStarted():
-                told.planned_tasks += event.tasks
+                telemetry.planned_tasks += event.tasks
             case events.ReadProgress():
                 self._read(event)
             case events.TableCommitted():
-                told.commits[event.table] = event
+                telemetry.commits[event.table] = event
             case events.AccountFailed():
-                told.account_failed = event
+                telemetry.account_failed = event
 
     def _read(self, now: events.ReadProgress) -> None:
         with self._lock:
             for result in now.ended:
                 self._count(result)
             for result in now.repeated:
-                self._count_again(result)
+                self._count_repeated(result)
 
     def _count(self, result: RangeResult) -> None:
-        told = self.telemetry
+        telemetry = self.telemetry
         tp = TopicPartition(result.topic, result.partition)
-        for sums in (told.sums, told.partitions.setdefault(tp, Sums())):
+        for sums in (telemetry.sums, telemetry.partitions.setdefault(tp, Sums())):
             sums.tasks += 1
             sums.offsets += result.end - result.start
             sums.rows += result.data
@@ -186,7 +186,7 @@ class Recorder(NullProgress):
         self._watermarks(tp, result)
         self._cost(result, repeated=False)
 
-    def _count_again(self, result: RangeResult) -> None:
+    def _count_repeated(self, result: RangeResult) -> None:
         """Count a repeated task: its rows are counted already, its cost is added."""
         sums = self.telemetry.sums
         sums.retries += 1
@@ -196,36 +196,36 @@ class Recorder(NullProgress):
         self._cost(result, repeated=True)
 
     def _cost(self, result: RangeResult, *, repeated: bool) -> None:
-        told = self.telemetry
+        telemetry = self.telemetry
         for broker, seconds in result.throttled:
-            told.throttled[broker] = told.throttled.get(broker, 0.0) + seconds
+            telemetry.throttled[broker] = telemetry.throttled.get(broker, 0.0) + seconds
         cost = result.cost
         if cost is None:
             return
-        told.worker_traffic += cost.traffic
-        if len(told.worker_traffic) > 10 * MAX_LINES:
-            told.worker_traffic = list(added_up(told.worker_traffic))
+        telemetry.worker_traffic += cost.traffic
+        if len(telemetry.worker_traffic) > 10 * MAX_LINES:
+            telemetry.worker_traffic = list(added_up(telemetry.worker_traffic))
         line = TaskLine(
             *(result.topic, result.partition, result.start, result.end, result.data, result.bytes),
             *(cost.began, cost.seconds, round(result.waiting, 6), round(result.decoding, 6)),
             sum(seconds for _, seconds in result.throttled),
             *(cost.host, cost.executor, cost.attempt, repeated),
         )
-        told.tasks.append(line)
-        if len(told.tasks) > MAX_TASKS:
-            kept = heapq.nlargest(MAX_TASKS // 2, told.tasks, key=lambda task: task.seconds)
-            told.tasks_left_out += len(told.tasks) - len(kept)
-            told.tasks = kept
+        telemetry.tasks.append(line)
+        if len(telemetry.tasks) > MAX_TASKS:
+            kept = heapq.nlargest(MAX_TASKS // 2, telemetry.tasks, key=lambda task: task.seconds)
+            telemetry.tasks_left_out += len(telemetry.tasks) - len(kept)
+            telemetry.tasks = kept
 
     def _watermarks(self, tp: TopicPartition, result: RangeResult) -> None:
         """Fetch responses carry the high watermark and the last stable offset, so lag needs no further request."""
         view = self.telemetry.last.get(tp, PartitionView())
-        told = {
+        offsets = {
             "high_watermark": result.high_watermark,
             "last_stable_offset": result.last_stable_offset,
             "log_start": result.log_start,
         }
-        higher = {name: seen for name, seen in told.items() if seen > (getattr(view, name) or 0)}
+        higher = {name: seen for name, seen in offsets.items() if seen > (getattr(view, name) or 0)}
         if higher:
             self.telemetry.last[tp] = replace(view, **higher)
 

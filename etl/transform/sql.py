@@ -51,5 +51,5 @@ class SqlStep(FrameStep):
         return frame
 
     def _invalid(self, error: Exception) -> ConfigurationError:
-        told = str(error).split("\n")[0]
-        return ConfigurationError.of(self.place, told, f"the rows to select from are called {ROWS_VIEW}")
+        message = str(error).split("\n")[0]
+        return ConfigurationError.of(self.place, message, f"the rows to select from are called {ROWS_VIEW}")

@@ -53,8 +53,8 @@ class BatchSteps:
         for step in self.steps:
             batch = step.apply(batch, address)
         if not batch.schema.equals(expected):
-            told = f"the steps gave {_difference(expected, batch.schema)}"
-            raise ArrowStepError(told, remedy=ONE_SCHEMA, **address)
+            message = f"the steps gave {_difference(expected, batch.schema)}"
+            raise ArrowStepError(message, remedy=ONE_SCHEMA, **address)
         return batch
 
 

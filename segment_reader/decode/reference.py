@@ -97,15 +97,15 @@ class ReferenceEngine:
     def _frame(self, buffer: memoryview, frame: Frame) -> Iterator[pa.RecordBatch]:
         options = self._options
         marker = control_type(buffer, frame, options.limits.max_batch_bytes)
-        fate = DATA
+        kind = DATA
         if frame.magic == 2 and frame.producer_id >= 0:
             self._aborted.advance(frame.last_offset)
             if marker == ABORT_MARKER:
                 self._aborted.close(frame.producer_id, frame.base_offset)
             elif frame.transactional and frame.producer_id in self._aborted:
-                fate = ABORTED
+                kind = ABORTED
         if frame.control:
-            fate = CONTROL
+            kind = CONTROL
         if frame.last_offset < self.next_offset:
             return
         self.counts.batches += 1
@@ -119,16 +119,16 @@ class ReferenceEngine:
             yield from self._messages(buffer, frame)
         elif frame.record_count == 0:
             pass
-        elif fate != DATA and frame.record_count == span:
+        elif kind != DATA and frame.record_count == span:
             first, stop = max(frame.base_offset, self.next_offset), min(frame.next_offset, options.end)
             self._absent(first)
-            self._count(fate, stop - first)
+            self._count(kind, stop - first)
             self.next_offset = stop
         else:
-            yield from self._records(buffer, frame, fate)
+            yield from self._records(buffer, frame, kind)
         self._absent(min(frame.next_offset, options.end))
 
-    def _records(self, buffer: memoryview, frame: Frame, fate: str) -> Iterator[pa.RecordBatch]:
+    def _records(self, buffer: memoryview, frame: Frame, kind: str) -> Iterator[pa.RecordBatch]:
         """The records of a magic 2 batch: one sequence, compressed as a whole."""
         for delta, timestamp, record in batch_records(buffer, frame, self._options.limits.max_batch_bytes):
             offset = frame.base_offset + delta
@@ -138,11 +138,11 @@ class ReferenceEngine:
             if offset < self.next_offset:
                 continue
             self._absent(offset)
-            if fate == DATA:
+            if kind == DATA:
                 micros = to_micros(timestamp, offset)
                 body = read_body(record, offset, headers=self._options.headers)
                 yield from self._row(frame, offset, timestamp, micros, int(frame.log_append_time), body, delta)
-            self._count(fate, 1)
+            self._count(kind, 1)
             self.next_offset = offset + 1
 
     def _messages(self, buffer: memoryview, frame: Frame) -> Iterator[pa.RecordBatch]:
@@ -166,8 +166,8 @@ class ReferenceEngine:
 
     # -- counts
 
-    def _count(self, fate: str, offsets: int) -> None:
-        setattr(self.counts, fate, getattr(self.counts, fate) + offsets)
+    def _count(self, kind: str, offsets: int) -> None:
+        setattr(self.counts, kind, getattr(self.counts, kind) + offsets)
 
     def _absent(self, until: int) -> None:
         """Everything from the next expected offset up to `until` is missing from the log."""

@@ -78,8 +78,8 @@ class LogCatalog:
             if "cluster.id" in properties:
                 found.setdefault(properties["cluster.id"], log_dir)
         if len(found) > 1:
-            told = ", ".join(f"{log_dir} is of cluster {cluster_id}" for cluster_id, log_dir in found.items())
-            raise ConfigurationError.of("log.dirs", told, "read the directories of one cluster at a time")
+            problem = ", ".join(f"{log_dir} is of cluster {cluster_id}" for cluster_id, log_dir in found.items())
+            raise ConfigurationError.of("log.dirs", problem, "read the directories of one cluster at a time")
         return next(iter(found), None)
 
     def topics(
@@ -325,10 +325,10 @@ class LogCatalog:
     def _check_topic_ids(self) -> None:
         for topic, folders in self._ids.items():
             if len(folders) > 1:
-                told = ", ".join(f"{folder} has id {topic_id}" for topic_id, folder in folders.items())
+                problem = ", ".join(f"{folder} has id {topic_id}" for topic_id, folder in folders.items())
                 raise ConfigurationError.of(
                     "log.dirs",
-                    f"there are several topics called {topic}: {told}",
+                    f"there are several topics called {topic}: {problem}",
                     "one was deleted and made again: name only directories of one of them",
                 )
 

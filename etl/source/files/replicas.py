@@ -49,8 +49,8 @@ class Replica:
 
     def ask(self, question: Callable[[PartitionLog], T]) -> T:
         """What the log answers. Raises LogFileError."""
-        self.log, told = retry_while_files_change(self.storage, self.log, question)
-        return told
+        self.log, answer = retry_while_files_change(self.storage, self.log, question)
+        return answer
 
     def last_stable(self, end: int | None = None) -> int:
         """The first offset of the oldest transaction that is open at `end`, or at the log's end."""
