@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import importlib.util
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,7 @@ def digest(packages: tuple[str, ...]) -> str | None:
     """Of the packages' sources, 16 hex digits; None where one of them is not there as files."""
     found = hashlib.sha256()
     for package in packages:
-        try:
-            spec = importlib.util.find_spec(package)
-        except ModuleNotFoundError:  # of the package that it is in
-            return None
+        spec = _find(package)
         if spec is None or spec.origin is None or not Path(spec.origin).is_file():
             return None
         folder = Path(spec.origin).parent
@@ -30,6 +27,22 @@ def digest(packages: tuple[str, ...]) -> str | None:
             found.update(str(file.relative_to(folder.parent)).encode())
             found.update(file.read_bytes())
     return found.hexdigest()[:16]
+
+
+def _find(name: str) -> ModuleSpec | None:
+    """As `importlib.util.find_spec`, which imports the packages above: a worker that had imported an installed `kseg`
+    would look for its parts there, also after others were sent to it."""
+    parts = name.split(".")
+    path: Sequence[str] | None = None
+    spec = None
+    for end in range(1, len(parts) + 1):
+        full = ".".join(parts[:end])
+        found = (finder.find_spec(full, path) for finder in sys.meta_path if hasattr(finder, "find_spec"))
+        spec = next((one for one in found if one is not None), None)
+        if spec is None:
+            return None
+        path = spec.submodule_search_locations or []
+    return spec
 
 
 def asker(packages: tuple[str, ...], module: str) -> Callable[[Iterator[Any]], Iterator[Any]]:

@@ -371,6 +371,11 @@ def test_what_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert digest(("kseg.segment_reader",)) != digest(("kseg.client",))
     assert digest(("no_such_package",)) is None
     assert digest(("no_such_package.part",)) is None
+    (tmp_path / "connect_parent" / "part").mkdir(parents=True)
+    for file in ("connect_parent/__init__.py", "connect_parent/part/__init__.py"):
+        (tmp_path / file).touch()
+    assert digest(("connect_parent.part",)) is not None
+    assert "connect_parent" not in sys.modules, "a worker would look for parts of it there, not in what it is sent"
 
 
 def test_outcomes_told_through_files(tmp_path: Path) -> None:
