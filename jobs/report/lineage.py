@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from kseg import __version__
+import kseg
 from kseg.etl.config.paths import scheme_of
 from kseg.etl.telemetry import events
 from kseg.etl.telemetry.events import JobOpened, RunPlanned, TableCommitted
@@ -180,7 +180,7 @@ class Lineage:
         from openlineage.client.event_v2 import Run, RunEvent, RunState, set_producer
 
         assert self._job is not None
-        set_producer(f"urn:kafka-segment-etl:{__version__}")
+        set_producer(f"urn:kafka-segment-etl:{kseg.__version__}")
         telemetry = self._telemetry
         run_id = telemetry.plan.run_id if telemetry.plan is not None else f"{self._job.name}:{telemetry.began}"
         name = f"{self._job.name}.{self._command}"
@@ -211,9 +211,9 @@ class Lineage:
 
         facets: dict[str, Any] = {
             "processing_engine": processing_engine_run.ProcessingEngineRunFacet(
-                version=__version__,
+                version=kseg.__version__,
                 name="kseg",
-                openlineageAdapterVersion=__version__,
+                openlineageAdapterVersion=kseg.__version__,
             )
         }
         if self._telemetry.plan is not None:

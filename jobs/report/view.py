@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import yaml
 
-from kseg import __version__
+import kseg
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.secrets import sounds_secret
 from kseg.etl.telemetry.recorder import Sums, TaskLine, lag_of
@@ -65,7 +65,7 @@ def view_of(outcome: Outcome) -> dict[str, Any]:
         "exit_code": outcome.exit_code,
         "began": _time(telemetry.began),
         "ended": _time(telemetry.began + seconds),
-        "kseg": __version__,
+        "kseg": kseg.__version__,
         "taken_up": telemetry.taken_up,
         "from_ledger": outcome.from_ledger,
         "spark": telemetry.spark,
