@@ -51,8 +51,10 @@ class ArrowStep(BatchStep):
     def output_schema(self, rows: pa.Schema) -> pa.Schema:
         """Learnt from a batch without rows."""
         function = self.loaded
+        # Not `from_pylist`, which cannot make a column of every type that the step before may give (unions).
+        empty = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in rows], schema=rows)
         try:
-            batch = function(pa.RecordBatch.from_pylist([], schema=rows))
+            batch = function(empty)
         except Exception as error:
             text = f"{self.name} fails on a batch without rows: {type(error).__name__}: {error}"
             raise ConfigurationError.of(self.place, text, ONE_SCHEMA) from error

@@ -41,3 +41,11 @@ def test_a_step_passes_its_schema_on_to_the_next() -> None:
 
     rows = pa.schema([("offset", pa.int64())])
     assert BatchSteps((add("a"), add("b"))).output_schema(rows).names == ["offset", "a", "b"]
+
+
+def test_a_type_that_arrow_makes_no_column_of_from_values_may_pass_between_steps() -> None:
+    union = pa.dense_union([pa.field("number", pa.int64()), pa.field("text", pa.string())])
+    add = ArrowStep(lambda rows: rows.append_column("either", pa.nulls(rows.num_rows, union)), "transform[0].arrow")
+    drop = ArrowStep(lambda rows: rows.drop_columns(["either"]), "transform[1].arrow")
+    rows = pa.schema([("offset", pa.int64())])
+    assert BatchSteps((add, drop)).output_schema(rows) == rows
