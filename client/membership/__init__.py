@@ -1,7 +1,7 @@
-"""Being a member of a consumer group: joining, sharing partitions out, staying alive, committing, leaving.
+"""Consumer group membership: joining, assigning partitions, heartbeats, committing, leaving.
 
 member                                  the user's interface; settings, ownership: its configuration and its assignment
-classic, classic_join, classic_heart    the classic protocol: user's side, JoinGroup and SyncGroup, heartbeats
+classic, classic_join, heartbeat        the classic protocol: user's side, JoinGroup and SyncGroup, heartbeats
 consumer                                the new one (KIP-848): user's side and heartbeats
 classic_session, consumer_session       both without sockets; states: their states as tables
 consumer_protocol, topics               subscriptions and assignments in bytes; what topics there are

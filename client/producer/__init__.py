@@ -3,8 +3,8 @@
 kafka_producer                      what a user calls
 config, partitioners, murmur2       properties by their Java names; which partition a record goes to
 accumulator, batch                  records wait, in batches by partition
-sender, links, requests             the I/O thread: due batches to their leaders, a request a broker, answers back
-answers, sequences                  what follows from an answer; the numbers by which a leader knows a batch again
+sender, connections, requests       the I/O thread: due batches to their leaders, a request a broker, responses back
+outcomes, sequences                 what follows from a response; the sequence numbers that make retries idempotent
 record_sets                         the format that a Produce version carries
 direct                              one batch a partition, sent and waited for
 """

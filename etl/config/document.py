@@ -6,7 +6,7 @@ Differences to plain YAML 1.1, each because the surprise would cost a night:
 * dates stay text (`topics: [2026-01-01]` names a topic; times are read where a time is expected);
 * `<<` merges and anchors work, a value that holds itself is a fault, and a document may not expand without bound.
 
-Messages never quote the text of a scalar: it may be a secret that should not have stood in the file.
+Messages never quote the text of a scalar: it may be a secret that should not be in the file.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Document:
     lines: dict[PathKey, int] = field(default_factory=dict)
 
     def line(self, path: PathKey) -> int | None:
-        """The 1-based line of this path, or of its nearest ancestor that stands in the file."""
+        """The 1-based line of this path, or of its nearest ancestor in the file."""
         for length in range(len(path), -1, -1):
             if path[:length] in self.lines:
                 return self.lines[path[:length]]
@@ -65,7 +65,7 @@ def dotted(path: PathKey) -> str:
 
 
 def read_document(file: Path) -> Document:
-    """Read and parse a job file. Whatever is wrong with it stands in `.faults`."""
+    """Read and parse a job file. Everything that is wrong with it is in `.faults`."""
     try:
         with file.open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
@@ -82,7 +82,7 @@ def read_document(file: Path) -> Document:
 
 
 def parse_document(text: str) -> Document:
-    """Parse YAML text. Whatever is wrong with it stands in `.faults`."""
+    """Parse YAML text. Everything that is wrong with it is in `.faults`."""
     document = Document()
     try:
         loader = _Loader(text)

@@ -1,4 +1,4 @@
-"""Validation errors as faults: the path as it stands in the file, plain words, a remedy, a guess at what was meant."""
+"""Validation errors as faults: the path in the file, a message, a remedy, and a suggestion for a misspelt key."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _not_among(path: PathKey, value: Any, expected: str) -> Finding:
 
 
 def _walk(loc: Sequence[str | int], raw: Any) -> tuple[PathKey, Any]:
-    """The path as it stands in the file, and the value there. Pydantic's own marks (tags of a union) are dropped."""
+    """The path in the file, and the value there. Pydantic's own marks (tags of a union) are dropped."""
     path: list[str | int] = []
     value = raw
     for part in loc:
@@ -133,7 +133,7 @@ def _walk(loc: Sequence[str | int], raw: Any) -> tuple[PathKey, Any]:
 
 
 def _siblings(model: type[BaseModel], loc: Sequence[str | int]) -> list[str]:
-    """The keys that are known where an unknown one stands: found by walking the models along the path."""
+    """The valid keys in place of an unknown one: found by walking the models along the path."""
     known: list[type[BaseModel]] = [model]
     for part in loc[:-1]:
         tagged = [m for m in known if isinstance(part, str) and part.strip("<>") in m.model_fields]

@@ -64,12 +64,12 @@ class Job(Section):
         return self._resolved("spark", self.spark.conf)
 
     def segment_options(self) -> SecretProperties:
-        """What the store of `source.segments` and its layout have to be told, references resolved. See spark_conf."""
+        """Options of the store of `source.segments` and of its layout, references resolved. See spark_conf."""
         segments = self.source.segments
         return self._resolved("segments", (segments and segments.options) or {})
 
     def client_config(self) -> ClientConfig:
-        """What `client.Cluster` takes. Valid, since loading checked it. Raises ValueError for a job without brokers."""
+        """The configuration of a `Cluster`. Valid, since loading checked it. Raises ValueError without brokers."""
         from kseg.client.config import ClientConfig
 
         if self.kafka is None:
@@ -78,7 +78,7 @@ class Job(Section):
 
     @property
     def quarantine(self) -> str | None:
-        """The table that takes what cannot be read; None where a run stops at it."""
+        """The quarantine table, for damaged batches; None where a run stops at damage."""
         table = self.sink.quarantine
         return table.path if table is not None and self.source.on_corruption == "quarantine" else None
 

@@ -1,4 +1,4 @@
-"""From a job file to a `Job`: everything is checked before anything runs, and every fault is told at once.
+"""Load a job file as a `Job`: everything is checked before anything runs, and all faults are reported at once.
 
     YAML -> values with lines -> properties flattened, references filled in -> each section validated
          -> rules between keys -> client properties checked by the client itself -> Job
@@ -200,7 +200,7 @@ class _Loading:
 
 
 def _at(raw: Any, path: PathKey) -> Any:
-    """What stands at a path; None where nothing does."""
+    """The value at a path; None if there is none."""
     for key in path:
         raw = raw.get(key) if isinstance(raw, Mapping) else None
     return raw

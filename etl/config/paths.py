@@ -47,8 +47,8 @@ def normal_path(text: str, folder: Path) -> str:
 
 
 def location(text: str, folder: Path) -> str:
-    """Where log files are: an absolute local path, or a URL as it is, since what stands behind its path may be options
-    of the store (`s3://bucket/folder?endpoint_override=…`). Raises ValueError."""
+    """Where log files are: an absolute local path, or a URL unchanged, since it may have options of the store after
+    its path (`s3://bucket/folder?endpoint_override=…`). Raises ValueError."""
     text = text.strip()
     match = _SCHEME.match(text)
     if match is None or scheme_of(text) == "file":

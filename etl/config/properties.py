@@ -1,4 +1,4 @@
-"""Property sections (`kafka:` and `spark.conf:`): flat names and text values, references, and what may stand in them.
+"""Property sections (`kafka:` and `spark.conf:`): flat names, text values and references, and which are valid.
 
     bootstrap.servers: localhost:9092        kafka:
     ssl:                                       bootstrap.servers: [a:9092, b:9092]      # a list joins with commas
@@ -40,7 +40,7 @@ class Properties:
     """One section.
 
     written: text by flat name, references unresolved and their file paths absolute.
-    places: where each name stands in the file.
+    places: the path of each name in the file.
     """
 
     value: Any
@@ -167,7 +167,7 @@ def _client_findings(kafka: Properties, values: Mapping[str, str], client_id: st
         return
     for key, message, remedy in faults:
         if key in kafka.written and key not in values:
-            continue  # told already: its reference leads nowhere, or it has its own place
+            continue  # reported already: its reference leads nowhere, or it has a key of its own
         place = kafka.places.get(key, ("kafka", key))
         if key in kafka.referring and not sounds_secret(key):  # the client quotes no secret, but other values
             yield Finding(place, "its value, resolved from a reference, is not usable", "look at what it refers to")
@@ -178,7 +178,7 @@ def _client_findings(kafka: Properties, values: Mapping[str, str], client_id: st
 
 
 def _ends_a_secret(name: str) -> bool:
-    """What stands below such a name is no property but a secret without its quotes: `{x` and `}` are YAML."""
+    """A mapping below such a name is no property but a secret without its quotes: `{x` and `}` are YAML."""
     return name.lower().endswith(("password", "passphrase", "secret"))
 
 

@@ -1,7 +1,7 @@
 """`${NAME}` and `${file:/path}` in properties, filled in where they are used: in the driver, or in an executor.
 
-A module of its own, since executors load it: they have none of what reads job files. How references are written is
-told in `etl.config.secrets`.
+A module of its own, since executors load it: they have none of what reads job files. The syntax of references is
+described in `etl.config.secrets`.
 """
 
 from __future__ import annotations

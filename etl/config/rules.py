@@ -349,14 +349,14 @@ def _exactly_one(
         return
     given = [key for key in keys if holder.get(key) is not None]
     choice = f"{', '.join(keys[:-1])} and {keys[-1]}"
-    if not given and not any(did_you_mean(str(key), keys) for key in holder):  # a typo is told as one
+    if not given and not any(did_you_mean(str(key), keys) for key in holder):  # a typo is reported as one
         yield Finding(place, f"does not say {what}", f"give one of {choice}")
     for key in given[1:]:
         yield Finding((*place, key), f"stands together with {given[0]}", f"give one of {choice}")
 
 
 def _reads(view: View, topic: str) -> bool:
-    """Whether the source may read this topic. True where that cannot be told because the source is faulty."""
+    """Whether the source may read this topic. True where that is not known because the source is faulty."""
     source = view.source
     if not view.sound("source", "topics") or not view.sound("source", "pattern") or not view.sound("source", "assign"):
         return True

@@ -1,4 +1,4 @@
-"""References to what must not stand in a job file, and values that must not be printed.
+"""Secrets: references in place of values that must not be in a job file, and values that must not be printed.
 
     ${NAME}            environment variable
     ${file:/path}      a file's content without its last line break; a relative path starts at the job file's folder
@@ -108,6 +108,6 @@ def stands_in_clear(key: str, text: str) -> bool:
             return True
         # Kerberos' module names files and principals alone.
         return not has_reference(text) and _KERBEROS_MODULE.match(text) is None
-    # A secret with a reference in it is not one reference: the rest of it would stand in the file.
+    # A secret with a reference in it is not one reference: the rest of it would be in the file.
     match = REFERENCE.fullmatch(text.strip())
     return match is None or match["body"] is None

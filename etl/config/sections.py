@@ -104,7 +104,7 @@ def _layout(name: str) -> str:
 class Segments(Section):
     """Log files in place of brokers: folders of `log.dirs` or copies of them.
 
-    layout: in which form logs lie there; `options`: what the store and the layout have to be told, with references.
+    layout: the layout of the logs; `options`: of the store and of the layout, with references.
     """
 
     paths: Locations
@@ -279,7 +279,7 @@ class Sink(Section):
 
 
 def fits_table_name(topic: str) -> bool:
-    """Whether a topic's name can stand in a table's name as it is: a dot would make another schema of it."""
+    """Whether a topic's name can be part of a table's name unchanged: a dot would make another schema of it."""
     return topic.replace("_", "a").isalnum()
 
 
@@ -294,7 +294,7 @@ class Spark(Section):
     """The session. `conf` keeps its references: take `Job.spark_conf()` for a session.
 
     remote: a Connect server, in place of a Spark of our own.
-    executor_secrets: whether tasks carry the values of secrets, or executors look up what the job file refers to.
+    executor_secrets: whether tasks carry the values of secrets, or executors resolve the job file's references.
     """
 
     master: Text = "local[*]"

@@ -90,7 +90,7 @@ class GroupKind:
 
 
 def kind_of(records: GroupRecords) -> GroupKind:
-    """What a group is, by the newest of the records that tell it."""
+    """The type and state of a group, by the newest of its metadata records."""
     kinds: dict[type, Callable[[GroupRecords, Any], GroupKind]] = {
         GroupMetadataKey: _classic,
         ConsumerGroupMetadataKey: _consumer,

@@ -1,4 +1,4 @@
-"""A group as its coordinator would tell of it, from the files of its partition of `__consumer_offsets`."""
+"""A consumer group's state as its coordinator would return it, from the files of `__consumer_offsets`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class GroupOffset:
 class GroupState:
     """A group. Deleted offsets and members are not in it; `kind.kind` is None where nothing is known of the group.
 
-    offsets: those that count. expired: those that counted, and that a broker would drop at its next look.
+    offsets: those that count. expired: those that counted, and that a broker would remove at its next expiry check.
     pending: those of transactions that have no marker yet.
     """
 
@@ -95,11 +95,11 @@ def group_state(
     retention_ms: int = RETENTION_MS,
     at: int | None = None,
 ) -> GroupState:
-    """The latest state that the files tell.
+    """The latest state in the files.
 
-    partitions: how many `__consumer_offsets` has, where the folders cannot tell.
+    partitions: how many `__consumer_offsets` has, where the folders do not show it.
     retention_ms: the broker's `offsets.retention.minutes`, in ms.
-    at: the time in ms since 1970 for which expiry is told; None is now.
+    at: the time in ms since 1970 for which expiry is computed; None is now.
 
     Raises:
         ConfigurationError: as `key_places.place_of`.

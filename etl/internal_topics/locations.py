@@ -57,7 +57,7 @@ class LogDirs:
     """
 
     def __init__(self, locations: Sequence[str], opened: Opened = open_storage) -> None:
-        """opened: how a location becomes a storage, where it needs to be told more than the location."""
+        """opened: opens the storage of a location, where that needs options besides the location."""
         self.locations = tuple(locations)
         self._folders: dict[tuple[str, int], list[tuple[Storage, str]]] = {}
         for location in self.locations:

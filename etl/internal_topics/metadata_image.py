@@ -20,7 +20,7 @@ from uuid import UUID
 from kseg.client.protocol.embedded import metadata_records as records
 from kseg.client.protocol.embedded.framing import TypedMessage
 
-#: Directories that stand for a state rather than for a disk (KIP-858).
+#: Directory ids that mean a state, not a disk (KIP-858).
 UNASSIGNED: Final = UUID(int=0)
 LOST: Final = UUID(int=1)
 MIGRATING: Final = UUID(int=2)
@@ -64,7 +64,7 @@ Feature = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A broker's registration. `cordoned_log_dirs` is None where the broker is too old to tell."""
+    """A broker's registration. `cordoned_log_dirs` is None where the broker is too old to have it."""
 
     epoch: int
     incarnation_id: UUID
@@ -344,7 +344,7 @@ def _quota(image: MetadataImage, record: records.ClientQuotaRecord) -> None:
 
 
 def _producer_ids(image: MetadataImage, record: records.ProducerIdsRecord) -> None:
-    image.next_producer_id = record.next_producer_id  # whom the block before went to, snapshots do not keep
+    image.next_producer_id = record.next_producer_id  # snapshots do not have the owner of the previous block
 
 
 def _zookeeper(image: MetadataImage, record: records.ZkMigrationStateRecord) -> None:

@@ -4,7 +4,7 @@
 
 A snapshot holds what all records below its offset lead to (KIP-630); one whose footer is missing, or that is damaged,
 is passed over for the one before. Records between BeginTransaction and EndTransaction count together or not at all
-(KIP-868). Control records tell the quorum: its leader, its voters, the version of its protocol (KIP-853).
+(KIP-868). Control records have the quorum: its leader, its voters, the version of its protocol (KIP-853).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Metadata:
     """The cluster's metadata at one offset: all records below `end_offset` count.
 
     epoch, timestamp: of the last batch that counts (ms since 1970; -1 where there is none). leader: the quorum's, -1
-    where no record tells. snapshot: the file that was begun with. notes: what was passed over, for people.
+    where no record has it. snapshot: the file that reading began with. notes: what was skipped, for the user.
     """
 
     image: MetadataImage = field(default_factory=MetadataImage)
@@ -98,7 +98,7 @@ def read_metadata(log_dirs: LogDirs, at: int | None = None) -> Metadata:
 
 
 def partition_count(log_dirs: LogDirs, topic: str) -> int | None:
-    """How many partitions a topic has, as the metadata log tells; None where there is no such log or topic."""
+    """How many partitions a topic has, by the metadata log; None where there is no such log or topic."""
     if not log_dirs.partitions(CLUSTER_METADATA):
         return None
     found = read_metadata(log_dirs).image.topic_named(topic)
@@ -141,7 +141,7 @@ def _load(storage: Storage, path: str, metadata: Metadata) -> bool:
 
 
 def _replay(replica: Replica, metadata: Metadata, end: int) -> None:
-    """The log's records behind where the image stands, up to `end`."""
+    """The log's records after the image's end offset, up to `end`."""
     log = replica.log
     start = metadata.end_offset
     if not log.segments or log.segments[0].base_offset > start:
@@ -200,7 +200,7 @@ def _file_records(storage: Storage, path: str, start: int = 0, end: int | None =
             for record in records_of(batch, path):
                 yield _Found(path, batch, record)
             if end is not None and batch.frame.next_offset >= end:
-                return  # what may be cut off behind it is nobody's yet
+                return  # a batch behind it that is cut off has not been committed
 
 
 def _message(found: _Found, metadata: Metadata) -> TypedMessage | None:
@@ -253,7 +253,7 @@ def _unreadable(found: _Found, reason: str) -> MetadataUnreadable:
 
 
 def _leader(replica: Replica, end: int) -> int:
-    """Whom the last LeaderChange below an offset names; -1 where the log has none any more. Raises LogDamaged."""
+    """The leader in the last LeaderChange below an offset; -1 if the log no longer has one. Raises LogDamaged."""
     for segment in reversed(replica.log.segments):
         if segment.base_offset >= end:
             continue

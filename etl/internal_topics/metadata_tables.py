@@ -4,7 +4,7 @@
     tables["partitions"]                            a pyarrow.Table
     spark.createDataFrame(tables["partitions"])     and in Spark
 
-Ids are in the form of Kafka's tools (base64 for URLs), numbers that have a name are told by it, times are UTC. What
+Ids are in the form of Kafka's tools (base64 for URLs), enum numbers are shown by name, times are UTC. What
 there is not (a leader, a rack) is null. Of settings whose names say that they are secrets the value is left out
 (`sensitive`), of SCRAM users and delegation tokens whatever could be used to log in.
 """

@@ -1,8 +1,8 @@
 """The records of one group or transactional id in its coordinator's partition, in the log's order.
 
 Records come as changes, with transactions' markers between them: what a producer wrote in a transaction counts only
-behind its COMMIT marker (KIP-98, KIP-447). Only records whose key names the wanted id are looked into: every key of
-these topics begins with a type (int16) and the id (int16 length, UTF-8), the others are passed over in Arrow.
+behind its COMMIT marker (KIP-98, KIP-447). Only records whose key names the wanted id are decoded: every key of these
+topics begins with a type (int16) and the id (int16 length, UTF-8), the others are filtered out in Arrow.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the transaction coordinator remembers of a transactional id, from its records in `__transaction_state`."""
+"""The transaction coordinator's state of a transactional id, from its records in `__transaction_state`."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class TransactionalIdState:
 def transactional_id_state(
     log_dirs: LogDirs, transactional_id: str, *, partitions: int | None = None
 ) -> TransactionalIdState:
-    """The latest state that the files tell.
+    """The latest state in the files.
 
-    partitions: how many `__transaction_state` has, where the folders cannot tell.
+    partitions: how many `__transaction_state` has, where the folders do not show it.
 
     Raises:
         ConfigurationError: as `key_places.place_of`.

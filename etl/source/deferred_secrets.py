@@ -1,7 +1,7 @@
-"""Where a task reads from, with the secrets left out: each executor looks them up in its own environment and files.
+"""A task's origin without its secrets: each executor resolves them from its own environment and files.
 
-What a task is handed travels: pickled, over Spark's network and, if it is large, through files on its disks. A job
-that says `spark.executor_secrets: resolved` hands over its properties as they are written, `${NAME}` and all.
+A task's arguments are pickled and sent over Spark's network and, if they are large, through files on its disks. With
+deferred secrets they have the properties as the job file has them, with references such as `${NAME}` unresolved.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class DeferredSecrets:
         """The origin itself.
 
         Raises:
-            ConfigurationError: something is missing here; it tells on which host.
+            ConfigurationError: something is missing on this executor; the message names its host.
         """
         section = "kafka" if self.files is None else "source.segments.options"
         values: dict[str, str] = {}
@@ -58,7 +58,7 @@ TaskOrigin = Origin | DeferredSecrets
 
 
 def opened(origin: TaskOrigin) -> Origin:
-    """In a task: the origin to read from. Raises ConfigurationError, see `ByReference.open`."""
+    """In a task: the origin to read from. Raises ConfigurationError, see `DeferredSecrets.open`."""
     return origin.open() if isinstance(origin, DeferredSecrets) else origin
 
 

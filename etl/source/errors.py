@@ -1,4 +1,4 @@
-"""What can go wrong between a planned range and its rows. All cross from a worker to the driver (`transport`)."""
+"""Errors of reading a planned range. All are sent from a worker to the driver (`etl.spark.error_transport`)."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class ArrowStepError(KsegError):
 
 
 class RangeResultsIncomplete(RetriableFailure):
-    """Not every task told what it read, so the rows cannot be accounted for."""
+    """Not every task returned its range result, so the rows cannot be accounted for."""
 
 
 class RangeResultsDisagree(RetriableFailure):
-    """Two attempts of one task read different things, and nobody can tell which of them fed the output."""
+    """Two attempts of one task read different records, and it is not known which of them wrote the output."""
 
 
 class WorkerError(KsegError):

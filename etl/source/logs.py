@@ -1,6 +1,6 @@
-"""Whoever holds the logs: brokers, or files that brokers left behind. What a plan asks, it asks here.
+"""The interface to partitions' logs, at brokers or in log directories. Planning reads logs only through it.
 
-    Logs                  brokers (`broker_logs`)                     files (`file_logs`)
+    Logs                  `brokers.logs.BrokerLogs`                   `files.logs.FileLogs`
     --------------------  ------------------------------------------  ---------------------------------------------
     topics, cluster_id    Metadata                                    folders, partition.metadata, meta.properties
     bounds                ListOffsets                                 checkpoints, segments, producer snapshots
@@ -10,9 +10,8 @@
     batch_time            Fetch                                       the batch
     tasks, origin         what workers read, and from where
 
-Planner, ledger, account and verification know this one face, so nothing of theirs depends on where the bytes are.
-Of a consumer group only the offsets that it has committed can be asked here: it lives at brokers alone
-(`etl.planning.inputs`).
+Planner, ledger, account and verification use this interface, so they do not depend on where the bytes are. Of a
+consumer group it has only the committed offsets; everything else about groups needs brokers (`etl.planning.inputs`).
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ from kseg.etl.source.tasks import RangeTask, SupportsRange
 
 
 class Logs(Protocol):
-    """The logs of some partitions, as of whenever they are asked about.
+    """The logs of some partitions; each method reads their present state.
 
-    Every method may raise KafkaError (brokers) or LogFileError (files): they cannot be asked.
+    Every method may raise KafkaError (brokers) or LogFileError (files) if they cannot be read.
     """
 
     @property
@@ -56,10 +55,10 @@ class Logs(Protocol):
         """
 
     def cluster_id(self, topics: Collection[str]) -> str | None:
-        """The cluster that the logs are of; None where nothing tells."""
+        """The id of the logs' cluster; None if it is not known."""
 
     def bounds(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, LogBounds]:
-        """Where each log stands."""
+        """Log start, last stable offset and high watermark of each partition."""
 
     def offsets(
         self,
@@ -75,7 +74,7 @@ class Logs(Protocol):
         group: whose committed offsets `committed` means. unnamed: for partitions that a map does not name.
 
         Raises:
-            ConfigurationError: `committed` where no group's offsets can be told; a map of other partitions.
+            ConfigurationError: `committed` where no group's offsets are known; a map of other partitions.
             TimeNotFoundError: `AtTime(otherwise="error")` and no record is that young.
         """
 
@@ -94,7 +93,7 @@ class Logs(Protocol):
         """Those whose records compaction removes; one that nothing is known of counts as not compacted."""
 
     def batch_time(self, tp: TopicPartition, offset: int) -> int | None:
-        """The largest timestamp (ms) of the batch at an offset, whatever its fate; None where nothing can be said."""
+        """The largest timestamp (ms) of the batch at an offset, aborted or not; None if it is not known."""
 
     def tasks(
         self,

@@ -21,8 +21,8 @@ class LogFiles:
     `ClientConfig` stands for brokers.
 
     layout: in which form the logs lie there, as `segment_reader.log.layouts` names it; "kafka" is a broker's own.
-    options: what the store and the layout have to be told. They may hold secrets: they are not shown, and they travel
-        to the workers.
+    options: options of the store and of the layout. They may hold secrets: they are not shown, but they are sent to
+        the workers.
     past_damage: damage does not end a log (`segment_reader.log.damage.salvage`).
     untimed: what a range by time means where records have none.
     """

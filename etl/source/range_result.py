@@ -1,8 +1,8 @@
-"""What one task read: counts, gaps and losses, and where the time went. It travels to the driver as JSON.
+"""The result of one task: counts, gaps, lost ranges and timings. It is sent to the driver as JSON.
 
 A complete range obeys `data + control + aborted + unreadable + absent == end - start`; absent offsets are those of gaps
-that were seen in the log (compaction) and of lost ranges that nobody can read any more (`on_data_loss: record`),
-unreadable ones those of damage (`on_corruption: quarantine`).
+that were seen in the log (compaction) and of lost ranges (`on_data_loss: record`), unreadable ones those of damage
+(`on_corruption: quarantine`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kseg.etl.source.errors import LossReason
 from kseg.etl.telemetry.cost import TaskCost
 from kseg.segment_reader.log.damage.damage import Damage
 
-# A compacted topic may have a gap for every other record; the counts tell all of them, the list shows the first.
+# A compacted topic may have a gap for every other record; the count has all of them, the list the first ones.
 MAX_GAPS = 1000
 MAX_DAMAGES = 1000
 
@@ -33,17 +33,17 @@ class RangeResult:
     """One range, read to its end.
 
     data, control, aborted, absent, unreadable: offsets by kind.
-    damages: what stood in the range's way and is this range's to tell (of ranges that meet one tells it); the first
-        `MAX_DAMAGES` of `damage_count`. kept: files that their bytes were written to, as their writer told them.
+    damages: damaged parts that this range reports (of two ranges that share one, one reports it); the first
+        `MAX_DAMAGES` of `damage_count`. kept: files that their bytes were written to, as their writer returned them.
     batches, bytes: record batches seen, and bytes of the answers that were fetched (also those beyond the range).
     gaps: absent offsets as `(first, last exclusive)`, without the lost ones; the first `MAX_GAPS` of them.
     gap_count: how many gaps there are.
-    high_watermark, last_stable_offset, log_start: as the last answer told; -1 where none was needed.
+    high_watermark, last_stable_offset, log_start: of the last Fetch response; -1 where none was needed.
     fetches, waiting, decoding: answers, seconds waited for them, seconds spent decoding.
-    throttled: for each broker that told us to wait because of a quota, its id and the seconds.
+    throttled: for each broker whose quota throttled the client, its id and the seconds.
     rows_out: rows after the Arrow steps; None where there was no such step.
     late: of `data`, records whose time lies before what the range was due for; 0 where none are marked.
-    cost: what the attempt cost, and where; None where nobody measured it.
+    cost: what the attempt cost, and where; None where it was not measured.
     """
 
     index: int

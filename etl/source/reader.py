@@ -90,10 +90,10 @@ class Keep(Protocol):
         """Take one damage with its bytes, in pieces of bounded size."""
 
     def close(self) -> tuple[str, ...]:
-        """Finish; returns what whoever commits the files has to know."""
+        """Finish; returns what the driver needs to commit the files."""
 
     def abort(self) -> None:
-        """The task has failed: whatever was written is nobody's."""
+        """The task has failed: files that were written are left uncommitted."""
 
 
 def read_range(
@@ -105,7 +105,7 @@ def read_range(
 ) -> RangeReader:
     """A reader of the task's rows; nothing is asked before it is iterated. See `RangeReader`.
 
-    keep: gets the damage that is this task's to tell, with `on_corruption: quarantine`.
+    keep: gets the damage that this task reports, with `on_corruption: quarantine`.
     together: has the answers of this and of other small ranges (`reading_together`).
     """
     return RangeReader(task, origin, options, keep, together)
@@ -262,13 +262,13 @@ def late_marks(batch: pa.RecordBatch, before: int | None) -> pa.BooleanArray:
 
 
 def _in_file(error: RecordFormatError, file: str, position: int) -> RecordFormatError:
-    """The error of a record set that stands at a position of a file."""
+    """The error of a record set at a position of a file."""
     address = replace(error.address, file=file, position=position + error.address.position)
     return type(error)(address, error.reason, offset=error.offset)
 
 
 class _Stopwatch:
-    """Seconds spent inside of an iterator, without those of whoever iterates it."""
+    """Seconds spent inside of an iterator, without those of its consumer."""
 
     def __init__(self) -> None:
         self.seconds = 0.0

@@ -27,7 +27,7 @@ class FetchOptions:
 
 @dataclass(slots=True)
 class FetchStats:
-    """What fetching a range told beside the records; complete when the answers are.
+    """What fetching a range returned besides the records; complete when the iteration has ended.
 
     throttled: seconds by broker.
     """

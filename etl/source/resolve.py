@@ -1,8 +1,8 @@
-"""From what a user asked for to partitions and concrete offsets.
+"""Resolve a user's topics and offsets to partitions and concrete offsets.
 
 Two questions, each answered by the brokers at one moment: *which partitions* (`resolve_topics`) and *where does reading
 start or end in each* (`resolve_offsets`). What they mean is what Spark's Kafka source means by the same words: a
-pattern is found anywhere in a topic's name, and never finds an internal topic; a time stands for the first record at or
+pattern is found anywhere in a topic's name, and never finds an internal topic; a time means the first record at or
 after it; -2 is the earliest offset, -1 the latest. Under read_committed the latest offset is the last stable one, so
 that everything below an end is decided (ListOffsets with that isolation level, KIP-98).
 """
@@ -28,7 +28,7 @@ from kseg.etl.source.errors import TimeNotFoundError
 
 @dataclass(frozen=True)
 class AtOffsets:
-    """An offset for each partition; `EARLIEST` (-2) and `LATEST` (-1) stand for the log's edges."""
+    """An offset for each partition; `EARLIEST` (-2) and `LATEST` (-1) mean the log's ends."""
 
     offsets: Mapping[TopicPartition, int]
 
@@ -37,7 +37,7 @@ class AtOffsets:
 class AtTime:
     """The first record at or after a time, in milliseconds since 1970, for all partitions or for each.
 
-    otherwise: what stands in where no record is that young: the latest offset, or a refusal (`TimeNotFoundError`).
+    otherwise: what is used if no record is that young: the latest offset, or an error (`TimeNotFoundError`).
     ends: whether a range ends there; of files, records without a time belong to a range on both sides of them.
     """
 
@@ -68,9 +68,9 @@ _LEVELS: dict[str, IsolationLevel] = {"high_watermark": "read_uncommitted", "las
 
 @dataclass(frozen=True, slots=True)
 class LogBounds:
-    """Where a partition's log stands: log start <= last stable offset <= high watermark.
+    """The offsets of a partition's log: log start <= last stable offset <= high watermark.
 
-    confirmed: of files, whose end stands for the high watermark: the high watermark that their broker wrote down last,
+    confirmed: of files, whose end counts as high watermark, the high watermark that their broker checkpointed last,
     -1 where there is none. Rows at or above it may never have been replicated. None at brokers, which show no others.
     """
 

@@ -87,7 +87,7 @@ def split(
     min_tasks: at least so many tasks, where there are that many offsets; the longest pieces are cut first.
     bytes_per_offset, max_bytes: a hint at each partition's density, and how many bytes a task should have by it at
         most.
-    topic_ids, leaders: as metadata tells. Tasks are ordered so that neighbours, which run at the same time, ask
+    topic_ids, leaders: from the metadata. Tasks are ordered so that neighbours, which run at the same time, ask
         different brokers and different partitions.
 
     Raises:

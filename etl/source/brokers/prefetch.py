@@ -5,7 +5,7 @@
          ▲                          │
          └───── the broker works meanwhile
 
-The headers of an answer tell where the next fetch starts, so nothing is decompressed before the broker is busy again.
+The next fetch starts where an answer's batch headers end, so nothing is decompressed before the next request is sent.
 `prefetch` moves the receiving into a thread of its own: sockets and compiled decoders release the interpreter lock,
 so an answer arrives while the one before it is decoded. No more than two answers are in memory then.
 """
@@ -123,7 +123,7 @@ def _behind_the_loss(
 
 
 class _Progress:
-    """Tells a broker that is slow from a log that has nothing more to send."""
+    """Distinguishes a slow broker from a log that has no more records to send."""
 
     def __init__(self, task: RangeTask, patience: float) -> None:
         self._task = task

@@ -1,8 +1,8 @@
-"""The answers of many small ranges, which one Spark task reads one after the other, fetched together.
+"""Fetch many small ranges together, which one Spark task then reads one after the other.
 
-    range 1 ─┐                        answers that came ─► range 1, range 2, …  (`fetching.answers_from`)
+    range 1 ─┐                         chunks that came ─► range 1, range 2, …  (`prefetch.fetch_chunks_from`)
     range 2 ─┼─ one request a broker ─┤
-    …  200  ─┘   (client.fetch.many_reader)  └ half of them worked on: the next ranges are asked for
+    …  200  ─┘   (client.fetch.many_reader)  └ half of them decoded: the next ranges are requested
 
 A range of its own would cost a connection, its metadata and a request; here connections are one a broker, and a request
 asks for as many ranges as fit one answer. No more is in memory than one and a half answers of `fetch.max.bytes`.
@@ -53,7 +53,7 @@ class RangesTogether:
         self._cluster.close()
 
     def answers(self, task: RangeTask, options: FetchOptions, stats: FetchStats) -> Generator[RecordChunk, None, None]:
-        """The answers that one range needs; see `fetching.answers`, which gives the same and raises the same."""
+        """The chunks of one range; returns and raises the same as `prefetch.fetch_chunks`."""
         if task.length:
             self._ask_ahead()
             reader = _OneOfMany(self, task)
@@ -96,7 +96,7 @@ class RangesTogether:
 
     def _poll(self) -> None:
         results = self._many.poll()
-        # A partition may be left out because others have filled the answer: only an empty one tells of all of them.
+        # A partition may be left out because others have filled the response: only an empty one is about all of them.
         nothing = not any(isinstance(fetched, FetchedRecords) and fetched.records for _, fetched in results)
         for tp, fetched in results:
             if isinstance(fetched, FetchedRecords):

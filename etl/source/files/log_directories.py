@@ -181,7 +181,7 @@ class LogCatalog:
         min_tasks: int = 1,
         topic_ids: Mapping[str, UUID | None] | None = None,
     ) -> tuple[RangeTask, ...]:
-        """The ranges cut into tasks by bytes: see `file_tasks.split_files`."""
+        """The ranges cut into tasks by bytes: see `tasks.split_files`."""
         ranges = list(ranges)
         places = {tp: self._place(tp) for tp in (TopicPartition(r.topic, r.partition) for r in ranges)}
         files = {tp: FilesOf(place.storage, place.log, self.folder(tp)) for tp, place in places.items()}

@@ -1,4 +1,4 @@
-"""Logs in the files that brokers left behind: each question of `etl.source.logs` as a look into them."""
+"""Logs in log directories: the methods of `etl.source.logs.Logs`, answered from files."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class FileLogs:
     def _there(
         self, topics: Collection[str] | None, assign: Mapping[str, Collection[int]] | None
     ) -> tuple[Collection[str] | None, Mapping[str, Collection[int]] | None]:
-        """What of these the files have; all of them where they have none, which is told as that."""
+        """Those of these partitions that the files have; all of them if there is none, for the error."""
         held = self._catalog.partitions
         if topics is not None:
             topics = [name for name in topics if any(tp.topic == name for tp in held)] or topics
