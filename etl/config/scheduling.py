@@ -18,6 +18,7 @@ from kseg.etl.config.document import PathKey
 from kseg.etl.config.faults import Finding, did_you_mean
 from kseg.etl.config.times import DURATION_PATTERN, format_instant, parse_duration
 from kseg.etl.config.values import (
+    ANY_TEXT,
     NAMED_ONCE,
     Duration,
     InSchema,
@@ -144,7 +145,7 @@ class Airflow(Section):
     dag_id: Annotated[str, AfterValidator(_key), InSchema(pattern=r"^[A-Za-z0-9_.-]{1,250}$")] | None = None
     description: Text | None = None
     schedule: Schedule | None = None
-    timezone: Annotated[str, AfterValidator(_time_zone)] = "UTC"
+    timezone: Annotated[str, AfterValidator(_time_zone), InSchema(pattern=ANY_TEXT)] = "UTC"
     start_date: Instant | None = None
     end_date: Instant | None = None
     catchup: bool = False
