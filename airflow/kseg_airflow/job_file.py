@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
@@ -46,8 +46,16 @@ def _is_whole(_: Any, value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)  # JSON Schema takes 3.0 for one
 
 
+def _pattern(_: Any, pattern: str, value: object, __: Any) -> Iterator[ValidationError]:
+    """JSON Schema's `$` is the end of the text; Python's also matches before a line's end, which no DAG id has."""
+    if isinstance(value, str) and not re.search(re.sub(r"\$$", r"\\Z", pattern), value):
+        yield ValidationError(f"{value!r} does not match {pattern!r}")
+
+
 _VALIDATOR = extend(
-    Draft202012Validator, type_checker=Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_whole)
+    Draft202012Validator,
+    {"pattern": _pattern},
+    type_checker=Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_whole),
 )({"$ref": "#/$defs/Airflow", "$defs": _DEFINITIONS})
 _TYPES = {
     "array": "is not a list",

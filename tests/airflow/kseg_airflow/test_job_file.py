@@ -96,6 +96,7 @@ FAULTY = [
     ("airflow: {catchup: true}", "airflow.catchup"),
     ("airflow: {tags: web}", "airflow.tags"),
     ("airflow: {dag_id: a b}", "airflow.dag_id"),
+    ('airflow: {dag_id: "a\\n"}', "airflow.dag_id"),
     ("airflow: {timezone: ''}", "airflow.timezone"),
     ("airflow: {execution: {submit: yarn}}", "airflow.execution"),
     ("airflow: {execution: {master: local}}", "airflow.execution"),
