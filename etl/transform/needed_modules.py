@@ -1,9 +1,10 @@
 """Which modules of the user a job's functions need, found without running them; packed for executors.
 
 A job file names functions as `module:function`. Executors need that module and every module of the user that it
-imports, directly or not. A module is the user's if it is neither of the standard library nor below `site-packages`:
-what an installed package brings belongs into the executors' own environment. A package is packed whole, since its
-modules may be imported in ways that no reading of the source finds (`importlib.import_module`, data files).
+imports, directly or not. A module is the user's if it is neither of the standard library nor installed by pip, below
+`site-packages` or elsewhere: what an installed package brings belongs into the executors' own environment. A package is
+packed whole, since its modules may be imported in ways that no reading of the source finds (`importlib.import_module`,
+data files).
 
 Imports are read from the syntax tree. One that cannot be found is an error, unless the code itself allows for that: in
 a `try` that catches ImportError, in `suppress(ImportError)`, or below an `if` on the platform, Python's version or
@@ -18,6 +19,8 @@ import importlib.util
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import metadata
 from importlib.machinery import BuiltinImporter, ExtensionFileLoader, FrozenImporter, ModuleSpec, PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -157,8 +160,21 @@ def _find(name: str, path: Sequence[str]) -> ModuleSpec | None:
 
 
 def _installed(spec: ModuleSpec) -> bool:
-    places = [spec.origin] if spec.origin is not None else list(spec.submodule_search_locations or ())
-    return any(_INSTALLED & set(Path(place).parts) for place in places)
+    places = [Path(place) for place in (spec.submodule_search_locations or [spec.origin or ""])]
+    if any(_INSTALLED & set(place.parts) for place in places):
+        return True
+    return all(place.name in _names_installed_in(place.parent) for place in places)
+
+
+@cache
+def _names_installed_in(folder: Path) -> frozenset[str]:
+    """The names in a folder that pip installed there (`pip install --target`), by the distributions' records.
+
+    A source folder of an editable install has metadata, too, but no such record.
+    """
+    found = metadata.distributions(path=[str(folder)]) if folder.is_dir() else ()
+    recorded = (one for one in found if one.read_text("RECORD") is not None)
+    return frozenset(file.parts[0] for one in recorded for file in one.files or ())
 
 
 def _source(name: str, spec: ModuleSpec, importer: str) -> Path | None:

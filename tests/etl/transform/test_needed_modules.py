@@ -80,6 +80,24 @@ def test_what_they_import_is_packed_too(tmp_path: Path, write: Write) -> None:
     assert set(packed(tmp_path, "steps:shout")) == set(files)
 
 
+def test_what_pip_installed_elsewhere_is_not_the_user_s(tmp_path: Path, write: Write) -> None:
+    """`pip install --target`: beside the user's own modules, or in a folder of its own on Python's path."""
+    write(
+        {
+            "steps.py": "import heavy, single, mine",
+            "mine.py": "",
+            "heavy/__init__.py": "from heavy import compiled",
+            "heavy/compiled.abi3.so": "",
+            "single.py": "import nowhere_to_be_found",
+            "heavy-1.0.dist-info/METADATA": "Name: heavy\nVersion: 1.0\n",
+            "heavy-1.0.dist-info/RECORD": "heavy/__init__.py,,\nheavy/compiled.abi3.so,,\nsingle.py,,\n",
+            "mine.egg-info/PKG-INFO": "Name: mine\nVersion: 1.0\n",
+            "mine.egg-info/SOURCES.txt": "mine.py\nsteps.py\n",
+        }
+    )
+    assert set(packed(tmp_path, "steps:fn")) == {"steps.py", "mine.py"}
+
+
 def test_folders_of_the_user_may_have_the_names_of_ours(tmp_path: Path, write: Write) -> None:
     files = {f"{name}/__init__.py": "" for name in ("client", "etl", "jobs", "segment_reader")}
     files |= {"etl/mine.py": "from jobs.steps import fn", "jobs/steps.py": "import client, segment_reader, kseg.etl"}
