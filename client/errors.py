@@ -12,7 +12,7 @@
     ├── OutcomeUnknown          the connection was lost before the answer came, and the request may have been done
     ├── RequestTooLarge         larger than a broker takes; not sent
     ├── UnsupportedVersion      no version that both sides speak can carry the request
-    ├── AuthenticationFailed    TLS or SASL: one side does not take the other for whom it should be
+    ├── AuthenticationFailed    TLS or SASL: one side rejects the other's identity
     ├── AuthorizationFailed     the cluster knows us and says no
     ├── UnknownTopic            topic, topic id or partition does not exist (or not yet)        as its code says
     ├── LeaderNotAvailable      the partition has no leader right now                           retriable

@@ -2,7 +2,7 @@
 
     bootstrap list -> any broker that answers -> metadata (brokers, leaders, controller)   client.cluster.bootstrap
                                               -> FindCoordinator (group, transaction)      client.cluster.coordinators
-    which broker is asked, and whether again after a lost answer                           client.protocol.routing
+    which broker a request is sent to, and whether it is retried after a lost response     client.protocol.routing
     what an error code leads to                                                            client.protocol.error_policy
     connections                                                                            client.wire.pool
 

@@ -28,21 +28,21 @@ from kseg.client.protocol.error_codes import ErrorCode, UnknownErrorCode
 class Reaction(Enum):
     """What follows from an error. The first six are done by the sender (`Cluster`), the others by the caller."""
 
-    AGAIN = "send the same again to the same broker, after a pause"
-    REFRESH = "refresh the metadata, then send to whom the request belongs then"
-    FIND_COORDINATOR = "look the coordinator up, then send to it"
+    AGAIN = "retry at the same broker, after a backoff"
+    REFRESH = "refresh the metadata, then send to the broker that is responsible now"
+    FIND_COORDINATOR = "find the coordinator, then send to it"
     REBOOTSTRAP = "forget the cluster and start over from the bootstrap list"
     NEW_SESSION = "open a new fetch session with a full fetch"
     TO_LEADER = "fetch from the leader instead of the replica"
 
-    RESET_OFFSET = "the offset lies outside of the log: go on behind the loss, or fail, as the reader was told"
+    RESET_OFFSET = "the offset lies outside of the log: continue after the loss, or fail, as the reader is configured"
     REJOIN = "join the group again as the same member"
     JOIN_AFRESH = "forget member id and generation, and join the group as a new member"
     SPLIT = "send the records in smaller batches"
     NEW_PRODUCER = "take a new producer id or epoch, and count sequences from zero"
     ABORT = "abort the transaction; the next one may succeed"
-    DONE = "what was asked for is so already"
-    FAIL = "sending the same again changes nothing"
+    DONE = "done already"
+    FAIL = "not retriable"
 
     @property
     def retriable(self) -> bool:

@@ -33,7 +33,7 @@ class RetrySafety(Enum):
     SAFE = "yes: same effect, same answer"
     SAME_EFFECT = "yes: same effect, though the answer may differ"
     VERIFY_FIRST = "only after finding out that it was not done"
-    UNSAFE = "no: the caller is told that the outcome is unknown"
+    UNSAFE = "no: the caller gets an error that the outcome is unknown"
 
     @property
     def allowed(self) -> bool:

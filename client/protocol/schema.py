@@ -212,7 +212,7 @@ class Request(Message, Generic[R_co]):
     FIRST_TRANSACTION_PROTOCOL  versions that do not mean the second transaction protocol (KIP-890)
     CLIENT_WAITS       versions whose throttled answer comes at once, so that the client waits (KIP-219)
     WITHOUT_CLIENT_ID  versions whose header lacks the client id
-    ROUTE              which broker it is sent to, and whether again after a lost answer
+    ROUTE              which broker it is sent to, and whether it is retried after a lost response
     PERMISSIONS        the operations that an authorizer has to allow
     ERRORS             what each error code leads to; ERRORS_BY_USE: where one use of the API differs, by its name
     """

@@ -31,7 +31,7 @@ _TYPES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class RowColumns:
-    """Where each column stands, by its number; None: there is none. Picklable."""
+    """The number of each column; None: there is none. Picklable."""
 
     value: int
     key: int | None

@@ -35,7 +35,7 @@ class WrittenRange:
 
 
 def marker_group(transactional_id: str) -> str:
-    """The group whose offsets tell of this transactional id's runs."""
+    """The group whose committed offsets record the runs of this transactional id."""
     return f"{PREFIX}-{transactional_id}"
 
 

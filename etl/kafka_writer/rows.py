@@ -28,7 +28,7 @@ class BadRow(KsegError):
 
 @dataclass(slots=True)
 class Written:
-    """What went to one partition: rows, the first and the last offset (-1: nobody told, as with acks=0)."""
+    """What went to one partition: rows, the first and the last offset (-1: unknown, as with acks=0)."""
 
     rows: int = 0
     first: int = -1
@@ -37,7 +37,7 @@ class Written:
 
 @dataclass
 class RowWriter:
-    """Writes batches with one producer; `finish` waits for all of them and tells where they are.
+    """Writes batches with one producer; `finish` waits for all of them and returns their offsets.
 
     topic: for all rows, None: the column of that name.
     target_column: the number of a column with the partition of each row, chosen before; then nothing else is asked.

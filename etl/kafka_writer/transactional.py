@@ -210,7 +210,7 @@ def _write(df: DataFrame, plan: _Plan, targets: int) -> dict[TopicPartition, Wri
 
 @contextmanager
 def _watched(context: SparkContext) -> Iterator[None]:
-    """Around the job. Raises TaskRepeated if Spark has run a stage again, RetriableFailure if it does not tell."""
+    """Around the job. Raises TaskRepeated if Spark has run a stage again, RetriableFailure if that is not known."""
     name = "spark.jobGroup.id"
     before: Any = context.getLocalProperty(name)  # None takes the property away again
     group = f"kseg-write-{uuid.uuid4().hex}"
@@ -259,7 +259,7 @@ def _place(plan: _Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Record
 
 
 def _write_partitions(plan: _Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """In a task: writes its rows, and tells what each partition got."""
+    """In a task: writes its rows, and returns what each partition got."""
     with plan.transport.packing():
         _refuse_repetition(_task_context())
         with KafkaProducer(plan.config, identity=plan.identity) as producer:

@@ -29,7 +29,7 @@ from kseg.etl.config.times import format_duration, format_millis
 Rule = Literal["pinned", "watermark", "idle", "max-wait"]
 
 OBSERVATION_MS = 60_000
-"""How long after an answer records may have come that change it, at most: whoever waits asks again by then."""
+"""The longest time after which an open interval is checked again: records may have come that close it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Observation:
 
     @property
     def settled(self) -> bool:
-        """The ledger alone tells that the boundary is closed."""
+        """Whether the ledger alone shows that the boundary is closed."""
         return self.pinned is not None or self.newcomer is not None or self.ceiling is not None
 
 

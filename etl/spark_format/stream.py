@@ -57,7 +57,7 @@ class _Seen:
     cluster: str | None
 
     def at(self, offsets: Mapping[TopicPartition, int]) -> StreamOffsets:
-        """These offsets with what tells later whether topics and logs are still the same."""
+        """These offsets with the ids and epochs by which later runs see whether topics and logs are still the same."""
         partitions = {tp: self.topics[tp].partitions[tp.partition] for tp in offsets if tp in self.topics}
         ids = {tp.topic: self.topics[tp].topic_id for tp in partitions}
         return StreamOffsets(
@@ -195,7 +195,7 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return starts
 
     def _bounded(self, seen: _Seen) -> dict[TopicPartition, int]:
-        """Where logs end, or where they ended when Trigger.AvailableNow looked."""
+        """The logs' ends, or those that Trigger.AvailableNow has read at the query's start."""
         ends = self._ends(seen)
         if self._target is None:
             return ends

@@ -1,4 +1,4 @@
-"""The offsets that a streaming query writes into its checkpoint, and what stands beside them.
+"""The offsets that a streaming query writes into its checkpoint, with the ids and leader epochs of their logs.
 
     {"orders": {"0": 23, "1": 7},
      "@kseg": {"cluster": "…", "topics": {"orders": {"id": "…", "epochs": {"0": 4, "1": 4}}}}}
@@ -37,7 +37,7 @@ class StreamOffsets:
 
     @property
     def is_before_all(self) -> bool:
-        """Of a query that has not begun: nobody has decided yet where it starts."""
+        """Of a query that has not begun: its start is not resolved yet."""
         return not self.pinned and not self.offsets
 
     @classmethod

@@ -87,7 +87,7 @@ def check_either(options: Mapping[str, str]) -> ReadOptions:
     """Options of a read that may become a batch or a stream: which of them is known only later.
 
     Raises:
-        ConfigurationError: they fit neither; a batch's faults are told.
+        ConfigurationError: they are valid for neither; the error has the faults for a batch.
     """
     try:
         return ReadOptions.parse(options)

@@ -10,38 +10,39 @@ from kseg.client.protocol.registry import API_BY_NAME
 from kseg.client.protocol.routing import NOT_SENT, RetrySafety, Route
 from kseg.client.protocol.schema import NEVER
 
-_ABOUT: Final = """# Requests: who is asked, whether again, what is needed, what an error leads to
+_ABOUT: Final = """# Requests: routing, retries, permissions and error handling
 
-Made by `python -m kseg.jobs.api.requests_page` from what the client itself goes by: the classes of the requests
+Made by `python -m kseg.jobs.api.requests_page` from the request classes that the client itself uses
 (`client/protocol/messages`).
 
-## Who is asked, and whether again
+## Routing and retries
 
-A connection may break after a request was written and before its answer came: whether it was done is open then. The
-column "after a lost answer" says what the client does. Errors in an answer are another matter, see below.
+If a connection breaks after a request was written and before its response came, the outcome is unknown. The column
+"retry after a lost response" says what the client does then. Errors in a response are described below.
 
 "Needs" are the operations to be allowed in an authorizer (`kafka-acls --operation`), on the resource that the request
-names; where several resources stand, each one that the request names needs its own. "Waits" is the first version after
-whose throttled answer the client holds back what it has for that broker; in older ones the broker has waited already.
+names; of several resources, each one that the request names needs its own. "Waits" is the first version after whose
+throttled response the client sends nothing to that broker for the throttle time; in older ones the broker has waited.
 """
 
 _ERRORS: Final = """
-## What an error leads to
+## Error handling
 
-Only codes that an API is known to answer have a row here. Any other code follows its own word in Kafka's table: refresh
-the metadata, look the coordinator up, try again, or fail. A code that is newer than this client is never tried again.
+Only codes that an API is known to return have a row here. Any other code is handled as Kafka's error table says: retry,
+refresh the metadata, find the coordinator, or fail. A request is never retried after a code newer than this client.
 """
 
 
 def page() -> str:
     """The whole page."""
-    lines = [_ABOUT, "| API | is sent to | after a lost answer | needs | waits |", "| --- | --- | --- | --- | --- |"]
+    header = "| API | is sent to | retry after a lost response | needs | waits |"
+    lines = [_ABOUT, header, "| --- | --- | --- | --- | --- |"]
     requests = {name: api.request for name, api in sorted(API_BY_NAME.items()) if api.request.ROUTE is not NOT_SENT}
     for name, request in requests.items():
         waits = "" if request.CLIENT_WAITS == NEVER else f"v{request.CLIENT_WAITS.lowest}"
         route = request.ROUTE
         lines.append(f"| {name} | {route.target.value} | {_again(route)} | {_needs(request.PERMISSIONS)} | {waits} |")
-    lines += [_ERRORS, "| API | what follows | errors |", "| --- | --- | --- |"]
+    lines += [_ERRORS, "| API | reaction | errors |", "| --- | --- | --- |"]
     policies = {name: request.ERRORS for name, request in requests.items()}
     for request in requests.values():
         policies |= request.ERRORS_BY_USE

@@ -1,4 +1,4 @@
-"""Where Spark finds `spark.read.format("kseg")` by itself: it looks into top-level modules named `pyspark_*`."""
+"""Registers `spark.read.format("kseg")`: Spark imports top-level modules named `pyspark_*` to find data sources."""
 
 from kseg.etl.spark_format.datasource import KsegDataSource as DefaultSource
 

@@ -200,7 +200,7 @@ class _Call:
         """Make the table's next version.
 
         Raises:
-            LostRace: somebody else made it.
+            LostRace: another writer made it.
         """
         rewrite = self.rewrite(table)
         before = table_state(table)

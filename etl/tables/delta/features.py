@@ -94,7 +94,7 @@ def refuse_retention(table: str, properties: Mapping[str, str | None]) -> None:
 
 
 def _features(table: DeltaTable) -> list[str]:
-    # Legacy protocols (writer 2 to 6) only imply features of the list above; columns and properties tell their use.
+    # Legacy protocols (writer 2 to 6) only imply features of the list above; columns and properties show their use.
     protocol = table.protocol()
     return [*(protocol.writer_features or []), *(protocol.reader_features or [])]
 
@@ -105,7 +105,7 @@ def _column_rules(struct: Mapping[str, Any], parent: str = "") -> Iterator[tuple
         for key, what in COLUMN_RULES.items():
             if key in (column.get("metadata") or {}):
                 yield name, what
-        # A null in a NOT NULL column is looked for while rows are written, inside of structs it is not.
+        # Nulls in a NOT NULL column are checked while rows are written, but not inside structs.
         if parent and not column["nullable"]:
             yield name, "NOT NULL field"
         yield from _nested(column["type"], f"{name}.")

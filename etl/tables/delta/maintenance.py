@@ -25,7 +25,7 @@ HOUR = timedelta(hours=1)
 
 
 class DeltaFiles(Maintenance):
-    """Counts of a Delta table's files, whoever commits to it."""
+    """Counts of a Delta table's files, also for tables that only Spark writes to."""
 
     def __init__(self, access: DeltaAccess) -> None:
         self._access = access

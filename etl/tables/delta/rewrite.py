@@ -198,7 +198,7 @@ def _deciding(rows: pa.RecordBatch, file: OldFile, name: str, kind: pa.DataType)
 
 
 def _conformed(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Rows of a file with the table's types, whoever wrote the file."""
+    """Rows of a file, by any writer, with the table's types."""
     fields = [pa.field(name, delta_type(schema.field(name).type)) for name in rows.schema.names if name in schema.names]
     columns = [rows.column(f.name) for f in fields]
     cast = [c if c.type == f.type else c.cast(f.type) for c, f in zip(columns, fields, strict=True)]

@@ -40,7 +40,7 @@ FAULT_PAUSE = 5.0
 
 
 class LostRace(Exception):
-    """Somebody else made the next version."""
+    """Another writer made the next version."""
 
 
 class DeltaAccess(TableAccess):

@@ -1,1 +1,1 @@
-"""What tasks do: rows to Parquet files, with statistics, and what a task tells the driver. No Spark, no delta-rs."""
+"""In the tasks: rows to Parquet files with statistics, and the task output for the driver. No Spark, no delta-rs."""

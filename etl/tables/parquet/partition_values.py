@@ -21,7 +21,7 @@ from kseg.etl.tables.errors import UnlandableRow
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPED = frozenset("\"#%'*/:=?\\\x7f{[]^") | {chr(code) for code in range(0x20)}
-# Local file systems allow 255 bytes a name; what is longer is cut and told apart by a hash.
+# Local file systems allow 255 bytes a name; a longer name is cut and made unique by a hash.
 _MAX_FOLDER_BYTES = 200
 
 Values = tuple[str | None, ...]

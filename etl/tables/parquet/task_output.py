@@ -88,7 +88,7 @@ def written_files(outputs: Iterable[TaskOutput]) -> list[WrittenFile]:
 
 
 def file_name(run_id: str, number: int, task: int, attempt: int) -> str:
-    """A name that no other attempt can have and that tells whose file it is.
+    """A name that no other attempt can have and that identifies the run of the file.
 
     Raises:
         ValueError: the run id has characters that a file name should not have.
