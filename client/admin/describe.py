@@ -57,7 +57,9 @@ class TopicDescription:
 def describe_topics(
     cluster: Cluster, topics: Collection[str | UUID] | None = None, *, operations: bool = False
 ) -> Results[str | UUID, TopicDescription]:
-    """The topics by name or id (None: all, internal ones too, by name), `operations`: also what we may do with them.
+    """Describe topics by name or id, or list all topics (None: internal ones too, by name).
+
+    operations: also the operations on them that the client is authorized for (KIP-430).
 
     A topic that is not there has the error UnknownTopic, at once.
     """

@@ -68,7 +68,7 @@ class Cluster:
     # -- what the rest of the package and its users call
 
     def metadata(self, topics: Collection[str] | None = None, *, refresh: bool = False) -> ClusterMetadata:
-        """Brokers, and the topics asked for (None: all, internal ones too), never creating one.
+        """Brokers, and the requested topics (None: list all topics, internal ones too), never creating one.
 
         Answered from the cache while it is younger than `metadata.max.age.ms` and nothing contradicted it; `refresh`
         asks the cluster in any case. A topic that is unknown or not allowed is there with its `error`; a partition

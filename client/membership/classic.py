@@ -81,7 +81,7 @@ class ClassicMember:
         while True:
             self._check()
             self._hear()
-            self._look()
+            self._check_metadata()
             if self._reason is not None:
                 self._rebalance(self._reason, deadline.within(_MAX_WAIT_SECONDS))
             if deadline.passed or not self._join.under_way:
@@ -151,7 +151,7 @@ class ClassicMember:
         self._ownership.lose()
         raise error
 
-    def _look(self) -> None:
+    def _check_metadata(self) -> None:
         """Whether topics or partitions have changed: a classic member has to find that out itself."""
         if self._reason is not None or self._topics.due_in > 0:
             return

@@ -189,7 +189,7 @@ class KafkaProducer:
         transaction = self._transactional()
         self._accumulator.flush()
         with self._lock:
-            self._tell_failure(transaction)
+            self._report_failure(transaction)
             transaction.commit()
 
     def abort(self) -> None:
@@ -199,7 +199,7 @@ class KafkaProducer:
         self._accumulator.flush()
         with self._lock:
             try:
-                self._tell_failure(transaction)
+                self._report_failure(transaction)
             except KafkaError:
                 if not transaction.can_abort:
                     raise
@@ -231,7 +231,7 @@ class KafkaProducer:
         with self._lock:
             self._transaction.add_partitions([tp])
 
-    def _tell_failure(self, transaction: Transaction) -> None:
+    def _report_failure(self, transaction: Transaction) -> None:
         failure = self._accumulator.failure
         if failure is not None or self._accumulator.sequences_open:
             error = failure or BrokerError("records of the transaction were dropped")

@@ -58,7 +58,7 @@ from kseg.client.transactions.outcome import verify_end
 from kseg.client.transactions.producer_identity import TransactionIdentity, by_second_protocol
 from kseg.client.transactions.states import State, StateMachine, Step
 
-_FIRST_THAT_TELLS_IDS: Final = 3
+_FIRST_WITH_PRODUCER_IDS: Final = 3
 NO_PRODUCER_ID: Final = -1
 #: How long an error on its way out may be held up by aborting what it leaves behind.
 _CLEAN_UP_SECONDS: Final = 5.0
@@ -287,7 +287,7 @@ class Transaction:
                 transactional_id=self.transactional_id, transaction_timeout_ms=self._timeout_ms
             )
             if go_on:
-                if version < _FIRST_THAT_TELLS_IDS:
+                if version < _FIRST_WITH_PRODUCER_IDS:
                     raise UnsupportedVersion(
                         "the broker is too old to go on after a failed write: make a new producer (KIP-360)",
                         transactional_id=self.transactional_id,

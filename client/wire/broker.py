@@ -250,7 +250,7 @@ class BrokerConnection:
         try:
             self._transport.send(data, deadline)
         except BaseException as error:
-            _tell_size(error, f"{api.name} v{version} ({len(data)} bytes)", len(data))
+            _add_size(error, f"{api.name} v{version} ({len(data)} bytes)", len(data))
             self._tap.failed(self.label, error)
             self.close()
             raise
@@ -300,7 +300,7 @@ class BrokerConnection:
             if isinstance(error, KafkaError):
                 error.sent = True
             if connection.oldest is not None:
-                _tell_size(error, str(connection.oldest), connection.oldest.size)
+                _add_size(error, str(connection.oldest), connection.oldest.size)
             self._tap.failed(self.label, error)
             if self.versions.assumed:
                 self._silent.discard(self.endpoint.host, self.endpoint.port)
@@ -376,7 +376,7 @@ class BrokerConnection:
             raise BrokerUnavailable("the connection is closed", broker=self.label)
 
 
-def _tell_size(error: BaseException, request: str, size: int) -> None:
+def _add_size(error: BaseException, request: str, size: int) -> None:
     """Say what was under way when the connection broke; a large request may itself have been the reason."""
     if not isinstance(error, BrokerUnavailable):
         return

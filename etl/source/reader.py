@@ -189,7 +189,7 @@ class RangeReader:
                         decoder.feed(answer.records, answer.aborted, file=answer.file, position=answer.position)
                     ):
                         if isinstance(found, BadBatch):
-                            self._tell_of(found, answer)
+                            self._report_batch(found, answer)
                         else:
                             yield self._with_own_columns(found)
                 except RecordFormatError as error:
@@ -214,16 +214,16 @@ class RangeReader:
         decoder.pass_over(max(damage.first, self.task.start), damage.last)
         assert isinstance(self._origin, LogFiles)
         storage, _ = self._origin.open_folder(self.task.folder)
-        self._tell(damage, damaged_bytes(storage, damage))
+        self._report_damage(damage, damaged_bytes(storage, damage))
 
-    def _tell_of(self, bad: BadBatch, answer: RecordChunk) -> None:
+    def _report_batch(self, bad: BadBatch, answer: RecordChunk) -> None:
         """A batch in an answer whose records cannot be decoded."""
         data = answer.records[bad.position : bad.position + bad.size]
         position = answer.position + bad.position if answer.file else -1
         damage = Damage(answer.file or "", position, bad.size, bad.first, bad.last, bad.reason, hides_marker=False)
-        self._tell(damage, (bytes(data[at : at + PIECE_BYTES]) for at in range(0, len(data), PIECE_BYTES)))
+        self._report_damage(damage, (bytes(data[at : at + PIECE_BYTES]) for at in range(0, len(data), PIECE_BYTES)))
 
-    def _tell(self, damage: Damage, pieces: Iterator[bytes]) -> None:
+    def _report_damage(self, damage: Damage, pieces: Iterator[bytes]) -> None:
         if damage.belongs_to(self.task.start, self.task.end, leads=self.task.leads):
             self._damages.append(damage)
             if self._keep is not None:

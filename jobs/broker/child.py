@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kseg.jobs.broker.errors import StartFailed
 
-_SECONDS_BETWEEN_LOOKS = 0.05
+_POLL_SECONDS = 0.05
 
 # Reads one line or the pipe's end. Only the end, its parent's death, makes it stop the child ($1), and remove a
 # temporary directory of the child's own ($2) and, when that was the last one there, the directory around it.
@@ -114,7 +114,7 @@ def await_ready(children: Mapping[str, Child], ready: Callable[[], bool], *, wit
         if time.monotonic() > deadline:
             logs = "\n".join(tail(child.log_file) for child in children.values())
             raise StartFailed(f"{', '.join(children)} did not answer within {within:.0f} s:\n{logs}")
-        time.sleep(_SECONDS_BETWEEN_LOOKS)
+        time.sleep(_POLL_SECONDS)
 
 
 def run_logged(command: Sequence[str], log_file: Path, what: str) -> None:

@@ -175,11 +175,11 @@ def call(
     codes = [outcome.exit_code for outcome in outcomes]
     worst = ExitCode.FAILED if ExitCode.FAILED in codes else max(codes, default=ExitCode.DONE)
     for outcome in outcomes:
-        _tell_codes(outcome)
+        _print_codes(outcome)
     return Result(calling.document_of(outcomes), "", int(worst))
 
 
-def _tell_codes(outcome: Any) -> None:
+def _print_codes(outcome: Any) -> None:
     from kseg.client.protocol.error_codes import ErrorCode
 
     for path, number in outcome.codes:

@@ -64,7 +64,7 @@ def start(
     else:
         how = f"started in {time.monotonic() - began:.1f} s" if started else "runs already"
         click.echo(f"Kafka {state.version} {how}.")
-        _tell(state)
+        _print_state(state)
 
 
 @broker.command()
@@ -113,7 +113,7 @@ def status(directory: Path | None, as_json: bool) -> None:
     else:
         alive = f"{len(state.running)} of {len(state.nodes)} nodes run"
         click.echo(f"Kafka {state.version} {'answers' if answering else 'does not answer'} ({alive}).")
-        _tell(state)
+        _print_state(state)
     sys.exit(0 if answering else 1)
 
 
@@ -127,7 +127,7 @@ def _describe(state: State) -> dict[str, object]:
     }
 
 
-def _tell(state: State) -> None:
+def _print_state(state: State) -> None:
     click.echo(f"  bootstrap.servers  {state.bootstrap_servers}")
     for node in state.nodes:
         click.echo(f"  node {node.id}             pid {node.pid}, log {node.log_file}")

@@ -65,7 +65,7 @@ class BarProgress:
     def advance(self, amount: int = 1) -> None:
         if self._phase is not None:
             self._bars.advance(self._phase, amount)
-            self._tell()
+            self._show()
 
     def message(self, text: str) -> None:
         from rich.text import Text
@@ -81,7 +81,7 @@ class BarProgress:
             self._pace.reading(event)
             self._read(event)
 
-    def _tell(self) -> None:
+    def _show(self) -> None:
         pace = self._pace
         if pace is None:
             task = self._bars.tasks[self._bars.task_ids.index(self._phase)] if self._phase is not None else None

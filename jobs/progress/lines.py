@@ -45,7 +45,7 @@ class LineProgress:
     def advance(self, amount: int = 1) -> None:
         self._done += amount
         if self._is_due():
-            self._tell()
+            self._print_line()
 
     def message(self, text: str) -> None:
         with self._lock:
@@ -64,7 +64,7 @@ class LineProgress:
         self._said = time.monotonic()
         return True
 
-    def _tell(self) -> None:
+    def _print_line(self) -> None:
         share = f" of {self._total} {self._unit} ({self._done / self._total:.0%})" if self._total else f" {self._unit}"
         line = f"{self._name}: {self._done}{share}"
         pace = self._pace
