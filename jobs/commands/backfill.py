@@ -31,7 +31,7 @@ _BOUND = "TOPIC:PARTITION:OFFSET|TIME"
     cls=KsegCommand,
     epilog="""\b
 Examples:
-  kseg backfill orders.yaml --from orders:0:1200 --to orders:0:1500
+  kseg backfill orders.yaml --from orders:0:1200 --to orders:0:1500 --dry-run
   kseg backfill orders.yaml --from 2026-01-01T00:00:00Z --to 2026-01-02T00:00:00Z --mode replace
   kseg backfill orders.yaml --segments /mnt/broker-1/data
   kseg backfill orders.yaml --interval 2026-01-01T00:00:00Z/2026-01-02T00:00:00Z
@@ -62,13 +62,14 @@ Examples:
     "as often as needed. Without bounds: all that they hold and that has not landed.",
 )
 @click.option("--commit-offsets", is_flag=True, help="Advance the group's offsets too; else they stay.")
+@click.option("--dry-run", is_flag=True, help="Plan and check everything, read and write nothing.")
 @take_over_option
 @remote_option
 @run_file_option
 @command_config_option
 @report_options
 @common_options
-def backfill(invocation: Invocation, job_file: str, take_over: bool, **bounds: Any) -> Result:
+def backfill(invocation: Invocation, job_file: str, dry_run: bool, take_over: bool, **bounds: Any) -> Result:
     """Land offsets, a time range or a data interval, as a run with an identity of its own.
 
     Its identity is the request (job, mode, bounds, label), so repeating a backfill changes nothing. Partitions that
@@ -76,6 +77,10 @@ def backfill(invocation: Invocation, job_file: str, take_over: bool, **bounds: A
     """
 
     job, request = _load_both(invocation, job_file, bounds)
+    if dry_run:
+        from kseg.etl.run.dry_run import plan_only
+
+        return run_result(plan_only(job, request, progress=invocation.progress))
     from kseg.etl.operations.backfill import run_backfill
 
     return run_result(run_backfill(job, request, take_over=take_over, progress=invocation.progress))

@@ -119,7 +119,8 @@ def test_the_list_of_commands_agrees_with_the_commands() -> None:
     ("command", "options"),
     [
         ("ingest", ["--dry-run", "--json", "--take-over", "--accept-group-offsets"]),
-        ("backfill", ["--from", "--to", "--interval", "--mode", "--label", "--commit-offsets", "--segments"]),
+        ("backfill", ["--from", "--to", "--interval", "--mode", "--label", "--segments", "--commit-offsets"]),
+        ("backfill", ["--dry-run", "--take-over", "--json"]),
         ("repair", ["--dry-run", "--finish", "--abandon"]),
         ("bench", ["--quick", "--json"]),
     ],
@@ -262,6 +263,16 @@ def test_log_files_are_handed_over(facade: Any, job_file: Path, monkeypatch: pyt
     calls = facade("kseg.etl.operations.verify.verify", Told({"ok": True, "findings": []}, True))
     assert run("verify", job_file, "--segments", "./data").exit_code == 0
     assert calls[0]["segments"] == ("./data",)
+
+
+def test_backfill_dry_run_plans_the_same_request_and_runs_nothing(facade: Any, job_file: Path) -> None:
+    runs = facade("kseg.etl.operations.backfill.run_backfill", REPORT)
+    plans = facade("kseg.etl.run.dry_run.plan_only", REPORT)
+    bounds = ["--from", "orders:0:10", "--to", "orders:0:20"]
+    assert run("backfill", job_file, *bounds, "--dry-run").exit_code == 0
+    assert run("backfill", job_file, *bounds).exit_code == 0
+    assert [len(plans), len(runs)] == [1, 1]
+    assert plans[0]["args"][1] == runs[0]["args"][1]
 
 
 def test_backfill_tells_the_faults_of_job_and_question_at_once(facade: Any, job_file: Path) -> None:
