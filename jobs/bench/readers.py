@@ -82,7 +82,7 @@ class Alone:
     def __init__(self, sample: Sample) -> None:
         self._share = sample.row_bytes / sample.rows
         self._target = memoryview(bytearray(8 << 20))
-        self._buffer = memoryview(b"")
+        self._window = memoryview(b"")
         self._buffer = memoryview(bytearray(2 << 20))
         self._files: list[tuple[Path, bytes, list[list[Frame]]]] = []
         for path in sample.files:
@@ -100,10 +100,10 @@ class Alone:
             with path.open("rb", buffering=0) as file:
                 for window in windows:
                     start, stop = window[0].position, window[-1].position + window[-1].size
-                    if len(self._buffer) < stop - start:
-                        self._buffer = memoryview(bytearray(stop - start))
-                    os.preadv(file.fileno(), [self._buffer[: stop - start]], start)
-                    rows += self._copied(self._buffer, start, window)
+                    if len(self._window) < stop - start:
+                        self._window = memoryview(bytearray(stop - start))
+                    os.preadv(file.fileno(), [self._window[: stop - start]], start)
+                    rows += self._copied(self._window, start, window)
         return rows
 
     def _copied(self, data: memoryview, start: int, window: list[Frame]) -> int:
