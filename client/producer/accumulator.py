@@ -114,9 +114,7 @@ class Accumulator:
         with self.lock:
             for queue in self.queues.values():
                 while queue.batches:
-                    batch = queue.batches.popleft()
-                    self.sequences_open = self.sequences_open or batch.sequence != NO_SEQUENCE
-                    self._finish(queue, batch, error)
+                    self._finish(queue, queue.batches.popleft(), error)
             for batch in list(self._incomplete) if also_under_way else ():
                 self._finish(self.queues[batch.tp], batch, error)
 
@@ -191,12 +189,6 @@ class Accumulator:
             if queue.sequences is not None:
                 queue.sequences.restart(producer_id, producer_epoch)
 
-    def fail_transaction(self, error: KafkaError, *, sequences_open: bool) -> None:
-        """Records of the open transaction are lost: nothing more is taken for it."""
-        with self.lock:
-            self.failure = self.failure or error
-            self.sequences_open = self.sequences_open or sequences_open
-
     def drain_all(self, queue: PartitionQueue) -> list[Batch]:
         """All that waits in a queue, to be failed."""
         with self.lock:
@@ -254,7 +246,7 @@ class Accumulator:
             queue.in_flight -= 1
             self._finish(queue, batch, error)
 
-    def expire(self, now: float, error: Callable[[Batch], KafkaError]) -> list[Batch]:
+    def expire(self, now: float, error: Callable[[Batch], KafkaError]) -> None:
         """Fail batches older than `delivery.timeout.ms`, also those in flight: their responses will be ignored."""
         limit = now - self._config.delivery_timeout_ms / 1000
         with self.lock:
@@ -264,7 +256,6 @@ class Accumulator:
                 if batch in queue.batches:
                     queue.batches.remove(batch)
                 self._finish(queue, batch, error(batch))
-        return late
 
     # -- with the lock held
 
@@ -348,6 +339,10 @@ class Accumulator:
             return  # it has expired before
         self._used -= batch.size - BATCH_OVERHEAD
         if error is not None:
+            if self.identity is not None:
+                # Before anybody who waits for the batch can wake up: a commit must find that a record is lost.
+                self.failure = self.failure or error
+                self.sequences_open = self.sequences_open or batch.sequence != NO_SEQUENCE
             batch.fail(error)
         else:
             batch.succeed(batch.base_offset, batch.log_append_time)

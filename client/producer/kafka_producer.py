@@ -233,11 +233,9 @@ class KafkaProducer:
 
     def _report_failure(self, transaction: Transaction) -> None:
         failure = self._accumulator.failure
-        if failure is not None or self._accumulator.sequences_open:
-            error = failure or BrokerError("records of the transaction were dropped")
-            transaction.fail(error, sequences_open=self._accumulator.sequences_open)
-            if failure is not None:
-                raise failure
+        if failure is not None:
+            transaction.fail(failure, sequences_open=self._accumulator.sequences_open)
+            raise failure
 
     def _ask_partitions(self, topic: str) -> TopicPartitions:
         with self._lock:

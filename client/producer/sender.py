@@ -16,7 +16,7 @@ from kseg.client.cluster.metadata import Leader, leader_in
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import BrokerUnavailable, DeliveryTimedOut, KafkaError, ProtocolFault, RequestTimedOut
 from kseg.client.producer.accumulator import NEVER, Accumulator, PartitionQueue
-from kseg.client.producer.batch import NO_OFFSET, NO_SEQUENCE, Batch
+from kseg.client.producer.batch import NO_OFFSET, Batch
 from kseg.client.producer.config import ProducerConfig
 from kseg.client.producer.connections import InFlightRequest, ProduceConnection, lost
 from kseg.client.producer.outcomes import Outcome, outcome_of
@@ -76,8 +76,7 @@ class Sender:
 
     def turn(self, now: float) -> float:
         """Do all that can be done now; returns the latest time of the next call."""
-        for batch in self._accumulator.expire(now, self._expired):
-            self._note_failure(batch, batch.error)
+        self._accumulator.expire(now, self._expired)
         self._receive(now)
         ready, _ = self._accumulator.due(now)
         wake_at, held_up = NEVER, set[TopicPartition]()
@@ -316,14 +315,7 @@ class Sender:
             self._fail(queue, batch, error)
 
     def _fail(self, queue: PartitionQueue, batch: Batch, error: KafkaError) -> None:
-        self._note_failure(batch, error)
         self._accumulator.finish(queue, batch, error)
-
-    def _note_failure(self, batch: Batch, error: KafkaError | None) -> None:
-        """A transaction that has lost a record can only be aborted."""
-        if self._accumulator.identity is None or error is None:
-            return
-        self._accumulator.fail_transaction(error, sequences_open=batch.sequence != NO_SEQUENCE)
 
     def _expired(self, batch: Batch) -> KafkaError:
         queue = self._accumulator.queues[batch.tp]

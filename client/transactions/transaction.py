@@ -331,10 +331,7 @@ class Transaction:
             self._check(response.error_code, "EndTxn")
 
         def verify(deadline: Deadline) -> EndTxnResponse | None:
-            second = self.second_protocol
-            return verify_end(
-                self._cluster, self.transactional_id, committed=committed, second_protocol=second, deadline=deadline
-            )
+            return verify_end(self._cluster, request, second_protocol=self.second_protocol, deadline=deadline)
 
         try:
             response = self._cluster.send_built(

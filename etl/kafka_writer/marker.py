@@ -1,13 +1,20 @@
-"""How a transaction that wrote rows is known again: offsets of a group of its own, committed inside the transaction.
+"""How a transaction that wrote rows is known again: one offset of a group of its own, committed inside the transaction.
 
     group      kseg-write-<transactional id>
-    partition  each that got rows; partition 0 of the topic in any case
-    offset     the one after the last row written there (0 where there is none)
-    metadata   kseg-write:<run id>:<rows there>:<first offset there>:<rows of the whole run>
+    partition  0 of the topic, and no other: the marker is replaced as a whole, whichever partitions a run reaches
+    offset     0, which says nothing
+    metadata   kseg-write/2 <topic id> <run id>=<rows> <run id>=<rows> …      the newest run first; no topic id: -
 
-The group's offsets count if, and only if, the rows do: both are decided by one EndTxn. Whoever comes again with the run
-id reads them, after it has fenced the run before, and knows. They last as long as the broker keeps offsets of a group
-without members (`offsets.retention.minutes`, a week), and until another run with the same transactional id commits.
+The offset counts if, and only if, the rows do: both are decided by one EndTxn. Whoever comes again with a run id reads
+it, after it has fenced the run before, and knows. It has the last `KEPT` runs, which fit what brokers take as metadata
+(`offset.metadata.max.bytes`, 4096) however long their ids are; whether an older run was committed is not known. After
+its last commit it lasts as long as brokers keep offsets of a group without members (`offsets.retention.minutes`, a
+week). A topic made anew has another id, and no runs.
+
+Releases before had a mark in every partition that got rows, and one in partition 0 in any case. That one was always the
+last run's, with the rows of the whole run, and is read as a marker of one run; the others may be of any run.
+
+    kseg-write:<run id>:<rows there>:<first offset there>:<rows of the whole run>
 """
 
 from __future__ import annotations
@@ -16,13 +23,21 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
+from uuid import UUID
 
 from kseg.client.groups.offsets import CommittedOffset
 from kseg.client.protocol.partition import TopicPartition
 
 PREFIX: Final = "kseg-write"
-_RUN_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
-_METADATA: Final = re.compile(rf"{PREFIX}:(?P<run>[^:]+):(?P<rows>\d+):(?P<first>-?\d+):(?P<total>\d+)")
+KEPT: Final = 16
+"""How many runs a marker has."""
+
+_NO_TOPIC_ID: Final = "-"
+_RUN: Final = r"[A-Za-z0-9._-]{1,200}"
+_RUN_ID: Final = re.compile(_RUN)
+_ENTRY: Final = re.compile(rf"(?P<run>{_RUN})=(?P<rows>\d{{1,19}})")
+_MARKER: Final = re.compile(rf"{PREFIX}/2 (?P<topic>[0-9a-f-]{{1,36}})(?P<runs>(?: {_RUN}=\d{{1,19}})*)")
+_OLD_MARK: Final = re.compile(rf"{PREFIX}:(?P<run>{_RUN}):\d+:-?\d+:(?P<rows>\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,37 +50,38 @@ class WrittenRange:
 
 
 def marker_group(transactional_id: str) -> str:
-    """The group whose committed offsets record the runs of this transactional id."""
+    """The group whose committed offset records the runs of this transactional id."""
     return f"{PREFIX}-{transactional_id}"
+
+
+def marker_partition(topic: str) -> TopicPartition:
+    """The partition whose committed offset is the marker."""
+    return TopicPartition(topic, 0)
 
 
 def valid_run_id(run_id: str) -> bool:
     return _RUN_ID.fullmatch(run_id) is not None
 
 
-def marker_offsets(
-    topic: str, run_id: str, written: Mapping[TopicPartition, WrittenRange]
-) -> dict[TopicPartition, CommittedOffset]:
-    """What to commit with the transaction."""
-    total = sum(part.rows for part in written.values())
-    ranges = {TopicPartition(topic, 0): WrittenRange(0, -1, -1)} | dict(written)
-    return {
-        tp: CommittedOffset(part.last + 1, -1, f"{PREFIX}:{run_id}:{part.rows}:{part.first}:{total}")
-        for tp, part in ranges.items()
-    }
+def marker_of(runs: Mapping[str, int], topic_id: UUID | None) -> CommittedOffset:
+    """What to commit with the transaction. runs: as `runs_in`, the newest first; more than are kept are left out."""
+    entries = [f"{run}={rows}" for run, rows in list(runs.items())[:KEPT]]
+    return CommittedOffset(0, -1, " ".join([f"{PREFIX}/2", str(topic_id or _NO_TOPIC_ID), *entries]))
 
 
-def found_run(
-    run_id: str, committed: Mapping[TopicPartition, CommittedOffset]
-) -> dict[TopicPartition, WrittenRange] | None:
-    """What the run wrote, if its transaction has been committed; else None. Other runs' marks mean nothing."""
-    written: dict[TopicPartition, WrittenRange] = {}
-    total = None
-    for tp, offset in committed.items():
-        mark = _METADATA.fullmatch(offset.metadata or "")
-        if offset.offset < 0 or mark is None or mark["run"] != run_id:
-            continue
-        total = int(mark["total"])
-        if int(mark["rows"]):
-            written[tp] = WrittenRange(int(mark["rows"]), int(mark["first"]), offset.offset - 1)
-    return None if total is None else written
+def runs_in(marker: CommittedOffset, topic_id: UUID | None) -> dict[str, int]:
+    """The rows of each run that the marker has, by run id, the newest first. None for another topic, or no marker."""
+    metadata = marker.metadata or ""
+    if marker.offset < 0:
+        return {}
+    if old := _OLD_MARK.fullmatch(metadata):
+        return {old["run"]: int(old["rows"])}
+    found = _MARKER.fullmatch(metadata)
+    if found is None or not _same_topic(found["topic"], topic_id):
+        return {}
+    return {entry["run"]: int(entry["rows"]) for entry in _ENTRY.finditer(found["runs"])}
+
+
+def _same_topic(marked: str, topic_id: UUID | None) -> bool:
+    """Also where the brokers were too old for topic ids then, or are now."""
+    return topic_id is None or marked in (_NO_TOPIC_ID, str(topic_id))

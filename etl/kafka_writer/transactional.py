@@ -1,7 +1,7 @@
 """Rows of a DataFrame to a topic exactly once: one Kafka transaction for all of them.
 
     driver   InitProducerId        fences the run before with this transactional id, ends what it left open
-             OffsetFetch           does the marker group say that this run is done? then nothing is written
+             OffsetFetch           does the marker say that this run is done? then nothing is written
     tasks    rows -> partitions    every target partition belongs to one task, so that each counts its sequences alone
              Produce               with the driver's producer id and epoch
     driver   TxnOffsetCommit       the marker, inside the same transaction (`etl.kafka_writer.marker`)
@@ -9,7 +9,8 @@
 
 Spark may run a task again; what the first attempt has written is in the transaction by then and cannot be taken back
 alone. So an attempt that is not the first refuses to write, the job fails, and the driver aborts. A stage that runs
-again, since shuffle files were lost, counts attempts anew, which a Python task cannot see: the driver looks for that.
+again, since shuffle files were lost, counts attempts anew, which a Python task cannot see: the driver asks Spark for
+the attempts of each stage. A stage that Spark has forgotten by then may have run again, so that aborts as well.
 """
 
 from __future__ import annotations
@@ -32,7 +33,14 @@ from kseg.client.transactions.producer_identity import TransactionIdentity
 from kseg.client.transactions.transaction import Transaction
 from kseg.etl.errors import ConfigurationError, Fault, RetriableFailure
 from kseg.etl.kafka_writer.columns import RowColumns, row_columns
-from kseg.etl.kafka_writer.marker import WrittenRange, found_run, marker_group, marker_offsets, valid_run_id
+from kseg.etl.kafka_writer.marker import (
+    WrittenRange,
+    marker_group,
+    marker_of,
+    marker_partition,
+    runs_in,
+    valid_run_id,
+)
 from kseg.etl.kafka_writer.options import producer_config
 from kseg.etl.kafka_writer.rows import PartitionChooser, RowWriter, encodable
 from kseg.etl.spark.error_transport import ErrorTransport
@@ -55,7 +63,11 @@ class TaskRepeated(RetriableFailure):
 
 @dataclass(frozen=True, slots=True)
 class KafkaWrite:
-    """What `write_kafka` did. `already_done`: an earlier call with this run id had; nothing was written now."""
+    """What `write_kafka` did.
+
+    already_done: an earlier call with this run id had written these rows; nothing was written now, and which partitions
+        they went to is not known (`partitions` is empty).
+    """
 
     topic: str
     run_id: str
@@ -92,8 +104,9 @@ def write_kafka(
 
     transactional_id: names the writer. Of two calls with the same one at a time, the later fences the earlier.
     options: `bootstrap.servers` and other properties of the Java producer, without the prefix `kafka.`.
-    run_id: names these rows. A call with the run id of the last one that was committed writes nothing and gives what
-        that one wrote; without one (or with another) the rows are written.
+    run_id: names these rows. A call with the run id of one of the last 16 that were committed to the topic writes
+        nothing, and gives how many rows that one wrote. Whether an older one was committed is not known: its rows are
+        written again, as those of a new run id. Without a run id the rows are written in any case.
     timeout_ms: how long the write may take; the coordinator aborts a longer one. At most the brokers'
         `transaction.max.timeout.ms`, 15 minutes unless changed there.
 
@@ -112,28 +125,31 @@ def write_kafka(
             'use df.write.format("kseg"), which is at least once, or a session with a SparkContext',
         )
     config, columns = _checked(df, transactional_id, topic, options, run_id)
-    run = run_id or uuid.uuid4().hex
     group = marker_group(transactional_id)
     with Cluster(config.client) as cluster:
         known = cluster.metadata([topic], refresh=True).topics[topic]
         if known.error is not None:
             raise error_from_code(known.error, "Metadata", topic=topic)
         targets = [TopicPartition(topic, number) for number in sorted(known.partitions)]
+        marker = marker_partition(topic)
         with Transaction(cluster, transactional_id, timeout_ms=timeout_ms) as transaction:
             transaction.begin()
-            done = found_run(run, committed_offsets(cluster, group, targets, require_stable=True))
-            if done is not None:
+            runs = runs_in(committed_offsets(cluster, group, [marker], require_stable=True)[marker], known.topic_id)
+            if run_id is not None and run_id in runs:
                 transaction.abort()
-                return KafkaWrite(topic, run, sum(part.rows for part in done.values()), done, already_done=True)
+                return KafkaWrite(topic, run_id, runs[run_id], {}, already_done=True)
             transaction.add_partitions(targets)
             try:
                 written = _write(df, _Plan(config, transaction.identity, columns, topic, len(df.columns)), len(targets))
             except BaseException:
                 _abort_for_good(cluster, transaction, transactional_id)
                 raise
-            transaction.commit_offsets(group, marker_offsets(topic, run, written))
+            rows = sum(part.rows for part in written.values())
+            if run_id is not None:  # nobody can ask for a run without a name, so it takes no place among those kept
+                newest_first = {run_id: rows} | runs
+                transaction.commit_offsets(group, {marker: marker_of(newest_first, known.topic_id)})
             transaction.commit()
-    return KafkaWrite(topic, run, sum(part.rows for part in written.values()), written)
+    return KafkaWrite(topic, run_id or uuid.uuid4().hex, rows, written)
 
 
 def _abort_for_good(cluster: Cluster, transaction: Transaction, transactional_id: str) -> None:
@@ -220,16 +236,28 @@ def _watched(context: SparkContext) -> Iterator[None]:
     finally:
         context.setLocalProperty(name, before)
     _await_events(context)
-    status = context.statusTracker()
-    jobs = [status.getJobInfo(job) for job in status.getJobIdsForGroup(group)]
-    for stage in {stage for job in jobs if job is not None for stage in job.stageIds}:
+    _refuse_repeated_stages(context.statusTracker(), group)
+
+
+def _refuse_repeated_stages(status: Any, group: str) -> None:
+    """Raises TaskRepeated unless Spark knows that each stage of the group's jobs ran once."""
+    jobs = {number: status.getJobInfo(number) for number in status.getJobIdsForGroup(group)}
+    forgotten = [f"job {number}" for number, job in jobs.items() if job is None]
+    for stage in sorted({stage for job in jobs.values() if job is not None for stage in job.stageIds}):
         found = status.getStageInfo(stage)
-        if found is not None and found.currentAttemptId > 0:
+        if found is None:
+            forgotten.append(f"stage {stage}")
+        elif found.currentAttemptId > 0:
             raise TaskRepeated(
                 f"Spark ran stage {stage} again (attempt {found.currentAttemptId}): what its first one wrote cannot be "
                 "told apart",
                 remedy="run the write again",
             )
+    if forgotten or not jobs:
+        raise TaskRepeated(
+            f"Spark no longer knows whether it ran {', '.join(forgotten) or 'a stage of the write'} again",
+            remedy="run the write again, in a session that keeps more (spark.ui.retainedStages, spark.ui.retainedJobs)",
+        )
 
 
 def _await_events(context: SparkContext) -> None:

@@ -7,7 +7,8 @@
 
 The next fetch starts where an answer's batch headers end, so nothing is decompressed before the next request is sent.
 `prefetch` moves the receiving into a thread of its own: sockets and compiled decoders release the interpreter lock,
-so an answer arrives while the one before it is decoded. No more than two answers are in memory then.
+so an answer arrives while the one before it is decoded. No more than two answers are in memory then. The thread ends
+with the reader, whatever ends that: at the latest when the answer under way has come, or is given up.
 """
 
 from __future__ import annotations
@@ -181,3 +182,5 @@ def prefetch(source: Generator[RecordChunk, None, None]) -> Generator[RecordChun
     finally:
         stop.set()
         places.release()
+        if thread is not threading.current_thread():  # the garbage collector may close a generator in any thread
+            thread.join()

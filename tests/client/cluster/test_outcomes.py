@@ -9,7 +9,7 @@ import pytest
 
 from kseg.client import BrokerUnavailable, TopicPartition, Transaction
 from kseg.client.admin.topics import NewTopic, create_topics, delete_topics
-from kseg.client.errors import OutcomeUnknown, RequestTimedOut
+from kseg.client.errors import Fenced, OutcomeUnknown, RequestTimedOut
 from kseg.client.producer import produce
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
@@ -179,16 +179,31 @@ def test_a_deletion_that_was_not_done_is_asked_for_again(fake: Any, fakes: Any, 
 
 
 def committed_without_answer(
-    fake: Any, fakes: Any, connect: Any, state: str, *, version: int = 1, code: int = 0
+    fake: Any,
+    fakes: Any,
+    connect: Any,
+    state: str,
+    *,
+    version: int = 1,
+    code: int = 0,
+    ids: tuple[int, int] = (7, 3),
+    repeated: int = 0,
 ) -> Transaction:
-    """A transaction whose commit got no answer at first, while its coordinator tells this state."""
+    """A transaction of producer 7, epoch 3 whose commit got no answer at first.
+
+    state, code, ids: what its coordinator describes; repeated: the error code that answers the repeated commit.
+    """
     fake.features = {"transaction.version": version}
     told = DescribeTransactionsResponse.TransactionState(
-        transactional_id="tx", transaction_state=state, error_code=code
+        transactional_id="tx",
+        transaction_state=state,
+        error_code=code,
+        producer_id=ids[0],
+        producer_epoch=ids[1],
     )
     fake.on(InitProducerIdRequest, lambda _: InitProducerIdResponse(producer_id=7, producer_epoch=3))
     fake.on(AddPartitionsToTxnRequest, lambda _: AddPartitionsToTxnResponse())
-    fake.on(EndTxnRequest, lambda _: fakes.CLOSE, lambda _: EndTxnResponse())
+    fake.on(EndTxnRequest, lambda _: fakes.CLOSE, lambda _: EndTxnResponse(error_code=repeated))
     fake.on(DescribeTransactionsRequest, lambda _: DescribeTransactionsResponse(transaction_states=[told]))
     transaction = Transaction(connect(fake.bootstrap_servers, retry_backoff_ms=1), "tx")
     transaction.begin()
@@ -209,6 +224,14 @@ def test_a_commit_without_an_answer_that_was_done_is_not_asked_for_again(
 @pytest.mark.parametrize("state", ["Ongoing", "CompleteAbort", "PrepareEpochFence", "AStateOfTheFuture"])
 def test_a_commit_that_is_not_known_to_be_done_is_asked_for_again(fake: Any, fakes: Any, connect: Any, state: str):
     committed_without_answer(fake, fakes, connect, state)
+    assert len(fake.requests(EndTxnRequest)) == 2
+
+
+@pytest.mark.parametrize("ids", [(8, 0), (7, 4), (7, 2)])
+def test_a_commit_of_another_producer_is_not_taken_for_ours(fake: Any, fakes: Any, connect: Any, ids: tuple[int, int]):
+    """A newer producer had our transaction aborted, and has committed one of its own since."""
+    with pytest.raises(Fenced):
+        committed_without_answer(fake, fakes, connect, "CompleteCommit", ids=ids, repeated=ErrorCode.PRODUCER_FENCED)
     assert len(fake.requests(EndTxnRequest)) == 2
 
 

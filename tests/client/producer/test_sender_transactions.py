@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from kseg.client import TopicPartition
-from kseg.client.errors import BrokerError, SequenceLost
+from kseg.client.errors import BrokerError, DeliveryTimedOut, SequenceLost
+from kseg.client.producer.accumulator import Accumulator
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.produce import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest
 from kseg.client.protocol.messages.transactions import (
@@ -117,3 +118,28 @@ def test_an_abort_drops_what_waits(fake: Any, leader: Any, transactional: Any):
     producer.send("t", b"next")
     producer.commit()
     assert leader.log == [b"next"]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_record_that_expires_while_a_commit_waits_for_it_fails_the_commit(
+    fake: Any, leader: Any, transactional: Any, version: int, monkeypatch: Any
+):
+    """Nothing that the I/O thread does after the record has failed may be needed for it: here it does no more."""
+    producer = transactional(version, delivery_timeout_ms=150, request_timeout_ms=100)
+    leader.script = lambda _: "silent"
+    expire = Accumulator.expire
+
+    def expire_and_stall(self: Accumulator, now: float, error: Any) -> None:
+        before = self.failure
+        expire(self, now, error)
+        if self.failure is not before:
+            time.sleep(0.5)
+
+    monkeypatch.setattr(Accumulator, "expire", expire_and_stall)
+    lost = producer.send("t", b"v")
+    with pytest.raises(DeliveryTimedOut):
+        producer.commit()
+    assert isinstance(lost.exception(0), DeliveryTimedOut)
+    assert not fake.requests(EndTxnRequest)
+    producer.abort()
+    assert [seen.request.committed for seen in fake.requests(EndTxnRequest)] == [False]

@@ -2,42 +2,69 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 
-from kseg.client import CommittedOffset, TopicPartition
-from kseg.etl.kafka_writer.marker import WrittenRange, found_run, marker_offsets, valid_run_id
+from kseg.client import CommittedOffset
+from kseg.etl.kafka_writer.marker import KEPT, marker_of, runs_in, valid_run_id
 
-FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
-NOTHING = CommittedOffset(-1)
-
-
-def test_a_run_is_found_with_what_it_wrote():
-    written = {FIRST: WrittenRange(3, 5, 9), SECOND: WrittenRange(1, 0, 0)}
-    marks = marker_offsets("t", "run-1", written)
-    assert {tp: mark.offset for tp, mark in marks.items()} == {FIRST: 10, SECOND: 1}
-    assert found_run("run-1", marks) == written
-    assert found_run("run-2", marks) is None
+TOPIC, ANOTHER = UUID(int=7), UUID(int=8)
+LIMIT = 4096
+"""The brokers' default of `offset.metadata.max.bytes`."""
 
 
-def test_a_run_without_rows_in_the_first_partition_or_at_all_is_found():
-    assert found_run("r", marker_offsets("t", "r", {SECOND: WrittenRange(1, 7, 7)})) == {SECOND: WrittenRange(1, 7, 7)}
-    assert found_run("r", marker_offsets("t", "r", {})) == {}
+def test_a_marker_has_its_runs_with_their_rows_newest_first():
+    runs = {"run-2": 5, "2026-01-01_a.b": 0, "x": 10**18}
+    found = runs_in(marker_of(runs, TOPIC), TOPIC)
+    assert list(found.items()) == list(runs.items())
 
 
-def test_marks_of_an_older_run_in_other_partitions_mean_nothing():
-    older = marker_offsets("t", "older", {FIRST: WrittenRange(2, 0, 1), SECOND: WrittenRange(2, 0, 1)})
-    marks = older | marker_offsets("t", "newer", {FIRST: WrittenRange(2, 3, 4)})
-    assert found_run("newer", marks) == {FIRST: WrittenRange(2, 3, 4)}
+def test_a_marker_without_runs_is_none():
+    assert runs_in(marker_of({}, TOPIC), TOPIC) == {}
 
 
-@pytest.mark.parametrize("mark", [NOTHING, CommittedOffset(5), CommittedOffset(5, -1, "kseg:l:run"),
-                                  CommittedOffset(5, -1, "kseg-write:run:x:0:5")])  # fmt: skip
-def test_what_is_no_mark_is_no_run(mark: CommittedOffset):
-    assert found_run("run", {FIRST: mark}) is None
+def test_the_newest_runs_are_kept_and_fit_however_long_their_ids_are():
+    runs = {f"{number:0200}": 2**63 - 1 for number in range(KEPT + 3)}
+    marker = marker_of(runs, TOPIC)
+    assert len(marker.metadata) < LIMIT
+    assert list(runs_in(marker, TOPIC)) == list(runs)[:KEPT]
+
+
+def test_a_topic_made_anew_has_no_runs():
+    marker = marker_of({"run": 5}, TOPIC)
+    assert runs_in(marker, ANOTHER) == {}
+    assert runs_in(marker, None) == {"run": 5}  # the brokers know no topic ids
+    assert runs_in(marker_of({"run": 5}, None), TOPIC) == {"run": 5}
+
+
+def test_the_mark_of_a_release_before_is_its_last_run():
+    assert runs_in(CommittedOffset(10, -1, "kseg-write:run-1:3:5:40"), TOPIC) == {"run-1": 40}
+    assert runs_in(CommittedOffset(0, -1, "kseg-write:run-1:0:-1:40"), TOPIC) == {"run-1": 40}
 
 
 @pytest.mark.parametrize(
-    ("run_id", "valid"), [("2026-01-01_a.b", True), ("", False), ("a:b", False), ("x" * 201, False)]
+    "metadata",
+    [
+        "",
+        "kseg:l:run",
+        "kseg-write:run:x:0:5",
+        "kseg-write/2",
+        "kseg-write/2 - run",
+        "kseg-write/2 - run=x",
+        "kseg-write/3 - run=1",
+    ],
 )
-def test_a_run_id_fits_into_a_mark(run_id: str, valid: bool):
+def test_what_is_no_marker_has_no_runs(metadata: str):
+    assert runs_in(CommittedOffset(5, -1, metadata), TOPIC) == {}
+
+
+def test_nothing_committed_is_no_marker():
+    assert runs_in(CommittedOffset(-1), TOPIC) == {}
+
+
+@pytest.mark.parametrize(
+    ("run_id", "valid"), [("2026-01-01_a.b", True), ("", False), ("a:b", False), ("a b", False), ("x" * 201, False)]
+)
+def test_a_run_id_fits_into_a_marker(run_id: str, valid: bool):
     assert valid_run_id(run_id) == valid
