@@ -20,6 +20,7 @@ def abandon_run(context: JobContext, lease: Lease, run: RunState, reason: str) -
     """
     if not run.abandoning:
         lease.transition(lambda _: [ev.Abandoning(run_id=run.run_id, reason=reason)])
+    seen = context.clients.read_state().tables
     tables: dict[str, ev.TableState] = {}
     landed_in: list[str] = []
     removed: list[TableReport] = []
@@ -27,16 +28,16 @@ def abandon_run(context: JobContext, lease: Lease, run: RunState, reason: str) -
         lease.check()
         access = context.targets.access(table)
         planned = run.plan.tables.get(table)
-        if planned is None and (access is None or access.state() is None):
-            continue  # never created; an attempt that creates it later must renew its lease, and has lost it
-        target = context.targets.target(table, removing=True)
+        if access is None or access.state() is None:
+            continue  # never created, or dropped; an attempt that creates it must renew its lease, and has lost it
+        target = context.targets.target_without(table, run.run_id)
         after = target.remove_run(RunCommit(run.run_id, run.plan.app_id, run.plan.app_version))
-        tables[table] = after.after
+        if table not in seen or not access.incidents_since(seen[table], after.after):
+            tables[table] = after.after  # else the removal's commit, newer than the incident, would hide it
         removed.append(TableReport(table, after.version, after.removed))
-        if access is not None:
-            access.clean_up(run.run_id)
-            if table in run.landed or _had_landed(access, run.plan, planned):
-                landed_in.append(table)
+        access.clean_up(run.run_id)
+        if table in run.landed or _had_landed(access, run.plan, planned):
+            landed_in.append(table)
     ended = ev.Abandoned(run_id=run.run_id, tables=tables, landed_in=tuple(landed_in), reason=reason)
     lease.transition(lambda _: [ended])
     report = report_of(context.job.name, run, status="abandoned")

@@ -17,6 +17,7 @@ from kseg.etl.tables.delta.maintenance import DeltaMaintenance
 from kseg.etl.tables.delta.table import DeltaAccess
 from kseg.etl.tables.names import is_name
 from kseg.etl.tables.protocol import FileTarget, FrameTarget, Maintenance, TableAccess
+from kseg.etl.tables.removal import OfRun, Removal
 from kseg.etl.tables.spark.maintenance import SparkMaintenance
 from kseg.etl.tables.spark.writer import SparkTarget
 from kseg.etl.tables.values import TableDescription
@@ -41,6 +42,14 @@ class Targets:
         """
         return self._by_spark(table) if self._needs_spark(table, removing=removing) else DeltaTarget(table)
 
+    def target_without(self, table: str, run_id: str) -> FileTarget | FrameTarget:
+        """The table as its `remove_run` is called for this run, of which it may have no rows.
+
+        Raises:
+            Refused: the table has rows of the run, and is append-only.
+        """
+        return self._by_spark(table) if self._needs_spark(table, removing=OfRun(run_id)) else DeltaTarget(table)
+
     def file_target(self, path: str) -> FileTarget:
         """A table of our own, such as the quarantine table: never Spark's."""
         return DeltaTarget(path)
@@ -62,7 +71,7 @@ class Targets:
         """The table's rows, read by Spark."""
         return self._by_spark(table).frame()
 
-    def _needs_spark(self, table: str, *, removing: bool) -> bool:
+    def _needs_spark(self, table: str, *, removing: bool | Removal) -> bool:
         if is_name(table):
             return True
         access = DeltaAccess(table)

@@ -190,7 +190,8 @@ class _Call:
         return table
 
     def rewrite(self, table: DeltaTable) -> Rewrite:
-        if self._rewriter is None:
+        # What matches no row asks nothing of the table, which may be append-only then.
+        if self._rewriter is None or not self._rewriter.matches(table):
             return Rewrite()
         if reasons := removal_reasons(table, self._target.name):
             raise NeedsSparkWriter(self._target.name, reasons)

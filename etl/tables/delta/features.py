@@ -63,19 +63,28 @@ def removal_reasons(table: DeltaTable, name: str) -> tuple[str, ...]:
         Refused: the table is append-only.
     """
     properties = table.metadata().configuration
-    if properties.get("delta.appendOnly", "false").lower() == "true":
-        raise Refused(
-            "table-append-only",
-            "rows have to be removed, and the table is append-only",
-            remedy="unset delta.appendOnly for this, or leave the rows",
-            table=name,
-        )
+    refuse_append_only(name, properties)
     reasons = list(spark_reasons(table))
     if properties.get("delta.enableChangeDataFeed", "false").lower() == "true":
         reasons.append("change data feed")  # it needs the removed rows in files of their own
     if "deletionVectors" in _features(table) and any(batch.num_rows for batch in table.deletion_vectors()):
         reasons.append("deletion vectors in use")  # removing such a file means naming its vector, which delta-rs cannot
     return tuple(reasons)
+
+
+def refuse_append_only(table: str, properties: Mapping[str, str | None]) -> None:
+    """Refuse to remove rows from a table that forbids it.
+
+    Raises:
+        Refused: the table is append-only.
+    """
+    if (properties.get("delta.appendOnly") or "false").lower() == "true":
+        raise Refused(
+            "table-append-only",
+            "rows have to be removed, and the table is append-only",
+            remedy="unset delta.appendOnly for this, or leave the rows",
+            table=table,
+        )
 
 
 def refuse_retention(table: str, properties: Mapping[str, str | None]) -> None:

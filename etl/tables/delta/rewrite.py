@@ -67,13 +67,14 @@ class Rewriter:
     removal: Removal
     run_id: str
     options: WriterOptions = field(default_factory=WriterOptions)
+    _counted: dict[str, int] = field(default_factory=dict)
     _done: dict[str, Rewritten] = field(default_factory=dict)
 
     def plan(self, table: DeltaTable) -> Rewrite:
         """What to do to this snapshot. Files left over from a former plan are written no second time.
 
         Raises:
-            NeedsSparkWriter: a file lies outside of the table's folder (a shallow clone).
+            NeedsSparkWriter: a file with such rows lies outside of the table's folder (a shallow clone).
         """
         gone: list[OldFile] = []
         added: list[WrittenFile] = []
@@ -88,6 +89,14 @@ class Rewriter:
             if outcome.left is not None:
                 added.append(outcome.left)
         return Rewrite(tuple(gone), tuple(added), removed)
+
+    def matches(self, table: DeltaTable) -> bool:
+        """Whether the removal means any row of this snapshot: by statistics, else by the rows; nothing is written.
+
+        Raises:
+            NeedsSparkWriter: as `plan`.
+        """
+        return any(self._hits(file) for file in snapshot_files(table, self.removal.columns))
 
     def count(self, table: DeltaTable) -> int:
         """How many rows of this snapshot the removal means; nothing is written."""
@@ -115,9 +124,14 @@ class Rewriter:
         verdict = self.removal.verdict(file.bounds)
         if verdict is Verdict.NONE:
             return 0
+        if "://" in file.path or file.path.startswith("/"):
+            raise NeedsSparkWriter(self.location.uri, ["files outside of the table's folder (a shallow clone)"])
         if verdict is Verdict.ALL and file.rows is not None:
             return file.rows
-        return sum(pc.sum(mask).as_py() or 0 for _, mask in self._read(file, only=True))
+        if file.path not in self._counted:
+            masks = (mask for _, mask in self._read(file, only=True))
+            self._counted[file.path] = sum(pc.sum(mask).as_py() or 0 for mask in masks)
+        return self._counted[file.path]
 
     def _without(self, table: DeltaTable, file: OldFile) -> WrittenFile | None:
         schema = pa.schema(table.schema().to_arrow())
@@ -162,19 +176,12 @@ class Rewriter:
 
 
 def snapshot_files(table: DeltaTable, names: Iterable[str]) -> Iterator[OldFile]:
-    """The files of a snapshot, with the bounds of the named columns.
-
-    Raises:
-        NeedsSparkWriter: a file lies outside of the table's folder.
-    """
+    """The files of a snapshot, with the bounds of the named columns."""
     listed = pa.table(table.get_add_actions()).to_pylist()
     for entry in listed:
-        path = unquote(entry["path"])
-        if "://" in path or path.startswith("/"):
-            raise NeedsSparkWriter(table.table_uri, ["files outside of the table's folder (a shallow clone)"])
         values = entry.get("partition") or {}
         yield OldFile(
-            path=path,
+            path=unquote(entry["path"]),
             size=entry["size_bytes"],
             rows=entry["num_records"],
             partition_values={name: value_text(value, name) for name, value in values.items()},

@@ -22,9 +22,11 @@ from kseg.etl.ledger.values import TableCommit, TableState
 from kseg.etl.tables.delta.cleanup import clean_up
 from kseg.etl.tables.delta.features import removal_reasons, spark_reasons
 from kseg.etl.tables.delta.log import commits_back, incidents_since, read_commit
-from kseg.etl.tables.errors import TableBusy
+from kseg.etl.tables.delta.rewrite import Rewriter
+from kseg.etl.tables.errors import NeedsSparkWriter, TableBusy
 from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.protocol import TableAccess
+from kseg.etl.tables.removal import Removal
 from kseg.etl.tables.values import (
     UNKNOWN_VERSION,
     CommitRecord,
@@ -98,10 +100,10 @@ class DeltaAccess(TableAccess):
         table = self.load()
         return None if table is None else table.transaction_version(app_id)
 
-    def spark_reasons(self, *, removing: bool = False) -> tuple[str, ...]:
+    def spark_reasons(self, *, removing: bool | Removal = False) -> tuple[str, ...]:
         """Why only Spark's writer may append to the table; empty where delta-rs may, or there is no table yet.
 
-        removing: also why it alone may remove rows (replace).
+        removing: also why it alone may remove rows (replace); of a removal, only where it matches rows of the table.
 
         Raises:
             Refused: rows are to be removed and the table is append-only.
@@ -109,7 +111,14 @@ class DeltaAccess(TableAccess):
         table = self.load()
         if table is None:
             return ()
-        return removal_reasons(table, self.name) if removing else spark_reasons(table)
+        if reasons := spark_reasons(table):
+            return removal_reasons(table, self.name) if removing is True else reasons
+        if not isinstance(removing, bool):
+            try:
+                removing = Rewriter(self.location, removing, "").matches(table)
+            except NeedsSparkWriter as needs:
+                return needs.reasons
+        return removal_reasons(table, self.name) if removing else ()
 
     def incidents_since(self, recorded: TableState, now: TableState | None) -> tuple[Incident, ...]:
         return incidents_since(self.location.open(), recorded, now)

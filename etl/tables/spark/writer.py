@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from kseg.etl.errors import ConfigurationError, Refused, RetriableFailure
 from kseg.etl.ledger.values import TableCommit, TableState
 from kseg.etl.spark.session import reaching
-from kseg.etl.tables.delta.features import refuse_retention
+from kseg.etl.tables.delta.features import refuse_append_only, refuse_retention
 from kseg.etl.tables.delta.log import Commit, find_transaction, incidents_since
 from kseg.etl.tables.delta.table import DeltaAccess, table_properties, table_state
 from kseg.etl.tables.errors import ledger_older_than_table
@@ -292,7 +292,8 @@ class SparkTarget(FrameTarget):
         if done is None or done < run.app_version:
             columns = self._spark.table(self._sql_name).limit(0)
             self._land(columns, RunCommit(run.run_id, run.app_id, run.app_version, {**run.facts, "fence": True}))
-        else:
+        elif self.rows_of_run(run.run_id):
+            refuse_append_only(self.name, table_properties(table))
             # No app transaction here: Spark would skip a DELETE that carries the run's own, as already done.
             with self._errors(run), self._setting(**{_APP_ID: None, _APP_VERSION: None}):
                 self._spark.sql(f"DELETE FROM {self._sql_name} WHERE {OfRun(run.run_id).sql()}")

@@ -112,3 +112,61 @@ def test_what_others_do_rightly_is_no_incident(job, topic, records):
     job.table("first").vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
     assert job.rows() == [row for row in records.rows(topic) if row[2] != 3]
     assert job.group_offsets() == records.ends(topic)
+
+
+# --- abandoning a run whose tables changed
+
+
+def test_a_run_without_rows_is_abandoned_over_an_append_only_table(job, topic, records):
+    job.table("first").alter.set_table_properties({"delta.appendOnly": "true"})
+    records.write(topic, 0, 5)
+    job.die("plan:after")
+    run = job.state.unfinished()
+    job.change(source={"isolation_level": "read_uncommitted"})
+    job.ingest()
+    assert job.state.runs[run.run_id].phase == "abandoned"
+    assert job.rows() == records.rows(topic)
+
+
+def test_rows_in_an_append_only_table_stay_until_it_allows_their_removal(job, topic, records):
+    records.write(topic, 0, 5)
+    job.die("land:first:after")
+    before = job.rows()
+    job.table("first").alter.set_table_properties({"delta.appendOnly": "true"})
+    run = job.state.unfinished()
+    with pytest.raises(Refused) as caught:
+        job.abandon(run.run_id)
+    assert caught.value.code == "table-append-only"
+    assert job.rows() == before
+    job.table("first").alter.set_table_properties({"delta.appendOnly": "false"})
+    assert job.abandon(run.run_id).status == "abandoned"
+    assert len(job.rows()) == len(before) - 5
+
+
+def test_a_run_is_abandoned_although_one_of_its_tables_was_dropped(home, records):
+    kept, dropped = records.topic(1), records.topic(1)
+    for topic in (kept, dropped):
+        records.write(topic, 0, 5)
+    job = home(kept, dropped)
+    job.ingest()
+    for topic in (kept, dropped):
+        records.write(topic, 0, 5)
+    job.die("plan:after")
+    shutil.rmtree(job.folder / "lake" / "rest")
+    run = job.state.unfinished()
+    job.change(source={"topics": [kept]}, sink={"routes": {"*": None}})
+    job.ingest()
+    assert job.state.runs[run.run_id].phase == "abandoned"
+    assert job.rows("first") == records.rows(kept)
+    assert job.tables == ["first"], "the fence is no reason to make the table again"
+
+
+def test_abandoning_does_not_hide_what_happened_to_the_table(job, topic, records):
+    """The removal's own commit comes after the RESTORE: recorded as the table's state, it would excuse it."""
+    records.write(topic, 1, 5)
+    job.die("land:first:before")
+    restore(job)
+    job.abandon(job.state.unfinished().run_id)
+    with pytest.raises(Refused) as caught:
+        job.ingest()
+    assert caught.value.code == "table-restored"

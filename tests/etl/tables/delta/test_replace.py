@@ -295,3 +295,24 @@ def test_a_removal_tells_what_it_did(landed):
     log = Path(landed.path) / f"_delta_log/{version:020d}.json"
     info = json.loads(log.read_text().splitlines()[0])["commitInfo"]
     assert (info["kseg"]["run"], info["kseg"]["removed"]) == ("run-1", 100)
+
+
+def test_a_run_without_rows_is_fenced_off_an_append_only_table(landed):
+    """Nothing is removed, so nothing is asked of the table but an append."""
+    landed.target.load().alter.set_table_properties({"delta.appendOnly": "true"})
+    assert landed.target.spark_reasons(removing=OfRun("run-4")) == ()
+    removed = landed.target.remove_run(RunCommit("run-4", APP, 5))
+    assert (removed.removed, removed.found) == (0, False)
+    assert landed.target.transaction_version(APP) == 5
+    before = len(landed.offsets())
+    with pytest.raises(Refused) as caught:
+        landed.target.remove_run(RunCommit("run-1", APP, 2))
+    assert caught.value.code == "table-append-only"
+    assert len(landed.offsets()) == before
+
+
+def test_a_table_that_needs_spark_for_removals_alone_is_only_asked_where_rows_match(landed):
+    landed.target.load().alter.set_table_properties({"delta.enableChangeDataFeed": "true"})
+    assert landed.target.spark_reasons(removing=OfRun("run-4")) == ()
+    assert landed.target.spark_reasons(removing=OfRun("run-1")) == ("change data feed",)
+    assert landed.target.remove_run(RunCommit("run-4", APP, 5)).removed == 0
