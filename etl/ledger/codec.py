@@ -75,6 +75,7 @@ AnyEvent = (
     | events.OffsetsReclaimed
     | events.GroupOffsetsAccepted
     | events.TopicSeen
+    | events.SourceAccepted
     | state.Summary
 )
 

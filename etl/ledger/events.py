@@ -6,7 +6,8 @@ of its events in their order (`etl.ledger.state`), which also says what may foll
     lease      leased, renewed, released
     run        planned, reconfigured, landed, accounted, account_failed, account_cleared, offsets_committed, finished,
                refused, abandoning, abandoned
-    partition  base_pinned, boundary_pinned, offsets_given_up, offsets_reclaimed, group_offsets_accepted, topic_seen
+    partition  base_pinned, boundary_pinned, offsets_given_up, offsets_reclaimed, group_offsets_accepted, topic_seen,
+               source_accepted
     upkeep     summary
 
 Every event carries `chain` (whose lease it was written under: `INCREMENTAL`, or the run id of a backfill or interval
@@ -283,6 +284,24 @@ class TopicSeen(Event):
     topics: dict[str, TopicIdentity]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceAccepted(Event):
+    """A source that is not what the ledger knew was accepted (`kseg repair --accept-source`).
+
+    topics: as they are known from here on. reopened: by partition the first offset that means another record than
+    before, or none; it and all above it are open again, and the partition's generation is one higher. Offsets below it
+    keep what the ledger knows of them. reason: the codes of what a run refused before. tables: their states after rows
+    of reopened offsets were removed from them; empty where those rows were kept.
+    """
+
+    KIND = "source_accepted"
+
+    topics: dict[str, TopicIdentity]
+    reopened: ByPartition[int]
+    reason: str
+    tables: dict[str, TableState] = field(default_factory=dict)
+
+
 __all__ = [
     "INCREMENTAL",
     "Abandoned",
@@ -318,6 +337,7 @@ __all__ = [
     "Renewed",
     "RunPlan",
     "RunRefused",
+    "SourceAccepted",
     "Strict",
     "TableCommit",
     "TableState",

@@ -95,6 +95,7 @@ class _Building:
         self.sequence = state.sequence
         self.updated_at = state.updated_at
         self.last_refused = state.last_refused
+        self.reopened = dict(state.reopened)
 
     def result(self) -> JobState:
         return replace(
@@ -112,6 +113,7 @@ class _Building:
             committed=self.committed,
             incremental_sequence=self.number,
             last_refused=self.last_refused,
+            reopened=self.reopened,
         )
 
     def add(self, entry: Entry) -> None:
@@ -153,6 +155,8 @@ class _Building:
                 self.committed.setdefault(event.group, {}).update(event.offsets)
             case ev.TopicSeen():
                 self._seen(event.topics)
+            case ev.SourceAccepted():
+                self._source_accepted(event)
             case ev.OffsetsCommitted() if event.run_id not in self.runs:
                 # Of no run, or committed again for one that a summary has dropped.
                 self.committed.setdefault(event.group, {}).update(event.offsets)
@@ -210,6 +214,8 @@ class _Building:
         expected = now.next_app_transaction(plan.chain)
         if (plan.app_id, plan.app_version) != expected:
             raise self._illegal(event, f"app transaction {plan.app_id} {plan.app_version}, expected {expected}")
+        if plan.generations != {tp: now.generation(tp) for tp in plan.offsets() if now.generation(tp)}:
+            raise self._illegal(event, "a change of its source was accepted meanwhile")
         self._check_ranges(event, now)
         self.runs.pop(plan.run_id, None)  # an abandoned one of the same id: the new one goes to the end of the order
         self.runs[plan.run_id] = RunState(plan=plan, planned_at=at, owner=event.owner)
@@ -316,8 +322,10 @@ class _Building:
             for planned in run.plan.ranges:
                 if planned.table in replaced:
                     gone[planned.tp] = gone.get(planned.tp, EMPTY).add(planned.start, planned.end)
+        now = self.result()
         for tp, offsets in gone.items():
-            self.landed[tp] = self.landed.get(tp, EMPTY).subtract(offsets)
+            # What was reopened since has been landed by others, if at all, with other records.
+            self.landed[tp] = self.landed.get(tp, EMPTY).subtract(now.current(run, tp, offsets))
         for path, table in event.tables.items():
             self._table(path, table)
         return replace(run, abandoned=True, ended_at=at, refused=None)
@@ -343,6 +351,24 @@ class _Building:
             if before is not None and (before.topic_id, before.cluster_id) == (seen.topic_id, seen.cluster_id):
                 seen = replace(seen, partitions={**before.partitions, **seen.partitions})
             self.topics[name] = seen
+
+    def _source_accepted(self, event: ev.SourceAccepted) -> None:
+        blocking = self.result().planned_above(event.reopened)
+        if blocking is not None:
+            raise self._illegal(event, f"run {blocking.run_id} has planned offsets that it reopens")
+        for tp, first in event.reopened.items():
+            below = OffsetSet.single(0, first)
+            self.landed[tp] = self.landed.get(tp, EMPTY).intersect(below)
+            self.given_up[tp] = self.given_up.get(tp, EMPTY).intersect(below)
+            if tp in self.bases:
+                self.bases[tp] = min(self.bases[tp], first)
+            self.reopened[tp] = (*self.reopened.get(tp, ()), first)
+        self.boundaries = {
+            (tp, at): offset for (tp, at), offset in self.boundaries.items() if offset <= event.reopened.get(tp, offset)
+        }
+        self._seen(event.topics)
+        for path, table in event.tables.items():
+            self._table(path, table)
 
     def _table(self, path: str, table: ev.TableState) -> None:
         """Runs of several chains see one table out of order: of one table the newest sight counts."""

@@ -177,10 +177,11 @@ def summary_of(state: JobState, *, runs_kept: int | None = None) -> JobState:
     for run in state.runs.values():
         if run.run_id not in old:
             runs[run.run_id] = run
-        elif run.chain == INCREMENTAL:
+        elif run.chain == INCREMENTAL and not state.reopened:
             archive = _add(archive, run)
         else:
             # Its name may be asked for again, however late: a backfill that has finished does nothing the second time.
+            # Where offsets were reopened, the generation of every run since is kept: rows name their run.
             runs[run.run_id] = run if run.archived else _reduced(run)
     return replace(state, runs=runs, archive=archive)
 

@@ -11,7 +11,7 @@ its offsets: it may have landed rows that are not recorded yet, so no other run 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
@@ -49,6 +49,9 @@ Phase = Literal[
     "abandoning",
     "abandoned",
 ]
+
+NO_END = 2**63 - 1
+"""Above every offset."""
 
 BoundaryKey = tuple[TopicPartition, int]
 Boundaries = dict[BoundaryKey, int]
@@ -195,6 +198,7 @@ class JobState(Strict):
     transition, which is the version of the ledger's app transaction for this job; 0 before the first.
     runs: by run id, in the order of their planning. incremental_sequence: number of incremental runs planned so far.
     topics, tables: as last seen. committed: by group, what the framework committed or accepted last.
+    reopened: by partition, from which offset on each accepted change of the source reopened it, in their order.
     """
 
     job: str
@@ -216,6 +220,7 @@ class JobState(Strict):
     incremental_sequence: int = 0
     last_refused: RunRefused | None = None
     archive: Archive = field(default_factory=Archive)
+    reopened: ByPartition[tuple[int, ...]] = field(default_factory=dict)
 
     def lease(self, chain: str = INCREMENTAL) -> LeaseState | None:
         """The chain's last lease, released and expired ones included; None if it never had one."""
@@ -249,8 +254,37 @@ class JobState(Strict):
         intervals: list[tuple[int, int]] = []
         for run in self.runs.values():
             if not run.ended and run.chain != except_chain:
-                intervals += [(r.start, r.end) for r in run.plan.ranges if r.topic == tp[0] and r.partition == tp[1]]
+                end = self.current_below(tp, self.generation_of(run, tp))
+                of_one = (r for r in run.plan.ranges if r.topic == tp[0] and r.partition == tp[1] and r.start < end)
+                intervals += [(r.start, min(r.end, end)) for r in of_one]
         return OffsetSet.of(intervals)
+
+    def generation(self, tp: TopicPartition) -> int:
+        """How many accepted changes of the source have given offsets of this partition other records."""
+        return len(self.reopened.get(tp, ()))
+
+    def generation_of(self, run: RunState, tp: TopicPartition) -> int:
+        """The generation of the partition that the run read, and that its rows belong to."""
+        return run.plan.generations.get(tp, 0)
+
+    def current_below(self, tp: TopicPartition, generation: int) -> int:
+        """Offsets below this one are the same records today as in this generation; those from it on are others."""
+        return min(self.reopened.get(tp, ())[generation:], default=NO_END)
+
+    def planned_above(self, firsts: Mapping[TopicPartition, int]) -> RunState | None:
+        """A run that has yet to land offsets from these on; one that is accounted has landed what it read."""
+        return next(
+            (
+                run
+                for run in self.unfinished_runs()
+                if run.accounted is None and any(r.end > firsts.get(r.tp, NO_END) for r in run.plan.ranges)
+            ),
+            None,
+        )
+
+    def current(self, run: RunState, tp: TopicPartition, offsets: OffsetSet) -> OffsetSet:
+        """Those of these offsets at which a row of this run is today's record of that offset."""
+        return offsets.intersect(OffsetSet.single(0, self.current_below(tp, self.generation_of(run, tp))))
 
     def open_in(self, tp: TopicPartition, start: int, end: int, *, except_chain: str | None = None) -> OffsetSet:
         """The offsets of `[start, end)` that a run may plan to land once: neither landed nor reserved.

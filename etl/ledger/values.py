@@ -289,6 +289,8 @@ class RunPlan(Strict):
     marks_late: whether rows have the column `_kseg_late`. late_before_ms: in a run of an interval or a replacement of
         one, the interval's start: records of before are late.
     quarantine: which of the tables takes damaged batches; None: the run stops at damage.
+    generations: of the run's partitions, where above 0 (`JobState.generation`): an address is a topic, a partition, a
+        generation and an offset. Its JSON has them only where there are any.
     """
 
     run_id: str
@@ -310,6 +312,14 @@ class RunPlan(Strict):
     quarantine: str | None = None
     marks_late: bool = False
     late_before_ms: int | None = None
+    generations: ByPartition[int] = field(default_factory=dict)
+
+    @model_serializer(mode="wrap")
+    def _to_json(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = handler(self)
+        if not self.generations:
+            fields.pop("generations", None)
+        return fields
 
     def offsets(self) -> dict[TopicPartition, OffsetSet]:
         """The planned ranges as one set for each partition."""

@@ -170,6 +170,7 @@ class Draft:
             quarantine=job.quarantine,
             marks_late=job.interval is not None,
             late_before_ms=late_before_ms if job.interval is not None else None,
+            generations={tp: number for tp in wanted if (number := self.state.generation(tp))},
         )
         self.add(ev.Planned(chain=chain, run_id=run_id, plan=plan))
         return plan

@@ -71,6 +71,9 @@ EVENTS = [
     ev.OffsetsReclaimed(**SIGNED, ranges=RANGES, reason="x"),
     ev.GroupOffsetsAccepted(**SIGNED, group="g", offsets=OFFSETS),
     ev.TopicSeen(**SIGNED, topics=TOPICS),
+    ev.SourceAccepted(
+        **SIGNED, topics=TOPICS, reopened={TP: 7}, reason="log-truncated", tables={"t": ev.TableState("id", 9, 0)}
+    ),
     Summary(
         **SIGNED,
         state=JobState(
