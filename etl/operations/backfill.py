@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kseg.etl.config.job import Job
-from kseg.etl.planning.backfill import MODES, BackfillPlanner, all_in_files, job_for, unfinished_from_files
+from kseg.etl.planning.backfill import (
+    MODES,
+    BackfillPlanner,
+    all_in_files,
+    job_for,
+    run_id_of,
+    unfinished_from_files,
+)
 from kseg.etl.planning.backfill_request import BackfillRequest
 from kseg.etl.planning.preflight import read_without_lease
 from kseg.etl.run.context import JobContext, Observer
@@ -55,5 +62,7 @@ def run_backfill(
 
 
 def _run(context: JobContext, request: BackfillRequest, *, take_over: bool) -> RunReport:
-    planner = BackfillPlanner(context.job, context.clients.logs, request)
+    planner = BackfillPlanner(
+        context.job, context.clients.logs, request, run_id_of(request, context.clients.read_state())
+    )
     return pursue(context, planner.run_id, planner.decide, take_over=take_over)

@@ -12,7 +12,8 @@
     replace              all; rows of these addresses go, and the new ones come, in one commit
     append               all, again
 
-The run id is a hash of job, mode, what was asked and label: asking the same again finds the run that there is.
+The run id is a hash of ledger, job, mode, what was asked and label: asking the same again finds the run that there is,
+also one of release 0.1, whose id was a hash without the ledger.
 
 Read from files (`segments`) it is the same run: they stand in for the brokers, which are not asked. All that files
 hold means offsets from each partition's base to the files' end, so that files that have grown make another run.
@@ -32,6 +33,7 @@ from kseg.etl.config.times import epoch_millis
 from kseg.etl.errors import ConfigurationError, Fault, Refused, RetriableFailure
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.ranges import OffsetSet
+from kseg.etl.ledger.run_ids import request_run_id
 from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.backfill_request import BackfillRequest, Bound, PartitionOffset
 from kseg.etl.planning.inputs import InputReader
@@ -105,17 +107,23 @@ def readable_end(draft: Draft, tp: TopicPartition) -> int:
     return min(end, bounds.confirmed) if snapshot.leader_epoch(tp) < seen.leader_epoch else end
 
 
+def run_id_of(request: BackfillRequest, state: JobState) -> str:
+    """The id of the run that carries out this request in this ledger."""
+    digest = request.digest(state.job)
+    before = state.runs.get(digest)
+    if before is not None and not before.abandoned:
+        return digest  # planned by release 0.1
+    return request_run_id(state.ledger_id, state.job, digest)
+
+
 @dataclass(slots=True)
 class BackfillPlanner:
-    """Plans one backfill or interval run in a draft."""
+    """Plans one backfill or interval run in a draft. run_id: as `run_id_of` gives it."""
 
     job: Job
     logs: Logs
     request: BackfillRequest
-
-    @property
-    def run_id(self) -> str:
-        return self.request.run_id(self.job.name)
+    run_id: str
 
     @property
     def mode(self) -> ev.Mode:
@@ -168,7 +176,8 @@ class BackfillPlanner:
     def _asked(self, draft: Draft) -> dict[TopicPartition, OffsetSet]:
         snapshot = draft.inputs.snapshot
         chosen = self._partitions(snapshot)
-        again = draft.state.runs.get(self.run_id)
+        runs = draft.state.runs
+        again = runs.get(self.run_id) or runs.get(self.request.digest(self.job.name))
         if again is not None and again.abandoned and self.request.interval is None:
             # Abandoned, and asked again: times must not mean other offsets than the first time.
             return {tp: offsets for tp, offsets in again.plan.offsets().items() if tp in chosen}

@@ -7,9 +7,9 @@
 
 With `segments` records are read from files, and offsets or times may be left out or narrow it down.
 
-A request is a value: its `identity()` (mode, what was asked, label) is what a run id is made of, so that asking the
-same thing again finds the run that was made before. Whether offsets are committed afterwards is no part of it, and
-neither is where the records are read from.
+A request is a value: its `identity()` (mode, what was asked, label) is what a run id is made of, together with the
+ledger, so that asking the same thing again finds the run that was made before. Whether offsets are committed afterwards
+is no part of it, and neither is where the records are read from.
 """
 
 from __future__ import annotations
@@ -155,8 +155,8 @@ class BackfillRequest:
             segments=data.get("segments", ()),
         )
 
-    def run_id(self, job_name: str) -> str:
-        """Hash of job, mode, what was asked and label: 32 hex digits."""
+    def digest(self, job_name: str) -> str:
+        """Hash of job, mode, what was asked and label: 32 hex digits. Up to 0.1 it was the run's id."""
         text = json.dumps([job_name, self.identity()], sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 

@@ -24,6 +24,7 @@ from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.fold import Entry, fold
 from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
+from kseg.etl.ledger.run_ids import incremental_run_id
 from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.group_reconciliation import GroupView, reconcile
 from kseg.etl.planning.snapshot import SourceSnapshot
@@ -209,7 +210,7 @@ def _non_empty(offsets: Mapping[TopicPartition, OffsetSet]) -> dict[TopicPartiti
     return {tp: of_one for tp, of_one in offsets.items() if of_one}
 
 
-def plan_incremental(draft: Draft, run_id: str) -> ev.RunPlan | None:
+def plan_incremental(draft: Draft) -> ev.RunPlan | None:
     """The incremental chain's next run; None where there is nothing to read.
 
     Raises:
@@ -219,6 +220,8 @@ def plan_incremental(draft: Draft, run_id: str) -> ev.RunPlan | None:
     wanted = incremental_ranges(draft)
     if not wanted:
         return None
+    state = draft.state
+    run_id = incremental_run_id(state.ledger_id, state.job, state.incremental_sequence + 1)
     return draft.plan(run_id, "incremental", wanted, commit_offsets=True)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from kseg.etl.config.job import Job
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.state import JobState
-from kseg.etl.planning.backfill import MODES, BackfillPlanner, all_in_files, job_for, unfinished_from_files
+from kseg.etl.planning.backfill import MODES, BackfillPlanner, all_in_files, job_for, run_id_of, unfinished_from_files
 from kseg.etl.planning.backfill_request import BackfillRequest
 from kseg.etl.planning.inputs import InputReader
 from kseg.etl.planning.plan import Draft, plan_incremental
@@ -54,7 +54,7 @@ class _DryRun:
             report.notes.append(f"run {unfinished.run_id} is unfinished ({unfinished.phase}) and would be taken up")
             return report
         draft = self._draft(state, ev.INCREMENTAL)
-        return self._report(draft, plan_incremental(draft, "dry-run"), "incremental")
+        return self._report(draft, plan_incremental(draft), "incremental")
 
     def backfill(self, request: BackfillRequest, state: JobState) -> RunReport:
         bounded: BackfillRequest | None = request
@@ -62,7 +62,7 @@ class _DryRun:
             bounded = unfinished_from_files(state) or all_in_files(self._inputs, request, state)
         if bounded is None:
             return RunReport(self._job, None, MODES[request.mode], "nothing-to-do", seconds=self._stopwatch.seconds())
-        planner = BackfillPlanner(self._inputs.job, self._inputs.logs, bounded)
+        planner = BackfillPlanner(self._inputs.job, self._inputs.logs, bounded, run_id_of(bounded, state))
         known = state.runs.get(planner.run_id)
         if known is not None and known.finished:
             report = report_of(self._job, known, status="nothing-to-do")

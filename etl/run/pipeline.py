@@ -6,7 +6,6 @@ that the ledger has already are skipped.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeVar
 
@@ -60,11 +59,10 @@ def run_ingest(
     """
     with JobContext.open(job, progress, observe) as context:
         context.refuse_live_group()
-        run_id = uuid.uuid4().hex
         return pursue(
             context,
             ev.INCREMENTAL,
-            lambda draft: plan_incremental(draft, run_id),
+            plan_incremental,
             take_over=take_over,
             accept_group_offsets=accept_group_offsets,
         )

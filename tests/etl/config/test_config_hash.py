@@ -56,8 +56,8 @@ def test_names_made_from_a_job(known: tuple[Job, dict[str, Any]]) -> None:
         "group_commit": job.group_commit,
         "transactional_id": transactional_id(job, OF["ledger_id"]),
         "app_transaction_incremental": list(state.next_app_transaction()),
-        "app_transaction_backfill": list(state.next_app_transaction(requests["interval"].run_id(job.name))),
+        "app_transaction_backfill": list(state.next_app_transaction(requests["interval"].digest(job.name))),
         "offset_metadata": commit_metadata(OF["ledger_id"], OF["run_id"]),
-        "backfill_run_ids": {name: request.run_id(job.name) for name, request in requests.items()},
+        "backfill_run_ids": {name: request.digest(job.name) for name, request in requests.items()},
         "targets": {route: str(target) for route, target in job.sink.targets.items()},
     }.items() <= expected.items()

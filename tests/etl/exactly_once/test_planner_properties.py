@@ -26,7 +26,7 @@ from kseg.etl.errors import Refused, RetriableFailure
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.fold import Entry, fold
 from kseg.etl.ledger.state import JobState
-from kseg.etl.planning.backfill import BackfillPlanner
+from kseg.etl.planning.backfill import BackfillPlanner, run_id_of
 from kseg.etl.planning.backfill_request import BackfillRequest, Interval, PartitionOffset
 from kseg.etl.planning.group_reconciliation import GroupView
 from kseg.etl.planning.interval import IntervalOpen, from_ledger
@@ -65,7 +65,6 @@ class Life(RuleBasedStateMachine):
         self.state = JobState(job="job", ledger_id="ledger")
         self.logs: dict[TopicPartition, list[int]] = {TopicPartition(TOPIC, 0): [0, 0, 0]}
         self.group: dict[TopicPartition, CommittedOffset] = {}
-        self.number = 0
         self.may_be_passed: dict[TopicPartition, set[int]] = {}
         self.rows: dict[TopicPartition, dict[int, list[ev.RunPlan]]] = {}
         self.now_ms = epoch_millis(EPOCH)
@@ -176,8 +175,7 @@ class Life(RuleBasedStateMachine):
 
     @rule(accept=st.booleans())
     def incremental(self, accept: bool) -> None:
-        self.number += 1
-        self.draft(ev.INCREMENTAL, lambda draft: plan_incremental(draft, f"run-{self.number}"), accept=accept)
+        self.draft(ev.INCREMENTAL, plan_incremental, accept=accept)
 
     @rule(
         number=st.integers(0, 2),
@@ -223,10 +221,10 @@ class Life(RuleBasedStateMachine):
         self.ask(BackfillRequest(interval=Interval(*hours), mode=mode, commit_offsets=commits))
 
     def ask(self, request: BackfillRequest) -> None:
-        run_id = request.run_id("job")
+        run_id = run_id_of(request, self.state)
         if (run := self.state.runs.get(run_id)) is not None and not run.abandoned:
             return
-        asked = _Asked(self, request)
+        asked = _Asked(self, request, run_id)
         self.draft(run_id, asked.decide)
 
     def boundary(self, tp: TopicPartition, moment: datetime) -> int:
@@ -343,8 +341,8 @@ class Life(RuleBasedStateMachine):
 class _Asked(BackfillPlanner):
     """A backfill whose times are found in the model's logs."""
 
-    def __init__(self, life: Life, request: BackfillRequest) -> None:
-        super().__init__(life.job, SimpleNamespace(), request)  # type: ignore[arg-type]
+    def __init__(self, life: Life, request: BackfillRequest, run_id: str) -> None:
+        super().__init__(life.job, SimpleNamespace(), request, run_id)  # type: ignore[arg-type]
         self.life = life
 
     def _closed(self, draft: Draft, millis: int, *, ends: bool) -> dict[TopicPartition, int]:

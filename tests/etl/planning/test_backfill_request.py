@@ -96,14 +96,14 @@ def test_a_naive_time_is_refused_from_code_too() -> None:
 def test_the_same_question_has_one_run_id_whatever_its_spelling() -> None:
     one = BackfillRequest.parse(["o:1:1", "o:0:1"], ["2026-01-01T01:00:00+01:00"])
     two = BackfillRequest.parse(["o:0:1", "o:1:1"], ["2026-01-01T00:00:00Z"], commit_offsets=True)
-    assert one.run_id("orders") == two.run_id("orders")
-    assert one.run_id("orders") != one.run_id("other")
+    assert one.digest("orders") == two.digest("orders")
+    assert one.digest("orders") != one.digest("other")
     different = [
         BackfillRequest.parse(["o:0:1"], ["2026-01-01T00:00:00Z"]),
         BackfillRequest.parse(["o:0:1", "o:1:1"], ["2026-01-01T00:00:00Z"], mode="replace"),
         BackfillRequest.parse(["o:0:1", "o:1:1"], ["2026-01-01T00:00:00Z"], label="again"),
     ]
-    assert len({one.run_id("orders"), *(r.run_id("orders") for r in different)}) == 4
+    assert len({one.digest("orders"), *(r.digest("orders") for r in different)}) == 4
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_all_that_files_hold_needs_no_bounds() -> None:
 
 def test_where_records_are_read_from_is_no_part_of_what_is_asked() -> None:
     bounds = {"from_": ["o:0:1"], "to": ["o:0:9"]}
-    assert BackfillRequest.parse(**bounds).run_id("x") == BackfillRequest.parse(**bounds, segments=["/d"]).run_id("x")
+    assert BackfillRequest.parse(**bounds).digest("x") == BackfillRequest.parse(**bounds, segments=["/d"]).digest("x")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,50 @@
+"""Run ids: from a run's id, which rows and file names carry, follows which ledger and job made the run.
+
+    4be1f00c52-17-9a3e11d0               incremental run number 17 of a job
+    4be1f00c52-8f3a09c27d5ab1e46c90      backfill or interval run, named by its request
+    └ mark: hash of ledger id and job
+
+The mark stays in a row's `_kseg_run` after the ledger has dropped the run's details. Releases up to 0.1 gave ids
+without a mark, 32 hex digits: random ones, and for backfills the hash of the request, the same in every ledger.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from typing import Final, NamedTuple
+
+_MARK_DIGITS: Final = 10
+_REQUEST_DIGITS: Final = 20
+_MARKED: Final = re.compile(r"(?P<mark>[0-9a-f]{10})-(?:(?P<number>\d{1,10})-[0-9a-f]{8}|[0-9a-f]{20})")
+
+
+class RunIdParts(NamedTuple):
+    """number: of an incremental run; None in the id of a backfill or interval run."""
+
+    mark: str
+    number: int | None
+
+
+def mark_of(ledger_id: str, job: str) -> str:
+    """What all run ids of this job in this ledger begin with."""
+    return hashlib.sha256(f"{ledger_id}/{job}".encode()).hexdigest()[:_MARK_DIGITS]
+
+
+def incremental_run_id(ledger_id: str, job: str, number: int) -> str:
+    """A new id. The random part keeps runs apart whose ledger was put back to an older state in between."""
+    return f"{mark_of(ledger_id, job)}-{number}-{secrets.token_hex(4)}"
+
+
+def request_run_id(ledger_id: str, job: str, digest: str) -> str:
+    """The id of the run that this ledger makes for a request. digest: of the request, in hex digits."""
+    return f"{mark_of(ledger_id, job)}-{digest[:_REQUEST_DIGITS]}"
+
+
+def parse_run_id(run_id: str) -> RunIdParts | None:
+    """The parts of an id with a mark; None for ids of releases up to 0.1, and for what is no run id."""
+    match = _MARKED.fullmatch(run_id)
+    if match is None:
+        return None
+    return RunIdParts(match["mark"], None if match["number"] is None else int(match["number"]))
