@@ -171,6 +171,22 @@ class Lease:
             if self._lost is not None:
                 raise self._lost
 
+    def read(self) -> JobState:
+        """The job's state, read from the ledger while this lease is the chain's last.
+
+        Raises:
+            LeaseLost: also where another has taken the lease since.
+            whatever `Ledger.read` raises.
+        """
+        self.check()
+        state = self.ledger.read(self.job)
+        try:
+            self._must_hold(state)
+        except LeaseLost as lost:
+            self._lose(lost)
+            raise
+        return state
+
     def transition(self, decide: Decide, *, deadline: float = DEADLINE) -> JobState:
         """As `Ledger.transition`, with the events written under this lease (chain, owner and attempt are filled in).
 

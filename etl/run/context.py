@@ -10,7 +10,7 @@ from kseg.etl.config.job import Job
 from kseg.etl.ledger.lease import Lease, acquire
 from kseg.etl.planning.inputs import InputReader
 from kseg.etl.run.clients import JobClients, LedgerPolicy
-from kseg.etl.run.group_commit import refuse_live_group
+from kseg.etl.run.group_commit import fence, refuse_live_group
 from kseg.etl.spark.job_session import JobSession
 from kseg.etl.tables.targets import Targets
 from kseg.etl.telemetry.progress import NULL_PROGRESS, Progress
@@ -75,6 +75,22 @@ class JobContext:
         lease = acquire(self.clients.ledger, self.job.name, chain, duration=self.job.run.lease, take_over=take_over)
         self.observe("lease:after")
         return lease
+
+    @contextmanager
+    def run_lease(self, chain: str, *, take_over: bool) -> Iterator[Lease]:
+        """The chain's lease, for what carries on its run, finishes or abandons it.
+
+        Where offsets are committed in transactions, that of the run whose place is taken is aborted before anything
+        else: a suspended process could commit it later, over rows that have been removed meanwhile.
+
+        Raises:
+            AnotherRunActive: another process holds the lease.
+            ConfigurationError, KafkaError: as `fence`.
+        """
+        with self.lease(chain, take_over=take_over) as lease:
+            if self.job.commits_offsets and self.job.group_commit == "transactional":
+                fence(self.clients.cluster, self.job, self.clients.ledger.id)
+            yield lease
 
     def refuse_live_group(self) -> None:
         """Raises Refused where the group whose offsets are to be committed has live members."""

@@ -1,13 +1,14 @@
 """The consumer group's offsets, moved to the ledger's frontier after the rows are durable.
 
     InitProducerId      fences every older run's commit on this transactional id, *then*
-    read the ledger     so that no commit is older than what a fenced sibling read
+    read the ledger     so that no commit is older than what a fenced sibling read, and none follows a lost lease
     TxnOffsetCommit     all assigned partitions, also unchanged ones: a group without members expires one by one
     describe the group  a member that joined meanwhile is not noticed by the broker: it takes a commit with an empty
                         member id even then
     EndTxn
 
-A run that is fenced by a sibling reads the ledger again and finds its frontier committed, or tries again.
+A run that is fenced by a sibling reads the ledger again and finds its frontier committed, or tries again. One whose
+place was taken finds its lease lost: whatever takes the place of a run fences before it reads or removes anything.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from kseg.client.transactions.transaction import Transaction
 from kseg.etl.config.job import Job
 from kseg.etl.errors import ConfigurationError, Refused, RetriableFailure
 from kseg.etl.ledger.events import GroupOffset
+from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.state import JobState
-from kseg.etl.ledger.store import Ledger
 from kseg.etl.planning.group_reconciliation import commit_metadata
 
 TRANSACTION_TIMEOUT_MS = 60_000
@@ -38,10 +39,10 @@ def transactional_id(job: Job, ledger_id: str) -> str:
 
 
 def fence(cluster: Cluster, job: Job, ledger_id: str) -> None:
-    """Abort what a run of this job left open when it died inside its transaction; without effect where there is none.
+    """Abort the transaction that another run of this job has open: it died in it, or it is suspended before its EndTxn.
 
-    Nobody can read offsets in an open transaction; without this call the coordinator would abort it a minute
-    later. A sibling that is about to commit begins again.
+    A suspended run cannot commit it when it wakes up. Nobody can read offsets in an open transaction; without this
+    call the coordinator would abort it a minute later. A sibling that is about to commit begins again.
 
     Raises:
         ConfigurationError: the brokers are too old for transactions (before 0.11).
@@ -87,11 +88,12 @@ def frontier_offsets(
 
 
 def commit_frontier(
-    cluster: Cluster, ledger: Ledger, job: Job, run_id: str, assigned: Collection[TopicPartition]
+    cluster: Cluster, lease: Lease, job: Job, run_id: str, assigned: Collection[TopicPartition]
 ) -> dict[TopicPartition, CommittedOffset]:
     """Commit each assigned partition's frontier for the job's group, as `group_commit` says; return what was committed.
 
     Raises:
+        LeaseLost: another has taken this run's place.
         Refused: `group-has-members`.
         RetriableFailure: siblings kept fencing this run until the deadline.
         KafkaError: the coordinator rejected a request or is not available.
@@ -99,15 +101,15 @@ def commit_frontier(
     assert job.group is not None
     if job.group_commit == "plain":
         refuse_live_group(cluster, job.group)
-        offsets = frontier_offsets(ledger.read(job.name), run_id, assigned)
+        offsets = frontier_offsets(lease.read(), run_id, assigned)
         commit_offsets(cluster, job.group, offsets)
         return offsets
     deadline = time.monotonic() + job.run.deadline.total_seconds()
     while True:
         try:
-            return _in_transaction(cluster, ledger, job, run_id, assigned)
+            return _in_transaction(cluster, lease, job, run_id, assigned)
         except Fenced as fenced:
-            done = frontier_offsets(ledger.read(job.name), run_id, assigned)
+            done = frontier_offsets(lease.read(), run_id, assigned)
             if _already_committed(committed_offsets(cluster, job.group, list(done)), done):
                 return done
             if time.monotonic() > deadline:
@@ -120,14 +122,14 @@ def commit_frontier(
 
 
 def _in_transaction(
-    cluster: Cluster, ledger: Ledger, job: Job, run_id: str, assigned: Collection[TopicPartition]
+    cluster: Cluster, lease: Lease, job: Job, run_id: str, assigned: Collection[TopicPartition]
 ) -> dict[TopicPartition, CommittedOffset]:
     assert job.group is not None
     # Leaving the block on an error aborts: left open, the transaction would hide these offsets from readers of stable
     # offsets until it times out.
-    with Transaction(cluster, transactional_id(job, ledger.id), timeout_ms=TRANSACTION_TIMEOUT_MS) as transaction:
+    with Transaction(cluster, transactional_id(job, lease.ledger.id), timeout_ms=TRANSACTION_TIMEOUT_MS) as transaction:
         transaction.begin()
-        offsets = frontier_offsets(ledger.read(job.name), run_id, assigned)
+        offsets = frontier_offsets(lease.read(), run_id, assigned)
         if offsets:
             transaction.commit_offsets(job.group, offsets)
             refuse_live_group(cluster, job.group)

@@ -25,7 +25,7 @@ from kseg.etl.planning.preflight import preflight
 from kseg.etl.planning.source_identity import check_source
 from kseg.etl.run.abandon import abandon_run
 from kseg.etl.run.context import JobContext, Observer
-from kseg.etl.run.group_commit import as_events, commit_frontier, fence
+from kseg.etl.run.group_commit import as_events, commit_frontier
 from kseg.etl.run.land import LandingResult, land_and_account
 from kseg.etl.run.open_transaction_lag import open_transaction_lags
 from kseg.etl.run.report import RunReport
@@ -77,12 +77,10 @@ def pursue(
     accept_group_offsets: bool = False,
 ) -> RunReport:
     """Under the chain's lease: continue its unfinished run or plan a new one, and execute it."""
-    with context.lease(chain, take_over=take_over) as lease:
+    with context.run_lease(chain, take_over=take_over) as lease:
         try:
             context.progress.phase("plan")
             with context.stopwatch.phase("plan"):
-                if context.job.commits_offsets and context.job.group_commit == "transactional":
-                    fence(context.clients.cluster, context.job, context.clients.ledger.id)
                 state, new = context.clients.read_state(), True
                 left = state.unfinished(chain)
                 if left is not None:
@@ -267,7 +265,7 @@ def _commit(context: JobContext, lease: Lease, run: RunState, accept_group_offse
             lease.transition(lambda state: reconcile(view, state, moves_offsets=True))
         lease.check()
         context.observe("commit:before")
-        offsets = commit_frontier(context.clients.cluster, context.clients.ledger, context.job, run.run_id, partitions)
+        offsets = commit_frontier(context.clients.cluster, lease, context.job, run.run_id, partitions)
         context.progress.event(OffsetsObserved({tp: PartitionView(committed=o.offset) for tp, o in offsets.items()}))
         context.observe("commit:after")
         event = ev.OffsetsCommitted(
@@ -292,7 +290,7 @@ def _nothing_to_do(context: JobContext, lease: Lease) -> RunReport:
     partitions = context.inputs.partitions()
     if lease.chain == ev.INCREMENTAL and context.job.commits_offsets and any(tp in state.bases for tp in partitions):
         last = next(reversed(state.runs), "-")
-        offsets = commit_frontier(context.clients.cluster, context.clients.ledger, context.job, last, partitions)
+        offsets = commit_frontier(context.clients.cluster, lease, context.job, last, partitions)
         known = {tp: o.offset for tp, o in state.group_offsets(_group(context)).items()}
         event = ev.OffsetsCommitted(group=_group(context), how=_how(context), offsets=as_events(offsets))
         if {tp: o.offset for tp, o in offsets.items()} != known:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from kseg.etl.errors import AnotherRunActive, ExitCode
+from kseg.etl.run import group_commit
 from run_steps import STEPS
 
 ENDS_WELL = ("lease:before", "finish:after")
@@ -102,6 +103,29 @@ def test_a_run_abandoned_in_its_sleep_lands_nothing(step, topics, home, children
     answer = go_on(sleeper)
     assert answer["exit"] == ExitCode.ANOTHER_RUN_ACTIVE, answer
     assert go_on(other)["exit"] == 0
+    job.assert_complete(runs=1)
+
+
+@pytest.mark.parametrize("carry_out", ["abandon", "finish"])
+def test_a_run_whose_place_was_taken_before_endtxn_commits_no_offsets(carry_out, topics, home, monkeypatch):
+    """It is suspended with its offsets in an open transaction, and wakes up when its rows are gone or it has ended."""
+    job = home(*topics)
+    whole, taken = group_commit.refuse_live_group, []
+
+    def suspended(cluster: Any, group: str) -> None:
+        whole(cluster, group)
+        if not taken:
+            taken.append(run := job.state.unfinished())
+            assert run.phase == "accounted"
+            getattr(job, carry_out)(run.run_id, take_over=True)
+
+    monkeypatch.setattr(group_commit, "refuse_live_group", suspended)
+    with pytest.raises(AnotherRunActive):
+        job.ingest()
+    assert taken
+    if carry_out == "abandon":
+        assert (job.rows(), job.group_offsets()) == ([], {})
+        job.ingest()
     job.assert_complete(runs=1)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from kseg.etl.run.pipeline import run_ingest
 from kseg.jobs.cli import cli
 from kseg.jobs.invocation.failures import failure_of
 from kseg.jobs.report.from_ledger import outcome_of
+from kseg.jobs.report.lineage import run_uuid
 from kseg.jobs.report.options import ReportOptions
 from kseg.jobs.report.page import render
 from kseg.jobs.report.reporter import Reporter
@@ -129,7 +129,7 @@ def test_a_commands_page_in_a_bucket_its_metrics_and_its_events_tell_of_one_run(
     assert run in html
     assert f"{topic}-1" in html
     assert [one.method for one in s3.asked] == ["PUT"]
-    assert {uuid.UUID(event["run"]["runId"]).hex for event in events()} == {run}
+    assert {event["run"]["runId"] for event in events()} == {str(run_uuid(run))}
     families = {f.name: f.samples for f in text_string_to_metric_families((tmp_path / "told.prom").read_text())}
     assert sum(sample.value for sample in families["kseg_last_run_rows"]) == 2 * RECORDS
 
