@@ -27,22 +27,27 @@ class FetchLimit:
         self._largest = max(largest, max_bytes)
 
     def raised_for(self, records: memoryview, offset: int, version: int, broker: str) -> bool:
-        """Whether the answer holds only a part of its first message, and the limit was raised to ask for it again.
+        """Whether a broker before 0.10.1 sent only a part of its first message: `raised_to_whole`, for these alone."""
+        return version < _FIRST_WITH_WHOLE_MESSAGES and self.raised_to_whole(records, offset, broker)
+
+    def raised_to_whole(self, records: memoryview, offset: int, broker: str) -> bool:
+        """Whether an answer holds only a part of its first message, and the limit was raised to ask for it again.
 
         Raises MessageCutShort if the message is larger than the largest limit, ProtocolFault if it should have come.
         """
-        size = size_if_cut(records) if version < _FIRST_WITH_WHOLE_MESSAGES else 0
+        size = size_if_cut(records)
         if not size:
             return False
         if size <= self.bytes:
             raise ProtocolFault(
-                f"Fetch answer holds {len(records)} of a message's {size} bytes, though {self.bytes} were asked for",
+                f"Fetch answer from offset {offset} on holds {len(records)} of a message's {size} bytes, though "
+                f"{self.bytes} were asked for",
                 broker=broker,
             )
         if size > self._largest:
             raise MessageCutShort(
                 f"the message from offset {offset} on has {size} bytes, and {self._largest} are asked for at most; "
-                f"this broker (Fetch v{version}) sends no message above what it is asked for: read on after it, or set "
+                "this broker sends no message above what it is asked for: read on after it, or set "
                 "max.partition.fetch.bytes and fetch.max.bytes to as much as it has",
                 offset=offset,
                 size=size,

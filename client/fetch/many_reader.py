@@ -20,11 +20,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
+from functools import partial
 from uuid import UUID
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, ProtocolFault, RequestTimedOut, error_from_code
+from kseg.client.fetch.absence import EmptyAnswers, read_uncommitted_from
 from kseg.client.fetch.limit import LARGEST_MESSAGE, FetchLimit
 from kseg.client.fetch.messages import NOT_KNOWN, FetchedRecords, PartitionData, PartitionFetch, error_of, records_of
 from kseg.client.fetch.positions import BrokerFetcher, FetchPosition
@@ -36,9 +38,6 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.client.wire.waiting import Waiter
 
 Polled = tuple[TopicPartition, FetchedRecords | KafkaError]
-
-#: So many answers without a record, from a log that goes on beyond the range, mean that compaction left nothing there.
-_EMPTY_ANSWERS = 3
 
 
 class ManyReader:
@@ -65,6 +64,7 @@ class ManyReader:
         )
         self._max_wait_ms = config.fetch_max_wait_ms if max_wait_ms is None else max_wait_ms
         self._positions: dict[TopicPartition, FetchPosition] = {}
+        self._limits: dict[TopicPartition, FetchLimit] = {}
         self._fetchers: dict[int, BrokerFetcher] = {}
         self._failed: list[Polled] = []
         self._waiter = Waiter()
@@ -95,8 +95,23 @@ class ManyReader:
     ) -> None:
         """Read this partition too, from `offset` on. `topic_id`, `leader_epoch`: see `PartitionReader`."""
         source = ReplicaSelection(self._cluster, tp, topic_id=topic_id, leader_epoch=leader_epoch)
-        limit = FetchLimit(self._partition_max_bytes, LARGEST_MESSAGE)
+        limit = self._limits.setdefault(tp, FetchLimit(self._partition_max_bytes, LARGEST_MESSAGE))
         self._positions[tp] = FetchPosition(tp, source, limit, offset)
+
+    def raise_limit(self, tp: TopicPartition, fetched: FetchedRecords) -> None:
+        """After an answer that has no whole batch: ask for as much as its first one has from now on.
+
+        Raises ProtocolFault where that had been asked for, MessageCutShort where it is too large.
+        """
+        try:
+            self._limits[tp].raised_to_whole(fetched.records, fetched.fetch_offset, str(fetched.broker))
+        except KafkaError as error:
+            error.topic, error.partition = tp
+            raise
+
+    def pause(self, tp: TopicPartition, seconds: float) -> None:
+        """Fetch this partition not before so many seconds."""
+        self._positions[tp].not_before = time.monotonic() + seconds
 
     def seek(self, tp: TopicPartition, offset: int, *, last_epoch: int = NOT_KNOWN) -> None:
         """Go on at `offset`; `last_epoch`: see `PartitionReader.request`. An answer under way is not given any more."""
@@ -284,35 +299,60 @@ def fetch_many(
     """Read `[start, end)` of many partitions: answers as they come, those of one partition in order.
 
     `next_offset(records, offset)` gives the offset after a response's whole batches, like
-    `segment_reader.decode.next_offset`. The next request is sent before a response is returned. Raises the first
-    partition's error.
+    `segment_reader.decode.next_offset`. The next request is sent before a response is returned. Where the rest of a
+    range is absent, the answer that proves it comes too: its first batch lies behind the range.
+
+    Raises the first partition's error; RequestTimedOut where one sends no records for `default.api.timeout.ms`.
     """
     committed = isolation_level == "read_committed"
     with ManyReader(
         cluster, isolation_level=isolation_level, max_bytes=max_bytes, partition_max_bytes=partition_max_bytes
     ) as reader:
-        empty: dict[TopicPartition, int] = {}
+        empties: dict[TopicPartition, EmptyAnswers] = {}
         for tp, (start, end) in ranges.items():
             if start < end:
                 reader.add(tp, start)
+                empties[tp] = EmptyAnswers(
+                    end,
+                    committed=committed,
+                    patience=cluster.config.default_api_timeout_ms / 1000,
+                    look_beyond=partial(read_uncommitted_from, cluster, tp, topic_id=None, leader_epoch=None),
+                )
         while reader.partitions:
             answers: list[tuple[TopicPartition, FetchedRecords]] = []
             results = reader.poll()
-            # A partition may be left out because others have filled the answer: only an empty response shows that there
-            # is nothing.
+            # A partition may be left out because others have filled the answer: only an empty response shows that it
+            # had nothing to send.
             nothing = not any(isinstance(fetched, FetchedRecords) and fetched.records for _, fetched in results)
             for tp, fetched in results:
                 if isinstance(fetched, KafkaError):
                     raise fetched
                 start, end = fetched.fetch_offset, ranges[tp][1]
                 following = next_offset(fetched.records, start)
-                visible = fetched.last_stable_offset if committed else fetched.high_watermark
-                empty[tp] = empty.get(tp, 0) + 1 if nothing and visible >= end else 0
-                if following >= end or empty[tp] >= _EMPTY_ANSWERS:
-                    reader.remove(tp)
-                else:
-                    reader.seek(tp, following)
-                if fetched.records:
+                proof = None
+                if following > start:
+                    empties[tp].moved_on()
                     answers.append((tp, fetched))
+                elif fetched.records:
+                    reader.raise_limit(tp, fetched)
+                elif nothing and (proof := empties[tp].batch_behind(fetched)) is not None:
+                    answers.append((tp, proof))
+                if following >= end or proof is not None:
+                    reader.remove(tp)
+                    continue
+                if following == start:
+                    _give_up_if_overdue(empties[tp], tp, start, end)
+                reader.seek(tp, following)
+                if empties[tp].pause:
+                    reader.pause(tp, empties[tp].pause)
             reader.send_fetches()
             yield from answers
+
+
+def _give_up_if_overdue(empties: EmptyAnswers, tp: TopicPartition, offset: int, end: int) -> None:
+    if empties.overdue:
+        raise RequestTimedOut(
+            f"no records for {empties.waited:.0f} s at offset {offset}, the range ends at {end}",
+            topic=tp.topic,
+            partition=tp.partition,
+        )

@@ -137,6 +137,18 @@ class PartitionReader:
                 raise
             self._lost(error)  # response() connects again and sends again
 
+    def request_whole(self, fetched: FetchedRecords) -> None:
+        """Ask again from where an answer began that has no whole batch, for as much as its first one has.
+
+        Raises ProtocolFault where that had been asked for, MessageCutShort where it is too large.
+        """
+        try:
+            self._limit.raised_to_whole(fetched.records, fetched.fetch_offset, str(fetched.broker))
+        except KafkaError as error:
+            self.close()
+            raise self._addressed(error) from None
+        self.request(fetched.fetch_offset)
+
     def response(self) -> FetchedRecords:
         """The answer to the oldest request that has none yet.
 

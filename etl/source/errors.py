@@ -31,12 +31,16 @@ class OffsetsLost(Refused):
 
 
 class NoProgress(RetriableFailure):
-    """A broker kept answering without records although the range is not at its end."""
+    """A broker kept answering without records although the range is not at its end.
+
+    It may be slow (a read of tiered storage that expires), or have nothing more: only a later batch tells them apart.
+    """
 
     def __init__(self, topic: str, partition: int, offset: int, end: int, seconds: float) -> None:
         super().__init__(
             f"no records for {seconds:.0f} s at offset {offset}, the range ends at {end}",
-            remedy="check the partition's leader and replicas; the same command may succeed later",
+            remedy="check the partition's leader and replicas, and its tiered storage if it has some; the same command "
+            "may succeed later. Where compaction has emptied the log's end, one more record in the partition proves it",
             topic=topic,
             partition=partition,
             offset=offset,

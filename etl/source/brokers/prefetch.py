@@ -22,6 +22,7 @@ from typing import Protocol
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.config import ClientConfig
 from kseg.client.errors import OffsetOutOfRange
+from kseg.client.fetch.absence import EmptyAnswers, read_uncommitted_from
 from kseg.client.fetch.messages import FetchedRecords
 from kseg.client.fetch.partition_reader import PartitionReader
 from kseg.client.offsets import IsolationLevel
@@ -30,10 +31,6 @@ from kseg.etl.source.range_result import LostRange
 from kseg.etl.source.record_chunk import FetchOptions, FetchStats, RecordChunk
 from kseg.etl.source.tasks import RangeTask
 from kseg.segment_reader.decode.next_offset import next_offset
-
-# An empty answer below the high watermark may come from a broker that has just changed its role. So many in a row, not
-# throttled, from a broker whose log goes on beyond the range mean that compaction left nothing to send.
-EMPTY_ANSWERS_OF_AN_EMPTY_LOG = 3
 
 
 def fetch_chunks(
@@ -50,52 +47,86 @@ def fetch_chunks(
     if task.start >= task.end:
         return
     with Cluster(config) as cluster:
-        reader = PartitionReader(
-            cluster,
-            task.partition_address,
-            isolation_level=options.isolation_level,
-            topic_id=task.topic_id,
-            leader_epoch=task.leader_epoch,
-        )
+        reader = OnePartition(cluster, task, options.isolation_level)
         yield from fetch_chunks_from(reader, task, options, stats, patience=config.default_api_timeout_ms / 1000)
 
 
 class Reader(Protocol):
-    """Fetches one partition: an offset is asked for, then its answer waited for (`client.fetch.partition_reader`)."""
+    """Fetches one partition: an offset is asked for, then its answer waited for (`client.fetch.partition_reader`).
+
+    request_whole: ask again for more, after an answer without a whole batch. uncommitted_from: one answer under
+    read_uncommitted, with no other request under way.
+    """
 
     def request(self, offset: int) -> None: ...
+    def request_whole(self, fetched: FetchedRecords) -> None: ...
     def response(self) -> FetchedRecords: ...
+    def uncommitted_from(self, offset: int) -> FetchedRecords: ...
+
+
+class OnePartition(PartitionReader):
+    """Reads a task's partition over connections of its own."""
+
+    def __init__(self, cluster: Cluster, task: RangeTask, isolation_level: IsolationLevel) -> None:
+        self._task = task
+        super().__init__(
+            cluster,
+            task.partition_address,
+            isolation_level=isolation_level,
+            topic_id=task.topic_id,
+            leader_epoch=task.leader_epoch,
+        )
+
+    def uncommitted_from(self, offset: int) -> FetchedRecords:
+        """One answer under read_uncommitted. Raises KafkaError."""
+        task = self._task
+        return read_uncommitted_from(
+            self._cluster, self.tp, offset, topic_id=task.topic_id, leader_epoch=task.leader_epoch
+        )
 
 
 def fetch_chunks_from(
     reader: Reader, task: RangeTask, options: FetchOptions, stats: FetchStats, *, patience: float
 ) -> Generator[RecordChunk, None, None]:
     """The same with a reader that is given. patience: seconds without an answer that leads on, until `NoProgress`."""
-    progress = _Progress(task, patience)
+    empties = EmptyAnswers(
+        task.end,
+        committed=options.isolation_level == "read_committed",
+        patience=patience,
+        look_beyond=reader.uncommitted_from,
+    )
     offset = task.start
     reader.request(offset)
     while offset < task.end:
         try:
             fetched = reader.response()
         except OffsetOutOfRange as error:
-            offset = _behind_the_loss(error, task, offset, options, stats)
+            lost = _lost_range(error.log_start, task, offset)
+            if options.on_data_loss == "fail":
+                raise OffsetsLost(task.topic, task.partition, lost.first, lost.last, lost.reason) from error
+            stats.lost.append(lost)
+            offset = lost.last
             if offset < task.end:
                 reader.request(offset)
             yield RecordChunk.empty(offset)
             continue
         _note(fetched, stats)
         following = next_offset(fetched.records, offset, topic=task.topic, partition=task.partition)
-        if following == offset:
-            if progress.log_is_empty_from(offset, fetched, options.isolation_level):
-                yield RecordChunk.empty(task.end)
-                return
-            reader.request(offset)
-            continue
-        progress.made()
-        offset = following
-        if offset < task.end:
-            reader.request(offset)
-        yield RecordChunk(fetched.records, [(a.producer_id, a.first_offset) for a in fetched.aborted], offset)
+        if following > offset:
+            empties.moved_on()
+            offset = following
+            if offset < task.end:
+                reader.request(offset)
+            yield RecordChunk(fetched.records, [(a.producer_id, a.first_offset) for a in fetched.aborted], offset)
+        elif not fetched.records and (behind := empties.batch_behind(fetched)) is not None:
+            # Where its first batch begins tells the decoder that there is none before it.
+            yield RecordChunk(behind.records, [], task.end)
+            return
+        elif empties.overdue:
+            raise NoProgress(task.topic, task.partition, offset, task.end, empties.waited)
+        else:
+            time.sleep(empties.pause)
+            reader.request_whole(fetched)
 
 
 def _note(fetched: FetchedRecords, stats: FetchStats) -> None:
@@ -109,46 +140,11 @@ def _note(fetched: FetchedRecords, stats: FetchStats) -> None:
     stats.log_start = fetched.log_start_offset
 
 
-def _behind_the_loss(
-    error: OffsetOutOfRange, task: RangeTask, offset: int, options: FetchOptions, stats: FetchStats
-) -> int:
-    """Where to go on after offsets that are gone."""
-    if error.log_start > offset:
-        lost = LostRange(offset, min(error.log_start, task.end), "retention")
-    else:
-        lost = LostRange(offset, task.end, "truncation")
-    if options.on_data_loss == "fail":
-        raise OffsetsLost(task.topic, task.partition, lost.first, lost.last, lost.reason) from error
-    stats.lost.append(lost)
-    return lost.last
-
-
-class _Progress:
-    """Distinguishes a slow broker from a log that has no more records to send."""
-
-    def __init__(self, task: RangeTask, patience: float) -> None:
-        self._task = task
-        self._patience = patience
-        self.made()
-
-    def made(self) -> None:
-        self._since = time.monotonic()
-        self._empty = 0
-
-    def log_is_empty_from(self, offset: int, fetched: FetchedRecords, isolation_level: IsolationLevel) -> bool:
-        """After an empty answer: whether compaction left no batch from `offset` to the range's end.
-
-        Raises NoProgress when that is not so and patience is at its end.
-        """
-        visible = fetched.last_stable_offset if isolation_level == "read_committed" else fetched.high_watermark
-        if not fetched.throttle_time_ms and visible >= self._task.end:
-            self._empty += 1
-            if self._empty >= EMPTY_ANSWERS_OF_AN_EMPTY_LOG:
-                return True
-        waited = time.monotonic() - self._since
-        if waited >= self._patience:
-            raise NoProgress(self._task.topic, self._task.partition, offset, self._task.end, waited)
-        return False
+def _lost_range(log_start: int, task: RangeTask, offset: int) -> LostRange:
+    """What is gone of a range whose next offset is outside of the log."""
+    if log_start > offset:
+        return LostRange(offset, min(log_start, task.end), "retention")
+    return LostRange(offset, task.end, "truncation")
 
 
 def prefetch(source: Generator[RecordChunk, None, None]) -> Generator[RecordChunk, None, None]:

@@ -18,6 +18,7 @@ from typing import Final, Self
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.config import ClientConfig
 from kseg.client.errors import KafkaError
+from kseg.client.fetch.absence import read_uncommitted_from
 from kseg.client.fetch.many_reader import ManyReader
 from kseg.client.fetch.messages import FetchedRecords
 from kseg.client.offsets import IsolationLevel
@@ -65,6 +66,17 @@ class RangesTogether:
         tp = task.partition_address
         if tp not in self._came and self._many.partitions.get(tp) != offset:
             self._add(task, offset)
+
+    def request_whole(self, task: RangeTask, fetched: FetchedRecords) -> None:
+        """The same from where an answer began that has no whole batch, for as much as its first one has."""
+        self._many.raise_limit(task.partition_address, fetched)
+        self.request(task, fetched.fetch_offset)
+
+    def uncommitted_from(self, task: RangeTask, offset: int) -> FetchedRecords:
+        """One answer under read_uncommitted. Raises KafkaError."""
+        return read_uncommitted_from(
+            self._cluster, task.partition_address, offset, topic_id=task.topic_id, leader_epoch=task.leader_epoch
+        )
 
     def response(self, tp: TopicPartition) -> FetchedRecords:
         """The answer to the last request for a partition, waited for. Raises KafkaError."""
@@ -114,6 +126,12 @@ class _OneOfMany:
 
     def request(self, offset: int) -> None:
         self._together.request(self._task, offset)
+
+    def request_whole(self, fetched: FetchedRecords) -> None:
+        self._together.request_whole(self._task, fetched)
+
+    def uncommitted_from(self, offset: int) -> FetchedRecords:
+        return self._together.uncommitted_from(self._task, offset)
 
     def response(self) -> FetchedRecords:
         return self._together.response(self._task.partition_address)

@@ -255,21 +255,6 @@ def test_a_throttled_answer_is_waited_for_and_no_data_is_missed(fake: Any, fakes
     assert time.monotonic() - started > 0.2
 
 
-def test_compaction_that_left_nothing_before_the_end_does_not_hang(fake: Any, fakes: Any, connect: Any):
-    fake.add_topic("t", [1])
-    sessions = fakes.sessions(fake, {("t", 0): bytes(3)})
-
-    def emptied(seen: Any) -> Any:
-        response = sessions.fetch(seen)
-        for topic in response.responses:
-            for partition in topic.partitions:
-                partition.records, partition.last_stable_offset, partition.high_watermark = b"", 9, 9
-        return response
-
-    fake.on(FetchRequest, emptied)
-    assert read(connect(fake.bootstrap_servers), {TopicPartition("t", 0): (0, 9)}) == {TopicPartition("t", 0): b""}
-
-
 def test_a_partition_left_out_of_a_full_response_is_not_taken_for_an_empty_one(fake: Any, fakes: Any, connect: Any):
     fake.add_topic("t", [1] * 2)
     sessions = fakes.sessions(fake, logs(2, size=8))

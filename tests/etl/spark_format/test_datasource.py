@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kseg.client import ClientConfig, Cluster, TopicPartition
 from kseg.client.groups.offsets import CommittedOffset, commit_offsets
+from kseg.etl.source.errors import NoProgress
 from kseg.etl.source.reader import DecodeOptions, read_range
 from kseg.etl.source.tasks import RangeTask
 from kseg.etl.spark_format.datasource import KsegDataSource
@@ -284,13 +286,20 @@ def _replace_log(folder: Path, log: bytes) -> None:
 
 
 def test_a_log_whose_end_compaction_has_emptied(old_logs: tuple[str, list[str]]) -> None:
-    """The last segment has no batch yet, the one before keeps three records of fifty: all is accounted for."""
-    config = ClientConfig.from_properties({"bootstrap.servers": old_logs[0], "fetch.max.wait.ms": "50"}, client_id="x")
+    """The last segment has no batch yet, the one before keeps three records of fifty: a record behind proves it."""
+    properties = {"bootstrap.servers": old_logs[0], "fetch.max.wait.ms": "50", "default.api.timeout.ms": "2000"}
+    config = ClientConfig.from_properties(properties, client_id="x")
+    with pytest.raises(NoProgress) as caught:
+        list(read_range(RangeTask(EMPTIED, 0, 1, 50), config, DecodeOptions()))
+    assert caught.value.address["offset"] == 3
+    producer = Producer({"bootstrap.servers": old_logs[0]})
+    producer.produce(EMPTIED, value=b"behind")
+    assert producer.flush(60) == 0
     reader = read_range(RangeTask(EMPTIED, 0, 1, 50), config, DecodeOptions())
     assert [offset for batch in reader for offset in batch.column("offset").to_pylist()] == [1, 2]
     assert reader.result.accounted
     assert (reader.result.data, reader.result.absent, reader.result.gaps) == (2, 47, ((3, 50),))
-    assert reader.result.high_watermark == 50
+    assert reader.result.high_watermark == 51
 
 
 def test_logs_of_every_magic(same: Callable[..., list[Any]], old_logs: tuple[str, list[str]]) -> None:

@@ -1,0 +1,102 @@
+"""What an answer without records says of the offsets asked for: nothing.
+
+A broker answers so, without an error and with the full high watermark, where a read of tiered storage took longer than
+it waits for one (`remote.fetch.max.wait.ms`), where a quota holds such reads back (KIP-956), or right after a change of
+its role. Offsets are absent only where a later batch says so: of an answer that begins at an offset, the first batch is
+the next one in the log. Under read_committed a broker hides batches behind the last stable offset, so one answer is
+asked for under read_uncommitted then; its records are of no interest, only where the first batch begins.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from struct import Struct
+from typing import Final
+from uuid import UUID
+
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.fetch.messages import FetchedRecords
+from kseg.client.fetch.partition_reader import PartitionReader
+from kseg.client.protocol.partition import TopicPartition
+
+_HEAD: Final = Struct(">q8xbB")  # of every format: offset; the magic; and of magic 0 and 1 then the attributes
+_CODECS: Final = 0x07
+_ENOUGH_FOR_A_BATCH: Final = 4096
+
+#: After one empty answer the same is asked again: a broker that has just become the leader knows better soon.
+_EMPTY_ANSWERS: Final = 2
+_LONGEST_PAUSE: Final = 0.5
+
+LookBeyond = Callable[[int], FetchedRecords]
+"""An answer under read_uncommitted from an offset on."""
+
+
+def first_offset(records: memoryview) -> int | None:
+    """An offset below which the first batch has none; None where that is not known.
+
+    A compressed message set of the formats before 0.11 has the offset of its last message.
+    """
+    if len(records) < _HEAD.size:
+        return None
+    offset, magic, attributes = _HEAD.unpack_from(records)
+    return int(offset) if magic >= 2 or not attributes & _CODECS else None
+
+
+def read_uncommitted_from(
+    cluster: Cluster, tp: TopicPartition, offset: int, *, topic_id: UUID | None, leader_epoch: int | None
+) -> FetchedRecords:
+    """One answer under read_uncommitted, over a connection of its own. Raises as `PartitionReader.response`."""
+    with PartitionReader(
+        cluster,
+        tp,
+        isolation_level="read_uncommitted",
+        topic_id=topic_id,
+        leader_epoch=leader_epoch,
+        max_bytes=_ENOUGH_FOR_A_BATCH,
+    ) as reader:
+        reader.request(offset)
+        return reader.response()
+
+
+class EmptyAnswers:
+    """Empty answers of one range `[…, end)`: whether a later batch proves that it has no more records."""
+
+    def __init__(self, end: int, *, committed: bool, patience: float, look_beyond: LookBeyond) -> None:
+        """committed: whether answers hide what is above the last stable offset. patience: seconds without records."""
+        self._end, self._committed, self._patience, self._look_beyond = end, committed, patience, look_beyond
+        self.moved_on()
+
+    def moved_on(self) -> None:
+        """There were records."""
+        self._since = time.monotonic()
+        self._count = 0
+
+    def batch_behind(self, empty: FetchedRecords) -> FetchedRecords | None:
+        """After an answer without records: the one whose first batch begins at the range's end or behind it.
+
+        None: nothing is proved, ask again.
+        """
+        visible = empty.last_stable_offset if self._committed else empty.high_watermark
+        if empty.throttle_time_ms or visible < self._end:
+            return None
+        self._count += 1
+        if not self._committed or self._count < _EMPTY_ANSWERS:
+            return None
+        found = self._look_beyond(empty.fetch_offset)
+        first = first_offset(found.records)
+        return found if first is not None and first >= self._end else None
+
+    @property
+    def waited(self) -> float:
+        """Seconds since there were records."""
+        return time.monotonic() - self._since
+
+    @property
+    def overdue(self) -> bool:
+        return self.waited >= self._patience
+
+    @property
+    def pause(self) -> float:
+        """Seconds until it is worth to ask again: a broker may answer at once."""
+        return 0.0 if self._count < _EMPTY_ANSWERS else min(0.02 * self._count, _LONGEST_PAUSE)
