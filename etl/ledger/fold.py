@@ -28,7 +28,7 @@ from datetime import datetime
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.errors import IllegalStep, LeaseLost
-from kseg.etl.ledger.ranges import EMPTY, OffsetSet
+from kseg.etl.ledger.ranges import EMPTY, OffsetSet, offsets_of
 from kseg.etl.ledger.state import JobState, LeaseState, Phase, RunState, Summary
 
 MAY_FOLLOW: dict[type[ev.Event], frozenset[Phase]] = {
@@ -145,12 +145,11 @@ class _Building:
             case ev.BoundaryPinned():
                 self._boundary_pinned(event)
             case ev.OffsetsGivenUp():
-                for given in event.ranges:
-                    self.given_up[given.tp] = self.given_up.get(given.tp, EMPTY).add(given.start, given.end)
+                for tp, offsets in offsets_of(event.ranges).items():
+                    self.given_up[tp] = self.given_up.get(tp, EMPTY).union(offsets)
             case ev.OffsetsReclaimed():
-                for given in event.ranges:
-                    left = self.given_up.get(given.tp, EMPTY).subtract(OffsetSet.single(given.start, given.end))
-                    self.given_up[given.tp] = left
+                for tp, offsets in offsets_of(event.ranges).items():
+                    self.given_up[tp] = self.given_up.get(tp, EMPTY).subtract(offsets)
             case ev.GroupOffsetsAccepted():
                 self.committed.setdefault(event.group, {}).update(event.offsets)
             case ev.TopicSeen():
@@ -231,11 +230,11 @@ class _Building:
         lengths: dict[TopicPartition, int] = {}
         for planned in plan.ranges:
             lengths[planned.tp] = lengths.get(planned.tp, 0) + planned.length
+        reserved = now.reservations(except_chain=plan.chain)
         for tp, offsets in plan.offsets().items():
             if offsets.length != lengths[tp]:
                 raise self._illegal(event, f"ranges of {tp} overlap")
-            taken = offsets.intersect(now.reserved(tp, except_chain=plan.chain))
-            if taken:
+            if tp in reserved and (taken := offsets.intersect(reserved[tp])):
                 raise self._illegal(event, f"{tp} {taken} is planned by a run that has not ended")
             if plan.mode in LANDS_ONCE and (again := offsets.intersect(now.landed(tp))):
                 raise self._illegal(event, f"{tp} {again} has landed")
@@ -299,11 +298,8 @@ class _Building:
         unbalanced = next((account for account in event.ranges if not account.balanced), None)
         if unbalanced is not None:
             raise self._illegal(event, f"the account of {unbalanced.tp} [{unbalanced.start}, {unbalanced.end}) is off")
-        counted: dict[TopicPartition, list[tuple[int, int]]] = {}
-        for account in event.ranges:
-            counted.setdefault(account.tp, []).append((account.start, account.end))
         planned = {tp: offsets for tp, offsets in run.plan.offsets().items() if offsets}
-        found = {tp: offsets for tp, of_one in counted.items() if (offsets := OffsetSet.of(of_one))}
+        found = {tp: offsets for tp, offsets in offsets_of(event.ranges).items() if offsets}
         if found != planned or sum(a.end - a.start for a in event.ranges) != _length(run.plan.ranges):
             raise self._illegal(event, "it counts other ranges than were planned")
         added = {}
@@ -319,9 +315,8 @@ class _Building:
         gone = dict(run.added)
         if run.mode == "backfill-replace":
             replaced = {*run.landed, *event.landed_in}
-            for planned in run.plan.ranges:
-                if planned.table in replaced:
-                    gone[planned.tp] = gone.get(planned.tp, EMPTY).add(planned.start, planned.end)
+            for tp, offsets in offsets_of(r for r in run.plan.ranges if r.table in replaced).items():
+                gone[tp] = gone.get(tp, EMPTY).union(offsets)
         now = self.result()
         for tp, offsets in gone.items():
             # What was reopened since has been landed by others, if at all, with other records.

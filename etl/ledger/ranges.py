@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from kseg.client.protocol.partition import TopicPartition
 
@@ -131,6 +132,8 @@ class OffsetSet:
 
     def subtract(self, other: OffsetSet) -> OffsetSet:
         """The offsets of this set that are not in the other."""
+        if not self.intervals or not other.intervals:
+            return self
         left: list[Interval] = []
         cuts = other.intervals
         first = 0
@@ -150,7 +153,7 @@ class OffsetSet:
         return OffsetSet(tuple(left))
 
     def intersect(self, other: OffsetSet) -> OffsetSet:
-        return self.subtract(self.subtract(other))
+        return self.subtract(self.subtract(other)) if other.intervals else EMPTY
 
     def missing_in(self, start: int, end: int) -> OffsetSet:
         """The offsets of `[start, end)` that are not in this set."""
@@ -169,3 +172,22 @@ class OffsetSet:
 
 
 EMPTY = OffsetSet()
+
+
+class SomeRange(Protocol):
+    """A range with its address: an `OffsetRange`, a planned one, or an account of one."""
+
+    @property
+    def tp(self) -> TopicPartition: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+
+
+def offsets_of(ranges: Iterable[SomeRange]) -> dict[TopicPartition, OffsetSet]:
+    """The ranges as one set for each partition, in one go: adding them one by one sorts the set for each."""
+    intervals: dict[TopicPartition, list[Interval]] = {}
+    for one in ranges:
+        intervals.setdefault(one.tp, []).append((one.start, one.end))
+    return {tp: OffsetSet.of(of_one) for tp, of_one in intervals.items()}

@@ -246,18 +246,22 @@ class JobState(Strict):
         """Landed or given up: the offsets that the frontier passes."""
         return self.landed(tp).union(self.given_up_offsets.get(tp, EMPTY))
 
-    def reserved(self, tp: TopicPartition, *, except_chain: str | None = None) -> OffsetSet:
+    def reservations(self, *, except_chain: str | None = None) -> dict[TopicPartition, OffsetSet]:
         """Offsets planned by runs that have not ended, accounted or not; no other run may plan them.
 
         except_chain: leave this chain's own run out.
         """
-        intervals: list[tuple[int, int]] = []
-        for run in self.runs.values():
-            if not run.ended and run.chain != except_chain:
-                end = self.current_below(tp, self.generation_of(run, tp))
-                of_one = (r for r in run.plan.ranges if r.topic == tp[0] and r.partition == tp[1] and r.start < end)
-                intervals += [(r.start, min(r.end, end)) for r in of_one]
-        return OffsetSet.of(intervals)
+        intervals: dict[TopicPartition, list[tuple[int, int]]] = {}
+        for run in self.unfinished_runs():
+            for planned in run.plan.ranges if run.chain != except_chain else ():
+                end = self.current_below(planned.tp, self.generation_of(run, planned.tp))
+                if planned.start < end:
+                    intervals.setdefault(planned.tp, []).append((planned.start, min(planned.end, end)))
+        return {tp: OffsetSet.of(of_one) for tp, of_one in intervals.items()}
+
+    def reserved(self, tp: TopicPartition, *, except_chain: str | None = None) -> OffsetSet:
+        """`reservations` of one partition; it goes through all runs' ranges, so ask once for many partitions."""
+        return self.reservations(except_chain=except_chain).get(tp, EMPTY)
 
     def generation(self, tp: TopicPartition) -> int:
         """How many accepted changes of the source have given offsets of this partition other records."""
@@ -287,15 +291,21 @@ class JobState(Strict):
         return offsets.intersect(OffsetSet.single(0, self.current_below(tp, self.generation_of(run, tp))))
 
     def open_in(self, tp: TopicPartition, start: int, end: int, *, except_chain: str | None = None) -> OffsetSet:
-        """The offsets of `[start, end)` that a run may plan to land once: neither landed nor reserved.
+        """The offsets of `[start, end)` that a run may plan to land once: neither landed nor reserved."""
+        return self.open_ranges({tp: (start, end)}, except_chain=except_chain)[tp]
+
+    def open_ranges(
+        self, bounds: Mapping[TopicPartition, tuple[int, int]], *, except_chain: str | None = None
+    ) -> dict[TopicPartition, OffsetSet]:
+        """`open_in` for many partitions at once.
 
         Offsets given up are open to it: a backfill may land them, and the frontier keeps the chain from them.
         """
-        return (
-            OffsetSet.single(start, end)
-            .subtract(self.landed(tp))
-            .subtract(self.reserved(tp, except_chain=except_chain))
-        )
+        reserved = self.reservations(except_chain=except_chain)
+        return {
+            tp: OffsetSet.single(start, end).subtract(self.landed(tp)).subtract(reserved.get(tp, EMPTY))
+            for tp, (start, end) in bounds.items()
+        }
 
     def frontier(self, tp: TopicPartition) -> int | None:
         """The first offset from the base on that is neither landed nor given up; None before a base is pinned."""

@@ -22,7 +22,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from kseg.client.protocol.partition import TopicPartition
-from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
+from kseg.etl.ledger.ranges import OffsetRange, OffsetSet, offsets_of
 
 INCREMENTAL = "incremental"
 """The chain of a job's scheduled runs. Any other chain is called like its only run."""
@@ -323,7 +323,4 @@ class RunPlan(Strict):
 
     def offsets(self) -> dict[TopicPartition, OffsetSet]:
         """The planned ranges as one set for each partition."""
-        intervals: dict[TopicPartition, list[tuple[int, int]]] = {}
-        for planned in self.ranges:
-            intervals.setdefault(planned.tp, []).append((planned.start, planned.end))
-        return {tp: OffsetSet.of(of_one) for tp, of_one in intervals.items()}
+        return offsets_of(self.ranges)

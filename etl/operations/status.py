@@ -164,9 +164,12 @@ def _leases(state: JobState) -> list[LeaseLine]:
 def _partitions(context: JobContext, state: JobState) -> list[PartitionLine]:
     snapshot = context.inputs.snapshot()
     view = context.inputs.group_view(snapshot.partitions)
+    frontiers = {tp: state.frontier(tp) for tp in snapshot.bounds}
+    unread = {tp: (start, max(start, snapshot.ends[tp])) for tp, start in frontiers.items() if start is not None}
+    lags = {tp: offsets.length for tp, offsets in state.open_ranges(unread).items()}
     lines = []
     for tp, bounds in snapshot.bounds.items():
-        frontier = state.frontier(tp)
+        frontier = frontiers[tp]
         found = view.offsets.get(tp) if view else None
         group_offset = (found.offset if found else -1) if view else None
         ours = found is not None and ledger_of(found.metadata) == state.ledger_id
@@ -177,7 +180,6 @@ def _partitions(context: JobContext, state: JobState) -> list[PartitionLine]:
             or frontier is None
             or (ours and found is not None and found.offset <= frontier)
         )
-        end = snapshot.ends[tp]
         lines.append(
             PartitionLine(
                 topic=tp.topic,
@@ -186,7 +188,7 @@ def _partitions(context: JobContext, state: JobState) -> list[PartitionLine]:
                 frontier=frontier,
                 last_stable_offset=bounds.last_stable,
                 high_watermark=bounds.high_watermark,
-                lag=state.open_in(tp, frontier, max(frontier, end)).length if frontier is not None else None,
+                lag=lags.get(tp),
                 group_offset=group_offset,
                 agrees=agrees,
                 landed=state.landed(tp).length,

@@ -135,10 +135,10 @@ class BackfillPlanner:
         draft.check_and_pin(moves_offsets=self.request.commit_offsets)
         asked = self._asked(draft)
         if self.request.mode == "missing":
-            wanted = {tp: self._missing(draft.state, tp, offsets) for tp, offsets in asked.items()}
+            wanted = {tp: offsets.subtract(draft.state.landed(tp)) for tp, offsets in asked.items()}
         else:
             wanted = dict(asked)
-            self._refuse_reserved(draft.state, wanted)
+        self._refuse_reserved(draft.state, wanted)
         wanted = {tp: offsets for tp, offsets in draft.drop_lost(wanted).items() if offsets}
         if not wanted:
             return None
@@ -151,16 +151,11 @@ class BackfillPlanner:
             late_before_ms=epoch_millis(self.request.interval.start) if self.request.interval is not None else None,
         )
 
-    def _missing(self, state: JobState, tp: TopicPartition, offsets: OffsetSet) -> OffsetSet:
-        missing = offsets.subtract(state.landed(tp))
-        self._refuse_reserved(state, {tp: missing})
-        return missing
-
     def _refuse_reserved(self, state: JobState, wanted: Mapping[TopicPartition, OffsetSet]) -> None:
         """Offsets in another run's plan can neither be landed now nor be left out: that run may be abandoned yet."""
+        reserved = state.reservations(except_chain=self.run_id)
         for tp, offsets in wanted.items():
-            taken = offsets.intersect(state.reserved(tp, except_chain=self.run_id))
-            if taken:
+            if tp in reserved and (taken := offsets.intersect(reserved[tp])):
                 owner = next(
                     run for run in state.unfinished_runs() if taken.intersect(run.plan.offsets().get(tp, OffsetSet()))
                 )

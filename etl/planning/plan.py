@@ -196,13 +196,13 @@ class Draft:
 
 def incremental_ranges(draft: Draft) -> dict[TopicPartition, OffsetSet]:
     """What the next incremental run reads: from each frontier to each end, without other runs' offsets."""
-    wanted: dict[TopicPartition, OffsetSet] = {}
+    state, ends = draft.state, draft.inputs.snapshot.ends
+    unread: dict[TopicPartition, tuple[int, int]] = {}
     for tp in draft.inputs.snapshot.partitions:
-        frontier = draft.state.frontier(tp)
-        if frontier is None:
-            continue
-        end = draft.inputs.snapshot.ends[tp]
-        wanted[tp] = draft.state.open_in(tp, frontier, max(frontier, end)).subtract(draft.state.given_up(tp))
+        frontier = state.frontier(tp)
+        if frontier is not None:
+            unread[tp] = frontier, max(frontier, ends[tp])
+    wanted = {tp: offsets.subtract(state.given_up(tp)) for tp, offsets in state.open_ranges(unread).items()}
     return _non_empty(draft.drop_lost(wanted))
 
 

@@ -49,9 +49,9 @@ class SourceSnapshot:
     def identity(self, topic: str) -> TopicIdentity:
         """The topic as the ledger keeps it."""
         partitions = {
-            tp.partition: PartitionIdentity(self.leader_epoch(tp), bounds.high_watermark)
-            for tp, bounds in self.bounds.items()
-            if tp.topic == topic
+            number: PartitionIdentity(self.leader_epoch(tp), self.bounds[tp].high_watermark)
+            for number in sorted(self.topics[topic].partitions)
+            if (tp := TopicPartition(topic, number)) in self.bounds
         }
         return TopicIdentity(self.topics[topic].topic_id, self.cluster_id, partitions)
 

@@ -8,6 +8,7 @@ A filter in the transform is legal, so rows into it and rows out of it are recor
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -42,14 +43,15 @@ def account_for(plan: ev.RunPlan, results: Iterable[RangeResult], logs: Logs) ->
     """Add the tasks' results up to the plan's ranges."""
     sums: dict[ev.PlannedRange, ev.RangeCounts] = dict.fromkeys(plan.ranges, ev.RangeCounts())
     by_partition: dict[tuple[str, int], list[ev.PlannedRange]] = {}
-    for planned in plan.ranges:
+    for planned in sorted(plan.ranges, key=lambda r: (r.start, r.end)):
         by_partition.setdefault((planned.topic, planned.partition), []).append(planned)
     gaps: list[OffsetRange] = []
     lost: list[OffsetRange] = []
     damaged: list[OffsetRange] = []
     damage_complete = True
     for result in results:
-        planned = next(r for r in by_partition[result.topic, result.partition] if r.start <= result.start < r.end)
+        of_partition = by_partition[result.topic, result.partition]
+        planned = of_partition[bisect_right(of_partition, result.start, key=_start) - 1]
         sums[planned] += ev.RangeCounts(
             result.data, result.control, result.aborted, result.unreadable, result.absent, result.late
         )
@@ -66,6 +68,10 @@ def account_for(plan: ev.RunPlan, results: Iterable[RangeResult], logs: Logs) ->
         damaged=tuple(damaged),
         damage_complete=damage_complete,
     )
+
+
+def _start(planned: ev.PlannedRange) -> int:
+    return planned.start
 
 
 def throttled_by_broker(results: Iterable[RangeResult]) -> dict[int, float]:

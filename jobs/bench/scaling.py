@@ -1,5 +1,5 @@
-"""What grows with what there is: partitions and tables (plan, ledger, memory, commit), and workers of a real standalone
-cluster.
+"""What grows with what there is: partitions (plan, ledger, memory, and plans beside other unfinished runs), tables
+(commit), and workers of a real standalone cluster.
 
 Each run is a process of its own, with a ledger, a table and a group that were not there before. Of workers, every round
 runs one and two in turn; broker, driver and workers share the machine's cores, so two workers are twice as fast only
@@ -24,6 +24,7 @@ from kseg.client.cluster.cluster import Cluster
 from kseg.client.producer import produce
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.telemetry.progress import Progress
+from kseg.jobs.bench import planning
 from kseg.jobs.bench.standalone import StandaloneSpark
 from kseg.jobs.bench.workload import BenchTopic, client_config
 from kseg.segment_reader.encode.batches import Record, encode_batch
@@ -54,11 +55,13 @@ QUICK: Final = Effort((10, 200), (10, 50), 1, 100_000)
 def measure(servers: str, topic: BenchTopic, folder: Path, effort: Effort, progress: Progress) -> dict[str, Any]:
     """All of them; topic: what workers read."""
     by_partitions = [_partitions(servers, folder / f"scaling-{count}", count) for count in effort.partitions]
+    progress.phase("planning")
+    plans = [planning.measure(count) for count in effort.partitions]
     progress.phase("tables")
     by_tables = [_tables(servers, folder / f"tables-{count}", count) for count in effort.tables]
     progress.phase("workers")
     workers = _workers(servers, topic, folder, effort.rounds)
-    return {"partitions": by_partitions, "tables": by_tables, "workers": workers}
+    return {"partitions": by_partitions, "planning": plans, "tables": by_tables, "workers": workers}
 
 
 # --- partitions

@@ -48,9 +48,10 @@ def _headlines(document: Mapping[str, Any]) -> Iterator[str]:
         unit = "as fast as Spark's connector, tuned"
         yield f"to Delta {ratios[TO_DELTA]}, to noop {ratios[TO_NOOP]} times {unit}"
     if "scaling" in document:
-        widest, many = (document["scaling"][what][-1] for what in ("partitions", "tables"))
+        widest, beside, many = (document["scaling"][what][-1] for what in ("partitions", "planning", "tables"))
         yield (
             f"a plan over {widest['partitions']:,} partitions takes {widest['plan']['seconds']} s; "
+            f"its rules, beside {beside['reserved_ranges']:,} ranges of other runs, {beside['incremental_seconds']} s; "
             f"{many['tables']:,} tables land in {many['again']['phases']['land']:.1f} s; "
             f"two workers land {document['scaling']['workers']['two_over_one']} times as fast as one"
         )

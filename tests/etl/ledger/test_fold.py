@@ -171,6 +171,7 @@ class TestPlans:
         folding.add(words.plan(folding.state, "b", (10, 12), mode="interval"))
         assert folding.state.open_in(words.tp, 0, 15) == OffsetSet.single(12, 15)
         assert folding.state.open_in(words.tp, 0, 15, except_chain="b") == OffsetSet.single(10, 15)
+        assert folding.state.reservations() == {words.tp: OffsetSet.single(0, 12)}
 
     def test_an_accounted_run_keeps_its_offsets_reserved_until_it_ends(self, folding, words):
         bring_to(folding, words, "accounted")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.client.protocol.partition import TopicPartition
-from kseg.etl.ledger.ranges import EMPTY, OffsetRange, OffsetSet
+from kseg.etl.ledger.ranges import EMPTY, OffsetRange, OffsetSet, offsets_of
 
 offsets = st.integers(0, 30)
 intervals = st.lists(st.tuples(offsets, offsets).map(lambda pair: (min(pair), max(pair))), max_size=8)
@@ -86,3 +86,11 @@ def test_a_set_as_ranges_of_a_partition():
     assert [r.length for r in found.ranges(tp)] == [3, 2]
     assert found.ranges(tp)[0].tp == tp
     assert str(found.ranges(tp)[1]) == "orders-3 [7, 9)"
+
+
+def test_ranges_of_many_partitions_as_a_set_for_each():
+    found = offsets_of([OffsetRange("a", 0, 5, 9), OffsetRange("b", 0, 1, 2), OffsetRange("a", 0, 0, 5)])
+    assert found == {
+        TopicPartition("a", 0): OffsetSet.single(0, 9),
+        TopicPartition("b", 0): OffsetSet.single(1, 2),
+    }

@@ -27,6 +27,7 @@ def test_partitions_tables_and_workers_are_measured(kafka: Any, tmp_path: Path) 
     assert wide["ingest"]["rows"] == 30 * scaling.RECORDS
     assert wide["files"] == 1
     assert wide["ledger_bytes"] > 0
+    assert [plan["reserved_ranges"] for plan in found["planning"]] == [30]
     (many,) = found["tables"]
     assert (many["first"]["rows"], many["again"]["rows"]) == (5 * scaling.RECORDS, 5 * scaling.RECORDS)
     assert set(found["workers"]["land_seconds"]) == {"1", "2"}
