@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -13,10 +14,21 @@ import pytest
 from confluent_kafka import Producer
 from deltalake import DeltaTable, write_deltalake
 
+from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import load_job
+from kseg.etl.errors import Refused
+from kseg.etl.ledger.maintenance import summarise
+from kseg.etl.ledger.ranges import OffsetSet
+from kseg.etl.ledger.state import JobState
+from kseg.etl.ledger.store import Ledger
+from kseg.etl.operations.backfill import run_backfill
+from kseg.etl.operations.landings import TableLandings
+from kseg.etl.operations.table_check import TableCheck, boxes
 from kseg.etl.operations.verify import VerifyReport, verify
+from kseg.etl.planning.backfill_request import BackfillRequest
 from kseg.etl.run.pipeline import run_ingest
+from kseg.etl.tables.parquet.schema import OWN_ADDRESS
 
 RECORDS = 60
 
@@ -31,6 +43,15 @@ class Landed:
 
     def delete(self, predicate: str) -> None:
         DeltaTable(self.table).delete(predicate)
+
+    def backfill(self, mode: str, partition: int, start: int, end: int) -> None:
+        bounds = {"from_": [f"{self.topic}:{partition}:{start}"], "to": [f"{self.topic}:{partition}:{end}"]}
+        label = "again" if mode == "append" else None
+        run_backfill(self.job, BackfillRequest.parse(**bounds, mode=mode, label=label))
+
+    @property
+    def state(self) -> JobState:
+        return Ledger.open(self.job.ledger, create=False).read(self.job.name)
 
     def rows(self, predicate: str) -> pa.Table:
         return pa.table(DeltaTable(self.table).scan(None, predicate))
@@ -49,7 +70,7 @@ class Landed:
 def land(kafka: Any, spark: Any, tmp_path: Path) -> Callable[..., Landed]:
     """Lands a topic of two partitions; the last argument is the job's transform."""
 
-    def build(transform: str = "[]") -> Landed:
+    def build(transform: str = "[]", sink: str = "{path: ./table}") -> Landed:
         topic = kafka.topic(2, prefix="verify")
         producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
         for number in range(RECORDS):
@@ -63,7 +84,7 @@ name: {topic}
 kafka: {{bootstrap.servers: "{kafka.bootstrap_servers}"}}
 source: {{topics: [{topic}]}}
 transform: {transform}
-sink: {{path: ./table}}
+sink: {sink}
 ledger: ./ledger
 """
         )
@@ -132,6 +153,92 @@ def test_a_transform_that_filters_is_compared_by_counts_and_says_so(land: Callab
     assert any("counted, not compared" in note for note in report.notes)
     landed.delete("partition = 0 AND offset = 0")
     assert landed.kinds() == {"count": [(None, None)]}
+
+
+def test_an_append_excuses_its_own_rows_alone(land: Callable[..., Landed]) -> None:
+    landed = land()
+    landed.backfill("append", 0, 0, 5)
+    report = verify(landed.job)
+    assert (report.ok, [t.rows for t in report.tables]) == (True, [RECORDS])
+    first = next(iter(landed.state.runs))
+    landed.append(landed.rows("partition = 1 AND offset = 4"))
+    landed.append(landed.rows(f"partition = 0 AND offset = 2 AND _kseg_run = '{first}'"))
+    assert landed.kinds() == {"duplicate": [(0, 2), (1, 4)]}
+    landed.delete("(partition = 1 AND offset = 4) OR (partition = 0 AND offset = 2)")
+    landed.delete(f"partition = 0 AND offset = 3 AND _kseg_run = '{first}'")
+    assert landed.kinds() == {"gap": [(0, 2), (0, 3), (1, 4)]}, (
+        "the append's own row does not stand for the first one's"
+    )
+
+
+def test_a_replaced_run_is_compared_with_what_stands_now(land: Callable[..., Landed]) -> None:
+    landed = land()
+    before = landed.rows("partition = 0 AND offset = 3")
+    unknown = before.set_column(
+        before.schema.get_field_index("_kseg_run"),
+        "_kseg_run",
+        pa.array(["another"], before.schema.field("_kseg_run").type),
+    )
+    landed.backfill("replace", 0, 0, 5)
+    assert verify(landed.job).ok
+    landed.append(before)
+    assert landed.kinds() == {"duplicate": [(0, 3)]}
+    landed.append(unknown)
+    (finding,) = verify(landed.job).findings
+    assert (finding.kind, finding.offset) == ("stranger", 3)
+    assert "run another" in finding.message
+
+
+def test_counts_of_replaced_runs_are_compared_together(land: Callable[..., Landed]) -> None:
+    landed = land('[{sql: "SELECT * FROM __rows__ WHERE offset % 3 = 0"}]')
+    landed.backfill("replace", 0, 2, 8)
+    assert verify(landed.job).ok
+    landed.delete("partition = 0 AND offset = 3")
+    assert landed.kinds() == {"count": [(None, None)]}
+
+
+def test_runs_older_than_the_summary_are_compared_with_kafka(
+    land: Callable[..., Landed], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    landed = land()
+    monkeypatch.setattr("kseg.etl.ledger.maintenance.RUNS_KEPT", 0)
+    assert summarise(Ledger.open(landed.job.ledger, create=False), landed.job.name, after=0)
+    assert list(landed.state.runs) == []
+    report = verify(landed.job)
+    assert (report.ok, [t.rows for t in report.tables]) == (True, [RECORDS])
+    assert "older than the ledger's summary" in " ".join(report.notes)
+    again = landed.rows("partition = 1 AND offset = 4")
+    landed.delete("partition = 0 AND offset = 7")
+    landed.append(again)
+    assert landed.kinds() == {"duplicate": [(1, 4)], "gap": [(0, 7)]}
+
+
+def test_a_table_in_a_catalog_is_compared(land: Callable[..., Landed], spark: Any) -> None:
+    name = f"spark_catalog.default.verified_{uuid.uuid4().hex[:8]}"
+    try:
+        landed = land(sink=f"{{table: {name}, single_driver: true}}")
+        report = verify(landed.job)
+        assert [(t.path, t.compared, t.rows, t.findings) for t in report.tables] == [(name, "rows", RECORDS, 0)]
+        spark.sql(f"DELETE FROM {name} WHERE partition = 0 AND offset = 7")
+        assert landed.kinds() == {"gap": [(0, 7)]}
+    finally:
+        spark.sql(f"DROP TABLE IF EXISTS {name}")
+    with pytest.raises(Refused) as caught:
+        verify(landed.job)
+    assert caught.value.code == "table-missing"
+
+
+def test_thousands_of_partitions_make_no_deep_predicate(spark: Any) -> None:
+    count = 5_000
+    offsets = {TopicPartition("t", number): OffsetSet.of([(0, 5), (10, 15)]) for number in range(count)}
+    assert len(boxes(offsets)) == 1
+    assert [(box.start, box.end) for box in boxes(dict(list(offsets.items())[:10]))] == [(0, 5), (10, 15)] * 10
+    context: Any = SimpleNamespace(spark=SimpleNamespace(session=lambda **_: spark))
+    check = TableCheck(context, JobState(job="j", ledger_id="L"), TableLandings("t"), offsets)
+    rows = [("t", number, offset) for number in (0, count - 1, count) for offset in (4, 7, 14, 15)]
+    frame = spark.createDataFrame(rows, "topic string, partition int, offset long")
+    found = check._in_ranges(frame, OWN_ADDRESS).collect()
+    assert sorted((row[1], row[2]) for row in found) == [(0, 4), (0, 14), (count - 1, 4), (count - 1, 14)]
 
 
 def test_a_small_table_is_shuffled_in_one_partition_unless_somebody_has_said_how_many(

@@ -1,0 +1,364 @@
+"""Which run's rows should be at which offsets of a table: the ledger's side of `kseg verify`. Pure functions.
+
+An address may be in a table once for each run that landed it, and never twice for one run:
+
+    claim       a run and a range of offsets that it landed in the table
+    standing    not replaced since: the row has to be there
+    replaced    a later run of mode `replace` has read the range again. A row of the earlier run may still be there, if
+                the later one found no record at its offset (lost, damaged, compacted away): such rows stay
+    superseded  an accepted change of the source has given the offset another record: the row stays, and belongs to an
+                earlier generation of the partition
+    older       offsets of runs whose ranges a summary has dropped: one row each, of a run that is not known any more
+    open        offsets of runs without an account: what is there is not decided, so nothing is compared
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Literal
+
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.config.job import Job
+from kseg.etl.errors import ConfigurationError
+from kseg.etl.ledger.ranges import EMPTY, Interval, OffsetSet
+from kseg.etl.ledger.state import NO_END, JobState, RunState
+
+REPLACE = "backfill-replace"
+APPEND = "backfill-append"
+
+ByPartition = dict[TopicPartition, OffsetSet]
+
+
+Status = Literal["standing", "replaced", "superseded"]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One run's rows in one range of a partition; `end` is exclusive."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    run_id: str
+    status: Status
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """A range in which another number of runs than one has rows."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    copies: int
+
+
+@dataclass(slots=True)
+class TableLandings:
+    """What the ledger says of one table.
+
+    standing, replaced, superseded: by run. compared: the offsets whose rows are decided.
+    older: those that runs have landed whose ranges are dropped. older_replaced, older_superseded: where rows of those
+    runs may be left.
+    older_once: whether none of those runs was of mode `append`, so that an offset has one row.
+    unknown: offsets that cannot be compared, since a summary has dropped in which table their run landed them.
+    """
+
+    table: str
+    standing: dict[str, ByPartition] = field(default_factory=dict)
+    replaced: dict[str, ByPartition] = field(default_factory=dict)
+    superseded: dict[str, ByPartition] = field(default_factory=dict)
+    compared: ByPartition = field(default_factory=dict)
+    older: ByPartition = field(default_factory=dict)
+    older_once: bool = True
+    older_replaced: ByPartition = field(default_factory=dict)
+    older_superseded: ByPartition = field(default_factory=dict)
+    unknown: int = 0
+    open_runs: list[str] = field(default_factory=list)
+    _covered: ByPartition = field(default_factory=dict)
+
+    def land(self, run_id: str, offsets: Mapping[TopicPartition, OffsetSet]) -> None:
+        """A run's rows are there, beside those of earlier runs."""
+        self.standing[run_id] = dict(offsets)
+        _add(self._covered, offsets)
+
+    def replace(self, offsets: Mapping[TopicPartition, OffsetSet]) -> None:
+        """Rows of earlier runs are gone from here, but for those that could not be read again."""
+        meeting = _common(offsets, self._covered)
+        if not meeting:
+            return
+        for run_id, partitions in self.standing.items():
+            for tp, gone in _common(meeting, partitions).items():
+                partitions[tp] = partitions[tp].subtract(gone)
+                _add(self.replaced.setdefault(run_id, {}), {tp: gone})
+
+    def claims(self) -> Iterator[Claim]:
+        """Every claim; those of one run do not overlap."""
+        by_status: dict[Status, dict[str, ByPartition]] = {
+            "standing": self.standing,
+            "replaced": self.replaced,
+            "superseded": self.superseded,
+        }
+        for status, by_run in by_status.items():
+            for run_id, partitions in by_run.items():
+                for tp, offsets in partitions.items():
+                    for start, end in offsets:
+                        yield Claim(tp.topic, tp.partition, start, end, run_id, status)
+
+    def copies(self) -> Iterator[Copies]:
+        """Where another number of rows than one is due, over the compared offsets."""
+        by_partition: dict[TopicPartition, list[OffsetSet]] = {}
+        for partitions in self.standing.values():
+            for tp, offsets in partitions.items():
+                by_partition.setdefault(tp, []).append(offsets)
+        for tp, sets in by_partition.items():
+            for (start, end), copies in _depths(sets):
+                if copies > 1:
+                    yield Copies(tp.topic, tp.partition, start, end, copies)
+
+
+def landings(job: Job, state: JobState) -> dict[str, TableLandings]:
+    """What stands in each table by the ledger: in those of the job file, then in those that it named before."""
+    names = _Names(job, state)
+    found: dict[str, TableLandings] = {}
+    undecided: list[ByPartition] = []
+    first_landed: list[ByPartition] = []
+    for run in state.runs.values():
+        decided = run.ended or (run.accounted is not None and not run.abandoning)
+        if decided and not run.abandoned:
+            first_landed.append({tp: state.current(run, tp, offsets) for tp, offsets in run.added.items()})
+        for table, planned in names.ranges(run).items():
+            here = {tp: now for tp, offsets in planned.items() if (now := state.current(run, tp, offsets))}
+            of_table = found.setdefault(table, TableLandings(table))
+            if not decided:
+                of_table.open_runs.append(run.run_id)
+                undecided.append(here)
+                continue
+            if run.mode == REPLACE and (not run.abandoned or names.landed(run, table)):
+                of_table.replace(here)
+                _add(of_table.older_replaced, here)
+            elif not run.abandoned:
+                # What it was the first to land has no rows of earlier runs: an abandoned replacement took them along.
+                of_table.replace(_common(run.added, here))
+            if not run.abandoned:
+                of_table.land(run.run_id, here)
+                before = {tp: o for tp, of_tp in planned.items() if (o := of_tp.subtract(here.get(tp, EMPTY)))}
+                if before:
+                    of_table.superseded[run.run_id] = before
+    _older(job, state, found, names, _union(first_landed))
+    still_open = _union(undecided)
+    for of_table in found.values():
+        of_table.compared = {
+            tp: decided_ones
+            for tp, offsets in _union([*of_table.standing.values(), of_table.older]).items()
+            if (decided_ones := offsets.intersect(state.landed(tp)).subtract(still_open.get(tp, EMPTY)))
+        }
+    current = [table for table in dict.fromkeys(names.current.values()) if table in found]
+    return {table: found[table] for table in dict.fromkeys([*current, *found])}
+
+
+def _older(
+    job: Job, state: JobState, found: dict[str, TableLandings], names: _Names, first_landed: ByPartition
+) -> None:
+    archived = [run for run in state.runs.values() if run.archived and not run.abandoned]
+    once = not any(run.mode == APPEND for run in archived)
+    landed_in = {names.of(table) for table in state.archive.landed}
+    landed_in |= {names.of(table) for run in archived for table in run.landed}
+    moved = bool(landed_in - set(names.current.values()) - {job.quarantine})
+    for of_table in found.values():
+        if archived or state.archive.runs:
+            of_table.older_superseded = {
+                tp: OffsetSet.single(min(firsts), NO_END)
+                for tp, firsts in state.reopened.items()
+                if names.current.get(tp.topic) == of_table.table
+            }
+        else:
+            of_table.older_replaced.clear()
+    for tp, landed in state.landed_offsets.items():
+        older = landed.subtract(first_landed.get(tp, EMPTY))
+        if not older:
+            continue
+        table = names.current.get(tp.topic)
+        if table is None:
+            continue
+        of_table = found.setdefault(table, TableLandings(table))
+        of_table.older_once = once
+        if moved:
+            of_table.unknown += older.length
+        else:
+            replaced = of_table.older_replaced.get(tp, EMPTY)
+            of_table.older[tp] = older = older.subtract(replaced)
+            of_table.older_replaced[tp] = replaced
+            if tp in of_table.older_superseded:
+                taken = older.union(replaced)
+                of_table.older_superseded[tp] = of_table.older_superseded[tp].subtract(taken)
+
+
+def _common(one: Mapping[TopicPartition, OffsetSet], other: Mapping[TopicPartition, OffsetSet]) -> ByPartition:
+    return {tp: both for tp, offsets in one.items() if (both := offsets.intersect(other.get(tp, EMPTY)))}
+
+
+def _add(sums: ByPartition, more: Mapping[TopicPartition, OffsetSet]) -> None:
+    for tp, offsets in more.items():
+        sums[tp] = sums.get(tp, EMPTY).union(offsets)
+
+
+def _union(several: Iterable[Mapping[TopicPartition, OffsetSet]]) -> ByPartition:
+    intervals: dict[TopicPartition, list[Interval]] = {}
+    for partitions in several:
+        for tp, offsets in partitions.items():
+            intervals.setdefault(tp, []).extend(offsets)
+    return {tp: OffsetSet.of(of_one) for tp, of_one in intervals.items()}
+
+
+def _depths(sets: list[OffsetSet]) -> Iterator[tuple[Interval, int]]:
+    """The pieces of these sets' union, each with the number of sets that hold it."""
+    changes: dict[int, int] = {}
+    for offsets in sets:
+        for start, end in offsets:
+            changes[start] = changes.get(start, 0) + 1
+            changes[end] = changes.get(end, 0) - 1
+    depth, last = 0, 0
+    for offset in sorted(changes):
+        if depth:
+            yield (last, offset), depth
+        depth, last = depth + changes[offset], offset
+
+
+class _Names:
+    """One name for each table: two names with one table id in the ledger are one table, called as in the job file.
+
+    current: the table that each topic lands in by the job file.
+    """
+
+    def __init__(self, job: Job, state: JobState) -> None:
+        self.current: dict[str, str] = {}
+        for topic in sorted({tp.topic for tp, offsets in state.landed_offsets.items() if offsets}):
+            with suppress(ConfigurationError):  # no route takes it any more
+                self.current[topic] = str(job.sink.target(topic))
+        ids = {known.id: name for name in self.current.values() if (known := state.tables.get(name)) is not None}
+        self._called = {name: ids.get(known.id, name) for name, known in state.tables.items()}
+        self._ranges: dict[str, dict[str, ByPartition]] = {}
+
+    def of(self, table: str) -> str:
+        return self._called.get(table, table)
+
+    def landed(self, run: RunState, table: str) -> bool:
+        return any(self.of(name) == table for name in run.landed)
+
+    def ranges(self, run: RunState) -> dict[str, ByPartition]:
+        """What the run has planned, by table. A range that an early release planned names no table."""
+        if run.run_id not in self._ranges:
+            intervals: dict[str, dict[TopicPartition, list[Interval]]] = {}
+            for planned in run.plan.ranges:
+                table = self.of(planned.table) if planned.table is not None else self.current.get(planned.topic)
+                if table is not None and planned.start < planned.end:
+                    of_table = intervals.setdefault(table, {})
+                    of_table.setdefault(planned.tp, []).append((planned.start, planned.end))
+            self._ranges[run.run_id] = {
+                table: {tp: OffsetSet.of(of_one) for tp, of_one in partitions.items()}
+                for table, partitions in intervals.items()
+            }
+        return self._ranges[run.run_id]
+
+
+# --- rows, counted by run
+
+
+@dataclass(frozen=True, slots=True)
+class CountFault:
+    """Rows of these runs together: as many as the ledger says are due, and as many as are there."""
+
+    runs: tuple[str, ...]
+    due: int
+    there: int
+
+
+def miscounted(
+    found: TableLandings, state: JobState, there: Mapping[str, int], *, job: Job, exact: bool
+) -> tuple[list[CountFault], list[str]]:
+    """Runs whose rows are not as many as the ledger says; and those that cannot be compared alone or at all.
+
+    there: rows in the table by run. exact: rows that are missing are a fault, too; else only rows too many, since those
+    of offsets that cannot be read any more may have been deleted on purpose.
+    """
+    names = _Names(job, state)
+    groups = _Groups()
+    landed: dict[str, tuple[int, int]] = {}
+    vague: set[str] = set()
+    replaces = [run for run in state.runs.values() if run.mode == REPLACE]
+    for run in state.runs.values():
+        commits = [commit for table, commit in run.landed.items() if names.of(table) == found.table]
+        rows, removed = sum(c.rows for c in commits), sum(c.removed for c in commits)
+        here = names.ranges(run).get(found.table, {})
+        if not commits and not here:
+            continue
+        groups.add(run.run_id)
+        landed[run.run_id] = (0 if run.abandoned else rows), removed
+        undecided = not run.ended and (run.accounted is None or run.abandoning)
+        superseded = run.run_id in found.superseded
+        if (
+            undecided
+            or superseded
+            or (run.archived and replaces)
+            or (run.mode == REPLACE and run.abandoned and not commits)
+        ):
+            vague.add(run.run_id)
+        if run.mode == REPLACE and (commits or run.abandoned):
+            for other in state.runs.values():
+                if other is run:
+                    break
+                if other.run_id in landed and _meet(names.ranges(other).get(found.table, {}), here):
+                    groups.join(run.run_id, other.run_id)
+            if _meet(found.older, here):
+                vague.add(run.run_id)
+    faults, notes = [], []
+    for members in groups.all():
+        due = sum(landed[run_id][0] - landed[run_id][1] for run_id in members)
+        are = sum(there.get(run_id, 0) for run_id in members)
+        too_many = [
+            CountFault((run_id,), landed[run_id][0], there.get(run_id, 0))
+            for run_id in members
+            if there.get(run_id, 0) > landed[run_id][0] and run_id not in vague
+        ]
+        faults += too_many
+        if vague.intersection(members):
+            if exact:
+                notes.append(f"rows of {_listed(members)} could not be counted against the ledger")
+        elif exact and not too_many and are != due:
+            faults.append(CountFault(tuple(members), due, are))
+    return faults, notes
+
+
+def _listed(runs: list[str]) -> str:
+    more = f" and {len(runs) - 5} more" if len(runs) > 5 else ""
+    return ("run " if len(runs) == 1 else "runs ") + ", ".join(runs[:5]) + more
+
+
+def _meet(one: Mapping[TopicPartition, OffsetSet], other: Mapping[TopicPartition, OffsetSet]) -> bool:
+    return any(offsets.intersect(other.get(tp, EMPTY)) for tp, offsets in one.items())
+
+
+class _Groups:
+    """Runs that a replacement connects: how many of an earlier run's rows it removed is known as a sum alone."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, list[str]] = {}
+
+    def add(self, run_id: str) -> None:
+        self._of[run_id] = [run_id]
+
+    def join(self, one: str, other: str) -> None:
+        first, second = self._of[other], self._of[one]
+        if first is second:
+            return
+        first += second
+        for run_id in second:
+            self._of[run_id] = first
+
+    def all(self) -> list[list[str]]:
+        return list({id(group): group for group in self._of.values()}.values())

@@ -1,0 +1,409 @@
+"""Compare one table with Kafka, in Spark: a full outer join of addresses, after each row was held against the ledger.
+
+    rows of the table ─► in a compared range? ─► which claim does its run have here? ─► by address ─┐
+                                                                                                    ├─► verdicts
+    rows of Kafka ──────────────────────────────────────────────────────────────► by address ───────┘
+
+What the ledger knows comes as two small tables, ranges and claims, which rows are joined with by partition (and run):
+a predicate with a term for each range would be too deep for Spark's optimizer at thousands of partitions. Files are
+passed over by their statistics, with a predicate of a few terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+import pyarrow as pa
+
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.errors import ConfigurationError
+from kseg.etl.ledger.ranges import OffsetSet
+from kseg.etl.ledger.state import JobState
+from kseg.etl.operations.landings import TableLandings, miscounted
+from kseg.etl.run.context import JobContext
+from kseg.etl.run.read_options import read_options, read_tasks
+from kseg.etl.spark.dataframe import rows
+from kseg.etl.spark.range_results import NoAccumulator
+from kseg.etl.tables.parquet.schema import KSEG_ADDRESS, LATE_COLUMN, OWN_ADDRESS, RUN_COLUMN, AddressColumns
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+MAX_FINDINGS: Final = 100
+MAX_PREDICATE_TERMS: Final = 100
+BROADCAST_ROWS: Final = 200_000
+"""Ranges and claims up to this number go to every worker; of more, Spark chooses how it joins them."""
+
+Kind = Literal["gap", "duplicate", "mismatch", "stranger", "count"]
+Compared = Literal["rows", "addresses", "counts"]
+
+_ADDRESS: Final = ("topic", "partition", "offset")
+
+_STANDING, _REPLACED, _OLDER, _FOREIGN, _SUPERSEDED = range(5)
+"""What the ledger says of a row: its run landed it; a later run has replaced it; it stands and may be of a run that a
+summary has dropped; no run landed it; it belongs to an earlier generation of the partition."""
+
+_CLAIMS: Final = {"standing": _STANDING, "replaced": _REPLACED, "superseded": _SUPERSEDED}
+
+_TEXTS: Final[dict[tuple[Kind, str], str]] = {
+    ("gap", ""): "the record is in Kafka and not in the table",
+    ("gap", "copies"): "several runs have landed the record, and the table lacks the row of one",
+    ("stranger", ""): "the row is in the table, and no such record may be read from Kafka",
+    ("stranger", "run"): "the row is of run {run}, which has not landed this offset by the ledger",
+    ("duplicate", ""): "the row is in the table more than once for one run",
+    ("duplicate", "replaced"): "the row of an earlier run is there beside that of the run which replaced it",
+    ("duplicate", "older"): "the row is in the table more than once, of runs that are older than the ledger's summary",
+    ("mismatch", ""): "the row differs from the record in Kafka",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One finding. offset is None where it is about a whole table.
+
+    gap: in Kafka, not in the table. duplicate: more than once in the table for one run, or of a run that was replaced.
+    mismatch: other contents than in Kafka. stranger: in the table, but Kafka has no readable record at that offset, or
+    no run of this job has landed it. count: rows and ledger differ.
+    """
+
+    kind: Kind
+    table: str
+    topic: str | None
+    partition: int | None
+    offset: int | None
+    message: str
+
+
+@dataclass(slots=True)
+class Found:
+    """What one table's comparison has found. findings: the first hundred of each kind."""
+
+    total: int = 0
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class TableCheck:
+    """The comparison of one table. offsets: those that are compared with Kafka."""
+
+    context: JobContext
+    state: JobState
+    landed: TableLandings
+    offsets: Mapping[TopicPartition, OffsetSet]
+    compared_rows: int = 0
+
+    @property
+    def table(self) -> str:
+        return self.landed.table
+
+    def counts(self) -> Found:
+        """Compare the table's rows by run with the counts that the ledger has of each run."""
+        counted = self._rows_by_run(self.context.targets.frame(self.table))
+        self.compared_rows = sum(rows for run, rows in counted.items() if run in self.state.runs)
+        return self._miscounted(counted, Found(), exact=True)
+
+    def rows(self, *, whole: bool) -> Found:
+        """Compare addresses on both sides, and with `whole` the rows as well."""
+        table = self.context.targets.frame(self.table)
+        found = Found()
+        address = self._address(table)
+        columns = [c for c in table.columns if c not in (RUN_COLUMN, LATE_COLUMN)] if whole else []
+        expected, range_results = self._rows_in_kafka()
+        left = fingerprints(expected, OWN_ADDRESS, columns, "expected")
+        actual = self._in_ranges(table, address)
+        joined = left.join(self._by_address(actual, address, columns), list(_ADDRESS), "full_outer")
+        judged = self._with_copies(joined).select(*_ADDRESS, self._verdict().alias("verdict"), "foreign")
+        kept = judged.select(*_ADDRESS, "foreign", "verdict.kind", "verdict.why").persist()
+        judged = kept
+        try:
+            with range_results.typed_errors():
+                totals = {
+                    (row["kind"], row["why"]): row["count"] for row in judged.groupBy("kind", "why").count().collect()
+                }
+            self.compared_rows = sum(totals.values())
+            if totals.get(("stranger", "")):
+                judged = self._without_compacted(judged, totals, found)
+            for kind in get_args(Kind):
+                wrong = sum(count for (of, _), count in totals.items() if of == kind)
+                found.total += wrong
+                found.findings += self._findings_of(judged, kind) if wrong else ()
+        finally:
+            kept.unpersist()
+        if whole and LATE_COLUMN in table.columns:
+            self._late_marks(actual, address, found)
+        # Rows of offsets that cannot be read again, and of abandoned runs, by their number alone.
+        return found if found.total else self._miscounted(self._rows_by_run(table), found, exact=False)
+
+    # --- rows of the table, as the ledger sees them
+
+    def _in_ranges(self, table: DataFrame, address: AddressColumns) -> DataFrame:
+        """The rows of the compared ranges: the table may also have rows of other jobs, and of runs that go on."""
+        ranges = ((tp.topic, tp.partition, *interval) for tp, offsets in self.offsets.items() for interval in offsets)
+        known = self._side_table(ranges, ("_kseg_in_topic", "_kseg_in_partition", "_kseg_in_start", "_kseg_in_end"))
+        condition = _is_within(address, "_kseg_in")
+        return table.where(pruning(self.offsets, address)).join(known, condition, "left_semi")
+
+    def _by_address(self, actual: DataFrame, address: AddressColumns, columns: list[str]) -> DataFrame:
+        """One row an address: how many runs' rows stand there, and what should not be there."""
+        from pyspark.sql import functions as f
+
+        told = self._claimed(actual, address)
+        rows = fingerprints(told, address, columns, "actual", "_kseg_claim", RUN_COLUMN)
+        # One shuffle by address serves both aggregations and the join after them.
+        rows = rows.select(
+            *_ADDRESS,
+            f.xxhash64(RUN_COLUMN).alias("run"),
+            f.col("_kseg_claim").alias("claim"),
+            "actual",
+            f.when(f.col("_kseg_claim") == _FOREIGN, f.coalesce(RUN_COLUMN, f.lit("(none)"))).alias("foreign"),
+        ).repartition(*_ADDRESS)
+        of_run = rows.groupBy(*_ADDRESS, "run").agg(
+            f.count("*").alias("times"),
+            f.min("claim").alias("claim"),
+            f.max("foreign").alias("foreign"),
+            f.min("actual").alias("low"),
+            f.max("actual").alias("high"),
+        )
+        stands = f.col("claim").isin(_STANDING, _OLDER)
+        return of_run.groupBy(*_ADDRESS).agg(
+            f.max("times").alias("times"),
+            f.count_if(stands).alias("standing"),
+            f.count_if(f.col("claim") == _OLDER).alias("older"),
+            f.count_if(f.col("claim") == _REPLACED).alias("replaced"),
+            f.max("foreign").alias("foreign"),
+            f.min(f.when(stands, f.col("low"))).alias("low"),
+            f.max(f.when(stands, f.col("high"))).alias("high"),
+        )
+
+    def _claimed(self, actual: DataFrame, address: AddressColumns) -> DataFrame:
+        from pyspark.sql import functions as f
+
+        claims = ((c.topic, c.partition, c.start, c.end, c.run_id, _CLAIMS[c.status]) for c in self.landed.claims())
+        names = ("_kseg_c_topic", "_kseg_c_partition", "_kseg_c_start", "_kseg_c_end", "_kseg_c_run", "_kseg_c_claim")
+        known = self._side_table(claims, names)
+        condition = _is_within(address, "_kseg_c") & (f.col("_kseg_c_run") == f.col(RUN_COLUMN))
+        told = actual.join(known, condition, "left")
+        older = [
+            (tp.topic, tp.partition, *interval, claim)
+            for claim, partitions in (
+                (_OLDER, self.landed.older),
+                (_REPLACED, self.landed.older_replaced),
+                (_SUPERSEDED, self.landed.older_superseded),
+            )
+            for tp, offsets in partitions.items()
+            for interval in offsets
+        ]
+        claim = f.col("_kseg_c_claim")
+        if older:
+            at = self._side_table(
+                older, ("_kseg_o_topic", "_kseg_o_partition", "_kseg_o_start", "_kseg_o_end", "_kseg_o_claim")
+            )
+            told = told.join(at, _is_within(address, "_kseg_o"), "left")
+            runs = [(run.run_id,) for run in self.state.runs.values() if not run.archived]
+            known_runs = self._side_table(runs, ("_kseg_k_run",))
+            told = told.join(known_runs, f.col("_kseg_k_run") == f.col(RUN_COLUMN), "left")
+            claim = f.coalesce(claim, f.when(f.col("_kseg_k_run").isNull(), f.col("_kseg_o_claim")))
+        told = told.withColumn("_kseg_claim", f.coalesce(claim, f.lit(_FOREIGN)))
+        return told.where(f.col("_kseg_claim") != _SUPERSEDED)
+
+    def _with_copies(self, joined: DataFrame) -> DataFrame:
+        """With the number of runs whose rows are due: nearly everywhere one."""
+        from pyspark.sql import functions as f
+
+        several = [(c.topic, c.partition, c.start, c.end, c.copies) for c in self.landed.copies()]
+        if not several:
+            return joined.withColumn("copies", f.lit(1))
+        known = self._side_table(
+            several, ("_kseg_n_topic", "_kseg_n_partition", "_kseg_n_start", "_kseg_n_end", "_kseg_n_copies")
+        )
+        joined = joined.join(known, _is_within(OWN_ADDRESS, "_kseg_n"), "left")
+        return joined.withColumn("copies", f.coalesce("_kseg_n_copies", f.lit(1)))
+
+    def _verdict(self) -> Column:
+        """Kind and reason of an address; kind null: nothing is wrong."""
+        from pyspark.sql import functions as f
+
+        def told(kind: Kind | None, why: str = "") -> Column:
+            return f.struct(f.lit(kind).cast("string").alias("kind"), f.lit(why).alias("why"))
+
+        in_kafka, standing = f.col("expected").isNotNull(), f.coalesce("standing", f.lit(0))
+        differs = (f.col("low") != f.col("expected")) | (f.col("high") != f.col("expected"))
+        verdict = (
+            f.when(f.col("foreign").isNotNull(), told("stranger", "run"))
+            .when(f.col("times") > 1, told("duplicate"))
+            .when(~in_kafka & (standing > 0), told("stranger"))
+            .when(~in_kafka, told(None))
+            .when(standing == 0, told("gap"))
+            .when(standing < f.col("copies"), told("gap", "copies"))
+            .when(f.col("replaced") > 0, told("duplicate", "replaced"))
+        )
+        if self.landed.older_once:
+            verdict = verdict.when(f.col("older") > 1, told("duplicate", "older"))
+        return verdict.when(differs, told("mismatch")).otherwise(told(None))
+
+    def _without_compacted(self, judged: DataFrame, totals: dict[tuple[str, str], int], found: Found) -> DataFrame:
+        """Rows whose records compaction has removed since they landed are no strangers."""
+        is_stranger = (judged["kind"] == "stranger") & (judged["why"] == "")
+        by_topic = {row["topic"]: row["count"] for row in judged.where(is_stranger).groupBy("topic").count().collect()}
+        compacted = self.context.clients.logs.compacted(set(by_topic))
+        if not compacted:
+            return judged
+        cleaned = sum(by_topic[topic] for topic in compacted)
+        totals["stranger", ""] -= cleaned
+        found.notes.append(f"{cleaned} rows are of records that compaction has removed since: not compared")
+        return judged.where(~(is_stranger & judged["topic"].isin(*compacted)))
+
+    def _findings_of(self, judged: DataFrame, kind: Kind) -> Iterator[Finding]:
+        of_kind = judged.where(judged["kind"] == kind).orderBy(*_ADDRESS).limit(MAX_FINDINGS)
+        for row in of_kind.collect():
+            text = _TEXTS[kind, row["why"]].format(run=row["foreign"])
+            yield Finding(kind, self.table, row["topic"], row["partition"], row["offset"], text)
+
+    def _late_marks(self, actual: DataFrame, address: AddressColumns, found: Found) -> None:
+        """`_kseg_late` is not in Kafka: it follows from a row's time and the interval of the run that landed it."""
+        from pyspark.sql import functions as f
+
+        starts = [
+            (run.run_id, run.plan.late_before_ms)
+            for run in self.state.runs.values()
+            if run.plan.late_before_ms is not None
+        ]
+        due = self.context.spark.session().createDataFrame(starts, f"{RUN_COLUMN} string, due long")
+        late = f.when(f.col("due").isNotNull(), f.unix_millis("timestamp") < f.col("due"))
+        rows = actual.join(f.broadcast(due), RUN_COLUMN, "left")
+        wrong = rows.where(~f.col(LATE_COLUMN).eqNullSafe(late)).select(*address).persist()
+        try:
+            found.total += wrong.count()
+            text = f"{LATE_COLUMN} does not tell whether the record came after its interval"
+            for row in wrong.orderBy(*address).limit(MAX_FINDINGS).collect():
+                found.findings.append(Finding("mismatch", self.table, row[0], row[1], row[2], text))
+        finally:
+            wrong.unpersist()
+
+    # --- rows by run
+
+    def _rows_by_run(self, table: DataFrame) -> dict[str, int]:
+        from pyspark.sql import functions as f
+
+        return {row[0]: row[1] for row in table.groupBy(RUN_COLUMN).agg(f.count("*")).collect()}
+
+    def _miscounted(self, counted: Mapping[str, int], found: Found, *, exact: bool) -> Found:
+        faults, notes = miscounted(self.landed, self.state, counted, job=self.context.job, exact=exact)
+        found.total += len(faults)
+        found.notes += notes
+        for fault in faults[:MAX_FINDINGS]:
+            runs = f"run {fault.runs[0]}" if len(fault.runs) == 1 else f"runs {', '.join(fault.runs)} together"
+            text = f"{runs} wrote {fault.due} rows that stand, and {fault.there} are there"
+            found.findings.append(Finding("count", self.table, None, None, None, text))
+        return found
+
+    # --- inputs
+
+    def _rows_in_kafka(self) -> tuple[DataFrame, Any]:
+        spark = self.context.spark.session(delta=True)
+        ranges = [r for tp, offsets in self.offsets.items() for r in offsets.ranges(tp)]
+        job = self.context.job
+        cores = self.context.spark.workers().defaultParallelism
+        tasks = read_tasks(job, self.context.clients.logs, ranges, self.state.topics, min_tasks=cores)
+        gathered = NoAccumulator() if self.context.spark.remote else None
+        return rows(spark, tasks, self.context.clients.task_origin, read_options(job), gathered=gathered)
+
+    def _address(self, actual: DataFrame) -> AddressColumns:
+        for address in (KSEG_ADDRESS, OWN_ADDRESS):
+            if set(address) <= set(actual.columns):
+                return address
+        raise ConfigurationError.of("sink", f"{self.table} has no address columns", "set sink.addresses: false")
+
+    def _side_table(self, values: Iterable[Sequence[Any]], names: Sequence[str]) -> DataFrame:
+        """What the ledger knows as a DataFrame. Names that end in topic or run are strings, others are numbers."""
+        from pyspark.sql import functions as f
+
+        columns = list(zip(*values, strict=True)) or [()] * len(names)
+        types = [pa.string() if name.endswith(("_topic", "_run")) else pa.int64() for name in names]
+        table = pa.table([pa.array(c, t) for c, t in zip(columns, types, strict=True)], names=list(names))
+        frame = self.context.spark.session(delta=True).createDataFrame(table)
+        return f.broadcast(frame) if table.num_rows <= BROADCAST_ROWS else frame
+
+
+def _is_within(address: AddressColumns, prefix: str) -> Column:
+    """Whether an address lies in the range of a side table's row."""
+    from pyspark.sql import functions as f
+
+    return (
+        (f.col(f"{prefix}_topic") == f.col(address.topic))
+        & (f.col(f"{prefix}_partition") == f.col(address.partition))
+        & (f.col(address.offset) >= f.col(f"{prefix}_start"))
+        & (f.col(address.offset) < f.col(f"{prefix}_end"))
+    )
+
+
+def fingerprints(frame: DataFrame, address: AddressColumns, columns: list[str], name: str, *keep: str) -> DataFrame:
+    """Address and fingerprint of each row, and the columns to keep beside them."""
+    from pyspark.sql import functions as f
+
+    where = [f.col(a).alias(b) for a, b in zip(address, OWN_ADDRESS, strict=True)]
+    # Spark's hashes skip nulls, so ("a", null) and (null, "a") would be equal without the columns' numbers.
+    nulls = [f.col(c).isNull() for c in columns]
+    values = [f.col(c) for c in columns]
+    fingerprint = (
+        f.struct(f.xxhash64(*values, *nulls), f.xxhash64(f.lit(1), *nulls, *values)) if columns else f.struct(f.lit(0))
+    )
+    return frame.select(*where, fingerprint.alias(name), *keep)
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Addresses between these, all inclusive but `end`; topic None: of any."""
+
+    topic: str | None
+    partitions: tuple[int, int]
+    start: int
+    end: int
+
+
+def boxes(offsets: Mapping[TopicPartition, OffsetSet], most: int = MAX_PREDICATE_TERMS) -> list[Box]:
+    """A few boxes that hold all of these offsets: of each range, or partition, or topic, or one for all."""
+    ranges = [
+        Box(tp.topic, (tp.partition, tp.partition), *one) for tp, intervals in offsets.items() for one in intervals
+    ]
+    partitions = _merged(ranges, lambda box: (box.topic, box.partitions))
+    topics = _merged(partitions, lambda box: box.topic)
+    for some in (ranges, partitions, topics):
+        if len(some) <= most:
+            return some
+    whole = _merged(topics, lambda box: None)[0]
+    return [Box(None, whole.partitions, whole.start, whole.end)]
+
+
+def _merged(several: list[Box], key: Any) -> list[Box]:
+    groups: dict[Any, list[Box]] = {}
+    for box in several:
+        groups.setdefault(key(box), []).append(box)
+    return [
+        Box(
+            group[0].topic,
+            (min(box.partitions[0] for box in group), max(box.partitions[1] for box in group)),
+            min(box.start for box in group),
+            max(box.end for box in group),
+        )
+        for group in groups.values()
+    ]
+
+
+def pruning(offsets: Mapping[TopicPartition, OffsetSet], address: AddressColumns) -> Column:
+    """A short predicate that holds for all of these offsets, by which whole files are passed over."""
+    from pyspark.sql import functions as f
+
+    def inside(box: Box) -> Column:
+        there = f.col(address.partition).between(*box.partitions)
+        there = there & (f.col(address.offset) >= box.start) & (f.col(address.offset) < box.end)
+        return there if box.topic is None else (f.col(address.topic) == box.topic) & there
+
+    terms = [inside(box) for box in boxes(offsets)] if offsets else []
+    while len(terms) > 1:  # in pairs: a chain of ORs is as deep as it is long
+        terms = [reduce(lambda one, other: one | other, terms[at : at + 2]) for at in range(0, len(terms), 2)]
+    return terms[0] if terms else f.lit(False)
