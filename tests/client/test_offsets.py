@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from kseg.client import EARLIEST, LATEST, EpochEnd, ListedOffset, TopicPartition, end_of_epoch, list_offsets
-from kseg.client.producer import Producer
 from kseg.client.protocol.messages.fetch import ListOffsetsRequest, ListOffsetsResponse
 from kseg.segment_reader.encode.batches import Record
+from sending import begin_with, send_to
 
 
 def test_where_a_log_begins_ends_and_where_a_time_does(cluster: Any, kafka: Any):
     topic = kafka.topic(partitions=2)
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
     now = int(time.time() * 1000)
-    Producer(cluster).send({first: [Record(value=b"v", timestamp=now + 10 * n) for n in range(5)]})
+    send_to(cluster, {first: [Record(value=b"v", timestamp=now + 10 * n) for n in range(5)]})
 
     def ask(*, isolation_level: str = "read_committed", **wanted: int) -> dict[TopicPartition, ListedOffset]:
         return list_offsets(cluster, {first: wanted["a"], second: wanted["b"]}, isolation_level=isolation_level)
@@ -33,12 +33,10 @@ def test_where_a_log_begins_ends_and_where_a_time_does(cluster: Any, kafka: Any)
 
 def test_latest_is_the_last_stable_offset_under_read_committed(cluster: Any, kafka: Any):
     tp = TopicPartition(kafka.topic(), 0)
-    producer = Producer(cluster, f"tx-{uuid.uuid4()}")
-    producer.begin()
-    producer.send({tp: [Record(value=b"open")] * 3})
+    transaction = begin_with(cluster, f"tx-{uuid.uuid4()}", {tp: [Record(value=b"open")] * 3})
     assert list_offsets(cluster, {tp: LATEST}, isolation_level="read_committed")[tp].offset == 0
     assert list_offsets(cluster, {tp: LATEST}, isolation_level="read_uncommitted")[tp].offset == 3
-    producer.abort()
+    transaction.abort()
 
 
 def test_an_isolation_level_that_is_none_is_refused(cluster: Any):
@@ -75,6 +73,6 @@ def test_nothing_asked_is_nothing_answered(cluster: Any):
 
 def test_the_end_of_a_leader_epoch(cluster: Any, kafka: Any):
     tp = TopicPartition(kafka.topic(), 0)
-    Producer(cluster).send({tp: [Record(value=b"v")] * 4})
+    send_to(cluster, {tp: [Record(value=b"v")] * 4})
     assert end_of_epoch(cluster, {tp: 0}) == {tp: EpochEnd(0, 4)}
     assert end_of_epoch(cluster, {tp: 7}) == {tp: EpochEnd(-1, -1)}

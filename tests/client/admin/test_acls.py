@@ -45,13 +45,13 @@ from kseg.client.admin.topics import (
 from kseg.client.admin.transactions import describe_producers, describe_transactions, list_transactions
 from kseg.client.errors import KafkaError
 from kseg.client.groups.descriptions import describe_group, list_groups
-from kseg.client.producer import Producer
 from kseg.client.protocol.enums import AclOperation as Op
 from kseg.client.protocol.enums import ConfigResourceType, PatternType, PermissionType, ResourceType, ScramMechanism
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.security import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
 from kseg.segment_reader.encode.batches import Record
 from releases import OtherKafka
+from sending import send_to
 
 ETL = "User:etl"
 
@@ -229,7 +229,7 @@ REFUSED: dict[str, tuple[Callable[[Any, str], Any], str, str | None]] = {
         None,
     ),
     "fetch": (_read, "DESCRIBE on topic", "READ on topic"),
-    "produce": (lambda c, n: Producer(c).send({_tp(n): [Record(value=b"v")]}), "IDEMPOTENT_WRITE on cluster", None),
+    "produce": (lambda c, n: send_to(c, {_tp(n): [Record(value=b"v")]}), "IDEMPOTENT_WRITE on cluster", None),
     "create_topics": (lambda c, n: _first(create_topics(c, [NewTopic(f"{n}-new", 1, 1)])), "CREATE on topic", None),
     "delete_topics": (lambda c, n: _first(delete_topics(c, [n])), "DELETE on topic", "DELETE on topic"),
     "create_partitions": (lambda c, n: _first(create_partitions(c, {n: 5})), "ALTER on topic", "ALTER on topic"),

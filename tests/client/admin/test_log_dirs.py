@@ -8,7 +8,6 @@ from typing import Any
 from kseg.client import BrokerUnavailable, TopicPartition
 from kseg.client.admin.log_dirs import Replica, alter_replica_log_dirs, describe_log_dirs
 from kseg.client.admin.topics import NewTopic, create_topics
-from kseg.client.producer import Producer
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.placement import (
     AlterReplicaLogDirsRequest,
@@ -16,12 +15,13 @@ from kseg.client.protocol.messages.placement import (
     DescribeLogDirsResponse,
 )
 from kseg.segment_reader.encode.batches import Record
+from sending import send_to
 
 
 def test_every_version_tells_sizes_by_partition(any_cluster: Any, each_version: Any, name: str):
     create_topics(any_cluster, [NewTopic(name, 2, 1)]).or_raise()
     tp = TopicPartition(name, 1)
-    Producer(any_cluster).send({tp: [Record(value=b"v" * 1000)]})
+    send_to(any_cluster, {tp: [Record(value=b"v" * 1000)]})
     for version in each_version(any_cluster, DescribeLogDirsRequest):
         [folder] = describe_log_dirs(any_cluster, [tp]).or_raise()[1]
         assert Path(folder.path).is_dir()
@@ -71,7 +71,7 @@ def test_every_version_moves_a_replica_to_the_brokers_other_folder(
 ):
     create_topics(three, [NewTopic(name, assignments=[[2, 3]])]).or_raise()
     tp = TopicPartition(name, 0)
-    Producer(three).send({tp: [Record(value=b"v" * 1000)] * 10})
+    send_to(three, {tp: [Record(value=b"v" * 1000)] * 10})
 
     def place(node: int) -> str | None:
         found = [folder for folder in describe_log_dirs(three, [tp]).or_raise()[node] if tp in folder.partitions]

@@ -12,7 +12,6 @@ from kseg.client.admin.describe import describe_topics
 from kseg.client.admin.nodes import describe_quorum
 from kseg.client.admin.placement import alter_reassignments, elect_leaders, list_reassignments
 from kseg.client.admin.topics import NewTopic, create_topics
-from kseg.client.producer import Producer
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.placement import (
     AlterPartitionReassignmentsRequest,
@@ -21,6 +20,7 @@ from kseg.client.protocol.messages.placement import (
 )
 from kseg.client.protocol.messages.topics import CreateTopicsRequest, CreateTopicsResponse
 from kseg.segment_reader.encode.batches import Record
+from sending import send_to
 
 
 def partition(cluster: Any, tp: TopicPartition) -> Any:
@@ -99,10 +99,10 @@ def test_every_version_elects_the_preferred_leader(three: Any, kafka3: Any, each
 def test_an_unclean_leader_is_elected_only_when_it_is_asked_for(three: Any, kafka3: Any, name: str, until: Any):
     create_topics(three, [NewTopic(name, assignments=[[2, 3]], config={"min.insync.replicas": "1"})]).or_raise()
     tp = TopicPartition(name, 0)
-    Producer(three).send({tp: [Record(value=b"v")]})
+    send_to(three, {tp: [Record(value=b"v")]})
     kafka3.broker.kill(3)
     assert until(lambda: partition(three, tp).in_sync == (2,))
-    Producer(three).send({tp: [Record(value=b"lost")]})
+    send_to(three, {tp: [Record(value=b"lost")]})
     kafka3.broker.kill(2)
     kafka3.broker.restart(3)
     assert until(lambda: partition(three, tp).leader == -1)

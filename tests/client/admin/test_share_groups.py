@@ -13,7 +13,6 @@ from kseg.client.admin.groups import delete_groups
 from kseg.client.admin.share_groups import alter_share_offsets, delete_share_offsets, describe_share_offsets
 from kseg.client.admin.topics import NewTopic, create_topics
 from kseg.client.groups.descriptions import describe_group, list_groups
-from kseg.client.producer import Producer
 from kseg.client.protocol.enums import AclOperation
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.share_fetch import ShareAcknowledgeRequest, ShareFetchRequest
@@ -27,6 +26,7 @@ from kseg.client.protocol.messages.share_groups import (
 from kseg.client.protocol.messages.streams_groups import StreamsGroupDescribeRequest, StreamsGroupHeartbeatRequest
 from kseg.segment_reader.decode.next_offset import next_offset
 from kseg.segment_reader.encode.batches import Record
+from sending import send_to
 
 LEAVE = -1
 
@@ -148,7 +148,7 @@ def impatient(kafka: Any, connect: Any) -> Any:
 def tp(cluster: Any, name: str) -> TopicPartition:
     create_topics(cluster, [NewTopic(name, 1, 1)]).or_raise()
     place = TopicPartition(name, 0)
-    Producer(cluster).send({place: [Record(value=b"v")] * 10})
+    send_to(cluster, {place: [Record(value=b"v")] * 10})
     return place
 
 

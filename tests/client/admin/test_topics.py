@@ -28,7 +28,6 @@ from kseg.client.admin.topics import (
     delete_topic,
     delete_topics,
 )
-from kseg.client.producer import Producer
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.metadata import MetadataRequest
 from kseg.client.protocol.messages.topics import (
@@ -40,6 +39,7 @@ from kseg.client.protocol.messages.topics import (
     DeleteTopicsResponse,
 )
 from kseg.segment_reader.encode.batches import Record
+from sending import send_to
 
 
 def test_a_created_topic_has_its_leaders_when_it_is_told(cluster: Any, name: str):
@@ -47,7 +47,7 @@ def test_a_created_topic_has_its_leaders_when_it_is_told(cluster: Any, name: str
     found = cluster.metadata([name]).topics[name]
     assert found.topic_id == topic_id
     assert [found.partitions[number].leader_id for number in range(3)] == [1, 1, 1]
-    Producer(cluster).send({TopicPartition(name, 2): [Record(value=b"v")]})
+    send_to(cluster, {TopicPartition(name, 2): [Record(value=b"v")]})
 
 
 def test_a_topic_is_created_once(cluster: Any, name: str):
@@ -246,7 +246,7 @@ def test_old_brokers_are_not_asked_to_delete_by_id(fake: Any, connect: Any):
 def test_records_are_deleted_up_to_an_offset_and_to_the_high_watermark(any_cluster: Any, each_version: Any, name: str):
     create_topics(any_cluster, [NewTopic(name, 3, 1)]).or_raise()
     first, second, third = (TopicPartition(name, number) for number in range(3))
-    Producer(any_cluster).send({tp: [Record(value=b"v")] * 10 for tp in (first, second)})
+    send_to(any_cluster, {tp: [Record(value=b"v")] * 10 for tp in (first, second)})
     for cut, version in enumerate(each_version(any_cluster, DeleteRecordsRequest), start=3):
         results = delete_records(any_cluster, {first: cut, second: HIGH_WATERMARK, third: 11})
         assert results.done() == {first: cut, second: 10}, version
@@ -259,7 +259,7 @@ def test_records_are_deleted_up_to_an_offset_and_to_the_high_watermark(any_clust
 def test_records_are_deleted_at_every_leader(three: Any, name: str):
     create_topics(three, [NewTopic(name, assignments=[[1, 2], [2, 3], [3, 1]])]).or_raise()
     partitions = [TopicPartition(name, number) for number in range(3)]
-    Producer(three).send({tp: [Record(value=b"v")] * (tp.partition + 1) for tp in partitions})
+    send_to(three, {tp: [Record(value=b"v")] * (tp.partition + 1) for tp in partitions})
     assert delete_records(three, dict.fromkeys(partitions, HIGH_WATERMARK)) == {
         tp: tp.partition + 1 for tp in partitions
     }

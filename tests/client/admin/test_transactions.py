@@ -16,7 +16,6 @@ from kseg.client.admin.transactions import (
     fence_producer,
     list_transactions,
 )
-from kseg.client.producer import Producer
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.transactions import (
     DescribeProducersRequest,
@@ -25,6 +24,7 @@ from kseg.client.protocol.messages.transactions import (
     WriteTxnMarkersRequest,
 )
 from kseg.segment_reader.encode.batches import Record
+from sending import begin_with
 
 
 def stable(cluster: Any, tp: TopicPartition) -> int:
@@ -40,12 +40,7 @@ def tp(cluster: Any, name: str) -> TopicPartition:
 @pytest.fixture
 def open_transaction(cluster: Any, name: str, tp: TopicPartition) -> Any:
     """A transaction that has written one record and is not decided."""
-    producer = Producer(cluster, name)
-    transaction = producer.transaction
-    assert transaction is not None
-    producer.begin()
-    producer.send({tp: [Record(value=b"v")]})
-    yield transaction
+    yield begin_with(cluster, name, {tp: [Record(value=b"v")]})
     fence_producer(cluster, name)
 
 
@@ -132,9 +127,7 @@ def test_every_version_aborts_a_hanging_transaction(any_cluster: Any, each_versi
         topic = f"{name}-{version}"
         create_topics(any_cluster, [NewTopic(topic, 1, 1)]).or_raise()
         tp = TopicPartition(topic, 0)
-        writer = Producer(any_cluster, topic)
-        writer.begin()
-        writer.send({tp: [Record(value=b"v")]})
+        begin_with(any_cluster, topic, {tp: [Record(value=b"v")]})
         assert stable(any_cluster, tp) == 0
         [producer] = describe_producers(any_cluster, [tp]).or_raise()[tp]
         assert producer.transaction_start == 0

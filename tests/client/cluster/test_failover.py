@@ -20,20 +20,19 @@ from kseg.client import (
 from kseg.client.admin.log_dirs import describe_log_dirs
 from kseg.client.admin.placement import alter_reassignments, elect_leaders
 from kseg.client.admin.topics import NewTopic, create_topics
-from kseg.client.producer import Producer
 from kseg.client.wire.trace import TRAFFIC
 from kseg.segment_reader.decode.next_offset import next_offset
 from kseg.segment_reader.encode.batches import Record
+from sending import send_to
 
 
 def test_a_reader_reads_in_its_own_rack_and_from_the_leader_when_that_replica_dies(kafka3: Any, connect: Any):
     cluster = connect(kafka3.bootstrap_servers)
     tp = TopicPartition(f"racks-{uuid.uuid4()}", 0)
     create_topics(cluster, [NewTopic(tp.topic, partitions=1, replication_factor=3)]).or_raise()
-    producer = Producer(cluster)
 
     def produce() -> None:
-        producer.send({tp: [Record(value=b"v" * 100, timestamp=int(time.time() * 1000))] * 50})
+        send_to(cluster, {tp: [Record(value=b"v" * 100, timestamp=int(time.time() * 1000))] * 50})
 
     produce()
     leader = cluster.metadata([tp.topic]).topics[tp.topic].partitions[0].leader_id
@@ -75,8 +74,7 @@ def test_a_leader_that_moves_is_followed_by_what_the_old_one_answers(kafka3: Any
     cluster = connect(kafka3.bootstrap_servers)
     tp = TopicPartition(f"moving-{uuid.uuid4()}", 0)
     create_topics(cluster, [NewTopic(tp.topic, assignments=[[1, 2, 3]])]).or_raise()
-    producer = Producer(cluster)
-    producer.send({tp: [Record(value=b"v", timestamp=int(time.time() * 1000))] * 10})
+    send_to(cluster, {tp: [Record(value=b"v", timestamp=int(time.time() * 1000))] * 10})
     administrator = connect(kafka3.bootstrap_servers)
 
     def metadata_requests() -> int:
@@ -99,7 +97,7 @@ def test_a_leader_that_moves_is_followed_by_what_the_old_one_answers(kafka3: Any
                 # A new leader may answer before its high watermark has caught up: with nothing, then.
                 assert next_offset(reader.response().records, 0) in (0, 10)
             assert metadata_requests() == asked
-    producer.send({tp: [Record(value=b"w", timestamp=int(time.time() * 1000))]})
+    send_to(cluster, {tp: [Record(value=b"w", timestamp=int(time.time() * 1000))]})
 
 
 def test_reads_and_commits_go_on_when_a_leader_dies(kafka3: Any, connect: Any):
@@ -107,9 +105,7 @@ def test_reads_and_commits_go_on_when_a_leader_dies(kafka3: Any, connect: Any):
     topic, group = f"failover-{uuid.uuid4()}", f"group-{uuid.uuid4()}"
     create_topics(cluster, [NewTopic(topic, partitions=6, replication_factor=3)]).or_raise()
     partitions = [TopicPartition(topic, number) for number in range(6)]
-    Producer(cluster).send(
-        {tp: [Record(value=b"v" * 100, timestamp=int(time.time() * 1000))] * 50 for tp in partitions}
-    )
+    send_to(cluster, {tp: [Record(value=b"v" * 100, timestamp=int(time.time() * 1000))] * 50 for tp in partitions})
 
     metadata = cluster.metadata([topic])
     leaders = {tp: metadata.topics[topic].partitions[tp.partition].leader_id for tp in partitions}
@@ -124,7 +120,7 @@ def test_reads_and_commits_go_on_when_a_leader_dies(kafka3: Any, connect: Any):
     for reader in readers.values():
         reader.request(0)
         assert next_offset(reader.response().records, 0) == 50
-    Producer(cluster).send({tp: [Record(value=b"w", timestamp=int(time.time() * 1000))] for tp in partitions})
+    send_to(cluster, {tp: [Record(value=b"w", timestamp=int(time.time() * 1000))] for tp in partitions})
     with Transaction(cluster, topic, timeout_ms=600_000) as transaction:
         transaction.begin()
         transaction.commit_offsets(group, dict.fromkeys(partitions, CommittedOffset(50, 0)))

@@ -14,7 +14,7 @@ from kseg.client import BrokerUnavailable, PartitionReader, TopicPartition, Unsu
 from kseg.client.admin.quotas import alter_quotas, describe_quotas, quota_entity
 from kseg.client.admin.topics import NewTopic, create_topics
 from kseg.client.cluster.retry import Deadline
-from kseg.client.producer import Producer, produce
+from kseg.client.producer import produce
 from kseg.client.protocol.messages.configs import DescribeConfigsRequest
 from kseg.client.protocol.messages.fetch import FetchRequest
 from kseg.client.protocol.messages.groups import ListGroupsRequest
@@ -24,6 +24,7 @@ from kseg.client.protocol.messages.quorum_voters import DescribeQuorumRequest
 from kseg.client.protocol.messages.topics import CreateTopicsRequest
 from kseg.client.wire.trace import TRAFFIC
 from kseg.segment_reader.encode.batches import Record, encode_batch
+from sending import producer_on, send_batches
 
 
 def now() -> int:
@@ -31,9 +32,9 @@ def now() -> int:
 
 
 def fill(cluster: Any, tp: TopicPartition, batches: int, size: int = 100_000) -> None:
-    producer = Producer(cluster)
-    for _ in range(batches):
-        producer.send({tp: [Record(value=b"v" * size, timestamp=now())]})
+    with producer_on(cluster) as producer:
+        for _ in range(batches):
+            send_batches(producer, {tp: [Record(value=b"v" * size, timestamp=now())]})
 
 
 def throttled_ms(api: str) -> int:
@@ -173,8 +174,7 @@ def test_administrators_may_read_as_if_they_were_a_replica(cluster: Any, kafka: 
     assert len(answered.partitions[0].records or b"") > 100
 
 
-def test_a_plain_batch_and_an_idempotent_one_are_told_apart(cluster: Any, kafka: Any):
-
+def test_a_batch_without_a_producer_id_is_appended_each_time(cluster: Any, kafka: Any):
     tp = TopicPartition(kafka.topic(), 0)
     batch = encode_batch([Record(value=b"v", timestamp=now())])
     assert produce(cluster, {tp: batch})[tp].base_offset == 0

@@ -11,9 +11,9 @@ import pytest
 from kseg.client import KafkaError, TopicPartition
 from kseg.client.admin.topics import NewTopic, create_topics
 from kseg.client.fetch.many_reader import ManyReader, fetch_many
-from kseg.client.producer import Producer
 from kseg.segment_reader.decode.next_offset import next_offset
 from kseg.segment_reader.encode.batches import Record
+from sending import send_to
 
 
 def now() -> int:
@@ -24,10 +24,9 @@ def test_many_small_partitions_of_the_real_broker_are_read_whole(cluster: Any):
     topic = f"many-{uuid.uuid4()}"
     create_topics(cluster, [NewTopic(topic, partitions=40, replication_factor=1)]).or_raise()
     partitions = [TopicPartition(topic, number) for number in range(40)]
-    producer = Producer(cluster)
     for round_ in range(3):
         records = {tp: [Record(value=b"%d-%d" % (tp.partition, round_), timestamp=now())] * 5 for tp in partitions}
-        producer.send(records)
+        send_to(cluster, records)
     found: dict[TopicPartition, bytes] = dict.fromkeys(partitions, b"")
     reached = dict.fromkeys(partitions, 0)
     wanted = dict.fromkeys(partitions, (0, 15))
@@ -46,7 +45,6 @@ def test_many_small_partitions_of_the_real_broker_are_read_whole(cluster: Any):
 def test_the_real_brokers_session_is_used_and_its_loss_survived(cluster: Any, kafka: Any):
     tp, other = (TopicPartition(kafka.topic(2), number) for number in range(2))
     other = TopicPartition(tp.topic, 1)
-    producer = Producer(cluster)
     with ManyReader(cluster, isolation_level="read_committed", max_wait_ms=50) as reader:
         reader.add(tp, 0)
         reader.add(other, 0)
@@ -56,7 +54,7 @@ def test_the_real_brokers_session_is_used_and_its_loss_survived(cluster: Any, ka
         assert session_id > 0
 
         def read_one(offset: int) -> None:
-            producer.send({tp: [Record(value=b"v", timestamp=now())]})
+            send_to(cluster, {tp: [Record(value=b"v", timestamp=now())]})
             until = time.monotonic() + 120
             while time.monotonic() < until:
                 for found, fetched in reader.poll():

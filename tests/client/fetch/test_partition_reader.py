@@ -21,9 +21,9 @@ from kseg.client import (
 )
 from kseg.client.admin.topics import create_topic, delete_topic
 from kseg.client.fetch.messages import FetchedRecords
-from kseg.client.producer import Producer
 from kseg.segment_reader.decode.next_offset import next_offset
 from kseg.segment_reader.encode.batches import Record
+from sending import begin_with, producer_on, send_batches, send_to
 
 
 def read_all(reader: PartitionReader, start: int, end: int) -> list[FetchedRecords]:
@@ -55,9 +55,9 @@ def now() -> int:
 
 def test_a_range_is_read_whole_and_in_order(cluster: Any, kafka: Any):
     tp = TopicPartition(kafka.topic(), 0)
-    producer = Producer(cluster)
-    for number in range(20):
-        producer.send({tp: [Record(value=b"%03d" % number * 1000, timestamp=now())] * 10})
+    with producer_on(cluster) as producer:
+        for number in range(20):
+            send_batches(producer, {tp: [Record(value=b"%03d" % number * 1000, timestamp=now())] * 10})
     with PartitionReader(cluster, tp, isolation_level="read_committed", max_bytes=100_000) as reader:
         answers = read_all(reader, 0, 200)
     assert len(answers) > 3
@@ -71,7 +71,7 @@ def test_a_range_is_read_whole_and_in_order(cluster: Any, kafka: Any):
 
 def test_one_batch_larger_than_every_limit_comes_whole(cluster: Any, kafka: Any):
     tp = TopicPartition(kafka.topic(), 0)
-    Producer(cluster).send({tp: [Record(value=b"x" * 1000, timestamp=now())] * 100})
+    send_to(cluster, {tp: [Record(value=b"x" * 1000, timestamp=now())] * 100})
     with PartitionReader(cluster, tp, isolation_level="read_committed", max_bytes=1) as reader:
         [answer] = read_all(reader, 0, 100)
     assert len(answer.records) > 100_000
@@ -79,15 +79,11 @@ def test_one_batch_larger_than_every_limit_comes_whole(cluster: Any, kafka: Any)
 
 def test_aborted_transactions_come_along_and_open_ones_do_not(cluster: Any, kafka: Any):
     tp = TopicPartition(kafka.topic(), 0)
-    aborting, staying = (Producer(cluster, f"tx-{uuid.uuid4()}") for _ in range(2))
-    aborting.begin()
-    aborting.send({tp: [Record(value=b"aborted", timestamp=now())] * 2})
-    assert aborting.transaction is not None
-    producer_id = aborting.transaction.producer_id
+    aborting = begin_with(cluster, f"tx-{uuid.uuid4()}", {tp: [Record(value=b"aborted", timestamp=now())] * 2})
+    producer_id = aborting.producer_id
     aborting.abort()
     wait_for_stable(cluster, tp, 3)  # EndTxn answers before the marker is written
-    staying.begin()
-    staying.send({tp: [Record(value=b"open", timestamp=now())]})
+    staying = begin_with(cluster, f"tx-{uuid.uuid4()}", {tp: [Record(value=b"open", timestamp=now())]})
     with PartitionReader(cluster, tp, isolation_level="read_committed") as reader:
         reader.request(1)  # in the middle of the aborted one
         answer = reader.response()
@@ -105,7 +101,7 @@ def test_aborted_transactions_come_along_and_open_ones_do_not(cluster: Any, kafk
 
 def test_the_last_fetch_does_not_wait(cluster: Any, kafka: Any):
     tp = TopicPartition(kafka.topic(), 0)
-    Producer(cluster).send({tp: [Record(value=b"v", timestamp=now())]})
+    send_to(cluster, {tp: [Record(value=b"v", timestamp=now())]})
     with PartitionReader(cluster, tp, isolation_level="read_committed", max_wait_ms=20_000) as reader:
         started = time.monotonic()
         read_all(reader, 0, 1)  # what is there comes at once, however long the reader would wait for more
@@ -120,7 +116,7 @@ def test_a_long_poll_ends_when_something_comes(cluster: Any, kafka: Any, connect
         reader.request(0, last=True)
         reader.response()
         reader.request(0)
-        Producer(connect(kafka.bootstrap_servers)).send({tp: [Record(value=b"late", timestamp=now())]})
+        send_to(connect(kafka.bootstrap_servers), {tp: [Record(value=b"late", timestamp=now())]})
         started = time.monotonic()
         assert b"late" in bytes(reader.response().records)
         assert time.monotonic() - started < 20
@@ -137,7 +133,7 @@ def test_a_long_poll_without_anything_ends_after_its_wait(cluster: Any, kafka: A
 
 def test_an_offset_outside_of_the_log_is_told_with_its_limits(cluster: Any, kafka: Any):
     tp = TopicPartition(kafka.topic(), 0)
-    Producer(cluster).send({tp: [Record(value=b"v", timestamp=now())] * 10})
+    send_to(cluster, {tp: [Record(value=b"v", timestamp=now())] * 10})
     admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     for done in admin.delete_records([confluent_kafka.TopicPartition(*tp, 4)]).values():
         done.result(timeout=30)
@@ -157,12 +153,12 @@ def test_a_topic_created_again_is_not_read_as_the_same(cluster: Any):
     name = f"again-{uuid.uuid4()}"
     tp = TopicPartition(name, 0)
     first = create_topic(cluster, name)
-    Producer(cluster).send({tp: [Record(value=b"first", timestamp=now())]})
+    send_to(cluster, {tp: [Record(value=b"first", timestamp=now())]})
     reader = PartitionReader(cluster, tp, isolation_level="read_committed")
     read_all(reader, 0, 1)
     delete_topic(cluster, name)
     second = create_topic(cluster, name)
-    Producer(cluster).send({tp: [Record(value=b"second", timestamp=now())]})
+    send_to(cluster, {tp: [Record(value=b"second", timestamp=now())]})
     reader.request(0)
     with pytest.raises(UnknownTopic, match="created again") as caught:
         reader.response()

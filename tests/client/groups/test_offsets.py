@@ -21,7 +21,6 @@ from kseg.client import (
     committed_offsets,
 )
 from kseg.client.groups.offsets import COMMIT_BYTES, in_parts
-from kseg.client.producer import Producer
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.offsets import (
     OffsetCommitRequest,
@@ -31,6 +30,7 @@ from kseg.client.protocol.messages.offsets import (
 )
 from kseg.client.transactions.transaction import Transaction
 from kseg.segment_reader.encode.batches import Record
+from sending import send_to
 
 SOME_ID = uuid.UUID(int=7)
 
@@ -54,7 +54,7 @@ def through_confluent(kafka: Any, group: str, *partitions: TopicPartition) -> di
 def test_a_plain_commit_is_what_other_clients_read(cluster: Any, kafka: Any, group: str):
     topic = kafka.topic(partitions=3)
     partitions = [TopicPartition(topic, number) for number in range(3)]
-    Producer(cluster).send({tp: [Record(value=b"v")] * 9 for tp in partitions})
+    send_to(cluster, {tp: [Record(value=b"v")] * 9 for tp in partitions})
     offsets = {partitions[0]: CommittedOffset(5, 0, "kseg:ledger:run"), partitions[1]: CommittedOffset(7)}
     commit_offsets(cluster, group, offsets)
 
@@ -97,7 +97,7 @@ def test_parts_of_a_commit_are_all_of_it_and_none_is_too_large(wanted: dict[int,
 
 def test_another_clients_commit_is_read(cluster: Any, kafka: Any, group: str):
     tp = TopicPartition(kafka.topic(), 0)
-    Producer(cluster).send({tp: [Record(value=b"v")] * 9})
+    send_to(cluster, {tp: [Record(value=b"v")] * 9})
     consumer = confluent_kafka.Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": group})
     consumer.commit(offsets=[confluent_kafka.TopicPartition(*tp, 4, "by hand")], asynchronous=False)
     consumer.close()
@@ -140,7 +140,7 @@ class live_member:  # noqa: N801
 
 def test_pending_offsets_are_waited_for(cluster: Any, connect: Any, kafka: Any, group: str):
     tp = TopicPartition(kafka.topic(), 0)
-    Producer(cluster).send({tp: [Record(value=b"v")] * 9})
+    send_to(cluster, {tp: [Record(value=b"v")] * 9})
     commit_offsets(cluster, group, {tp: CommittedOffset(2)})
     transaction = Transaction(cluster, f"tx-{uuid.uuid4()}")
     transaction.begin()

@@ -143,3 +143,20 @@ def test_a_record_that_expires_while_a_commit_waits_for_it_fails_the_commit(
     assert not fake.requests(EndTxnRequest)
     producer.abort()
     assert [seen.request.committed for seen in fake.requests(EndTxnRequest)] == [False]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_transaction_after_a_record_that_was_given_up_has_all_of_its_own(
+    fake: Any, leader: Any, transactional: Any, version: int
+):
+    """The lost answer was to a batch that is in the log. The next transaction's first record is another one."""
+    producer = transactional(version, delivery_timeout_ms=300, request_timeout_ms=200)
+    leader.script = lambda _: "lost after"
+    with pytest.raises(DeliveryTimedOut):
+        producer.send("t", b"first").result(30)
+    leader.script = lambda _: None
+    producer.abort()
+    producer.begin()
+    assert producer.send("t", b"second").result(30).offset == 1
+    producer.commit()
+    assert leader.log == [b"first", b"second"]

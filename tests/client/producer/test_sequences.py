@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kseg.client import TopicPartition
-from kseg.client.errors import BrokerUnavailable
+from kseg.client.errors import BrokerUnavailable, DeliveryTimedOut
 from kseg.client.protocol.error_codes import ErrorCode
 from sending import send_all
 
@@ -192,3 +192,16 @@ def test_a_forgotten_producer_id_is_asked_about_until_the_log_start_is_told(lead
     leader.once((ErrorCode.UNKNOWN_PRODUCER_ID, -1))
     assert producer.send("t", b"b").result(30).offset == 1
     assert [(a.epoch, a.sequence) for a in leader.arrived] == [(0, 0), (0, 1), (0, 1), (1, 0)]
+
+
+def test_a_record_after_one_that_was_given_up_is_not_taken_for_it(leader: Any, make: Any):
+    """The answers were lost and the batch is in the log: the next record has the sequence after it, not the same."""
+    leader.script = lambda _: "lost after"
+    producer = make(delivery_timeout_ms=300, request_timeout_ms=200)
+    first = producer.send("t", b"first")
+    error = first.exception(30)
+    assert isinstance(error, DeliveryTimedOut)
+    assert error.sent
+    leader.script = lambda _: None
+    assert producer.send("t", b"second").result(30).offset == 1
+    assert leader.log == [b"first", b"second"]

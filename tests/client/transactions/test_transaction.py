@@ -22,7 +22,6 @@ from kseg.client import (
 )
 from kseg.client.admin.topics import create_topic
 from kseg.client.admin.transactions import describe_transactions
-from kseg.client.producer import Producer
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.metadata import FindCoordinatorRequest
 from kseg.client.protocol.messages.produce import InitProducerIdRequest, InitProducerIdResponse
@@ -41,6 +40,7 @@ from kseg.jobs.broker import jars
 from kseg.jobs.broker.java import find_java
 from kseg.jobs.broker.process import EmbeddedKafka
 from kseg.segment_reader.encode.batches import Record
+from sending import producer_on, send_batches, send_to
 
 TP = TopicPartition("t", 0)
 
@@ -62,7 +62,7 @@ def through_confluent(servers: str, group: str, tp: TopicPartition) -> tuple[int
 def commits_aborts_and_fences(cluster: Any, servers: str, tp: TopicPartition, *, second_protocol: bool) -> None:
     """The story that both protocols have to tell alike."""
     group, name = f"group-{uuid.uuid4()}", f"tx-{uuid.uuid4()}"
-    Producer(cluster).send({tp: [Record(value=b"v")] * 9})
+    send_to(cluster, {tp: [Record(value=b"v")] * 9})
 
     older = Transaction(cluster, name)
     older.begin()
@@ -131,11 +131,11 @@ def topic_on(cluster: Any, name: str = "t") -> TopicPartition:
 
 def produces_in_transactions(cluster: Any, servers: str, tp: TopicPartition) -> None:
     """Records of committed transactions are read by another client, those of aborted ones are not."""
-    with Producer(cluster, f"tx-{uuid.uuid4()}") as producer:
+    with producer_on(cluster, f"tx-{uuid.uuid4()}") as producer:
         for value, commit in ((b"a", True), (b"b", False), (b"c", True)):
             producer.begin()
-            producer.send({tp: [Record(value=value)] * 2})
-            producer.send({tp: [Record(value=value)]})
+            send_batches(producer, {tp: [Record(value=value)] * 2})
+            send_batches(producer, {tp: [Record(value=value)]})
             (producer.commit if commit else producer.abort)()
     consumer = confluent_kafka.Consumer(
         {"bootstrap.servers": servers, "group.id": str(uuid.uuid4()), "isolation.level": "read_committed"}
@@ -161,7 +161,7 @@ def test_the_second_protocol_gives_every_transaction_an_epoch_of_its_own(cluster
 
 def test_kafkas_own_tool_sees_the_committed_offsets(cluster: Any, kafka: Any, name: str):
     tp = TopicPartition(kafka.topic(), 0)
-    Producer(cluster).send({tp: [Record(value=b"v")] * 9})
+    send_to(cluster, {tp: [Record(value=b"v")] * 9})
     with Transaction(cluster, name) as transaction:
         transaction.begin()
         transaction.commit_offsets(name, {tp: CommittedOffset(6, 0, "m")})

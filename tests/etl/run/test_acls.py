@@ -15,7 +15,6 @@ import pytest
 from kseg.client import ClientConfig, Cluster, KafkaError, TopicPartition, committed_offsets
 from kseg.client.admin.acls import AclBinding, AclFilter, create_acls, delete_acls, describe_acls
 from kseg.client.admin.topics import create_topic
-from kseg.client.producer import Producer
 from kseg.client.protocol.enums import AclOperation, PatternType, ResourceType
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import load_job
@@ -27,6 +26,7 @@ from kseg.etl.run.dry_run import plan_only
 from kseg.etl.run.pipeline import run_ingest
 from kseg.etl.source.brokers.logs import BrokerLogs
 from kseg.segment_reader.encode.batches import Record
+from sending import producer_on, send_batches, send_to
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -53,12 +53,12 @@ def topic(root: Cluster, guarded_kafka: Any, await_markers: Callable[[str, str],
     name = f"orders-{uuid.uuid4().hex[:8]}"
     create_topic(root, name, partitions=2)
     partitions = [TopicPartition(name, number) for number in (0, 1)]
-    with Producer(root, name) as producer:
+    with producer_on(root, name) as producer:
         for end in (producer.commit, producer.abort):
             producer.begin()
-            producer.send({tp: [Record(value=b"v")] * 5 for tp in partitions})
+            send_batches(producer, {tp: [Record(value=b"v")] * 5 for tp in partitions})
             end()
-    Producer(root).send({tp: [Record(value=b"plain")] * 5 for tp in partitions})
+    send_to(root, {tp: [Record(value=b"plain")] * 5 for tp in partitions})
     await_markers(guarded_kafka.bootstrap_servers, name)
     return name
 

@@ -1,0 +1,73 @@
+"""Batches that are encoded already, each to its partition's leader, and waited for: for tools and tests.
+
+There is no producer behind them. Who gives them a producer id and sequence numbers (`segment_reader.encode`) counts
+these alone, and after an error has to find out what was appended before it numbers another batch. Records are sent with
+`KafkaProducer`, which does that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.leaders import Answered, ask_leaders
+from kseg.client.cluster.metadata import Leader
+from kseg.client.producer.requests import produce_request, read_response
+from kseg.client.protocol.error_codes import ErrorCode
+from kseg.client.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kseg.client.protocol.partition import TopicPartition
+from kseg.client.wire.broker import BrokerConnection
+
+_ALL_IN_SYNC: Final = -1
+_MAGIC: Final = 16  # its position in a batch
+_PRODUCER_ID: Final = slice(43, 51)
+
+
+class Produced(NamedTuple):
+    """Where a batch went: its first offset (-1: the leader had it already and has forgotten where).
+
+    `log_append_time` is in ms, and -1 unless the topic's timestamps are the broker's.
+    """
+
+    base_offset: int
+    log_append_time: int
+
+
+def produce(cluster: Cluster, batches: Mapping[TopicPartition, bytes]) -> dict[TopicPartition, Produced]:
+    """Append ready batches, one a partition, each to its leader.
+
+    Batches without a producer id are not sent again after a lost answer, since they might be appended twice: it raises
+    OutcomeUnknown then. Raises Fenced, and what `client.errors.error_from_code` makes of a partition's error.
+    """
+
+    def version_of(connection: BrokerConnection, leaders: Mapping[TopicPartition, Leader]) -> int:
+        return connection.version_of(
+            ProduceRequest,
+            topic_ids_known=all(leader.topic_id is not None for leader in leaders.values()),
+            transactional=False,
+        )
+
+    def build(version: int, leaders: Mapping[TopicPartition, Leader]) -> ProduceRequest:
+        return produce_request(
+            version,
+            {tp: batches[tp] for tp in leaders},
+            leaders,
+            acks=_ALL_IN_SYNC,
+            timeout_ms=cluster.config.request_timeout_ms,
+            transactional_id=None,
+        )
+
+    def read(response: ProduceResponse, leaders: Mapping[TopicPartition, Leader]) -> Iterator[Answered[Produced]]:
+        for answer in read_response(response, leaders):
+            duplicate = answer.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+            produced = Produced(answer.base_offset, answer.log_append_time)
+            yield Answered(answer.tp, 0 if duplicate else answer.error_code, produced, answer.leader)
+
+    repeatable = all(_has_producer_id(batch) for batch in batches.values())
+    return ask_leaders(cluster, batches, ProduceRequest, build, read, version_of, repeatable=repeatable)
+
+
+def _has_producer_id(batch: bytes) -> bool:
+    """Whether a leader that has the batch already drops it: magic 2 or later, with a producer id in its header."""
+    return batch[_MAGIC] >= 2 and int.from_bytes(batch[_PRODUCER_ID], "big", signed=True) >= 0
