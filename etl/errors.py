@@ -7,8 +7,9 @@
     └── AnotherRunActive      5   another run of this job and chain holds a live lease
 
 An error carries its *address* (topic, partition, table, run …) as data, so that a report can show it and a test can
-compare it. All of them cross process borders (a task raises, the driver catches), so pickling rebuilds an error from
-its attributes rather than from its constructor's arguments: a subclass may take whatever arguments it likes.
+compare it. All of them cross process borders, from a task to the driver as JSON (`etl.spark.error_json`): an error is
+rebuilt from its attributes rather than from its constructor's arguments, so a subclass may take whatever arguments it
+likes. Pickling does the same.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import IntEnum
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 AddressValue = str | int
 
@@ -31,6 +32,21 @@ class ExitCode(IntEnum):
     REFUSED = 3
     RETRIABLE = 4
     ANOTHER_RUN_ACTIVE = 5
+
+
+_LONGEST_SUMMARY: Final = 300
+
+
+def summary(error: BaseException) -> str:
+    """An error in one line: its class, and the first line of its text."""
+    if isinstance(error, KsegError):
+        text = error.summary
+    else:
+        lines = str(error).strip().splitlines() or [""]
+        if hasattr(error, "java_exception") and len(lines) > 1:  # py4j's first line names nothing but a call
+            lines = [lines[1].removeprefix(": ")]
+        text = f"{type(error).__name__}: {lines[0]}"
+    return text if len(text) <= _LONGEST_SUMMARY else f"{text[:_LONGEST_SUMMARY]}…"
 
 
 def _rebuild(cls: type[KsegError], args: tuple[object, ...], state: dict[str, Any]) -> KsegError:
@@ -71,14 +87,19 @@ class KsegError(Exception):
         """The error's stable name in JSON output."""
         return type(self).__name__
 
+    @property
+    def summary(self) -> str:
+        """In one line."""
+        first_line = str(self).partition("\n")[0]
+        return f"{self.kind}: {first_line}"
+
     def to_json(self) -> dict[str, Any]:
-        """What `--json` prints below "error": kind, message, address, cause, remedy, retriable."""
-        cause = self.__cause__
+        """What `--json` prints below "error": kind, message, address, cause (in one line), remedy, retriable."""
         return {
             "kind": self.kind,
             "message": self.message,
             "address": dict(self.address),
-            "cause": f"{type(cause).__name__}: {cause}" if cause is not None else None,
+            "cause": summary(self.__cause__) if self.__cause__ is not None else None,
             "remedy": self.remedy,
             "retriable": self.retriable,
         }

@@ -60,7 +60,11 @@ class RangeResultsDisagree(RetriableFailure):
 
 
 class WorkerError(KsegError):
-    """A task failed in a way that has no type of its own here; the message is the worker's."""
+    """A task failed in a way that has no type of its own here; the message is the worker's: `ValueError: …`."""
+
+    @property
+    def summary(self) -> str:
+        return self.message.partition("\n")[0]
 
 
 class TimeNotFoundError(ConfigurationError):

@@ -1,32 +1,32 @@
 """Typed errors from a worker to the driver.
 
 Spark turns whatever a Python worker raises into text. So the worker raises `TransportedError`, whose text ends with the
-pickled error, and the driver finds it in the text of Spark's own exception:
+error as JSON (`etl.spark.error_json`), and the driver finds it in the text of Spark's own exception:
 
     <what a person reads>
-    [kseg-error <token> <base64 of the pickled error>]
+    [kseg-error <token> <base64 of the JSON>]
 
-The token is random and known to this driver and its tasks alone. Without it nothing is unpickled: the text around the
-mark may hold bytes of a record, which anybody who can produce to the topic has chosen.
+The text is not to be trusted: around the mark it may hold bytes of a record, which anybody who can produce to the topic
+has chosen, and over Spark Connect all of it is the server's. The token is random, and keeps records from being taken
+for errors; a server knows it, and can at most make us raise one of our own errors.
 """
 
 from __future__ import annotations
 
 import base64
-import pickle
+import json
 import re
 import secrets
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Final
 
-from kseg.client.errors import KafkaError
-from kseg.etl.errors import KsegError
-from kseg.etl.source.errors import WorkerError
-from kseg.segment_reader.errors import RecordFormatError
+from kseg.etl.spark.error_json import error_document, error_of_document, typed
 
-TYPED = (KsegError, KafkaError, RecordFormatError)
+_MARK: Final = re.compile(r"\[kseg-error (?P<token>[0-9a-f]+) (?P<packed>[A-Za-z0-9+/=]+)\]")
+_TRACEBACK_CHARACTERS: Final = 20_000
 
 
 class TransportedError(Exception):
@@ -40,17 +40,14 @@ class ErrorTransport:
     token: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
 
     def pack(self, error: BaseException) -> TransportedError:
-        """The error to raise in the worker. One that is none of ours, or cannot be pickled, becomes a `WorkerError`."""
-        typed = error if isinstance(error, TYPED) else WorkerError(f"{type(error).__name__}: {error}")
-        # Causes are not pickled, notes are: the driver's traceback then shows where in the worker it happened.
-        typed.add_note("In the worker:\n" + "".join(traceback.format_exception(error)))
-        try:
-            pickled = pickle.dumps(typed)
-            pickle.loads(pickled)
-        except Exception:
-            pickled = pickle.dumps(WorkerError(f"{type(error).__name__}: {error}"))
-        packed = base64.b64encode(pickled).decode()
-        return TransportedError(f"{type(typed).__name__}: {typed}\n[kseg-error {self.token} {packed}]")
+        """The error to raise in the worker. One that is none of ours becomes a `WorkerError`."""
+        meant = typed(error)
+        document = error_document(meant)
+        # Where in the worker it happened is a note: a traceback does not travel.
+        where = "".join(traceback.format_exception(error))
+        document["notes"].append("In the worker:\n" + where[-_TRACEBACK_CHARACTERS:])
+        packed = base64.b64encode(json.dumps(document).encode()).decode()
+        return TransportedError(f"{type(meant).__name__}: {meant}\n[kseg-error {self.token} {packed}]")
 
     @contextmanager
     def packing(self) -> Iterator[None]:
@@ -64,19 +61,32 @@ class ErrorTransport:
 
     def find(self, error: BaseException) -> Exception | None:
         """In the driver: the typed error inside of Spark's, if there is one."""
-        found = re.search(rf"\[kseg-error {self.token} ([A-Za-z0-9+/=]+)\]", str(error))
-        if found is None:
-            return None
-        unpacked = pickle.loads(base64.b64decode(found[1]))
-        return unpacked if isinstance(unpacked, TYPED) else None
+        for found in _MARK.finditer(str(error)):
+            if secrets.compare_digest(found["token"], self.token):
+                return _unpacked(found["packed"])
+        return None
 
     @contextmanager
     def opening(self) -> Iterator[None]:
-        """Around a Spark action in the driver: a worker's error comes out typed, Spark's own exception its cause."""
+        """Around a Spark action in the driver: a worker's error comes out typed, raised from what it was raised from
+        there. Spark's own exception is its context."""
         try:
             yield
         except Exception as error:
-            typed = self.find(error)
-            if typed is None:
+            found = self.find(error)
+            if found is None:
                 raise
-            raise typed from error
+            raise found from found.__cause__
+
+
+def _unpacked(packed: str) -> Exception:
+    try:
+        document = json.loads(base64.b64decode(packed))
+    except (ValueError, RecursionError):
+        document = None
+    return error_of_document(document)
+
+
+def without_packed(text: str) -> str:
+    """Text of Spark's without the packed errors, which nobody can read."""
+    return _MARK.sub("[kseg-error …]", text)

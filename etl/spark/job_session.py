@@ -92,19 +92,24 @@ class JobSession:
 
         Raises:
             RetriableFailure: in place of Connect's own exception.
+            SparkFailure: in place of Spark's or py4j's own, which is its context.
         """
         try:
             yield
         except Exception as error:
-            if not self.remote:
-                raise
-            from kseg.etl.spark.connect import gone
+            from kseg.etl.spark.spark_errors import spark_failure
 
-            failure = gone(error)
+            if self.remote:
+                from kseg.etl.spark.connect import gone
+
+                lost = gone(error)
+                if lost is not None:
+                    self.close()
+                    raise lost from error
+            failure = spark_failure(error)
             if failure is None:
                 raise
-            self.close()
-            raise failure from error
+            raise failure from None
 
     def _open_session(self, *, delta: bool) -> SparkSession:
         if self.remote:
