@@ -24,6 +24,7 @@ from kseg.jobs.broker import jars
 from kseg.jobs.broker.errors import JarsUnavailable
 from kseg.jobs.broker.java import use_java
 from kseg.jobs.broker.process import EmbeddedKafka
+from memory_s3 import MemoryS3, serve_memory_s3
 from releases import OtherKafka
 from s3 import s3_server
 
@@ -103,6 +104,15 @@ def s3(s3_process: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setenv(name, value)
     s3_process.forget()
     return s3_process
+
+
+@pytest.fixture
+def memory_s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[MemoryS3]:
+    """An S3 server in memory, named by the environment, whose conditional PUTs a test may spoil: `conditional`."""
+    with serve_memory_s3() as server:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        yield server
 
 
 @pytest.fixture(scope="session")

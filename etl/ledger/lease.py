@@ -81,10 +81,13 @@ def acquire(
 
     Raises:
         AnotherRunActive: another process holds it.
+        ConfigurationError: the ledger's store is not put-if-absent.
         RetriableFailure, Refused: as `Ledger.transition`.
     """
     if duration <= timedelta(0):
         raise ValueError(f"a lease needs a duration, got {duration}")
+    # At the start of every run: where this fails, the lease below would exclude nobody.
+    ledger.check_store()
     name = owner or owner_name()
     seconds = duration.total_seconds()
     since, attempt = _Moment.now(), 0

@@ -8,13 +8,12 @@ reads and decides again. Commits of other jobs, and compactions, do not conflict
 delta-rs checks the app id and not the version: a duplicate or even a lower version goes through when the table object
 is fresh. So all rests on the object being the one that was read; it is never refreshed in between.
 
-Put-if-absent of the commit file is what makes this safe between machines. See the Delta protocol, "Transaction
-Identifiers" and "Conflict Resolution"; https://github.com/delta-io/delta/blob/master/PROTOCOL.md
+Put-if-absent of the commit file is what makes this safe between machines; `conditional_put` tests the store for it. See
+the Delta protocol, "Transaction Identifiers" and "Conflict Resolution"; https://github.com/delta-io/delta/blob/master/PROTOCOL.md
 """
 
 from __future__ import annotations
 
-import os
 import random
 import secrets
 import threading
@@ -31,6 +30,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 
 from kseg.etl.errors import Refused, RetriableFailure
 from kseg.etl.ledger import codec
+from kseg.etl.ledger.conditional_put import check_races, check_refuses, refuse_unsafe
 from kseg.etl.ledger.errors import IllegalStep, LeaseLost
 from kseg.etl.ledger.events import Event
 from kseg.etl.ledger.fold import Entry, fold
@@ -63,8 +63,6 @@ CONFIGURATION = {
 STORE_ERRORS = (DeltaError, OSError, pa.ArrowException)
 """What delta-rs raises where a store or a table cannot be read or written."""
 
-UNSAFE_OPTIONS = ("aws_s3_allow_unsafe_rename", "allow_unsafe_rename", "mount_allow_unsafe_rename")
-
 
 class Ledger:
     """One ledger table. Safe to use from several threads: every read and every try has a table object of its own."""
@@ -86,17 +84,19 @@ class Ledger:
         Raises:
             Refused: what is there is no ledger, or one of a later release, or its log is gone; or there is none and
                 create is False; or the options allow renames that overwrite.
-            ConfigurationError: the store wants other settings, or credentials.
+            ConfigurationError: the store wants other settings, or credentials; or a ledger was to be created and the
+                store is not put-if-absent.
             RetriableFailure: the store does not answer.
         """
         location = str(path) if "://" in str(path) else str(Path(path).absolute())
         options = dict(storage_options or {})
-        _refuse_unsafe(location, options)
+        refuse_unsafe(location, options, lambda message, remedy: _unsafe(message, remedy, location))
         check_endpoint(location, options, setting="ledger", ledger=location)
         try:
             table = _load(location, options)
             if table is None and create:
                 _refuse_lost(location, options)
+                check_races(location, options, setting="ledger", ledger=location)
                 table = _create(location, options)
         except STORE_ERRORS as error:
             raise store_error("the ledger cannot be opened", error, setting="ledger", ledger=location) from error
@@ -109,6 +109,14 @@ class Ledger:
             )
         _check_is_ledger(table, location)
         return cls(location, options, table)
+
+    def check_store(self) -> None:
+        """The store must refuse a conditional PUT onto a key that is there: one request.
+
+        Raises:
+            ConfigurationError: it overwrites the object. What else may be raised: as in `open`.
+        """
+        check_refuses(self.path, self.storage_options, setting="ledger", ledger=self.path)
 
     def app_id(self, job: str) -> str:
         """The app id of the ledger's transactions for this job; their version is the number of the last transition."""
@@ -368,17 +376,8 @@ def _refuse_lost(location: str, options: dict[str, str]) -> None:
         )
 
 
-def _refuse_unsafe(location: str, options: dict[str, str]) -> None:
-    given = {key.lower(): value for key, value in options.items()}
-    for key in UNSAFE_OPTIONS:
-        value = given.get(key) or ("://" in location and os.environ.get(key.upper())) or ""
-        if value.lower() in ("true", "1", "yes", "t", "y"):
-            raise Refused(
-                "ledger-unsafe-store",
-                f"{key} lets two writers overwrite each other's commit",
-                remedy="unset it: conditional puts need no rename",
-                ledger=location,
-            )
+def _unsafe(message: str, remedy: str, location: str) -> Refused:
+    return Refused("ledger-unsafe-store", message, remedy=remedy, ledger=location)
 
 
 def _check_is_ledger(table: DeltaTable, location: str) -> None:

@@ -70,6 +70,11 @@ _CAUSES = (
         "set AWS_REGION to the bucket's region, or AWS_ENDPOINT_URL to the store's address",
     ),
     _Cause(
+        re.compile(r"501 Not Implemented"),
+        True,
+        "use a store with conditional PUTs (If-None-Match): commits rest on them",
+    ),
+    _Cause(
         re.compile(r"status code\W+(401 Unauthorized|403 Forbidden)(?!.*(RateLimit|SlowDown|Throttl))", re.IGNORECASE),
         True,
         "give credentials that may read, list, write and delete below this path; the clock has to be right, too",

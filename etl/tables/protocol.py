@@ -138,6 +138,7 @@ class FileTarget(Target):
 
         Raises:
             IncompatibleSchema: the rows do not fit the table.
+            ConfigurationError: the table's store is not put-if-absent.
             Refused: the table forgets app transactions.
             TableBusy: other writers kept committing first.
         """

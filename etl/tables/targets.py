@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kseg.etl.config.job import Job
 from kseg.etl.errors import Refused
+from kseg.etl.ledger.conditional_put import StoreChecks
 from kseg.etl.ledger.values import TableState
 from kseg.etl.tables.delta.commit import DeltaTarget
 from kseg.etl.tables.delta.maintenance import DeltaMaintenance
@@ -31,6 +32,8 @@ class Targets:
 
     def __init__(self, job: Job, spark: Callable[[], SparkSession]) -> None:
         self._job, self._spark = job, spark
+        # Whoever takes a lease in the ledger has checked the ledger's store.
+        self._stores = StoreChecks(job.ledger)
 
     # --- which implementation
 
@@ -40,7 +43,7 @@ class Targets:
         Raises:
             Refused: rows are to be removed from an append-only table.
         """
-        return self._by_spark(table) if self._needs_spark(table, removing=removing) else DeltaTarget(table)
+        return self._by_spark(table) if self._needs_spark(table, removing=removing) else self.file_target(table)
 
     def target_without(self, table: str, run_id: str) -> FileTarget | FrameTarget:
         """The table as its `remove_run` is called for this run, of which it may have no rows.
@@ -52,7 +55,7 @@ class Targets:
 
     def file_target(self, path: str) -> FileTarget:
         """A table of our own, such as the quarantine table: never Spark's."""
-        return DeltaTarget(path)
+        return DeltaTarget(path, stores=self._stores)
 
     def access(self, table: str) -> TableAccess | None:
         """The table, to read; None where a catalog knows no such table."""
@@ -64,7 +67,7 @@ class Targets:
         if access is None:
             raise Refused("table-missing", "there is no table", table=table)
         if not self._needs_spark(table, removing=False) and not DeltaMaintenance.spark_reasons(access):
-            return DeltaMaintenance(access)
+            return DeltaMaintenance(access, self._stores)
         return SparkMaintenance(access, self._by_spark(table))
 
     def frame(self, table: str) -> DataFrame:

@@ -8,6 +8,9 @@ import sys
 import click
 from rich.table import Table
 
+from kseg.etl.errors import ExitCode
+from kseg.jobs.invocation.invocation import Invocation
+from kseg.jobs.invocation.job import load_job
 from kseg.jobs.output.tables import console_for
 from kseg.jobs.packaging.doctor import Finding, examine, healthy
 
@@ -15,22 +18,39 @@ _MARKS = {"ok": "[green]ok[/]", "note": "[yellow]note[/]", "missing": "[red]miss
 
 
 @click.command()
+@click.argument("job_file", metavar="[JOB.yaml]", type=click.Path(dir_okay=False), required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def doctor(as_json: bool) -> None:
+def doctor(job_file: str | None, as_json: bool) -> None:
     """Show what is installed, what is missing, and what to do: exit 1 if a job could not run here.
+
+    With a job file, also whether the stores of its ledger and tables keep two writers apart: 100 keys are written
+    there by several at once, and deleted. Exit 2 if a store does not.
 
     \b
     Example:
       kseg doctor
+      kseg doctor orders.yaml
       kseg doctor --json | jq '.findings[] | select(.level == "missing")'
     """
     findings = examine()
-    fit = healthy(findings)
+    stores = _examine_stores(job_file) if job_file is not None else []
+    fit = healthy([*findings, *stores])
     if as_json:
-        click.echo(json.dumps({"healthy": fit, "findings": [finding.to_json() for finding in findings]}, indent=2))
+        shown = [finding.to_json() for finding in (*findings, *stores)]
+        click.echo(json.dumps({"healthy": fit, "findings": shown}, indent=2))
     else:
-        _show(findings, fit)
-    sys.exit(0 if fit else 1)
+        _show([*findings, *stores], fit)
+    sys.exit(ExitCode.DONE if fit else ExitCode.BAD_CONFIGURATION if not healthy(stores) else ExitCode.FAILED)
+
+
+def _examine_stores(job_file: str) -> list[Finding]:
+    from kseg.etl.errors import KsegError
+    from kseg.jobs.packaging.store_findings import examine_stores
+
+    try:
+        return examine_stores(load_job(Invocation(command="doctor"), job_file))
+    except KsegError as error:
+        return [Finding("job file", "missing", str(error), error.remedy or "")]
 
 
 def _show(findings: list[Finding], fit: bool) -> None:

@@ -2,12 +2,13 @@
 
     bucket "logs" = the folder `server.folder`; who writes there has uploaded.
 
-Requests go through a small forwarder that notes each, and can be told to answer some of them itself as a store in
-trouble would, or to break an answer off.
+Requests go through a small forwarder that notes each, makes conditional PUTs atomic, and can be told to answer some of
+them itself as a store in trouble would, or to break an answer off.
 """
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import re
 import signal
@@ -126,6 +127,8 @@ def _answers(port: int) -> bool:
 
 
 def _handler(server: S3Server, port: int) -> type[BaseHTTPRequestHandler]:
+    conditional = threading.Lock()
+
     class Forward(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -165,9 +168,11 @@ def _handler(server: S3Server, port: int) -> type[BaseHTTPRequestHandler]:
                 self.wfile.write(b"" if self.command == "HEAD" else body)
                 return
             behind = http.client.HTTPConnection(HOST, port, timeout=60)
-            behind.request(self.command, self.path, body=given, headers=dict(self.headers.items()))
-            answer = behind.getresponse()
-            data = answer.read()
+            # S3Proxy checks, and then writes: one at a time, its conditional PUTs are what Amazon's are.
+            with conditional if self.headers.get("If-None-Match") else contextlib.nullcontext():
+                behind.request(self.command, self.path, body=given, headers=dict(self.headers.items()))
+                answer = behind.getresponse()
+                data = answer.read()
             server.asked.append(Asked(self.command, path, answer.status, first, count))
             self.send_response(answer.status)
             for name, value in answer.getheaders():

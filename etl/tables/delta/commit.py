@@ -14,13 +14,14 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from deltalake import DeltaTable, Transaction
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from kseg.etl.errors import Refused
+from kseg.etl.ledger.conditional_put import StoreChecks
 from kseg.etl.ledger.values import TableCommit, TableState
 from kseg.etl.tables.delta.ensure import ensure
 from kseg.etl.tables.delta.features import refuse_retention, removal_reasons, spark_reasons
@@ -38,7 +39,21 @@ from kseg.etl.tables.values import UNKNOWN_VERSION, FoundCommit, NewCommit, Read
 
 
 class DeltaTarget(DeltaAccess, FileTarget):
-    """A Delta table that this framework commits to without Spark."""
+    """A Delta table that this framework commits to without Spark.
+
+    stores: the checks of a run's stores; without them the target makes its own.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        deadline: float = 120.0,
+        stores: StoreChecks | None = None,
+    ) -> None:
+        super().__init__(path, storage_options, deadline=deadline)
+        self._stores = stores or StoreChecks()
 
     def ensure(
         self,
@@ -48,7 +63,7 @@ class DeltaTarget(DeltaAccess, FileTarget):
         merge_schema: bool = False,
         run_id: str | None = None,
     ) -> ReadyTable:
-        return ensure(self, sink, partition_by, merge_schema=merge_schema, run_id=run_id)
+        return ensure(self, sink, partition_by, self._check_store, merge_schema=merge_schema, run_id=run_id)
 
     def commit(
         self,
@@ -61,6 +76,7 @@ class DeltaTarget(DeltaAccess, FileTarget):
         options: WriterOptions | None = None,
     ) -> NewCommit | FoundCommit:
         """As `FileTarget.commit`. options: how files that are hit by `remove` in part are rewritten."""
+        self._check_store()
         call = _Call(self, run, expected, None if remove is None else self._rewriter(remove, run, options))
 
         def attempt() -> NewCommit | FoundCommit:
@@ -94,6 +110,7 @@ class DeltaTarget(DeltaAccess, FileTarget):
         return self.until_deadline(attempt)
 
     def remove_run(self, run: RunCommit) -> TableCommit:
+        self._check_store()
         call = _Call(self, run, None, self._rewriter(OfRun(run.run_id), run, None))
 
         def attempt() -> TableCommit:
@@ -114,6 +131,9 @@ class DeltaTarget(DeltaAccess, FileTarget):
         """How many rows of the newest snapshot a run has landed, by `_kseg_run`."""
         table = self.load()
         return 0 if table is None else Rewriter(self.location, OfRun(run_id), run_id).count(table)
+
+    def _check_store(self, *, making: bool = False) -> None:
+        self._stores.check(self.location.uri, dict(self.location.options), making=making, table=self.name)
 
     def _rewriter(self, removal: Removal, run: RunCommit, options: WriterOptions | None) -> Rewriter:
         return Rewriter(self.location, removal, run.run_id, options or WriterOptions())

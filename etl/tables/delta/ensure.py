@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import pyarrow as pa
 from deltalake import DeltaTable, Schema
@@ -17,13 +18,26 @@ from kseg.etl.tables.parquet.writer import TableWrite
 from kseg.etl.tables.values import ReadyTable
 
 
+class CheckStore(Protocol):
+    """Raises ConfigurationError where the table's store is not put-if-absent. making: the table is to be created."""
+
+    def __call__(self, *, making: bool) -> None: ...
+
+
 def ensure(
-    access: DeltaAccess, sink: SinkSchema, partition_by: Sequence[str], *, merge_schema: bool, run_id: str | None
+    access: DeltaAccess,
+    sink: SinkSchema,
+    partition_by: Sequence[str],
+    check_store: CheckStore,
+    *,
+    merge_schema: bool,
+    run_id: str | None,
 ) -> ReadyTable:
     """As `etl.tables.protocol.FileTarget.ensure`."""
 
     def attempt() -> ReadyTable:
         table = access.load()
+        check_store(making=table is None)
         columns = _fit(access.name, table, sink, partition_by, merge_schema)
         if table is None:
             table = _create(access, sink, columns, run_id)

@@ -12,6 +12,7 @@ from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from kseg.etl.errors import ConfigurationError, KsegError, RetriableFailure
+from kseg.etl.ledger.conditional_put import StoreChecks
 from kseg.etl.tables.delta.cleanup import data_files
 from kseg.etl.tables.delta.features import spark_reasons
 from kseg.etl.tables.delta.table import DeltaAccess, table_properties, table_schema
@@ -75,8 +76,13 @@ class DeltaMaintenance(DeltaFiles):
 
     by = "delta-rs"
 
+    def __init__(self, access: DeltaAccess, stores: StoreChecks) -> None:
+        super().__init__(access)
+        self._stores = stores
+
     def check_store(self) -> None:
-        """delta-rs commits put-if-absent in every store."""
+        place = self._access.location
+        self._stores.check(place.uri, dict(place.options), making=False, table=self._access.name)
 
     @staticmethod
     def spark_reasons(access: DeltaAccess) -> tuple[str, ...]:

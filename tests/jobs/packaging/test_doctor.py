@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -37,3 +38,37 @@ def test_missing_jars_are_only_a_note(tmp_path: Path, monkeypatch: pytest.Monkey
     assert result.exit_code == 0
     assert "note" in result.stdout
     assert "A job can run here." in result.stdout
+
+
+JOB = """
+version: 1
+name: stores
+kafka: {bootstrap.servers: 'localhost:1'}
+source: {topics: [orders]}
+sink: {path: 's3://logs/lake/{topic}'}
+group: g
+ledger: ./ledger
+"""
+
+
+def test_with_a_job_it_tells_whether_the_stores_keep_two_writers_apart(tmp_path: Path, memory_s3: Any) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text(JOB)
+
+    def told() -> tuple[int, list[tuple[str, str]]]:
+        result = CliRunner().invoke(doctor, [str(job), "--json"])
+        findings = json.loads(result.stdout)["findings"]
+        return result.exit_code, [(f["subject"], f["level"]) for f in findings if f["subject"].startswith("store of")]
+
+    assert told() == (0, [("store of ledger", "ok"), ("store of sink", "ok")])
+    memory_s3.conditional = "racing"
+    assert told() == (2, [("store of ledger", "ok"), ("store of sink", "missing")])
+    assert not memory_s3.objects
+    assert [path.name for path in tmp_path.iterdir()] == ["job.yaml"]
+
+
+def test_with_a_job_file_that_is_wrong_it_says_so(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text("version: 1\n")
+    result = CliRunner().invoke(doctor, [str(tmp_path / "job.yaml")])
+    assert result.exit_code == 2
+    assert "job file" in result.stdout

@@ -1,0 +1,279 @@
+"""Whether a store is put-if-absent, which every commit of a ledger or a table rests on.
+
+    check_refuses   one PUT, on condition that the key is absent, onto a key that is there: the store must refuse it
+    check_races     100 keys, for each of which several such PUTs race: the store must accept one at most
+
+A store that does not know `If-None-Match` overwrites the object and answers 200: two processes would hold one lease,
+and the later commit would erase the earlier one. delta-rs offers no PUT of a key of one's choice, so this goes through
+obstore: the same Rust crate (object_store) with the same options and environment variables. On a local file system the
+crate's conditional PUT is a hard link, which fails if the name exists.
+
+The keys are below `_kseg/` in the folder of the ledger or table; Delta's listings and VACUUM pass over it.
+
+Not checked: schemes that obstore does not know (HDFS among them, whose rename is atomic), and S3 with
+AWS_S3_LOCKING_PROVIDER, where delta-rs commits through a lock table.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote, urlsplit
+
+from kseg.etl.errors import ConfigurationError, Fault, RetriableFailure
+from kseg.etl.ledger.store_errors import store_error
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+FOLDER: Final = "_kseg"
+KEY: Final = f"{FOLDER}/put-if-absent"
+RACES: Final = 100
+CONTENDERS: Final = 3
+LANES: Final = 5
+"""Keys that are raced for at the same time."""
+
+_BODY: Final = b"kseg puts this object, on condition that it is absent, whenever a run starts. The store must refuse.\n"
+_REMEDY: Final = (
+    "keep ledger and tables in a store with conditional PUTs (If-None-Match), or switch them on; Amazon S3, Google "
+    "Cloud Storage, Azure and local file systems have them"
+)
+_LOCKING: Final = "aws_s3_locking_provider"
+_UNSAFE: Final = ("aws_s3_allow_unsafe_rename", "allow_unsafe_rename", "mount_allow_unsafe_rename")
+_YES: Final = frozenset({"true", "1", "yes", "t", "y"})
+
+# Options of the HTTP client: obstore takes them apart from the store's own.
+_CLIENT: Final = frozenset(
+    {
+        "allow_http",
+        "allow_invalid_certificates",
+        "connect_timeout",
+        "http1_only",
+        "http2_only",
+        "pool_idle_timeout",
+        "pool_max_idle_per_host",
+        "proxy_ca_certificate",
+        "proxy_excludes",
+        "proxy_url",
+        "read_timeout",
+        "timeout",
+        "user_agent",
+    }
+)
+
+
+def check_refuses(location: str, options: Mapping[str, str], *, setting: str, **address: str) -> None:
+    """One request (two the first time): the store must refuse a conditional PUT onto a key that is there.
+
+    location: a local path or URL; a local folder is created. options: as delta-rs takes them. setting: the key of the
+    job file that names the location ("ledger").
+
+    Raises:
+        ConfigurationError: it overwrites the object; or it rejects options or credentials.
+        RetriableFailure: it does not answer.
+    """
+    store = _open(location, options, setting, address)
+    if store is None:
+        return
+    for _ in range(2):  # the first makes the key where there is none
+        if not _put(store, KEY, location, setting, address):
+            return
+    raise _not_put_if_absent("it accepted a conditional PUT onto an object that was there", setting, address)
+
+
+def check_races(location: str, options: Mapping[str, str], *, setting: str, **address: str) -> int:
+    """Race for 100 keys; each must be had by one contender at most. Arguments and errors as `check_refuses`.
+
+    Returns:
+        How many keys were raced for; 0 where this store is not checked.
+    """
+    store = _open(location, options, setting, address)
+    if store is None:
+        return 0
+    folder = f"{FOLDER}/race-{secrets.token_hex(8)}"
+    keys = [f"{folder}/{number}" for number in range(RACES)]
+    winners = dict.fromkeys(keys, 0)
+    lanes = [keys[lane::LANES] for lane in range(LANES)]
+    barriers = [threading.Barrier(CONTENDERS) for _ in lanes]
+    lock = threading.Lock()
+
+    def contend(lane: int) -> None:
+        try:
+            for key in lanes[lane]:
+                barriers[lane].wait()
+                if _put(store, key, location, setting, address):
+                    with lock:
+                        winners[key] += 1
+        except BaseException:
+            barriers[lane].abort()
+            raise
+
+    try:
+        with ThreadPoolExecutor(len(lanes) * CONTENDERS, "kseg-race") as pool:
+            contending = [pool.submit(contend, lane) for lane in range(len(lanes)) for _ in range(CONTENDERS)]
+        failures = [failure for one in contending if (failure := one.exception()) is not None]
+        if failures:
+            raise next((one for one in failures if not isinstance(one, threading.BrokenBarrierError)), failures[0])
+    finally:
+        _delete(store, keys)
+    # None is no fault: an answer was lost, and the repeated PUT met its own object.
+    if several := sum(count > 1 for count in winners.values()):
+        raise _not_put_if_absent(
+            f"for {several} of {RACES} keys it accepted several of {CONTENDERS} PUTs", setting, address
+        )
+    return RACES
+
+
+def refuse_unsafe(location: str, options: Mapping[str, str], error: Callable[[str, str], Exception]) -> None:
+    """Raise what `error` makes of (message, remedy) where an option lets delta-rs rename over another's commit."""
+    given = {key.lower(): value for key, value in options.items()}
+    for key in _UNSAFE:
+        value = given.get(key) or ("://" in location and os.environ.get(key.upper())) or ""
+        if value.lower() in _YES:
+            raise error(
+                f"{key} lets two writers overwrite each other's commit", "unset it: conditional puts need no rename"
+            )
+
+
+class StoreChecks:
+    """Checks every store of a run's tables once.
+
+    checked: locations whose store needs no check by now.
+    """
+
+    def __init__(self, *checked: str) -> None:
+        self._lock = threading.Lock()
+        self._refusing = {store_of(location) for location in checked}
+        self._raced: set[tuple[str, str]] = set()
+
+    def check(self, location: str, options: Mapping[str, str], *, making: bool, table: str) -> None:
+        """A table's store, before something is committed to the table. making: the table is about to be created.
+
+        Raises:
+            ConfigurationError, RetriableFailure: as `check_refuses`.
+        """
+        refuse_unsafe(
+            location, options, lambda message, remedy: ConfigurationError([Fault("sink", message, remedy)], table=table)
+        )
+        store = store_of(location)
+        with self._lock:
+            if making and store not in self._raced:
+                check_races(location, options, setting="sink", table=table)
+                self._raced.add(store)
+            elif store not in self._refusing | self._raced:
+                check_refuses(location, options, setting="sink", table=table)
+            self._refusing.add(store)
+
+
+def store_of(location: str) -> tuple[str, str]:
+    """What has one implementation of put-if-absent: a bucket or container, or a mounted file system."""
+    if "://" in location and not location.startswith("file:"):
+        parts = urlsplit(location)
+        return _scheme(parts.scheme), parts.netloc
+    folder = Path(_local(location)).absolute()
+    while not folder.exists():
+        folder = folder.parent
+    return "file", str(folder.stat().st_dev)
+
+
+# --- obstore
+
+
+def _open(location: str, options: Mapping[str, str], setting: str, address: Mapping[str, str]) -> ObjectStore | None:
+    """None where there is nothing to check."""
+    from obstore.exceptions import BaseError
+    from obstore.store import LocalStore, from_url
+
+    given = {key.lower(): value for key, value in options.items()}
+    try:
+        if "://" not in location or location.startswith("file:"):
+            return LocalStore(_local(location), automatic_cleanup=True, mkdir=True)
+        scheme, colon, rest = location.partition(":")
+        scheme = _scheme(scheme)
+        if scheme not in ("s3", "gs", "az", "azure", "abfs", "abfss", "adl"):
+            return None
+        if scheme == "s3" and (given.get(_LOCKING) or os.environ.get(_LOCKING.upper())):
+            return None
+        url = f"{scheme}{colon}{rest}"
+        client = {name: value for key, value in given.items() if (name := _unprefixed(key)) in _CLIENT}
+        config = {key: value for key, value in given.items() if _unprefixed(key) not in _CLIENT and _takes(url, key)}
+        if scheme == "s3":
+            config["disable_bulk_delete"] = "true"  # many a store has no DeleteObjects, and is asked for minutes
+        retries: dict[str, Any] = {"max_retries": int(given["max_retries"])} if "max_retries" in given else {}
+        settings: Any = {"config": config, "client_options": client or None, "retry_config": retries or None}
+        store: ObjectStore = from_url(url, **settings)
+        return store
+    except (BaseError, OSError, ValueError) as error:
+        raise _fault(error, location, setting, address) from error
+
+
+def _takes(url: str, key: str) -> bool:
+    """Whether the store has such an option; delta-rs has some of its own."""
+    from obstore.exceptions import BaseError, UnknownConfigurationKeyError
+    from obstore.store import from_url
+
+    try:
+        from_url(url, config={key: ""})  # type: ignore[call-overload]
+    except UnknownConfigurationKeyError:
+        return False
+    except BaseError:
+        pass  # a value that it does not take
+    return True
+
+
+def _put(store: ObjectStore, key: str, location: str, setting: str, address: Mapping[str, str]) -> bool:
+    """Whether the key was absent."""
+    import obstore
+    from obstore.exceptions import AlreadyExistsError, BaseError
+
+    try:
+        obstore.put(store, key, _BODY, mode="create", use_multipart=False)
+    except AlreadyExistsError:
+        return False
+    except (BaseError, OSError) as error:
+        raise _fault(error, location, setting, address) from error
+    return True
+
+
+def _delete(store: ObjectStore, keys: list[str]) -> None:
+    import obstore
+    from obstore.exceptions import BaseError
+
+    try:
+        obstore.delete(store, keys)
+    except (BaseError, OSError):
+        for key in keys:  # some were never made
+            with suppress(BaseError, OSError):
+                obstore.delete(store, key)
+
+
+def _fault(error: Exception, location: str, setting: str, address: Mapping[str, str]) -> Exception:
+    text = str(error).partition("\n\nDebug source")[0]
+    return store_error(
+        f"cannot write below {location}", OSError(text), setting=setting, otherwise=RetriableFailure, **address
+    )
+
+
+def _not_put_if_absent(found: str, setting: str, address: Mapping[str, str]) -> ConfigurationError:
+    message = f"the store is not put-if-absent: {found}. Two writers would overwrite each other's commit"
+    return ConfigurationError([Fault(setting, message, _REMEDY)], **address)
+
+
+def _local(location: str) -> str:
+    return unquote(urlsplit(location).path) if location.startswith("file:") else location
+
+
+def _scheme(scheme: str) -> str:
+    return "s3" if scheme in ("s3a", "s3n") else "gs" if scheme == "gcs" else scheme
+
+
+def _unprefixed(key: str) -> str:
+    for prefix in ("aws_", "azure_", "google_"):
+        key = key.removeprefix(prefix)
+    return key

@@ -1,0 +1,57 @@
+"""Whether the stores of a job's ledger and tables are put-if-absent, as `kseg doctor JOB.yaml` reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kseg.etl.errors import ConfigurationError, KsegError
+from kseg.etl.ledger.conditional_put import CONTENDERS, check_races, refuse_unsafe, store_of
+from kseg.etl.ledger.store_errors import check_endpoint
+from kseg.jobs.packaging.doctor import Finding
+
+if TYPE_CHECKING:
+    from kseg.etl.config.job import Job
+
+
+def examine_stores(job: Job) -> list[Finding]:
+    """One finding for each store. Names in a catalog are left out: Spark alone knows where those tables are."""
+    found: dict[tuple[str, str], Finding] = {}
+    for setting, location in _locations(job):
+        store = store_of(location)
+        if store not in found:
+            found[store] = _examine(setting, location)
+    return list(found.values())
+
+
+def _locations(job: Job) -> Iterator[tuple[str, str]]:
+    yield "ledger", job.ledger
+    for target in job.sink.targets.values():
+        if target.path is not None:
+            # Up to the folder that depends on the topic.
+            yield "sink", target.path.partition("{topic}")[0].rpartition("/")[0] or target.path
+    if job.quarantine is not None:
+        yield "sink.quarantine", job.quarantine
+
+
+def _examine(setting: str, location: str) -> Finding:
+    subject = f"store of {setting}"
+    made = [] if "://" in location else [p for p in (Path(location), *Path(location).parents) if not p.exists()]
+    try:
+        refuse_unsafe(location, {}, lambda message, remedy: ConfigurationError.of(setting, message, remedy))
+        check_endpoint(location, {}, setting=setting)
+        races = check_races(location, {}, setting=setting)
+    except ConfigurationError as error:
+        fault = error.faults[0]
+        return Finding(subject, "missing", f"{location}: {fault.message}", fault.remedy or "")
+    except KsegError as error:
+        return Finding(subject, "missing", f"{location}: {error.message}", error.remedy or "")
+    finally:
+        for folder in made:
+            with suppress(OSError):
+                folder.rmdir()
+    if not races:
+        return Finding(subject, "note", f"{location}: not checked, it has other means than conditional PUTs")
+    return Finding(subject, "ok", f"{location}: put-if-absent ({races} keys, {CONTENDERS} writers, one winner each)")
