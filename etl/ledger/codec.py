@@ -76,6 +76,7 @@ AnyEvent = (
     | events.GroupOffsetsAccepted
     | events.TopicSeen
     | events.SourceAccepted
+    | events.TableAccepted
     | state.Summary
 )
 

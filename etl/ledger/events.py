@@ -8,6 +8,7 @@ of its events in their order (`etl.ledger.state`), which also says what may foll
                refused, abandoning, abandoned
     partition  base_pinned, boundary_pinned, offsets_given_up, offsets_reclaimed, group_offsets_accepted, topic_seen,
                source_accepted
+    table      table_accepted
     upkeep     summary
 
 Every event carries `chain` (whose lease it was written under: `INCREMENTAL`, or the run id of a backfill or interval
@@ -39,6 +40,7 @@ from kseg.etl.ledger.values import (
     RunPlan,
     Strict,
     TableCommit,
+    TableRecord,
     TableState,
     TopicIdentity,
 )
@@ -302,6 +304,23 @@ class SourceAccepted(Event):
     tables: dict[str, TableState] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableAccepted(Event):
+    """A table was accepted as it is, whatever happened to it (`kseg repair --accept-table`).
+
+    The offsets that the job has landed stay landed. Runs that have not ended and planned this table go on with its new
+    state. state: None: there is no table any more. incident: what had happened, a code; "" where nothing had.
+    verified: whether its rows were compared with Kafka before.
+    """
+
+    KIND = "table_accepted"
+
+    table: str
+    state: TableState | None
+    incident: str = ""
+    verified: bool = True
+
+
 __all__ = [
     "INCREMENTAL",
     "Abandoned",
@@ -339,7 +358,9 @@ __all__ = [
     "RunRefused",
     "SourceAccepted",
     "Strict",
+    "TableAccepted",
     "TableCommit",
+    "TableRecord",
     "TableState",
     "TopicIdentity",
     "TopicSeen",

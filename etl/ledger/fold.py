@@ -90,6 +90,7 @@ class _Building:
         self.boundaries = dict(state.boundaries)
         self.topics = dict(state.topics)
         self.tables = dict(state.tables)
+        self.table_records = dict(state.table_records)
         self.committed = {group: dict(offsets) for group, offsets in state.committed.items()}
         self.number = state.incremental_sequence
         self.sequence = state.sequence
@@ -110,6 +111,7 @@ class _Building:
             boundaries=self.boundaries,
             topics=self.topics,
             tables=self.tables,
+            table_records=self.table_records,
             committed=self.committed,
             incremental_sequence=self.number,
             last_refused=self.last_refused,
@@ -156,6 +158,8 @@ class _Building:
                 self._seen(event.topics)
             case ev.SourceAccepted():
                 self._source_accepted(event)
+            case ev.TableAccepted():
+                self._accepted(event)
             case ev.OffsetsCommitted() if event.run_id not in self.runs:
                 # Of no run, or committed again for one that a summary has dropped.
                 self.committed.setdefault(event.group, {}).update(event.offsets)
@@ -224,6 +228,7 @@ class _Building:
         for path, table in plan.tables.items():
             if table is not None:
                 self._table(path, table)
+                self.table_records[path] = replace(self.table_records.get(path, ev.TableRecord()), examined=table)
 
     def _check_ranges(self, event: ev.Planned, now: JobState) -> None:
         plan = event.plan
@@ -260,6 +265,7 @@ class _Building:
                     raise self._illegal(event, f"it has landed in {event.table} already")
                 run = replace(run, landed={**run.landed, event.table: event.commit})
                 self._table(event.table, event.commit.after)
+                self._landing(event.table, event.commit.after, run)
             case ev.Accounted():
                 run = self._accounted(event, run)
             case ev.AccountFailed():
@@ -370,6 +376,29 @@ class _Building:
         before = self.tables.get(path)
         if before is None or before.id != table.id or before.version <= table.version:
             self.tables[path] = table
+
+    def _landing(self, path: str, after: ev.TableState, run: RunState) -> None:
+        record = self.table_records.get(path, ev.TableRecord())
+        newest = record.landed
+        if newest is None or newest.id != after.id or newest.version < after.version:
+            app_id, app_version = run.plan.app_id, run.plan.app_version
+            record = replace(record, landed=after, app_id=app_id, app_version=app_version)
+            self.table_records[path] = record
+
+    def _accepted(self, event: ev.TableAccepted) -> None:
+        """What the table was before counts no more, under whatever name the ledger knows it."""
+        known = self.tables.get(event.table)
+        same = {path for path, table in self.tables.items() if known is not None and table.id == known.id}
+        for path in same | {event.table}:
+            self.tables.pop(path, None)
+            self.table_records.pop(path, None)
+        if event.state is not None:
+            self.tables[event.table] = event.state
+            self.table_records[event.table] = ev.TableRecord(examined=event.state)
+        for run_id, run in self.runs.items():
+            if not run.ended and event.table in run.plan.tables and event.table not in run.landed:
+                plan = replace(run.plan, tables={**run.plan.tables, event.table: event.state})
+                self.runs[run_id] = replace(run, plan=plan)
 
     def _summary(self, event: Summary) -> None:
         if self.sequence:

@@ -34,6 +34,7 @@ from kseg.etl.ledger.events import (
     RunRefused,
     Strict,
     TableCommit,
+    TableRecord,
     TableState,
     TopicIdentity,
 )
@@ -197,7 +198,8 @@ class JobState(Strict):
     ledger_id: of the ledger. version: Delta version of the ledger table that was read. sequence: number of the last
     transition, which is the version of the ledger's app transaction for this job; 0 before the first.
     runs: by run id, in the order of their planning. incremental_sequence: number of incremental runs planned so far.
-    topics, tables: as last seen. committed: by group, what the framework committed or accepted last.
+    topics, tables: as last seen. table_records: what else plans compare tables with.
+    committed: by group, what the framework committed or accepted last.
     reopened: by partition, from which offset on each accepted change of the source reopened it, in their order.
     """
 
@@ -221,6 +223,7 @@ class JobState(Strict):
     last_refused: RunRefused | None = None
     archive: Archive = field(default_factory=Archive)
     reopened: ByPartition[tuple[int, ...]] = field(default_factory=dict)
+    table_records: dict[str, TableRecord] = field(default_factory=dict)
 
     def lease(self, chain: str = INCREMENTAL) -> LeaseState | None:
         """The chain's last lease, released and expired ones included; None if it never had one."""
@@ -341,9 +344,22 @@ class JobState(Strict):
         whose commit may still be in the table's log.
         """
         if chain == INCREMENTAL:
-            return f"kseg/{self.ledger_id}/{self.job}", self.incremental_sequence + 1
+            return self.job_app, self.incremental_sequence + 1
         before = self.runs.get(chain)
-        return f"kseg/{self.ledger_id}/{self.job}/{chain}", (before.sequence if before is not None else 0) + 1
+        return f"{self.job_app}/{chain}", (before.sequence if before is not None else 0) + 1
+
+    @property
+    def job_app(self) -> str:
+        """App id of the incremental chain; those of other chains are below it."""
+        return f"kseg/{self.ledger_id}/{self.job}"
+
+    def planned_app_version(self, app_id: str) -> int:
+        """The version of the last run that this ledger has planned for an app of the job; 0 where it has planned none.
+
+        A summary keeps this for every app: the incremental chain's number, and each backfill and interval run by name.
+        """
+        chain = app_id.removeprefix(self.job_app)
+        return self.next_app_transaction(chain[1:] or INCREMENTAL)[1] - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -241,6 +241,20 @@ class TableState(Strict):
 
 
 @dataclass(frozen=True, slots=True)
+class TableRecord(Strict):
+    """What later plans compare a table with, besides its last state.
+
+    examined: as the last plan saw it, which knew every app transaction of this job up to there. landed: as the newest
+    landing left it; app_id, app_version: of that landing, so the table must have this app transaction or a later one.
+    """
+
+    examined: TableState | None = None
+    landed: TableState | None = None
+    app_id: str = ""
+    app_version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class TableCommit(Strict):
     """One run's commit to one table.
 

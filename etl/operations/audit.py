@@ -17,6 +17,7 @@ from kseg.etl.ledger.events import INCREMENTAL
 from kseg.etl.ledger.state import JobState
 from kseg.etl.operations.audit_events import Difference, compare_events
 from kseg.etl.planning.group_reconciliation import ledger_of
+from kseg.etl.planning.preflight import examine_tables
 from kseg.etl.planning.source_identity import check_source
 from kseg.etl.run.context import JobContext
 from kseg.etl.tables.names import is_name
@@ -88,27 +89,17 @@ def _of(refused: Refused) -> Difference:
 
 def _tables(context: JobContext, state: JobState, report: AuditReport) -> Iterator[Difference]:
     report.checked["tables"] = report.checked["commits"] = 0
-    for table, known in sorted(state.tables.items()):
+    for table in sorted(state.tables):
         if is_name(table):
             report.notes.append(f"{table}: only Spark can look at a table in a catalog")
             continue
         report.checked["tables"] += 1
         try:
-            now = context.targets.check(table, known)
+            examine_tables(context.inputs, state, INCREMENTAL, [table])
         except Refused as refused:
             yield _of(refused)
-            continue
-        landed = context.targets.transaction_version(table, state.next_app_transaction(INCREMENTAL)[0])
-        expected = state.next_app_transaction(INCREMENTAL)[1] - 1
-        if landed > expected:
-            yield Difference(
-                "ledger-older-than-table",
-                f"the table has landed run {landed} of this job, and the ledger knows of {expected}",
-                "use the ledger that this table was landed with: this one was restored from a copy",
-                {"table": table},
-            )
-        if now is not None and now.version < known.version:
-            continue
+            if refused.code != "ledger-older-than-table":
+                continue
         yield from _commits(context, state, table, report)
 
 

@@ -8,9 +8,11 @@ from typing import Any
 
 from kseg.etl.config.job import Job
 from kseg.etl.errors import KsegError, Refused
+from kseg.etl.ledger.events import INCREMENTAL
 from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.planning.group_reconciliation import ledger_of
+from kseg.etl.planning.preflight import examine_tables
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.report import RunReport
 from kseg.etl.run.report_from_ledger import ended
@@ -205,7 +207,7 @@ def _table(context: JobContext, state: JobState, table: str) -> TableLine:
     if is_name(table):
         return TableLine(table, None, known.version if known else None, None, "in a catalog: only Spark can look at it")
     try:
-        now = context.targets.check(table, known)
+        now = examine_tables(context.inputs, state, INCREMENTAL, [table])[table]
     except KsegError as error:
         access = context.targets.access(table)
         now, problem = access.state() if access is not None else None, str(error)

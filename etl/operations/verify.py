@@ -13,7 +13,7 @@ Offsets that retention has removed from Kafka cannot be read again: they are cou
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -61,10 +61,17 @@ class VerifyReport:
         return {**asdict(self), "ok": self.ok}
 
 
-def verify(job: Job, progress: Progress | None = None, *, segments: Sequence[str] = ()) -> VerifyReport:
-    """Compare all of the job's tables with Kafka, or with files. Nothing is written, no lease is taken.
+def verify(
+    job: Job,
+    progress: Progress | None = None,
+    *,
+    segments: Sequence[str] = (),
+    tables: Collection[str] | None = None,
+) -> VerifyReport:
+    """Compare the job's tables with Kafka, or with files. Nothing is written, no lease is taken.
 
-    segments: compare with these files, as far as they reach, instead of with the brokers.
+    segments: compare with these files, as far as they reach, instead of with the brokers. tables: only these of the
+    job's tables; None: all.
 
     Raises:
         Refused: there is no ledger, or a table that rows have landed in is gone.
@@ -78,6 +85,8 @@ def verify(job: Job, progress: Progress | None = None, *, segments: Sequence[str
         snapshot = context.inputs.snapshot()
         compared = _compared(job, state)
         for table, landed in landings(job, state).items():
+            if tables is not None and table not in tables:
+                continue
             context.progress.phase(f"verify {table}")
             if not _is_there(context, state, table, report):
                 continue

@@ -18,7 +18,7 @@ from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.group_reconciliation import GroupView
 from kseg.etl.planning.snapshot import SourceSnapshot, take_snapshot
 from kseg.etl.source.logs import Logs
-from kseg.etl.tables.values import TableDescription
+from kseg.etl.tables.values import KnownTable, TableDescription
 from kseg.etl.telemetry.events import OffsetsObserved, PartitionView
 from kseg.etl.telemetry.progress import NULL_PROGRESS, Progress
 
@@ -26,8 +26,10 @@ from kseg.etl.telemetry.progress import NULL_PROGRESS, Progress
 class TargetTables(Protocol):
     """What a plan asks about target tables (`etl.tables.targets`)."""
 
-    def describe(self, table: str, known: TableState | None, app_ids: Collection[str] = ()) -> TableDescription:
-        """The table's current state, and the versions of these apps' last transactions in it.
+    def examine(
+        self, table: str, known: Callable[[TableState | None], KnownTable], app: str, app_ids: Collection[str] = ()
+    ) -> TableDescription:
+        """The table's current state, and the versions of the last transactions of a job's apps in it.
 
         Raises:
             Refused: the table is not what the ledger last recorded.

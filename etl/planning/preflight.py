@@ -5,7 +5,7 @@ Imports neither Spark nor the record decoder, so that `kseg plan` starts quickly
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from kseg.etl.errors import Refused
@@ -14,7 +14,9 @@ from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.inputs import InputReader
 from kseg.etl.planning.plan import PlanInputs
 from kseg.etl.planning.source_identity import check_epochs
+from kseg.etl.tables.errors import one_table
 from kseg.etl.tables.parallel import parallel_map
+from kseg.etl.tables.values import KnownTable, TableDescription
 
 T = TypeVar("T")
 
@@ -33,14 +35,10 @@ def preflight(inputs: InputReader, state: JobState, chain: str, *, accept_group_
         tables.add(job.quarantine)
     if not state.bases and not accept_group_offsets:
         parallel_map(sorted(tables), lambda table: target_tables.refuse_other_ledger(table, state.ledger_id))
-    chains = {ev.INCREMENTAL, chain}
-    apps = [state.next_app_transaction(of)[0] for of in chains]
-    found = parallel_map(sorted(tables), lambda table: target_tables.describe(table, state.tables.get(table), apps))
+    found = examine_tables(inputs, state, chain, tables)
     group = inputs.group_view(snapshot.partitions, accept=accept_group_offsets)
-    seen = PlanInputs(job, snapshot, {table: now.state for table, now in found.items()}, group)
+    seen = PlanInputs(job, snapshot, found, group)
     check_epochs(inputs.logs, snapshot, state)
-    # Read after the tables: every run is planned in the ledger before it can land.
-    _refuse_older_ledger(inputs.read_state(), chains, {table: now.transactions for table, now in found.items()})
     return seen
 
 
@@ -62,20 +60,60 @@ def read_without_lease(read_state: Callable[[], JobState], read: Callable[[JobSt
                 raise
 
 
-def _refuse_older_ledger(state: JobState, chains: Collection[str], landed: Mapping[str, Mapping[str, int]]) -> None:
-    """A table that has landed runs which the ledger has never heard of was landed with a later state of it.
+def examine_tables(
+    inputs: InputReader, state: JobState, chain: str, tables: Iterable[str]
+) -> dict[str, ev.TableState | None]:
+    """These tables as they are now, compared with a ledger state that was read before.
 
-    landed: the last transaction of each chain's app, for each table.
+    Raises:
+        Refused: a table is not what the ledger left, or was landed with a later state of this ledger.
+        ConfigurationError: two of the names are one table.
     """
-    for chain in chains:
-        app_id, following = state.next_app_transaction(chain)
-        for table, versions in landed.items():
-            version = versions.get(app_id, 0)
-            if version < following:
-                continue
+    ids = {table.id: name for name, table in state.tables.items()}
+
+    def known(name: str, now: ev.TableState | None) -> KnownTable:
+        # A table goes by another name once the job file, a symbolic link or a catalog does.
+        if name not in state.tables and now is not None:
+            name = ids.get(now.id, name)
+        return KnownTable(state.tables.get(name), state.table_records.get(name, ev.TableRecord()))
+
+    apps = [state.next_app_transaction(of)[0] for of in {ev.INCREMENTAL, chain}]
+    found = parallel_map(
+        sorted(tables),
+        lambda table: inputs.tables.examine(table, lambda now: known(table, now), state.job_app, apps),
+    )
+    _refuse_two_names(found, state.ledger_id, inputs.job.ledger)
+    # Read after the tables: every run is planned in the ledger before it can land.
+    newest = inputs.read_state()
+    for table, now in found.items():
+        refuse_unknown_runs(newest, table, now.transactions)
+    return {table: now.state for table, now in found.items()}
+
+
+def _refuse_two_names(found: Mapping[str, TableDescription], ledger_id: str, ledger: str) -> None:
+    names = {("id", ledger_id): ledger}
+    for table, now in found.items():
+        of_table = [("place", now.place)] if now.place else []
+        of_table += [("id", now.state.id)] if now.state is not None else []
+        for key in of_table:
+            if (other := names.setdefault(key, table)) != table:
+                raise one_table(other, table)
+
+
+def refuse_unknown_runs(state: JobState, table: str, transactions: Mapping[str, int]) -> None:
+    """A table that has landed runs which the ledger has never planned was landed with a later state of it.
+
+    transactions: the last ones of the job's apps, by app id.
+
+    Raises:
+        Refused: `ledger-older-than-table`.
+    """
+    for app_id, version in transactions.items():
+        known = state.planned_app_version(app_id)
+        if version > known:
             raise Refused(
                 "ledger-older-than-table",
-                f"the table has landed transaction {version} of {app_id}, and the ledger knows of {following - 1}",
+                f"the table has landed transaction {version} of {app_id}, and the ledger knows of {known}",
                 remedy="use the ledger that this table was landed with: this one was restored from a copy",
                 table=table,
             )

@@ -29,6 +29,7 @@ from kseg.etl.run.account import (
 )
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.spark_jobs import SparkJobs, Written
+from kseg.etl.tables.errors import one_table
 from kseg.etl.tables.parallel import parallel_map
 from kseg.etl.tables.parquet.quarantine import Quarantine, kept_files, quarantine_schema
 from kseg.etl.tables.parquet.schema import SinkSchema
@@ -84,6 +85,7 @@ class _Landing:
     again: bool
     unrecorded: list[str] = field(default_factory=list)
     damaged: tuple[OffsetRange, ...] = ()
+    ids: dict[str, str] = field(default_factory=dict)
 
     def _keep_damaged(self, reading: ReadCounts) -> None:
         """Keep the damaged ranges, whose rows a replacement must not remove. Raises Refused where not all are known."""
@@ -110,6 +112,7 @@ class _Landing:
         context.progress.phase("land")
         context.progress.total(sum(r.length for r in self.plan.ranges), "offsets")
         for table, commit in self.commits.items():
+            self._identify(table, commit.after)
             context.progress.event(TableCommitted(table, commit, quarantine=table == self.quarantine))
         if self.again:
             self._find_earlier_commits()
@@ -188,6 +191,8 @@ class _Landing:
             )
 
         ready = parallel_map(tables, prepare)
+        for table, made in ready.items():
+            self._identify(table, made.state)
         if any(self.plan.tables[table] is None for table in ready):
             self._confirm_lease()
         return ready
@@ -202,9 +207,15 @@ class _Landing:
         target = self.context.targets.file_target(table)
         sink = quarantine_schema()
         ready = target.ensure(sink, partition_by=(), merge_schema=True, run_id=self.plan.run_id)
+        self._identify(table, ready.state)
         if planned is None:
             self._confirm_lease()
         return _QuarantineTable(table, target, ready, Quarantine(LandingPlan(self.plan.run_id, sink, (ready.write,))))
+
+    def _identify(self, table: str, state: ev.TableState) -> None:
+        """Refuse a second name of one of the run's tables: the plan cannot compare tables that this run creates."""
+        if (other := self.ids.setdefault(state.id, table)) != table:
+            raise one_table(other, table)
 
     def _confirm_lease(self) -> None:
         """Renew the lease between creating a table and committing rows to it. Abandoning a run takes its app
@@ -245,6 +256,7 @@ class _Landing:
         frame, range_results = spark_jobs.frame(context.spark.session(delta=True), [table])
         context.targets.check(table, self.plan.tables[table])
         made = target.ensure(frame, sink, partition_by=job.sink.partition_by, cluster_by=job.sink.cluster_by)
+        self._identify(table, made)
         if self.plan.tables[table] is None:
             self._confirm_lease()
         self.lease.check()
@@ -288,6 +300,7 @@ class _Landing:
     def _landed(self, table: str, commit: ev.TableCommit) -> None:
         """Record a durable commit in the ledger: at once for few tables, several together for many. A commit that was
         not recorded before a crash is found by its app transaction."""
+        self._identify(table, commit.after)
         self.commits[table] = commit
         self.context.progress.event(TableCommitted(table, commit, quarantine=table == self.quarantine))
         self.unrecorded.append(table)

@@ -21,7 +21,7 @@ from kseg.etl.ledger.maintenance import maintain
 from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.planning.group_reconciliation import reconcile
 from kseg.etl.planning.plan import Draft, PlanInputs, plan_incremental
-from kseg.etl.planning.preflight import preflight
+from kseg.etl.planning.preflight import examine_tables, preflight
 from kseg.etl.planning.source_identity import check_source
 from kseg.etl.run.abandon import abandon_run
 from kseg.etl.run.context import JobContext, Observer
@@ -133,6 +133,7 @@ def _take_up(context: JobContext, lease: Lease, state: JobState, run: RunState) 
         _clear_or_refuse(context, lease, run)
     if run.accounted is None:
         check_source(context.inputs.snapshot(), state)
+        examine_tables(context.inputs, state, run.chain, run.plan.tables)
     context.progress.message(f"taking up run {run.run_id} ({run.phase})")
     return True
 

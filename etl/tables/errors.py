@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from kseg.etl.errors import ConfigurationError, Fault, KsegError, Refused, RetriableFailure
+
+ACCEPT_TABLE: Final = (
+    "restore what the ledger knows; or accept the table as it is, once its rows are verified: `kseg repair JOB "
+    "--accept-table TABLE`"
+)
+"""What a person can do about a table that is not as the ledger left it."""
 
 
 class IncompatibleSchema(ConfigurationError):
@@ -77,6 +84,45 @@ def ledger_older_than_table(table: str, app_id: str, done: int, asked: int) -> R
         table=table,
         app_id=app_id,
     )
+
+
+def table_older_than_ledger(table: str, app_id: str, found: int, landed: int) -> Refused:
+    """The table has lost a landing that the ledger knows of. found, landed: app transactions; found is 0 for none."""
+    return Refused(
+        "table-older-than-ledger",
+        f"the table's last transaction of {app_id} is {found}, and the ledger has landed {landed} there: an older copy "
+        "of the table was put in its place",
+        remedy=ACCEPT_TABLE,
+        table=table,
+    )
+
+
+def one_table(first: str, second: str) -> ConfigurationError:
+    """Two names of one table. The second's rows would count as landed with the first's."""
+    return ConfigurationError.of(
+        "sink",
+        f"{first} and {second} are one table",
+        "give the table one name in the job file; a table copied file by file is not another one: use CLONE or CTAS",
+    )
+
+
+def refuse_other_ranges(table: str, run_id: str, planned: Mapping[str, Any], details: Mapping[str, Any]) -> None:
+    """Refuse a commit found by its app transaction that landed other ranges than this table's.
+
+    planned, details: the commit's facts as this run would write them, and as they are found; where the ranges are not
+    among them (a removal) nothing is known.
+
+    Raises:
+        Refused: `commit-of-other-ranges`.
+    """
+    if "ranges" in details and "ranges" in planned and details["ranges"] != planned["ranges"]:
+        raise Refused(
+            "commit-of-other-ranges",
+            f"run {run_id} has landed other ranges there than those planned for {table}: the table has two names",
+            remedy=f"`kseg repair --abandon {run_id}`; then give the table one name in the job file",
+            table=table,
+            run=run_id,
+        )
 
 
 class TableBusy(RetriableFailure):

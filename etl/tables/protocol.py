@@ -70,6 +70,13 @@ class TableAccess(ABC):
         return self.describe([app_id]).transactions.get(app_id)
 
     @abstractmethod
+    def transactions(self, app: str, now: TableState, after: TableState | None = None) -> Mapping[str, int]:
+        """The last transactions of an app and of those below it (`app/…`), by app id, as of a state just described.
+
+        after: only of later commits, where the history tells those apart; None: of all commits.
+        """
+
+    @abstractmethod
     def incidents_since(self, recorded: TableState, now: TableState | None) -> tuple[Incident, ...]:
         """Changes between two states that a ledger must not ignore: RESTORE, REPLACE, overwrite, removal of all rows.
 

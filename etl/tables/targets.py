@@ -16,12 +16,13 @@ from kseg.etl.ledger.values import TableState
 from kseg.etl.tables.delta.commit import DeltaTarget
 from kseg.etl.tables.delta.maintenance import DeltaMaintenance
 from kseg.etl.tables.delta.table import DeltaAccess
+from kseg.etl.tables.errors import ACCEPT_TABLE, table_older_than_ledger
 from kseg.etl.tables.names import is_name
 from kseg.etl.tables.protocol import FileTarget, FrameTarget, Maintenance, TableAccess
 from kseg.etl.tables.removal import OfRun, Removal
 from kseg.etl.tables.spark.maintenance import SparkMaintenance
 from kseg.etl.tables.spark.writer import SparkTarget
-from kseg.etl.tables.values import TableDescription
+from kseg.etl.tables.values import KnownTable, TableDescription
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -104,19 +105,39 @@ class Targets:
         """As `check`, and the versions of these apps' last transactions in the table, of those that have any."""
         access = self.access(table)
         now = access.describe(app_ids) if access is not None else TableDescription()
-        if known is None:
-            return now
-        if access is None:
-            raise Refused("table-missing", "rows have landed in a table that is not there any more", table=table)
-        for incident in access.incidents_since(known, now.state):
-            raise Refused(
-                incident.code,
-                incident.message,
-                remedy="restore what the ledger knows, or give the job a new ledger to land everything again",
-                table=table,
-                version=incident.version,
-            )
+        _refuse_incidents(table, access, known, now.state)
         return now
+
+    def examine(
+        self, table: str, known: Callable[[TableState | None], KnownTable], app: str, app_ids: Collection[str] = ()
+    ) -> TableDescription:
+        """The table as it is now, if it is what the ledger left, with the transactions of a job in it.
+
+        known: gives what the ledger knows of it, by its state. app: of the job; its transactions, and those of the apps
+        below it, are read from what was committed since the ledger examined the table. app_ids: of these in any case.
+
+        Raises:
+            Refused: as `check`; or the table has lost a landing (`table-older-than-ledger`).
+        """
+        access = self.access(table)
+        if access is None:
+            _refuse_incidents(table, None, known(None).state, None)
+            return TableDescription()
+        by_name = known(None).record
+        now = access.describe({*app_ids, by_name.app_id} - {""})
+        place = access.location.place
+        left = known(now.state)
+        _refuse_incidents(table, access, left.state, now.state)
+        if now.state is None:
+            return TableDescription(place=place)
+        record = left.record
+        landed = now.transactions.get(record.app_id, 0)
+        if record.app_id != by_name.app_id:
+            landed = access.transaction_version(record.app_id) or 0
+        if record.landed is not None and record.landed.id == now.state.id and landed < record.app_version:
+            raise table_older_than_ledger(table, record.app_id, landed, record.app_version)
+        since = access.transactions(app, now.state, record.examined)
+        return TableDescription(now.state, {**since, **now.transactions}, place)
 
     def refuse_other_ledger(self, table: str, ledger_id: str) -> None:
         """For a job's first run in a ledger: the table may hold what the job landed with another one, now lost.
@@ -136,10 +157,26 @@ class Targets:
                     table=table,
                 )
 
+    def rows_of_run(self, table: str, run_id: str) -> int:
+        """How many rows of the table a run has landed; 0 where there is no table."""
+        if self._needs_spark(table, removing=False):
+            return self._by_spark(table).rows_of_run(run_id)
+        return DeltaTarget(table).rows_of_run(run_id)
+
     def transaction_version(self, table: str, app_id: str) -> int:
         """The version of an app's last transaction in the table, 0 where it has none."""
         access = self.access(table)
         return (access.transaction_version(app_id) or 0) if access is not None else 0
+
+
+def _refuse_incidents(table: str, access: TableAccess | None, known: TableState | None, now: TableState | None) -> None:
+    if known is None:
+        return
+    if access is None:
+        message = "rows have landed in a table that is not there any more"
+        raise Refused("table-missing", message, remedy=ACCEPT_TABLE, table=table)
+    for incident in access.incidents_since(known, now):
+        raise Refused(incident.code, incident.message, remedy=ACCEPT_TABLE, table=table, version=incident.version)
 
 
 def table_at(path: str) -> TableAccess:

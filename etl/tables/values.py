@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from kseg.etl.ledger.values import TableCommit, TableState
+from kseg.etl.ledger.values import TableCommit, TableRecord, TableState
 
 if TYPE_CHECKING:
     from kseg.etl.tables.parquet.writer import TableWrite
@@ -20,11 +20,20 @@ class TableDescription:
     """A table as it is now.
 
     state: None where there is no table. transactions: the version of each app's last transaction, of the apps that were
-    asked for and have any.
+    asked for and have any. place: one spelling for each location; "" where it is not known.
     """
 
     state: TableState | None = None
     transactions: Mapping[str, int] = field(default_factory=dict)
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTable:
+    """What a ledger knows of a table. state: as it was last seen or left; None: it has never been seen."""
+
+    state: TableState | None = None
+    record: TableRecord = field(default_factory=TableRecord)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,8 @@
-"""`kseg repair`: finish or abandon an unfinished run."""
+"""`kseg repair`: finish or abandon an unfinished run, or accept a table as it is."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,10 +19,18 @@ from kseg.jobs.invocation.options import (
 from kseg.jobs.invocation.result import Result, run_result
 from kseg.jobs.report.options import report_options
 
+if TYPE_CHECKING:
+    from kseg.etl.config.job import Job
 
-def _check(finish: str | None, abandon: str | None, **_: object) -> None:
-    if (finish is None) == (abandon is None):
-        raise click.UsageError("give one of --finish RUN and --abandon RUN")
+
+_ACTIONS = {"finish": "--finish RUN", "abandon": "--abandon RUN", "accept_table": "--accept-table TABLE"}
+
+
+def _check(no_verify: bool, **given: object) -> None:
+    if sum(given[action] is not None for action in _ACTIONS) != 1:
+        raise click.UsageError(f"give one of {', '.join(_ACTIONS.values())}")
+    if no_verify and given["accept_table"] is None:
+        raise click.UsageError("--no-verify is for --accept-table")
 
 
 @click.command(
@@ -30,11 +40,16 @@ def _check(finish: str | None, abandon: str | None, **_: object) -> None:
 Examples:
   kseg repair orders.yaml --finish 3f9c46bd --dry-run
   kseg repair orders.yaml --abandon 3f9c46bd
+  kseg repair orders.yaml --accept-table s3://lake/orders
 """,
 )
 @job_argument
 @click.option("--finish", metavar="RUN", help="Finish this run with the configuration it was planned with.")
 @click.option("--abandon", metavar="RUN", help="Give this run up and remove the rows it has landed.")
+@click.option(
+    "--accept-table", metavar="TABLE", help="Go on with this table as it is, after a RESTORE or an overwrite of it."
+)
+@click.option("--no-verify", is_flag=True, help="Accept the table without comparing its rows with Kafka first.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done, change nothing.")
 @take_over_option
 @run_file_option
@@ -46,14 +61,33 @@ def repair(
     job_file: str,
     finish: str | None,
     abandon: str | None,
+    accept_table: str | None,
+    no_verify: bool,
     dry_run: bool,
     take_over: bool,
 ) -> Result:
-    """Finish or abandon a run that stopped half way. `kseg status` lists the runs."""
+    """Finish or abandon a run that stopped half way, or accept a table that runs refuse.
+
+    `kseg status` lists the runs, and says what is wrong with a table.
+    """
     job = load_job(invocation, job_file, starts_spark=True)
+    if accept_table is not None:
+        return _accept(job, accept_table, invocation, verify_rows=not no_verify, dry_run=dry_run, take_over=take_over)
     from kseg.etl.operations.repair import abandon as abandon_run
     from kseg.etl.operations.repair import finish as finish_run
 
     carry_out, run_id = (finish_run, finish) if finish is not None else (abandon_run, abandon)
     assert run_id is not None
     return run_result(carry_out(job, run_id, dry_run=dry_run, take_over=take_over, progress=invocation.progress))
+
+
+def _accept(job: Job, table: str, invocation: Invocation, **how: bool) -> Result:
+    from kseg.etl.operations.accept_table import accept_table
+
+    report = accept_table(job, table, progress=invocation.progress, **how)
+    headline = {
+        "accepted": f"{report.table} is accepted as it is",
+        "dry-run": f"{report.table} would be accepted as it is",
+        "nothing-to-do": f"{report.table} is as the ledger left it",
+    }[report.status]
+    return Result(report.to_json(), f"{job.name}: {headline}")

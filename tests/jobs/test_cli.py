@@ -121,7 +121,7 @@ def test_the_list_of_commands_agrees_with_the_commands() -> None:
         ("ingest", ["--dry-run", "--json", "--take-over", "--accept-group-offsets"]),
         ("backfill", ["--from", "--to", "--interval", "--mode", "--label", "--segments", "--commit-offsets"]),
         ("backfill", ["--dry-run", "--take-over", "--json"]),
-        ("repair", ["--dry-run", "--finish", "--abandon"]),
+        ("repair", ["--dry-run", "--finish", "--abandon", "--accept-table", "--no-verify"]),
         ("bench", ["--quick", "--json"]),
     ],
 )
@@ -155,7 +155,7 @@ def test_the_version_is_told() -> None:
         (["ingest"], "Missing argument"),
         (["ingest", "x.yaml", "--dryrun"], "No such option"),
         (["backfill", "x.yaml", "--mode", "odd"], "'odd' is not one of"),
-        (["repair", "x.yaml"], "one of --finish RUN and --abandon RUN"),
+        (["repair", "x.yaml"], "one of --finish RUN, --abandon RUN, --accept-table TABLE"),
         (["repair", "x.yaml", "--finish", "a", "--abandon", "b"], "one of --finish RUN"),
     ],
 )

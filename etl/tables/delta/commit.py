@@ -28,7 +28,7 @@ from kseg.etl.tables.delta.features import refuse_retention, removal_reasons, sp
 from kseg.etl.tables.delta.log import find_transaction, incidents_since
 from kseg.etl.tables.delta.rewrite import Rewrite, Rewriter
 from kseg.etl.tables.delta.table import DeltaAccess, commit_properties, table_properties, table_schema, table_state
-from kseg.etl.tables.errors import NeedsSparkWriter, ledger_older_than_table
+from kseg.etl.tables.errors import NeedsSparkWriter, ledger_older_than_table, refuse_other_ranges
 from kseg.etl.tables.parquet.align import TableColumns, can_write
 from kseg.etl.tables.parquet.data_file import WriterOptions
 from kseg.etl.tables.parquet.schema import SinkSchema
@@ -164,6 +164,7 @@ class DeltaTarget(DeltaAccess, FileTarget):
             now = table_state(table)
             return FoundCommit(TableCommit(UNKNOWN_VERSION, self.rows_of_run(run.run_id), after=now, found=True))
         details = there.details
+        refuse_other_ranges(self.name, run.run_id, run.facts, details)
         mine = details.get("attempt") == attempt_id
         commit = TableCommit(
             version=there.version,

@@ -23,6 +23,7 @@ from kseg.etl.tables.delta.cleanup import clean_up
 from kseg.etl.tables.delta.features import removal_reasons, spark_reasons
 from kseg.etl.tables.delta.log import commits_back, incidents_since, read_commit
 from kseg.etl.tables.delta.rewrite import Rewriter
+from kseg.etl.tables.delta.transactions import transactions_of
 from kseg.etl.tables.errors import NeedsSparkWriter, TableBusy
 from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.protocol import TableAccess
@@ -99,6 +100,10 @@ class DeltaAccess(TableAccess):
         # Without the snapshot's files, which a description counts.
         table = self.load()
         return None if table is None else table.transaction_version(app_id)
+
+    def transactions(self, app: str, now: TableState, after: TableState | None = None) -> Mapping[str, int]:
+        known = after is not None and after.id == now.id and after.version <= now.version
+        return transactions_of(self.location.open(), app, now.version, after.version if after and known else None)
 
     def spark_reasons(self, *, removing: bool | Removal = False) -> tuple[str, ...]:
         """Why only Spark's writer may append to the table; empty where delta-rs may, or there is no table yet.

@@ -6,6 +6,7 @@ same value.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,6 +66,11 @@ class TableLocation:
     @property
     def is_local(self) -> bool:
         return "://" not in self.uri
+
+    @property
+    def place(self) -> str:
+        """One spelling for each place: of a local path without symbolic links."""
+        return os.path.realpath(self.uri) if self.is_local else self.uri
 
     @property
     def storage_options(self) -> dict[str, str] | None:

@@ -23,7 +23,7 @@ from kseg.etl.spark.session import reaching
 from kseg.etl.tables.delta.features import refuse_append_only, refuse_retention
 from kseg.etl.tables.delta.log import Commit, find_transaction, incidents_since
 from kseg.etl.tables.delta.table import DeltaAccess, table_properties, table_state
-from kseg.etl.tables.errors import ledger_older_than_table
+from kseg.etl.tables.errors import ledger_older_than_table, refuse_other_ranges
 from kseg.etl.tables.parquet.schema import LATE_COLUMN, RUN_COLUMN, SinkSchema
 from kseg.etl.tables.protocol import FrameTarget
 from kseg.etl.tables.removal import OfRun, Removal, quoted
@@ -327,6 +327,7 @@ class SparkTarget(FrameTarget):
             return FoundCommit(
                 TableCommit(UNKNOWN_VERSION, self.rows_of_run(run.run_id), after=table_state(table), found=True)
             )
+        refuse_other_ranges(self.name, run.run_id, run.facts, there.details)
         written = _metric(there, "numOutputRows")
         mine = bool(attempt_id) and there.details.get("attempt") == attempt_id
         commit = TableCommit(

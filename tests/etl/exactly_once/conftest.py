@@ -28,6 +28,7 @@ from kseg.etl.config.load import load_job
 from kseg.etl.ledger.state import JobState
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.operations import repair
+from kseg.etl.operations.accept_table import AcceptReport, accept_table
 from kseg.etl.operations.backfill import run_backfill
 from kseg.etl.planning.backfill_request import BackfillRequest
 from kseg.etl.planning.preflight import preflight
@@ -138,6 +139,9 @@ class Home:
 
     def abandon(self, run_id: str, **options: Any) -> RunReport:
         return repair.abandon(self.job, run_id, **options)
+
+    def accept_table(self, name: str, **options: Any) -> AcceptReport:
+        return accept_table(self.job, str(self.folder / "lake" / name), **options)
 
     # --- looking at what came of it
 

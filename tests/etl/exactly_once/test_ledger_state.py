@@ -151,3 +151,22 @@ def test_an_older_ledger_is_refused_by_a_backfill(topic, home, records):
         job.backfill(**again)
     assert caught.value.code == "ledger-older-than-table"
     assert job.rows() == rows
+
+
+def test_an_older_ledger_that_forgot_a_backfill_is_refused_by_every_chain(topic, home, records):
+    """The backfill's offsets would land again: its app transaction is one that the next run never asks for."""
+    job = home(topic, group_commit="none")
+    job.ingest()
+    copy_ledger(job)
+    records.write(topic, 0, 10)
+    end = records.ends(topic)[topic, 0]
+    bounds = {"from_": [f"{topic}:0:{end - 10}"], "to": [f"{topic}:0:{end}"]}
+    job.backfill(**bounds)
+    restore_copy(job)
+    assert refused(job) == "ledger-older-than-table"
+    rows = job.rows()
+    for again in (bounds, {**bounds, "mode": "append", "label": "more"}):
+        with pytest.raises(Refused) as caught:
+            job.backfill(**again)
+        assert caught.value.code == "ledger-older-than-table"
+    assert job.rows() == rows

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from kseg.etl.errors import Refused
+from kseg.etl.errors import ConfigurationError, Refused
 
 
 @pytest.fixture
@@ -170,3 +170,220 @@ def test_abandoning_does_not_hide_what_happened_to_the_table(job, topic, records
     with pytest.raises(Refused) as caught:
         job.ingest()
     assert caught.value.code == "table-restored"
+
+
+# --- two names, older copies
+
+
+def test_two_routes_to_one_table_by_two_names_are_refused(home, records):
+    """The second route's rows would count as landed with the first's."""
+    a, b = records.topic(1), records.topic(1)
+    for topic in (a, b):
+        records.write(topic, 0, 10)
+    job = home(a, b)
+    (job.folder / "lake").mkdir()
+    (job.folder / "alias").symlink_to(job.folder / "lake")
+    job.change(sink={"routes": {a: {"path": "./lake/first"}, "*": {"path": "./alias/first"}}})
+    with pytest.raises(ConfigurationError) as caught:
+        job.ingest()
+    assert "lake/first" in str(caught.value)
+    assert "alias/first" in str(caught.value)
+    assert not job.state.runs
+    job.change(sink={"routes": {a: {"path": "./lake/first"}, "*": {"path": "./lake/first"}}})
+    job.ingest()
+    assert job.rows("first") == records.rows(a, b)
+
+
+def test_two_names_that_become_one_table_after_the_plan_are_refused(home, records):
+    """Neither had an id or a common place when the run was planned."""
+    a, b = records.topic(1), records.topic(1)
+    for topic in (a, b):
+        records.write(topic, 0, 10)
+    job = home(a, b)
+
+    def link(step: str) -> None:
+        if step == "plan:after":
+            (job.folder / "lake" / "first").mkdir(parents=True)
+            (job.folder / "lake" / "rest").symlink_to(job.folder / "lake" / "first")
+
+    with pytest.raises(ConfigurationError):
+        job.ingest(observe=link)
+    assert job.rows("first") == []
+    with pytest.raises(ConfigurationError):
+        job.ingest()
+    (job.folder / "lake" / "rest").unlink()
+    job.ingest()
+    job.assert_complete(runs=1)
+
+
+def test_a_table_put_back_from_a_copy_is_refused_although_others_overtook_it(job, topic, home, records):
+    shutil.copytree(job.folder / "lake" / "first", job.folder / "copy")
+    records.write(topic, 0, 7)
+    job.ingest()
+    delete(job)
+    shutil.copytree(job.folder / "copy", job.folder / "lake" / "first")
+    other = home(records.topic(1), sink={"path": str(job.folder / "lake" / "first")})
+    for _ in range(2):
+        records.write(other.topics[0], 0, 5)
+        other.ingest()
+    records.write(topic, 0, 3)
+    offsets = job.group_offsets()
+    for refused in (job.ingest, job.plan):
+        with pytest.raises(Refused) as caught:
+            refused()
+        assert caught.value.code == "table-older-than-ledger"
+    assert job.group_offsets() == offsets
+
+
+def test_a_table_put_back_under_an_unfinished_run_is_refused(job, topic, home, records):
+    shutil.copytree(job.folder / "lake" / "first", job.folder / "copy")
+    records.write(topic, 0, 7)
+    job.ingest()
+    records.write(topic, 0, 3)
+    job.die("plan:after")
+    delete(job)
+    shutil.copytree(job.folder / "copy", job.folder / "lake" / "first")
+    for _ in range(3):
+        write_deltalake(job.table("first"), job.table("first").to_pyarrow_table().slice(0, 0), mode="append")
+    with pytest.raises(Refused) as caught:
+        job.ingest()
+    assert caught.value.code == "table-older-than-ledger"
+
+
+# --- accepting a table as it is
+
+
+def test_a_table_restored_forward_again_is_accepted(job, topic, records):
+    """All rows are there, and only its history says that they were not."""
+    before = job.rows()
+    version = job.table("first").version()
+    restore(job)
+    job.table("first").restore(version)
+    assert job.rows() == before
+    with pytest.raises(Refused) as caught:
+        job.ingest()
+    assert (caught.value.code, "--accept-table" in str(caught.value.remedy)) == ("table-restored", True)
+    assert job.accept_table("first", dry_run=True).status == "dry-run"
+    report = job.accept_table("first")
+    assert (report.status, report.incident, report.verified) == ("accepted", "table-restored", True)
+    assert report.rows == len(before)
+    assert job.accept_table("first").status == "nothing-to-do"
+    records.write(topic, 0, 3)
+    job.ingest()
+    job.assert_complete(runs=3)
+
+
+def test_a_table_that_lost_rows_is_accepted_on_demand_alone(job, topic, records):
+    restore(job)
+    with pytest.raises(Refused) as caught:
+        job.accept_table("first")
+    assert caught.value.code == "table-differs"
+    assert "--no-verify" in str(caught.value.remedy)
+    report = job.accept_table("first", verify_rows=False)
+    assert (report.status, report.verified) == ("accepted", False)
+    records.write(topic, 1, 3)
+    job.ingest()
+    assert len(job.rows()) == len(records.rows(topic)) - 5, "what has landed does not land again by itself"
+    end = records.ends(topic)[topic, 0]
+    job.backfill(from_=[f"{topic}:0:0"], to=[f"{topic}:0:{end}"], mode="replace")
+    assert job.rows() == records.rows(topic)
+
+
+def test_a_legal_delete_is_accepted_after_the_log_was_cleaned(job, topic, records):
+    """Until then the log tells that it was a DELETE; without it, nobody knows whose rows are gone."""
+    job.table("first").delete("offset < 3")
+    clean_log(job)
+    records.write(topic, 0, 3)
+    with pytest.raises(Refused) as caught:
+        job.ingest()
+    assert caught.value.code == "table-lost-rows"
+    job.accept_table("first", verify_rows=False)
+    job.ingest()
+    assert job.rows() == [row for row in records.rows(topic) if row[2] >= 3]
+
+
+def test_a_table_made_anew_with_all_rows_is_accepted_with_its_new_id(job, topic, records):
+    make_anew(job)
+    known = next(iter(job.state.tables.values())).id
+    report = job.accept_table("first")
+    assert (report.status, report.incident, report.verified) == ("accepted", "table-recreated", True)
+    assert next(iter(job.state.tables.values())).id != known
+    records.write(topic, 0, 3)
+    job.ingest()
+    job.assert_complete(runs=3, swept=False)
+
+
+def test_a_dropped_table_is_accepted_and_made_again(job, topic, records):
+    delete(job)
+    with pytest.raises(Refused) as caught:
+        job.accept_table("first")
+    assert caught.value.code == "table-missing"
+    job.accept_table("first", verify_rows=False)
+    records.write(topic, 0, 3)
+    job.ingest()
+    assert len(job.rows()) == 3
+
+
+def test_a_table_put_back_from_a_copy_is_accepted(job, topic, records):
+    shutil.copytree(job.folder / "lake" / "first", job.folder / "copy")
+    records.write(topic, 0, 7)
+    job.ingest()
+    delete(job)
+    shutil.copytree(job.folder / "copy", job.folder / "lake" / "first")
+    with pytest.raises(Refused) as caught:
+        job.accept_table("first")
+    assert caught.value.code == "table-differs"
+    assert job.accept_table("first", verify_rows=False).incident == "table-went-back"
+    records.write(topic, 0, 3)
+    job.ingest()
+    assert len(job.rows()) == len(records.rows(topic)) - 7
+
+
+def test_an_unfinished_run_goes_on_with_the_accepted_table(job, topic, records):
+    records.write(topic, 1, 5)
+    job.die("plan:after")
+    version = job.table("first").version()
+    restore(job)
+    job.table("first").restore(version)
+    job.accept_table("first")
+    job.ingest()
+    job.assert_complete(runs=3)
+
+
+@pytest.mark.parametrize("step", ["land:first:committed", "land:first:after"])
+def test_a_run_with_rows_in_the_table_is_abandoned_before_that_is_accepted(step, job, topic, records):
+    """The table may have lost the run's app transaction, and then its rows would land again."""
+    records.write(topic, 1, 5)
+    job.die(step)
+    run = job.state.unfinished()
+    make_anew(job)
+    with pytest.raises(Refused) as caught:
+        job.accept_table("first")
+    assert caught.value.code == "run-unfinished"
+    job.abandon(run.run_id)
+    job.accept_table("first")
+    job.ingest()
+    assert job.rows() == records.rows(topic)
+
+
+def test_a_table_landed_with_a_later_ledger_cannot_be_accepted(job, topic, records):
+    shutil.copytree(job.folder / "ledger", job.folder / "copy")
+    records.write(topic, 0, 5)
+    end = records.ends(topic)[topic, 0]
+    job.backfill(from_=[f"{topic}:0:{end - 5}"], to=[f"{topic}:0:{end}"])
+    shutil.rmtree(job.folder / "ledger")
+    shutil.copytree(job.folder / "copy", job.folder / "ledger")
+    version = job.table("first").version()
+    restore(job)
+    job.table("first").restore(version)
+    with pytest.raises(Refused) as caught:
+        job.accept_table("first", verify_rows=False)
+    assert caught.value.code == "ledger-older-than-table"
+
+
+def clean_log(job: Any) -> None:
+    """What Delta does with entries that a checkpoint replaces, once they are old."""
+    write_deltalake(job.table("first"), job.table("first").to_pyarrow_table().slice(0, 0), mode="append")
+    job.table("first").create_checkpoint()
+    for version in range(job.table("first").version()):
+        (job.folder / "lake" / "first" / "_delta_log" / f"{version:020d}.json").unlink(missing_ok=True)

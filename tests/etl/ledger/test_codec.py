@@ -74,6 +74,7 @@ EVENTS = [
     ev.SourceAccepted(
         **SIGNED, topics=TOPICS, reopened={TP: 7}, reason="log-truncated", tables={"t": ev.TableState("id", 9, 0)}
     ),
+    ev.TableAccepted(**SIGNED, table="t", state=ev.TableState("id", 9, 0), incident="table-restored", verified=False),
     Summary(
         **SIGNED,
         state=JobState(
@@ -148,6 +149,13 @@ def test_payloads_are_those_of_the_release_before_snapshot_tokens(event):
     rows = codec.transition_rows([event], AT, 1, "n")
     assert codec.encode("orders", rows)["payload"][0].as_py() == written
     assert codec.decode("orders", change(event, "payload", written)) == rows
+
+
+def test_a_summary_keeps_what_tables_are_compared_with():
+    record = ev.TableRecord(ev.TableState("id", 7), ev.TableState("id", 9, 3), "kseg/l/j/r1", 2)
+    event = Summary(**SIGNED, state=JobState(job="orders", ledger_id="l", table_records={"t": record}))
+    rows = codec.transition_rows([event], AT, 44, "name")
+    assert codec.decode("orders", codec.encode("orders", rows)) == rows
 
 
 ICEBERG = ev.TableState("uuid", 12, 100, SnapshotToken("iceberg/1", '{"snapshot": 7}', "9.1.0"))

@@ -62,7 +62,7 @@ def test_a_check_comes_before_the_run_file(tmp_path: Path) -> None:
     file = tmp_path / "run.json"
     result = CliRunner().invoke(cli, ["repair", "orders.yaml", "--run-file", str(file)])
     assert result.exit_code == 2
-    assert "give one of --finish RUN and --abandon RUN" in result.output
+    assert "give one of --finish RUN, --abandon RUN, --accept-table TABLE" in result.output
     assert not file.exists()
 
 

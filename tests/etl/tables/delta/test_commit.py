@@ -366,3 +366,17 @@ def test_rows_are_unknown_where_a_file_has_no_statistics(lander, rows):
     action = AddAction(file.path, file.size, {}, file.modified_ms, True, "{}")
     loaded.create_write_transaction([action], "append", loaded.schema())
     assert table.target.state().rows is None
+
+
+def test_a_found_commit_has_landed_this_tables_ranges(lander, rows):
+    """Two routes to one table by two names have one app transaction: the second's rows are not there."""
+    table = lander()
+    first = table.write([rows(0, 10)])
+    ranges = {"ranges": [["orders", 0, 0, 10]]}
+    table.target.commit(first, RunCommit("run-1", APP, 1, ranges))
+    assert isinstance(table.target.commit(first, RunCommit("run-1", APP, 1, ranges)), FoundCommit)
+    others = RunCommit("run-1", APP, 1, {"ranges": [["returns", 0, 0, 10]]})
+    for refused in (lambda: table.target.commit([], others), lambda: table.target.found_commit(others)):
+        with pytest.raises(Refused) as caught:
+            refused()
+        assert caught.value.code == "commit-of-other-ranges"

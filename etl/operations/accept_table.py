@@ -1,0 +1,166 @@
+"""Accept a table as it is, after something happened to it that runs refuse: RESTORE, overwrite, lost rows.
+
+    restored forward again, recreated with all rows     verify finds nothing: accepted, and runs go on
+    rows are gone, or other ones are there              refused, unless the user accepts that
+    landed with a later state of the ledger             refused: only the ledger's newest version, or a new one, helps
+
+What has landed stays landed: rows that are gone come back by `kseg backfill --mode replace` alone. So the rows of every
+run that has landed must be known to the ledger, and an unfinished run that has rows in the table is abandoned first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from kseg.etl.config.job import Job
+from kseg.etl.errors import Refused
+from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.state import JobState
+from kseg.etl.operations.verify import verify
+from kseg.etl.planning.preflight import examine_tables, refuse_unknown_runs
+from kseg.etl.run.context import JobContext
+from kseg.etl.tables.names import is_name
+from kseg.etl.tables.parquet.storage import TableLocation
+from kseg.etl.tables.protocol import TableAccess
+from kseg.etl.telemetry.progress import Progress
+
+
+@dataclass(slots=True)
+class AcceptReport:
+    """The result of `kseg repair --accept-table`.
+
+    status: accepted, dry-run, or nothing-to-do, where no run would refuse the table. incident: its code. before, after:
+    the table in the ledger; None: no table. verified: whether its rows were compared with Kafka; rows: how many were.
+    """
+
+    job: str
+    table: str
+    status: str
+    incident: str = ""
+    before: ev.TableState | None = None
+    after: ev.TableState | None = None
+    verified: bool = False
+    rows: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON-able dictionary with stable keys."""
+        return asdict(self)
+
+
+def accept_table(
+    job: Job,
+    table: str,
+    *,
+    verify_rows: bool = True,
+    dry_run: bool = False,
+    take_over: bool = False,
+    progress: Progress | None = None,
+) -> AcceptReport:
+    """Record a table's present state in the ledger as the one that later plans compare with.
+
+    verify_rows: compare the table with Kafka first, as far as the job's offsets have landed there.
+
+    Raises:
+        Refused: the ledger knows no such table; rows differ; a run that has not ended has rows in it; or the table was
+            landed with a later state of the ledger.
+        AnotherRunActive: a scheduled run holds the lease.
+    """
+    with JobContext.open(job, progress, ledger="required") as context:
+        state = context.clients.read_state()
+        name = _known_name(state, table)
+        access = context.targets.access(name)
+        now = access.state() if access is not None else None
+        report = AcceptReport(job.name, name, "nothing-to-do", before=state.tables[name], after=now)
+        report.incident = _incident(context, state, name)
+        if not report.incident:
+            return report
+        if access is not None and now is not None:
+            refuse_unknown_runs(state, name, access.transactions(state.job_app, now))
+        _refuse_unfinished(context, state, name, access)
+        if verify_rows:
+            _verify(job, report, progress)
+        if dry_run:
+            report.status = "dry-run"
+            return report
+        with context.run_lease(ev.INCREMENTAL, take_over=take_over) as lease:
+            if access is not None and now is not None:
+                _refuse_moved(name, access, now)
+            accepted = ev.TableAccepted(table=name, state=now, incident=report.incident, verified=report.verified)
+            lease.transition(lambda _: [accepted])
+        report.status = "accepted"
+        return report
+
+
+def _known_name(state: JobState, table: str) -> str:
+    """The name that the ledger has for a table, which may be given by another spelling of its path."""
+    if table in state.tables:
+        return table
+    place = TableLocation.of(table).place
+    for name in state.tables:
+        if not is_name(name) and TableLocation.of(name).place == place:
+            return name
+    raise Refused(
+        "no-such-table",
+        f"the ledger knows no table {table}",
+        remedy=f"it knows {', '.join(sorted(state.tables)) or 'none yet'}",
+        table=table,
+    )
+
+
+def _incident(context: JobContext, state: JobState, name: str) -> str:
+    try:
+        examine_tables(context.inputs, state, ev.INCREMENTAL, [name])
+    except Refused as refused:
+        if refused.code == "ledger-older-than-table":
+            raise
+        return refused.code
+    return ""
+
+
+def _refuse_unfinished(context: JobContext, state: JobState, name: str, access: TableAccess | None) -> None:
+    """Rows of a run that has not ended: it would land them again if the table has lost the run's app transaction."""
+    for run in state.unfinished_runs():
+        if run.accounted is not None or name not in run.plan.tables:
+            continue
+        landed = name in run.landed
+        if not landed and access is not None:
+            landed = (access.transaction_version(run.plan.app_id) or 0) >= run.plan.app_version
+            landed = landed or context.targets.rows_of_run(name, run.run_id) > 0
+        if landed:
+            raise Refused(
+                "run-unfinished",
+                f"run {run.run_id} has landed in the table and has not ended",
+                remedy=f"`kseg repair --abandon {run.run_id}` first",
+                table=name,
+                run=run.run_id,
+            )
+
+
+def _refuse_moved(name: str, access: TableAccess, verified: ev.TableState) -> None:
+    """What happens to the table from here on, the next plan compares; what happened meanwhile, nothing would."""
+    for incident in access.incidents_since(verified, access.state()):
+        raise Refused(incident.code, incident.message, remedy="repeat the command", table=name)
+
+
+def _verify(job: Job, report: AcceptReport, progress: Progress | None) -> None:
+    without = "--no-verify accepts it as it is"
+    again = "`kseg backfill --mode replace` then lands offsets again"
+    if report.after is None:
+        raise Refused("table-missing", "there is no table to verify", remedy=f"{without}; {again}", table=report.table)
+    found = verify(job, progress, tables=[report.table])
+    result = next((one for one in found.tables if one.path == report.table), None)
+    if result is None:
+        report.notes.append("the job lands no rows there that could be compared with Kafka")
+        return
+    if result.findings:
+        first = "; ".join(f"{one.kind} at {one.topic}:{one.partition}:{one.offset}" for one in found.findings[:3])
+        raise Refused(
+            "table-differs",
+            f"{result.findings} rows of the table differ from Kafka ({first})",
+            remedy=f"`kseg verify` lists them; {without}; {again}",
+            table=report.table,
+        )
+    report.verified, report.rows = True, result.rows
+    report.notes += found.notes
