@@ -52,7 +52,7 @@ class Targets:
         Raises:
             Refused: the table has rows of the run, and is append-only.
         """
-        return self._by_spark(table) if self._needs_spark(table, removing=OfRun(run_id)) else DeltaTarget(table)
+        return self._by_spark(table) if self._needs_spark(table, removing=OfRun(run_id)) else self.file_target(table)
 
     def file_target(self, path: str) -> FileTarget:
         """A table of our own, such as the quarantine table: never Spark's."""

@@ -74,9 +74,10 @@ class Ledger:
     def examine(
         self, *tables: str, chain: str = ev.INCREMENTAL, state: JobState | None = None
     ) -> dict[str, ev.TableState | None]:
+        job: Any = SimpleNamespace(name="job", ledger=str(self.folder / "ledger"))
         inputs: Any = SimpleNamespace(
-            tables=Targets(SimpleNamespace(name="job"), _no_spark),  # type: ignore[arg-type]
-            job=SimpleNamespace(ledger=str(self.folder / "ledger")),
+            tables=Targets(job, _no_spark),
+            job=job,
             read_state=lambda: state or self.state,
         )
         names = [name if "://" in name else str(self.folder / name) for name in tables]
