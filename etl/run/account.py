@@ -25,6 +25,7 @@ class ReadCounts:
 
     gaps: absent offsets seen in topics that are not compacted. lost: offsets that could not be read any more.
     damaged: offsets that went to the quarantine; damage_complete: whether these are all of them.
+    mismatch: where a task's own counts do not agree, or offsets were read by two tasks or by none.
     """
 
     accounts: tuple[ev.RangeAccount, ...]
@@ -33,6 +34,7 @@ class ReadCounts:
     rows_in: int
     damaged: tuple[OffsetRange, ...] = ()
     damage_complete: bool = True
+    mismatch: str | None = None
 
     @property
     def unbalanced(self) -> ev.RangeAccount | None:
@@ -45,6 +47,7 @@ def account_for(plan: ev.RunPlan, results: Iterable[RangeResult], logs: Logs) ->
     by_partition: dict[tuple[str, int], list[ev.PlannedRange]] = {}
     for planned in sorted(plan.ranges, key=lambda r: (r.start, r.end)):
         by_partition.setdefault((planned.topic, planned.partition), []).append(planned)
+    read: dict[ev.PlannedRange, list[RangeResult]] = {planned: [] for planned in plan.ranges}
     gaps: list[OffsetRange] = []
     lost: list[OffsetRange] = []
     damaged: list[OffsetRange] = []
@@ -52,6 +55,7 @@ def account_for(plan: ev.RunPlan, results: Iterable[RangeResult], logs: Logs) ->
     for result in results:
         of_partition = by_partition[result.topic, result.partition]
         planned = of_partition[bisect_right(of_partition, result.start, key=_start) - 1]
+        read[planned].append(result)
         sums[planned] += ev.RangeCounts(
             result.data, result.control, result.aborted, result.unreadable, result.absent, result.late
         )
@@ -67,11 +71,26 @@ def account_for(plan: ev.RunPlan, results: Iterable[RangeResult], logs: Logs) ->
         rows_in=sum(counts.data for counts in sums.values()),
         damaged=tuple(damaged),
         damage_complete=damage_complete,
+        mismatch=next(filter(None, (_range_mismatch(planned, found) for planned, found in read.items())), None),
     )
 
 
 def _start(planned: ev.PlannedRange) -> int:
     return planned.start
+
+
+def _range_mismatch(planned: ev.PlannedRange, results: list[RangeResult]) -> str | None:
+    """Whether each offset was read by one task, and the task's counts agree; None where all is well."""
+    at = planned.start
+    for result in sorted(results, key=lambda result: result.start):
+        if result.start != at:
+            first, last = sorted((at, result.start))
+            by = "by no task" if at < result.start else "by two tasks"
+            return f"{planned.tp} [{first}, {last}) was read {by}"
+        if result.mismatch is not None:
+            return f"{planned.tp} [{result.start}, {result.end}): {result.mismatch}"
+        at = result.end
+    return None if at == planned.end else f"{planned.tp} [{at}, {planned.end}) was read by no task"
 
 
 def throttled_by_broker(results: Iterable[RangeResult]) -> dict[int, float]:
@@ -85,6 +104,8 @@ def throttled_by_broker(results: Iterable[RangeResult]) -> dict[int, float]:
 
 def offsets_mismatch(reading: ReadCounts, on_gap: str) -> str | None:
     """Why the first equation does not hold; None where it does."""
+    if reading.mismatch is not None:
+        return reading.mismatch
     account = reading.unbalanced
     if account is not None:
         return (

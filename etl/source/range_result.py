@@ -1,8 +1,8 @@
 """The result of one task: counts, gaps, lost ranges and timings. It is sent to the driver as JSON.
 
-A complete range obeys `data + control + aborted + unreadable + absent == end - start`; absent offsets are those of gaps
-that were seen in the log (compaction) and of lost ranges (`on_data_loss: record`), unreadable ones those of damage
-(`on_corruption: quarantine`).
+A complete range obeys `data + control + aborted + unreadable + absent == end - start`; unreadable offsets are those of
+damage (`on_corruption: quarantine`). The sum can fail: absent offsets are counted apart from decoding, by batch headers
+(compaction) and by what the source says is gone (`on_data_loss: record`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class LostRange:
 class RangeResult:
     """One range, read to its end.
 
-    data, control, aborted, absent, unreadable: offsets by kind.
+    data, control, aborted, absent, unreadable: offsets by kind. rows: that were handed on, before any step.
     damages: damaged parts that this range reports (of two ranges that share one, one reports it); the first
         `MAX_DAMAGES` of `damage_count`. kept: files that their bytes were written to, as their writer returned them.
     batches, bytes: record batches seen, and bytes of the answers that were fetched (also those beyond the range).
@@ -55,6 +55,7 @@ class RangeResult:
     control: int = 0
     aborted: int = 0
     absent: int = 0
+    rows: int = 0
     batches: int = 0
     bytes: int = 0
     gaps: tuple[tuple[int, int], ...] = ()
@@ -78,14 +79,29 @@ class RangeResult:
     @property
     def accounted(self) -> bool:
         """Whether every offset of the range is accounted for."""
-        return self.data + self.control + self.aborted + self.unreadable + self.absent == self.end - self.start
+        return not self.mismatch
+
+    @property
+    def mismatch(self) -> str | None:
+        """Which counts of the range do not agree; None where all do."""
+        counted = self.data + self.control + self.aborted + self.unreadable + self.absent
+        length = self.end - self.start
+        if counted != length:
+            what = "were not decoded, and are not absent" if counted < length else "are counted twice"
+            return (
+                f"{abs(length - counted)} offsets {what}: records {self.data}, control {self.control}, aborted "
+                f"{self.aborted}, unreadable {self.unreadable}, absent by the headers of batches {self.absent}"
+            )
+        if self.rows != self.data:
+            return f"the decoder counted {self.data} records, and gave {self.rows} rows"
+        return None
 
     @property
     def what_was_read(self) -> tuple[Any, ...]:
         """All that two attempts of one task must agree on."""
         return (
             *(self.index, self.topic, self.partition, self.start, self.end),
-            *(self.data, self.control, self.aborted, self.absent, self.rows_out, self.late),
+            *(self.data, self.control, self.aborted, self.absent, self.rows, self.rows_out, self.late),
             *(self.gaps, self.gap_count, self.lost),
             *(self.unreadable, self.damages, self.damage_count),
         )

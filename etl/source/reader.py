@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, TypeVar
@@ -22,6 +22,7 @@ from kseg.etl.source.origin import LogFiles, Origin
 from kseg.etl.source.range_result import MAX_DAMAGES, MAX_GAPS, LostRange, RangeResult
 from kseg.etl.source.record_chunk import FetchOptions, FetchStats, OnCorruption, RecordChunk
 from kseg.etl.source.tasks import RangeTask
+from kseg.segment_reader.decode.absent_offsets import AbsentOffsets
 from kseg.segment_reader.decode.engine import Limits
 from kseg.segment_reader.decode.range_decoder import RangeDecoder
 from kseg.segment_reader.decode.salvage import BadBatch, SalvagingDecoder
@@ -96,19 +97,45 @@ class Keep(Protocol):
         """The task has failed: files that were written are left uncommitted."""
 
 
+Decoder = RangeDecoder | SalvagingDecoder
+MakeDecoder = Callable[[RangeTask, Origin, DecodeOptions], Decoder]
+
+
+def decoder_of(task: RangeTask, origin: Origin, options: DecodeOptions) -> Decoder:
+    """The decoder of a task's range."""
+    make = SalvagingDecoder if options.on_corruption == "quarantine" else RangeDecoder
+    return make(
+        task.topic,
+        task.partition,
+        task.start,
+        task.end,
+        isolation_level=options.isolation_level,
+        headers=options.headers,
+        provenance=options.provenance,
+        null_timestamps=options.null_timestamps,
+        # Files past damage come with their checksums compared: what is damaged follows from them.
+        check_crcs=options.check_crcs and not (make is SalvagingDecoder and isinstance(origin, LogFiles)),
+        engine=options.engine,
+        limits=options.limits,
+    )
+
+
 def read_range(
     task: RangeTask,
     origin: Origin,
     options: DecodeOptions,
     keep: Keep | None = None,
     together: RangesTogether | None = None,
+    *,
+    make_decoder: MakeDecoder = decoder_of,
 ) -> RangeReader:
     """A reader of the task's rows; nothing is asked before it is iterated. See `RangeReader`.
 
     keep: gets the damage that this task reports, with `on_corruption: quarantine`.
     together: has the answers of this and of other small ranges (`reading_together`).
+    make_decoder: for another decoder, whose counts are compared with those of the headers like any other's.
     """
-    return RangeReader(task, origin, options, keep, together)
+    return RangeReader(task, origin, options, keep, together, make_decoder)
 
 
 @contextmanager
@@ -141,8 +168,10 @@ class RangeReader:
         options: DecodeOptions,
         keep: Keep | None = None,
         together: RangesTogether | None = None,
+        make_decoder: MakeDecoder = decoder_of,
     ) -> None:
         self.task = task
+        self._make_decoder = make_decoder
         self._together = together
         self._origin = origin
         self._options = options
@@ -161,28 +190,18 @@ class RangeReader:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         task, options = self.task, self._options
         stats = FetchStats()
-        make = SalvagingDecoder if options.on_corruption == "quarantine" else RangeDecoder
-        decoder = make(
-            task.topic,
-            task.partition,
-            task.start,
-            task.end,
-            isolation_level=options.isolation_level,
-            headers=options.headers,
-            provenance=options.provenance,
-            null_timestamps=options.null_timestamps,
-            # Files past damage come with their checksums compared: what is damaged follows from them.
-            check_crcs=options.check_crcs and not (make is SalvagingDecoder and isinstance(self._origin, LogFiles)),
-            engine=options.engine,
-            limits=options.limits,
-        )
+        decoder = self._make_decoder(task, self._origin, options)
+        absent = AbsentOffsets(task.start, task.end)
+        rows = 0
         waiting, decoding = _Stopwatch(), _Stopwatch()
         with closing(self._answers(stats)) as source:
             for answer in waiting.timed(source):
                 if answer.damage is not None:
+                    absent.pass_over(max(answer.damage.first, task.start), answer.damage.last)
                     self._pass_over(decoder, answer.damage)
                     continue
                 if not answer.records:
+                    absent.skip_to(answer.next_offset)
                     decoder.skip_to(min(answer.next_offset, task.end))
                 try:
                     for found in decoding.timed(
@@ -191,24 +210,32 @@ class RangeReader:
                         if isinstance(found, BadBatch):
                             self._report_batch(found, answer)
                         else:
+                            rows += found.num_rows
                             yield self._with_own_columns(found)
                 except RecordFormatError as error:
                     if answer.file is None:
                         raise
                     raise _in_file(error, answer.file, answer.position) from error
+                if isinstance(decoder, SalvagingDecoder) and decoder.damaged:
+                    absent.leave_to_decoder(decoder.next_offset)
+                else:
+                    absent.feed(answer.records)
                 del answer
         for batch in decoding.timed(decoder.finish()):
+            rows += batch.num_rows
             yield self._with_own_columns(batch)
         result = _range_result(task, decoder, stats, waiting.seconds, decoding.seconds)
         self._result = replace(
             result,
+            absent=absent.count(decoder.gaps),
+            rows=rows,
             damages=tuple(self._damages[:MAX_DAMAGES]),
             damage_count=len(self._damages),
             late=self._late,
             kept=self._keep.close() if self._keep is not None else (),
         )
 
-    def _pass_over(self, decoder: RangeDecoder | SalvagingDecoder, damage: Damage) -> None:
+    def _pass_over(self, decoder: Decoder, damage: Damage) -> None:
         """Damage of a file, whose bytes are still there."""
         assert isinstance(decoder, SalvagingDecoder)
         decoder.pass_over(max(damage.first, self.task.start), damage.last)
@@ -286,9 +313,7 @@ class _Stopwatch:
             del item
 
 
-def _range_result(
-    task: RangeTask, decoder: RangeDecoder | SalvagingDecoder, stats: FetchStats, waiting: float, decoding: float
-) -> RangeResult:
+def _range_result(task: RangeTask, decoder: Decoder, stats: FetchStats, waiting: float, decoding: float) -> RangeResult:
     counts = decoder.counts
     gaps = _without(decoder.gaps, stats.lost)
     return RangeResult(
@@ -300,7 +325,6 @@ def _range_result(
         data=counts.data,
         control=counts.control,
         aborted=counts.aborted,
-        absent=counts.absent,
         unreadable=decoder.unreadable if isinstance(decoder, SalvagingDecoder) else 0,
         batches=counts.batches,
         bytes=stats.bytes,

@@ -47,13 +47,14 @@ class SalvagingDecoder:
     """Decodes [start, end) of one partition; `options` are those of RangeDecoder.
 
     unreadable: offsets of the range that bad batches, or damage that was passed over, have taken. With the counts of
-    RangeDecoder it makes up what was passed so far.
+    RangeDecoder it makes up what was passed so far. damaged: whether the last record set had bad batches.
     """
 
     def __init__(self, topic: str, partition: int, start: int, end: int, **options: Any) -> None:
         self.counts = DecodeCounts()
         self.gaps: list[tuple[int, int]] = []
         self.unreadable = 0
+        self.damaged = False
         self.next_offset = start
         self._topic, self._partition = topic, partition
         self._end = end
@@ -96,6 +97,7 @@ class SalvagingDecoder:
         view = memoryview(records).cast("B")
         self._source = file, position
         table, reasons = self._headers(view)
+        self.damaged = bool(reasons)
         row = 0
         while row < len(table) and self.next_offset < self._end:
             if row in reasons:
@@ -113,6 +115,7 @@ class SalvagingDecoder:
                 row = stop
             else:
                 at, reason = fault
+                self.damaged = True
                 row += at
                 first = max(self.next_offset, int(table[row, BASE]))
                 yield from self._bad(table, row, (first, int(table[row, LAST]) + 1), reason)

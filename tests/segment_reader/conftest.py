@@ -13,6 +13,7 @@ import cramjam
 import pyarrow as pa
 import pytest
 
+from kseg.segment_reader.decode.absent_offsets import AbsentOffsets
 from kseg.segment_reader.decode.engine import DecodeCounts
 from kseg.segment_reader.decode.range_decoder import RangeDecoder
 from kseg.segment_reader.encode.batches import Record
@@ -63,8 +64,10 @@ def _decode(
         end = max(start, next_offset(b"".join(parts), 0))
     decoder = RangeDecoder("topic", 3, start, end, isolation_level=isolation_level, **options)
     batches: list[pa.RecordBatch] = []
+    headers = AbsentOffsets(start, end)
     for part in parts:
         batches += decoder.feed(part, aborted)
+        headers.feed(part)
     batches += decoder.finish()
     for batch in batches:
         batch.validate(full=True)
@@ -75,6 +78,7 @@ def _decode(
     assert counts.data + counts.control + counts.aborted + counts.absent == end - start
     assert sum(stop - first for first, stop in decoder.gaps) == counts.absent
     assert decoder.next_offset >= end
+    assert (headers.count(decoder.gaps), headers.next_offset) == (counts.absent, end)
     return Decoded(rows, counts, decoder.gaps, [batch.num_rows for batch in batches])
 
 
