@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-STEPS = (
-    "lease:before",
-    "lease:after",
-    "plan:before",
-    "plan:after",
-    "land:first:before",
-    "land:first:committed",
-    "land:first:after",
-    "land:rest:before",
-    "land:rest:committed",
-    "land:rest:after",
-    "account:before",
-    "account:after",
-    "commit:before",
-    "commit:after",
-    "finish:before",
-    "finish:after",
-)
+
+def steps_of(*tables: str) -> tuple[str, ...]:
+    """All steps of a run into these tables, in their order."""
+    return (
+        "lease:before",
+        "lease:after",
+        "plan:before",
+        "plan:after",
+        *(f"land:{table}:{what}" for table in tables for what in ("before", "committed", "after")),
+        "account:before",
+        "account:after",
+        "commit:before",
+        "commit:after",
+        "finish:before",
+        "finish:after",
+    )
+
+
+STEPS = steps_of("first", "rest")
 """All steps of a run, in their order. `committed`: the table has the commit, and the ledger does not know of it;
 `commit:after`: the group has its offsets, and the ledger does not know of it."""
 

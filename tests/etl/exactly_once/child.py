@@ -5,7 +5,7 @@ One JSON command a line on stdin, one JSON answer a line on stdout; the end of s
 A command: `job` (path of a job file), `do` (`ingest` or `backfill`), `request` (of a backfill), `take_over`,
 `accept_group_offsets`, and `at` with `signal`: at that step the process sends this signal to itself. SIGKILL and
 SIGSTOP cannot be caught, so nothing is cleaned up: that is the point. `go` names a file to wait for before the work
-begins.
+begins. `environment`: variables for it and its Spark's workers. `python_path`: a folder whose modules it imports.
 
 An answer: `exit` (the exit code that `kseg` would end with), `report` or `error`, and `steps` (all that were observed).
 """
@@ -41,12 +41,23 @@ def adopt_session() -> None:
 
 def short(step: str) -> str:
     """`land:/somewhere/lake/orders:before` as `land:orders:before`: the same wherever the table lies."""
-    first, *middle, last = step.split(":")
-    return ":".join([first, *(Path(part).name for part in middle), last])
+    first, _, rest = step.partition(":")
+    table, _, last = rest.rpartition(":")
+    return ":".join(part for part in (first, Path(table).name, last) if part)
+
+
+def set_up(command: dict[str, Any]) -> None:
+    os.environ.update(command.get("environment") or {})
+    context = SparkContext._active_spark_context
+    if context is not None:  # its workers' variables are its own
+        context.environment.update(command.get("environment") or {})
+    if command.get("python_path"):
+        sys.path.insert(0, command["python_path"])
 
 
 def carry_out(command: dict[str, Any]) -> dict[str, Any]:
     steps: list[str] = []
+    set_up(command)
 
     def observe(step: str) -> None:
         steps.append(short(step))

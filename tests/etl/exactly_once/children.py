@@ -126,7 +126,8 @@ class Children:
 
     def run(self, home: Any, *, own_jvm: bool = False, **command: Any) -> Child:
         """One command for one child. own_jvm: it starts a JVM that dies with it."""
-        return self.start(own_jvm=own_jvm).send({"job": str(home.file), **command})
+        where = {"environment": home.environment, "python_path": home.python_path}
+        return self.start(own_jvm=own_jvm).send({"job": str(home.file), **where, **command})
 
     def wait(self, pid: int, *, end: bool = False) -> int:
         """The status with which a child has stopped, or ended; `end`: ended."""

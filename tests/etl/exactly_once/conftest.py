@@ -14,7 +14,7 @@ import json
 import sys
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -83,13 +83,18 @@ def records_of() -> Callable[[Any], Records]:
 
 @dataclass
 class Home:
-    """A job's folder: its file, its ledger, its tables; and its group."""
+    """A job's folder: its file, its ledger, its tables; and its group.
+
+    environment, python_path: what a child process that runs the job needs besides its file.
+    """
 
     folder: Path
     records: Records
     topics: tuple[str, ...]
     document: dict[str, Any]
     servers: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+    python_path: str = ""
 
     @property
     def file(self) -> Path:
