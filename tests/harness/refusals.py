@@ -1,0 +1,40 @@
+"""The refusals that the product raises, by the code of each, as its source has them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PARTS = ("client", "segment_reader", "etl", "jobs")
+MAKERS = ("Refused", "Incident")
+
+
+def refusal_codes() -> dict[str, list[str]]:
+    """Each code with the places (`etl/run/land.py:92`) that it is raised at."""
+    found: dict[str, list[str]] = {}
+    for part in PARTS:
+        for path in sorted((ROOT / part).rglob("*.py")):
+            for code, line in _codes(ast.parse(path.read_text())):
+                found.setdefault(code, []).append(f"{path.relative_to(ROOT)}:{line}")
+    return found
+
+
+def _codes(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in MAKERS and node.args:
+            yield from _constants(node.args[0], node.lineno)
+        if isinstance(node, ast.ClassDef) and any(isinstance(b, ast.Name) and b.id == "Refused" for b in node.bases):
+            for call in ast.walk(node):
+                if isinstance(call, ast.Call) and ast.unparse(call.func) == "super().__init__" and call.args:
+                    yield from _constants(call.args[0], call.lineno)
+
+
+def _constants(code: ast.expr, line: int) -> Iterator[tuple[str, int]]:
+    """The code, or both of `a if b else c`; a name stands for what another call made."""
+    if isinstance(code, ast.IfExp):
+        yield from _constants(code.body, line)
+        yield from _constants(code.orelse, line)
+    elif isinstance(code, ast.Constant) and isinstance(code.value, str):
+        yield code.value, line
