@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kseg.etl.config.job import Job
+from kseg.etl.spark.spark_errors import silence_query_contexts
 from kseg.etl.tables.names import is_name
 from kseg.etl.telemetry.events import SparkStarted
 from kseg.etl.telemetry.progress import NULL_PROGRESS, Progress
@@ -46,6 +47,7 @@ class JobSession:
             self.progress.message("starting Spark")
             with self.stopwatch.phase("spark"):
                 self._session = self._open_session(delta=delta or self._needs_delta)
+            silence_query_contexts()
             if self.remote:
                 conf = {key: self._session.conf.get(key, "") or "" for key in ("spark.app.id", "spark.master")}
                 self.progress.event(SparkStarted(conf["spark.app.id"], conf["spark.master"], None))

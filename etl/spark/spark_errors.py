@@ -10,6 +10,7 @@ Three forms are known here:
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 from typing import Final
@@ -38,6 +39,12 @@ def spark_failure(error: BaseException) -> SparkFailure | None:
     condition = _CONDITION.search(text)
     words = condition[0] if condition is not None else summary(error).partition(": ")[2]
     return SparkFailure(f"Spark failed: {_cut(words)}", remedy=_REMEDY)
+
+
+def silence_query_contexts() -> None:
+    """PySpark prints each error of a query once more, as a line of JSON with the whole stack. Call it when pyspark is
+    loaded: its logger is of a class of its own."""
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
 
 
 def _is_sparks(error: BaseException) -> bool:

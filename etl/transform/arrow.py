@@ -67,7 +67,9 @@ class ArrowStep(BatchStep):
         try:
             out = function(batch)
         except Exception as error:
-            raise ArrowStepError(f"{self.name} raised {type(error).__name__}: {error}", **address) from error
+            remedy = "mend the function, or have it take such records; its traceback is in the log"
+            message = f"{self.name} raised {type(error).__name__}: {error}"
+            raise ArrowStepError(message, remedy=remedy, **address) from error
         if not isinstance(out, pa.RecordBatch):
             raise ArrowStepError(f"{self.name} gave {type(out).__name__}", remedy=ONE_SCHEMA, **address)
         return out

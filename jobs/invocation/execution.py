@@ -55,6 +55,8 @@ def execute(invocation: Invocation, work: Callable[[Invocation], Result]) -> int
                     raise
                 failure = failure_of(error)
                 failure.extra = reporter.close(failure.to_json(), failure.exit_code)
+                if not invocation.debug:
+                    failure.write_log(invocation.command)
                 document = failure.to_json()
                 code = _report(failure, out if invocation.as_json else None, debug=invocation.debug)
             if run_file:
@@ -79,7 +81,10 @@ def _for_people(document: dict[str, Any]) -> dict[str, Any]:
 
 def report_error(error: BaseException, json_to: IO[str] | None, *, debug: bool) -> int:
     """Print an error, on stderr or as JSON; returns the exit code."""
-    return _report(failure_of(error), json_to, debug=debug)
+    failure = failure_of(error)
+    if not debug:
+        failure.write_log("")
+    return _report(failure, json_to, debug=debug)
 
 
 def _report(failure: Failure, json_to: IO[str] | None, *, debug: bool) -> int:

@@ -1,19 +1,20 @@
-"""Errors as documents, as text and as exit codes: what happened, where, why, what to do; a traceback with `--debug`.
+"""Errors as documents, as text and as exit codes: what happened, where, why, what to do.
 
 Errors of `kseg.etl` carry all of this. Errors of the Kafka client and the decoder are described by their attributes.
-Any other error is unexpected: exit code 1.
+Any other error is unexpected: exit code 1. Tracebacks of workers, of Spark and of unexpected errors are printed with
+`--debug`, and written to a log file without it (`error_log`), whose path is shown.
 """
 
 from __future__ import annotations
 
 import sys
-import traceback
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field, is_dataclass
+from typing import Any, Final
 
 import click
 
-from kseg.etl.errors import ConfigurationError, ExitCode, Fault, KsegError
+from kseg.etl.errors import ConfigurationError, ExitCode, Fault, KsegError, summary
+from kseg.jobs.invocation.error_log import full_trace, has_more, write_log
 from kseg.jobs.output.redaction import REDACTOR
 
 _ADDRESS_NAMES = (
@@ -22,27 +23,53 @@ _ADDRESS_NAMES = (
 )  # fmt: skip
 
 
+_UNEXPECTED: Final = "unexpected "
+_MOST_LINES: Final = 5
+_DAMAGE_REMEDY: Final = (
+    "`kseg fsck` checks the broker's files; source.on_corruption: quarantine goes on behind it, and keeps its bytes"
+)
+_NEWER_REMEDY: Final = "another release of kseg may know it; source.on_corruption: quarantine goes on behind it"
+#: What to do about errors of the decoder, by their class: it knows no job file.
+_REMEDIES: Final = {
+    "CorruptRecordBatch": _DAMAGE_REMEDY,
+    "BatchTooLarge": _DAMAGE_REMEDY,
+    "LogDamaged": _DAMAGE_REMEDY,
+    "UnsupportedMagic": _NEWER_REMEDY,
+    "UnsupportedCompression": _NEWER_REMEDY,
+    "UnrepresentableRecord": "source.on_corruption: quarantine goes on behind its batch, and keeps its bytes",
+}
+_MOST_CHARACTERS: Final = 1000
+
+
 class TerminatedError(BaseException):
     """SIGTERM: unwinds like Ctrl-C does, so that leases are released and processes stopped."""
 
 
 @dataclass(slots=True)
 class Failure:
-    """An error as a document. extra: what else is known of the run, added to the document."""
+    """An error as a document. extra: what else is known of the run, added to the document.
+
+    trace: every traceback; log_worthy: whether it has what the document has not.
+    """
 
     exit_code: int
     document: dict[str, Any]
     faults: tuple[Fault, ...] = ()
     trace: str = ""
+    log_worthy: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         return {"error": self.document, "exit_code": self.exit_code, **self.extra}
 
+    def write_log(self, command: str) -> None:
+        """Write the trace to a log file, if it has more than the document, and add the file's path to the document."""
+        if self.log_worthy and (path := write_log(command, self.trace)) is not None:
+            self.extra = {**self.extra, "log": str(path)}
+
 
 def failure_of(error: BaseException) -> Failure:
     """An error's document and exit code."""
-    trace = REDACTOR.clean("".join(traceback.format_exception(error)))
     faults: tuple[Fault, ...] = ()
     if isinstance(error, KsegError):
         faults = error.faults if isinstance(error, ConfigurationError) else ()
@@ -56,14 +83,26 @@ def failure_of(error: BaseException) -> Failure:
         document["remedy"] = "run it again: an unfinished run is taken up where it stopped"
     else:
         document, code = _foreign(error)
-    return Failure(code, REDACTOR.clean(document), faults, trace)
+    whole = document["message"]
+    document["message"] = _shortened(whole)
+    unexpected = code == ExitCode.FAILED and document["message"].startswith(_UNEXPECTED)
+    log_worthy = unexpected or document["message"] != whole or has_more(error)
+    return Failure(code, REDACTOR.clean(document), faults, full_trace(error), log_worthy)
+
+
+def _shortened(message: str) -> str:
+    """What a person reads. Of a worker's or a library's error the text may be of any length."""
+    lines = message.splitlines()
+    short = "\n".join(lines[:_MOST_LINES])[:_MOST_CHARACTERS]
+    return short if len(short) >= len(message.rstrip()) else f"{short} … (the log has all of it)"
 
 
 def _foreign(error: BaseException) -> tuple[dict[str, Any], int]:
     """Errors of the client and the decoder, by their attributes; and unexpected ones."""
     retriable = getattr(error, "retriable", None)
     if isinstance(retriable, bool):
-        document = _document(error, str(getattr(error, "message", None) or error))
+        document = _document(error, str(getattr(error, "message", None) or error), **_batch_address(error))
+        document["remedy"] = _REMEDIES.get(type(error).__name__, document["remedy"])
         document["retriable"] = retriable
         lacking = getattr(error, "lacking", None)
         if lacking is not None:
@@ -73,9 +112,15 @@ def _foreign(error: BaseException) -> tuple[dict[str, Any], int]:
         return document, int(ExitCode.RETRIABLE if retriable else ExitCode.FAILED)
     if isinstance(error, OSError):
         return _document(error, error.strerror or str(error), path=error.filename), int(ExitCode.FAILED)
-    document = _document(error, f"unexpected {type(error).__name__}: {_first_line(error)}")
-    document["remedy"] = "run it again with --debug for the traceback"
+    document = _document(error, f"{_UNEXPECTED}{summary(error)}")
+    document["remedy"] = "the traceback is in the log, or printed with --debug"
     return document, int(ExitCode.FAILED)
+
+
+def _batch_address(error: BaseException) -> dict[str, Any]:
+    """Of an error of the decoder, whose address is one value."""
+    address = getattr(error, "address", None)
+    return asdict(address) if is_dataclass(address) and not isinstance(address, type) else {}
 
 
 def _is_client_config_error(error: BaseException) -> bool:
@@ -91,17 +136,10 @@ def _document(error: BaseException, message: str, kind: str | None = None, **add
         "kind": kind or type(error).__name__,
         "message": message,
         "address": {name: value if isinstance(value, int) else str(value) for name, value in found.items()},
-        "cause": f"{type(cause).__name__}: {_first_line(cause)}" if cause is not None else None,
+        "cause": summary(cause) if cause is not None else None,
         "remedy": getattr(error, "remedy", None),
         "retriable": False,
     }
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines() or [""]
-    if hasattr(error, "java_exception") and len(lines) > 1:  # py4j's first line names nothing but a call
-        return lines[1].removeprefix(": ")
-    return lines[0]
 
 
 def print_failure(failure: Failure, *, debug: bool) -> None:
@@ -116,12 +154,14 @@ def print_failure(failure: Failure, *, debug: bool) -> None:
         _line(place, REDACTOR.clean(fault.message), "yellow", indent=2)
         if fault.remedy:
             _line("do", REDACTOR.clean(fault.remedy), indent=4)
-    if document["cause"]:
+    if document["cause"] and document["cause"] not in document["message"]:
         _line("cause", document["cause"])
     if document["remedy"] and not failure.faults:
         _line("do", document["remedy"])
     if failure.extra.get("report"):
         _line("report", failure.extra["report"])
+    if failure.extra.get("log"):
+        _line("log", failure.extra["log"])
     if debug:
         click.echo(failure.trace, err=True, nl=False)
 

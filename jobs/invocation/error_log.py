@@ -1,0 +1,80 @@
+"""The log file of a failed command: tracebacks of every error in the chain, with Spark's and the workers' own.
+
+    ~/.cache/kseg/logs/20260101T080000-ingest-4711.log        ($KSEG_CACHE; a temporary file where that is read-only)
+
+A person sees the error, its address and what to do; all else is here. The newest `KEPT` files are kept, readable by
+their owner alone: they may quote records. Secrets are redacted.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import traceback
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from kseg.etl.spark.cache import cache_root
+from kseg.jobs.output.redaction import REDACTOR
+
+KEPT: Final = 50
+_SPARKS: Final = ("pyspark", "py4j")
+
+
+def full_trace(error: BaseException) -> str:
+    """The tracebacks of an error and of all that it came from, also where it hides its context; redacted."""
+    from kseg.etl.spark.error_transport import without_packed
+
+    parts = ("".join(traceback.format_exception(each, chain=False)) for each in _chain(error))
+    return REDACTOR.clean(without_packed("\nthen:\n\n".join(parts)))  # type: ignore[no-any-return]
+
+
+def has_more(error: BaseException) -> bool:
+    """Whether the chain has what is not shown: a worker's traceback, or an exception of Spark's."""
+    return any(
+        getattr(each, "__notes__", None) or type(each).__module__.partition(".")[0] in _SPARKS for each in _chain(error)
+    )
+
+
+def write_log(command: str, trace: str) -> Path | None:
+    """The file that the trace is in now; None where none can be written."""
+    name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{command or 'kseg'}-{os.getpid()}.log"
+    folder = cache_root() / "logs"
+    with suppress(OSError):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        number = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        _write(number, trace)
+        _forget_old(folder)
+        return folder / name
+    with suppress(OSError):
+        number, path = tempfile.mkstemp(prefix="kseg-", suffix=f"-{name}")
+        _write(number, trace)
+        return Path(path)
+    return None
+
+
+def _write(number: int, trace: str) -> None:
+    with os.fdopen(number, "w", encoding="utf-8", errors="backslashreplace") as file:
+        file.write(trace)
+
+
+def _forget_old(folder: Path) -> None:
+    for path in sorted(folder.glob("*.log"))[:-KEPT]:  # the names begin with the time
+        with suppress(OSError):  # another command removes it, too
+            path.unlink()
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """All that led to the error, the first of them first."""
+    found: dict[int, BaseException] = {}
+    left = [error]
+    while left:
+        each = left.pop()
+        if id(each) in found:
+            continue
+        found[id(each)] = each
+        left += [linked for linked in (each.__context__, each.__cause__) if linked is not None]
+    yield from reversed(found.values())
