@@ -39,6 +39,7 @@ from kseg.etl.ledger.events import (
     TopicIdentity,
 )
 from kseg.etl.ledger.ranges import EMPTY, OffsetSet
+from kseg.etl.ledger.values import APP_ROOT
 
 Phase = Literal[
     "planned",
@@ -351,7 +352,7 @@ class JobState(Strict):
     @property
     def job_app(self) -> str:
         """App id of the incremental chain; those of other chains are below it."""
-        return f"kseg/{self.ledger_id}/{self.job}"
+        return f"{APP_ROOT}/{self.ledger_id}/{self.job}"
 
     def planned_app_version(self, app_id: str) -> int:
         """The version of the last run that this ledger has planned for an app of the job; 0 where it has planned none.

@@ -27,6 +27,9 @@ from kseg.etl.ledger.ranges import OffsetRange, OffsetSet, offsets_of
 INCREMENTAL = "incremental"
 """The chain of a job's scheduled runs. Any other chain is called like its only run."""
 
+APP_ROOT: Final = "kseg"
+"""First part of the app ids of all runs: `kseg/<ledger id>/<job>`, and `kseg/<ledger id>/<job>/<run id>`."""
+
 Mode = Literal["incremental", "interval", "backfill-missing", "backfill-replace", "backfill-append"]
 
 V = TypeVar("V")

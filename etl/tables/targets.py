@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kseg.etl.config.job import Job
 from kseg.etl.errors import Refused
 from kseg.etl.ledger.conditional_put import StoreChecks
-from kseg.etl.ledger.values import TableState
+from kseg.etl.ledger.values import APP_ROOT, TableState
 from kseg.etl.tables.delta.commit import DeltaTarget
 from kseg.etl.tables.delta.maintenance import DeltaMaintenance
 from kseg.etl.tables.delta.table import DeltaAccess
@@ -136,7 +136,7 @@ class Targets:
             landed = access.transaction_version(record.app_id) or 0
         if record.landed is not None and record.landed.id == now.state.id and landed < record.app_version:
             raise table_older_than_ledger(table, record.app_id, landed, record.app_version)
-        since = access.transactions(app, now.state, record.examined)
+        since = access.transactions(app, now.state, record.examined or left.state)
         return TableDescription(now.state, {**since, **now.transactions}, place)
 
     def refuse_other_ledger(self, table: str, ledger_id: str) -> None:
@@ -146,12 +146,15 @@ class Targets:
             Refused: `ledger-lost`. Starting over would land those rows again.
         """
         access = self.access(table)
-        for commit in access.history() if access is not None else ():
-            other = str(commit.details.get("ledger") or ledger_id)
-            if commit.details.get("job") == self._job.name and other != ledger_id:
+        now = access.state() if access is not None else None
+        if access is None or now is None:
+            return
+        for app_id in access.transactions(APP_ROOT, now):
+            _, other, job, *_ = (*app_id.split("/"), "", "")
+            if job == self._job.name and other != ledger_id:
                 raise Refused(
                     "ledger-lost",
-                    f"version {commit.version} of the table was landed by this job with another ledger ({other})",
+                    f"the table has landed runs of this job with another ledger ({other})",
                     remedy="point `ledger:` at that ledger; or go on from the group's offsets with a new one: "
                     "--accept-group-offsets. Rows that landed after the last commit would then land again",
                     table=table,

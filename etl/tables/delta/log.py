@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from kseg.etl.ledger.values import DELTA_SNAPSHOT, TableState
+from kseg.etl.ledger.values import APP_ROOT, DELTA_SNAPSHOT, TableState
 from kseg.etl.tables.parquet.storage import Opened
 from kseg.etl.tables.values import CommitRecord, Incident
 
-APP_PREFIX = "kseg/"
+APP_PREFIX = f"{APP_ROOT}/"
 
 # What puts other rows in the place of the ones that were there. Names as Delta on Spark and delta-rs write them.
 _RESTORES = frozenset({"RESTORE"})

@@ -194,6 +194,25 @@ def test_two_routes_to_one_table_by_two_names_are_refused(home, records):
     assert job.rows("first") == records.rows(a, b)
 
 
+def test_a_path_and_a_catalog_name_of_one_table_are_refused(home, records, spark):
+    a, b = records.topic(1), records.topic(1)
+    for topic in (a, b):
+        records.write(topic, 0, 10)
+    job = home(a, sink={"path": "./lake/first"})
+    job.ingest()
+    name = f"spark_catalog.default.{job.document['name'].replace('-', '_')}"
+    spark.sql(f"CREATE TABLE {name} USING delta LOCATION '{job.folder / 'lake' / 'first'}'")
+    routes = {a: {"path": "./lake/first"}, "*": {"table": name}}
+    job.change(source={"topics": [a, b]}, sink={"path": None, "routes": routes, "single_driver": True})
+    try:
+        with pytest.raises(ConfigurationError) as caught:
+            job.ingest()
+        assert name in str(caught.value)
+    finally:
+        spark.sql(f"DROP TABLE {name}")
+    assert job.rows("first") == records.rows(a)
+
+
 def test_two_names_that_become_one_table_after_the_plan_are_refused(home, records):
     """Neither had an id or a common place when the run was planned."""
     a, b = records.topic(1), records.topic(1)

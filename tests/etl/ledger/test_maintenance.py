@@ -90,6 +90,11 @@ class TestSummaries:
         assert list(after.runs) == [BACKFILL, "r4"]
         assert (after.runs[BACKFILL].phase, after.runs[BACKFILL].archived) == ("finished", True)
         assert after.runs[BACKFILL].landed["t"].rows == 10
+        # And so is every app transaction of theirs known in a table.
+        known = {app: after.planned_app_version(after.job_app + app) for app in ("", f"/{BACKFILL}", "/unknown")}
+        assert known == {"": 4, f"/{BACKFILL}": 1, "/unknown": 0}
+        assert after.table_records == before.table_records
+        assert after.table_records
         assert after.archive == Archive(3, 12, 12, ev.RangeCounts(data=12), {"t": 20})
 
     def test_the_last_runs_stay_in_full(self, history):

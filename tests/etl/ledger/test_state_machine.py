@@ -45,6 +45,7 @@ def planner_view(state: JobState):
         "boundaries": state.boundaries,
         "topics": state.topics,
         "tables": state.tables,
+        "table_records": state.table_records,
         "committed": state.committed,
         "numbers": {chain: state.next_app_transaction(chain) for chain in CHAINS},
         "unfinished": unfinished,

@@ -37,6 +37,13 @@ class Ledger:
         self.folder = folder
         self.state = JobState(job="job", ledger_id="ledger")
 
+    @property
+    def job(self) -> Any:
+        return SimpleNamespace(name="job", ledger=str(self.folder / "ledger"))
+
+    def targets(self) -> Targets:
+        return Targets(self.job, _no_spark)
+
     def add(self, *events: ev.Event) -> None:
         self.state = fold(self.state, [Entry(event, datetime.now(UTC), self.state.sequence + 1) for event in events])
 
@@ -74,10 +81,9 @@ class Ledger:
     def examine(
         self, *tables: str, chain: str = ev.INCREMENTAL, state: JobState | None = None
     ) -> dict[str, ev.TableState | None]:
-        job: Any = SimpleNamespace(name="job", ledger=str(self.folder / "ledger"))
         inputs: Any = SimpleNamespace(
-            tables=Targets(job, _no_spark),
-            job=job,
+            tables=self.targets(),
+            job=self.job,
             read_state=lambda: state or self.state,
         )
         names = [name if "://" in name else str(self.folder / name) for name in tables]
@@ -171,6 +177,21 @@ def test_a_run_that_was_planned_and_did_not_land_is_known(ledger: Ledger, tmp_pa
     ledger.run("b1", "orders", chain="b1", land=False)
     append(tmp_path / "orders", f"{APP}/b1", 1)
     assert len(ledger.examine("orders")) == 1
+
+
+@pytest.mark.parametrize("cleaned", [False, True])
+def test_runs_of_another_ledger_of_the_job_are_found(cleaned: bool, ledger: Ledger, tmp_path: Path) -> None:
+    """Also where the log no longer goes back to them."""
+    append(tmp_path / "orders", "kseg/lost/job2", 7)
+    targets = ledger.targets()
+    targets.refuse_other_ledger(str(tmp_path / "orders"), "ledger")
+    append(tmp_path / "orders", "kseg/lost/job/b1", 1)
+    if cleaned:
+        clean_log(tmp_path / "orders")
+    targets.refuse_other_ledger(str(tmp_path / "orders"), "lost")
+    with pytest.raises(Refused) as caught:
+        targets.refuse_other_ledger(str(tmp_path / "orders"), "ledger")
+    assert caught.value.code == "ledger-lost"
 
 
 # --- an older table

@@ -23,6 +23,13 @@ def test_one_place_has_one_name(place, uri):
     assert TableLocation.of(place).uri == uri
 
 
+def test_a_place_is_the_same_behind_symbolic_links(tmp_path):
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "alias").symlink_to(tmp_path / "lake")
+    assert TableLocation.of(tmp_path / "alias/orders").place == TableLocation.of(tmp_path / "lake/orders/").place
+    assert TableLocation.of("s3n://bucket/t/").place == TableLocation.of("s3a://bucket/t").place
+
+
 def test_relative_paths_are_made_absolute():
     assert TableLocation.of("lake").uri == str(Path("lake").absolute())
 

@@ -1,0 +1,29 @@
+"""What a ledger keeps of target tables, beside their last state."""
+
+from __future__ import annotations
+
+from kseg.etl.ledger import events as ev
+
+
+def test_the_newest_landing_is_what_a_table_must_still_have(folding, words):
+    folding.add(words.lease(chain="b"))
+    folding.add(words.plan(folding.state, "r1", (0, 10)))
+    folding.add(words.plan(folding.state, "b", (20, 30), mode="interval"))
+    folding.add(words.landed("b", version=8, chain="b"))
+    state = folding.add(words.landed("r1", version=7))
+    record = state.table_records["t"]
+    assert (record.landed.version, record.app_id, record.app_version) == (8, f"{state.job_app}/b", 1)
+    assert record.examined is None, "no plan has seen it"
+
+
+def test_an_accepted_table_takes_the_place_of_all_that_was_known(folding, words):
+    folding.add(*words.whole_run(folding.state, "r1", (0, 10)))
+    folding.add(words.plan(folding.state, "r2", (10, 20), tables={"t": folding.state.tables["t"], "u": None}))
+    anew = ev.TableState("another", 0, 10)
+    state = folding.add(words.step(ev.TableAccepted, "", table="t", state=anew))
+    assert state.tables == {"t": anew}
+    assert state.table_records == {"t": ev.TableRecord(examined=anew)}
+    assert state.runs["r1"].landed["t"].after.id == "table-id", "what has landed stays landed"
+    assert state.runs["r2"].plan.tables == {"t": anew, "u": None}, "a run that has not ended goes on with it"
+    gone = folding.add(words.step(ev.TableAccepted, "", table="t", state=None))
+    assert (gone.tables, gone.table_records, gone.runs["r2"].plan.tables["t"]) == ({}, {}, None)
