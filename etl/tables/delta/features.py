@@ -15,6 +15,7 @@ from typing import Any
 from deltalake import DeltaTable
 
 from kseg.etl.errors import Refused
+from kseg.etl.tables.delta import deletion_vectors
 
 RETENTION_PROPERTY = "delta.setTransactionRetentionDuration"
 
@@ -67,7 +68,7 @@ def removal_reasons(table: DeltaTable, name: str) -> tuple[str, ...]:
     reasons = list(spark_reasons(table))
     if properties.get("delta.enableChangeDataFeed", "false").lower() == "true":
         reasons.append("change data feed")  # it needs the removed rows in files of their own
-    if "deletionVectors" in _features(table) and any(batch.num_rows for batch in table.deletion_vectors()):
+    if deletion_vectors.in_use(table):
         reasons.append("deletion vectors in use")  # removing such a file means naming its vector, which delta-rs cannot
     return tuple(reasons)
 

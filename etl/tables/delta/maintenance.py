@@ -13,6 +13,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from kseg.etl.errors import ConfigurationError, KsegError, RetriableFailure
 from kseg.etl.ledger.conditional_put import StoreChecks
+from kseg.etl.tables.delta import deletion_vectors
 from kseg.etl.tables.delta.cleanup import data_files
 from kseg.etl.tables.delta.features import spark_reasons
 from kseg.etl.tables.delta.table import DeltaAccess, table_properties, table_schema
@@ -91,8 +92,7 @@ class DeltaMaintenance(DeltaFiles):
         if table is None:
             return ()
         reasons = list(spark_reasons(table))
-        features = [*(table.protocol().reader_features or ())]
-        if "deletionVectors" in features and any(batch.num_rows for batch in table.deletion_vectors()):
+        if deletion_vectors.in_use(table):
             reasons.append("deletion vectors in use")
         return tuple(reasons)
 

@@ -13,12 +13,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from kseg.etl.errors import KsegError, RetriableFailure
 from kseg.etl.ledger.store_errors import check_endpoint, store_error
 from kseg.etl.ledger.values import TableCommit, TableState
+from kseg.etl.tables.delta import deletion_vectors
 from kseg.etl.tables.delta.cleanup import clean_up
 from kseg.etl.tables.delta.features import removal_reasons, spark_reasons
 from kseg.etl.tables.delta.log import commits_back, incidents_since, read_commit
@@ -207,10 +209,9 @@ def table_properties(table: DeltaTable) -> dict[str, str]:
 def table_state(table: DeltaTable) -> TableState:
     """A snapshot as the ledger records it. Rows are None where a file has no statistics."""
     counts = pa.chunked_array(table.get_add_actions().column("num_records"))
-    rows = None if counts.null_count else sum(counts.to_pylist())
-    if rows and "deletionVectors" in (table.protocol().reader_features or []):
-        vectors = (pa.record_batch(batch).column("selection_vector") for batch in table.deletion_vectors())
-        rows -= sum(not kept for column in vectors for kept in column.flatten().to_pylist())
+    rows = None if counts.null_count else int(pc.sum(counts).as_py() or 0)
+    if rows:
+        rows -= deletion_vectors.deleted_rows(table)
     return TableState(str(table.metadata().id), table.version(), rows)
 
 
