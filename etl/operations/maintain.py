@@ -3,7 +3,7 @@
     what        by                                                     beside running jobs
     ----------  -----------------------------------------------------  -----------------------------------------------
     optimize    delta-rs where it may write to the table, else Spark   commits that conflict: the later one is retried
-    vacuum      the same                                               leaves files that an unfinished run may commit
+    vacuum      the same                                               leaves files that a run may still commit
     ledger      delta-rs                                               as at the end of every run
 
 Only one maintenance of a job runs at a time (a lease of its own). Where Spark writes in a store that does not keep two
@@ -33,8 +33,11 @@ CHAIN = "maintenance"
 SAFE_RETENTION = timedelta(days=7)
 """Delta's default retention: readers of older versions and writers of other jobs have this much time."""
 
-MARGIN = timedelta(hours=1)
-"""How much older than an unfinished run's plan a deleted file must be: clocks of stores and hosts differ."""
+HOUR = timedelta(hours=1)
+
+MARGIN = HOUR
+"""How much older than the state that was read, and than an unfinished run's plan, a deleted file must be: clocks of
+stores and hosts differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +153,12 @@ def _maintain_table(
         done.optimized = maintenance.optimize(request.z_order, dry_run=request.dry_run, details=details)
     if request.vacuum is not None:
         # After OPTIMIZE, whose removed files are too young, and read again: runs may have been planned meanwhile.
-        retention = safe_retention(context.clients.read_state(), request.vacuum, datetime.now(UTC))
-        if retention > request.vacuum:
-            notes.append(
-                f"{table}: files younger than {format_duration(retention)} stay: an unfinished run may commit them yet"
-            )
-        done.vacuumed = maintenance.vacuum(retention, dry_run=request.dry_run)
+        read_at = datetime.now(UTC)
+        newest = cut_off(context.clients.read_state(), request.vacuum, read_at)
+        retention = timedelta(hours=-(-(read_at - newest) // HOUR))
+        if newest < read_at - request.vacuum:
+            notes.append(f"{table}: files younger than {format_duration(retention)} stay: a run may commit them yet")
+        done.vacuumed = maintenance.vacuum(request.vacuum, newest, dry_run=request.dry_run)
         done.retention = format_duration(retention)
     if not request.dry_run:
         done.version_after, done.live_after, done.stored_after = (
@@ -166,16 +169,17 @@ def _maintain_table(
     return done
 
 
-def safe_retention(state: JobState, asked: timedelta, now: datetime) -> timedelta:
-    """The retention at which VACUUM deletes no file that an unfinished run of this job may still commit.
+def cut_off(state: JobState, asked: timedelta, read_at: datetime) -> datetime:
+    """The time of writing from which on VACUUM must not delete a file: a run of this job may still commit it.
 
-    The run's tasks write files after it was planned, and these are in no commit until it lands. The run may be
-    continued at any later time.
+    A run's tasks write files after it was planned, and these are in no commit until it lands; it may be continued at
+    any later time. So neither what an unfinished run has written since its plan may go, nor what a run may write that
+    was planned after the state was read.
+
+    read_at: from before the state was read.
     """
     planned = [run.planned_at for run in state.unfinished_runs()]
-    needed = now - min(planned) + MARGIN if planned else timedelta(0)
-    hours = -(-max(asked, needed) // timedelta(hours=1))
-    return timedelta(hours=hours)
+    return min(read_at - asked, min([read_at, *planned]) - MARGIN)
 
 
 @dataclass(slots=True)

@@ -309,6 +309,7 @@ class _Landing:
 
     def _record(self) -> None:
         """Record durable commits in the ledger, then delete files that other attempts of this run have left."""
+        self._refuse_missing_files()
         landed = [
             ev.Landed(run_id=self.plan.run_id, table=table, commit=self.commits[table]) for table in self.unrecorded
         ]
@@ -321,6 +322,30 @@ class _Landing:
             access = self.context.targets.access(event.table)
             if access is not None:
                 access.clean_up(self.plan.run_id, [event.commit])
+
+    def _refuse_missing_files(self) -> None:
+        """What was committed must be there, before the ledger says that it has landed. A VACUUM by somebody else may
+        have deleted the files between their writing and the commit.
+
+        Raises:
+            Refused: `files-missing`; such a table cannot be read.
+        """
+
+        def missing(table: str) -> tuple[str, ...]:
+            access = self.context.targets.access(table)
+            return () if access is None else access.missing_files(self.commits[table])
+
+        for table, files in parallel_map(self.unrecorded, missing).items():
+            if files:
+                raise Refused(
+                    "files-missing",
+                    f"{len(files)} data files that the run has committed were deleted, {files[0]} among them: "
+                    "the table cannot be read",
+                    remedy=f"`kseg repair --abandon {self.plan.run_id}` takes them out of the table; then run the job "
+                    "again. VACUUM by `kseg maintain` alone, or keep a retention that is longer than a run",
+                    table=table,
+                    run=self.plan.run_id,
+                )
 
     def _run_commit(self, table: str) -> RunCommit:
         ranges = [[r.topic, r.partition, r.start, r.end] for r in self.plan.ranges if r.table == table]

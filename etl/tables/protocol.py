@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from kseg.etl.ledger.values import TableCommit, TableState
@@ -97,6 +97,13 @@ class TableAccess(ABC):
     @abstractmethod
     def read(self, columns: Sequence[str], equal: Mapping[str, str | int]) -> pa.Table | None:
         """Rows whose columns equal these values, of the newest snapshot; None where there is no table."""
+
+    @abstractmethod
+    def missing_files(self, commit: TableCommit | None = None) -> tuple[str, ...]:
+        """Data files that the newest snapshot names and that are not there; such a table cannot be read.
+
+        commit: only files that this commit added.
+        """
 
     @abstractmethod
     def clean_up(self, run_id: str, commits: Collection[TableCommit] | None = None) -> FileCount:
@@ -252,5 +259,8 @@ class Maintenance(ABC):
         """
 
     @abstractmethod
-    def vacuum(self, retention: timedelta, *, dry_run: bool) -> FileCount:
-        """Delete files that no version younger than the retention holds, and those of no version that are older."""
+    def vacuum(self, retention: timedelta, before: datetime, *, dry_run: bool) -> FileCount:
+        """Delete files that no version younger than the retention holds, and those of no version that are older.
+
+        before: no file that was written at this time or later is deleted (by the store's clock), whatever its versions.
+        """

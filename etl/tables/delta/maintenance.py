@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import timedelta
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.fs as pafs
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
@@ -24,6 +27,8 @@ TARGET_SIZE = 128 * 1024 * 1024
 """Bytes of a file that OPTIMIZE makes, unless the table says otherwise (`delta.targetFileSize`)."""
 
 HOUR = timedelta(hours=1)
+
+DELETES_AT_ONCE = 16
 
 
 class DeltaFiles(Maintenance):
@@ -118,19 +123,34 @@ class DeltaMaintenance(DeltaFiles):
             raise self._access.fault("cannot optimize", error) from error
         return int(found["numFilesRemoved"])
 
-    def vacuum(self, retention: timedelta, *, dry_run: bool) -> FileCount:
+    def vacuum(self, retention: timedelta, before: datetime, *, dry_run: bool) -> FileCount:
+        store = self._access.location.open()
         try:
-            # Full: no version names the files of attempts that never landed. Files younger than the retention stay.
-            going = self._vacuum(retention, dry_run=True)
-            size = self.sizes(going)
-            if not dry_run and going:
-                self._vacuum(retention, dry_run=False)
+            # Full: no version names the files of attempts that never landed. Only listed by delta-rs: it counts the
+            # retention from when it begins, so a process that was suspended before would delete too much.
+            listed = set(
+                self._load().vacuum(retention // HOUR, dry_run=True, enforce_retention_duration=False, full=True)
+            )
+            infos = data_files(store.fs, store.root) if listed else []
+            going = [
+                info
+                for info in infos
+                if info.path[len(store.root) :].lstrip("/") in listed and info.mtime is not None and info.mtime < before
+            ]
+            if not dry_run:
+                self._delete(store.fs, [info.path for info in going])
         except (DeltaError, OSError) as error:
             raise self._access.fault("cannot vacuum", error) from error
-        return FileCount(len(going), size)
+        return FileCount(len(going), sum(info.size or 0 for info in going))
 
-    def _vacuum(self, retention: timedelta, *, dry_run: bool) -> list[str]:
-        return self._load().vacuum(retention // HOUR, dry_run=dry_run, enforce_retention_duration=False, full=True)
+    @staticmethod
+    def _delete(fs: pafs.FileSystem, paths: Sequence[str]) -> None:
+        def delete(path: str) -> None:
+            with suppress(FileNotFoundError):
+                fs.delete_file(path)
+
+        with ThreadPoolExecutor(DELETES_AT_ONCE, thread_name_prefix="kseg-vacuum") as pool:
+            list(pool.map(delete, paths))
 
 
 def _small_files(table: DeltaTable, target: int) -> int:

@@ -24,6 +24,7 @@ from kseg.etl.tables.delta import deletion_vectors
 from kseg.etl.tables.delta.cleanup import clean_up
 from kseg.etl.tables.delta.features import removal_reasons, spark_reasons
 from kseg.etl.tables.delta.log import commits_back, incidents_since, read_commit
+from kseg.etl.tables.delta.missing_files import missing_of_commit, missing_of_snapshot
 from kseg.etl.tables.delta.rewrite import Rewriter
 from kseg.etl.tables.delta.transactions import transactions_of
 from kseg.etl.tables.errors import NeedsSparkWriter, TableBusy
@@ -150,6 +151,19 @@ class DeltaAccess(TableAccess):
         # Not by `to_pyarrow_table`: Arrow's threads would read through a file system in Python, and one of them that
         # still closes a file when the interpreter ends aborts the process, and the exit code says that it was killed.
         return pa.table(table.scan(list(columns), predicate or None))
+
+    def missing_files(self, commit: TableCommit | None = None) -> tuple[str, ...]:
+        if commit is not None and (commit.version == UNKNOWN_VERSION or not commit.files):
+            return ()
+        table = self.load()
+        if table is None:
+            return ()
+        try:
+            if commit is None:
+                return missing_of_snapshot(table, self.location.open())
+            return missing_of_commit(table, self.location.open(), commit.version)
+        except OSError as error:
+            raise self.fault("cannot search for the table's files", error) from error
 
     def clean_up(self, run_id: str, commits: Collection[TableCommit] | None = None) -> FileCount:
         versions = None if commits is None else [commit.version for commit in commits]

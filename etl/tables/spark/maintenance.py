@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kseg.etl.tables.delta.maintenance import HOUR, DeltaFiles
@@ -11,6 +11,9 @@ from kseg.etl.tables.delta.table import DeltaAccess
 from kseg.etl.tables.removal import quoted
 from kseg.etl.tables.spark.writer import SparkTarget
 from kseg.etl.tables.values import FileCount
+
+BEGINS_WITHIN = timedelta(minutes=5)
+"""From when the statement's retention is computed to when Spark looks at the clock."""
 
 
 class SparkMaintenance(DeltaFiles):
@@ -34,10 +37,11 @@ class SparkMaintenance(DeltaFiles):
         metrics = self._target.sql(f"OPTIMIZE {{table}}{order}")[0]["metrics"]
         return int(metrics["numFilesRemoved"])
 
-    def vacuum(self, retention: timedelta, *, dry_run: bool) -> FileCount:
+    def vacuum(self, retention: timedelta, before: datetime, *, dry_run: bool) -> FileCount:
         root = self._access.location.open().root
-        hours = retention // HOUR
-        before = self.stored()
+        # Spark counts from when it begins.
+        hours = max(retention, datetime.now(UTC) - before + BEGINS_WITHIN) / HOUR
+        stored = self.stored()
         with self._target.set_up_for_vacuum():
             if dry_run:
                 paths = [str(row["path"]).removeprefix("file:") for row in self._vacuum(hours, " DRY RUN")]
@@ -45,9 +49,9 @@ class SparkMaintenance(DeltaFiles):
                 return FileCount(len(paths), self.sizes(inside))
             self._vacuum(hours, "")
         after = self.stored()
-        if before is None or after is None:
+        if stored is None or after is None:
             return FileCount()
-        return FileCount(max(0, before.files - after.files), max(0, before.bytes - after.bytes))
+        return FileCount(max(0, stored.files - after.files), max(0, stored.bytes - after.bytes))
 
-    def _vacuum(self, hours: int, mode: str) -> list[Any]:
-        return self._target.sql(f"VACUUM {{table}} RETAIN {hours} HOURS{mode}")
+    def _vacuum(self, hours: float, mode: str) -> list[Any]:
+        return self._target.sql(f"VACUUM {{table}} RETAIN {hours:.6f} HOURS{mode}")
