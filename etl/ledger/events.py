@@ -23,7 +23,9 @@ and aware UTC datetimes elsewhere; all range ends are exclusive.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
+
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from kseg.etl.ledger.ranges import OffsetRange
 from kseg.etl.ledger.values import (
@@ -205,11 +207,23 @@ class RunRefused(Event):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abandoning(Event):
     """Removing the run's rows begins. Without this event, a run whose removal was interrupted by a crash would count
-    as landed, because of its app transaction. Only `abandoned` may follow."""
+    as landed, because of its app transaction. Only `abandoned` may follow.
+
+    landed_in: tables whose snapshot had the run's app transaction before anything was removed; afterwards all have it.
+    None, and not in the JSON, where an older release wrote the event.
+    """
 
     KIND = "abandoning"
 
     reason: str = ""
+    landed_in: tuple[str, ...] | None = None
+
+    @model_serializer(mode="wrap")
+    def _to_json(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = handler(self)
+        if self.landed_in is None:
+            fields.pop("landed_in", None)
+        return fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

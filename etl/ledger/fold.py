@@ -278,7 +278,7 @@ class _Building:
             case ev.Finished():
                 run = replace(run, finished=True, ended_at=at, refused=None)
             case ev.Abandoning():
-                run = replace(run, abandoning=True)
+                run = replace(run, abandoning=True, landed_in=event.landed_in)
             case ev.Abandoned():
                 run = self._abandoned(event, run, at)
             case _:

@@ -109,6 +109,7 @@ class RunState(Strict):
 
     plan: as pinned, with what `reconfigured` changed. owner: of the lease under which it ended, or last went on.
     added: offsets that it was the first to land, once accounted.
+    landed_in: while it is abandoned, the tables that it had landed in before its removal began; None: not recorded.
     archived: a summary has dropped its details; plan, commits and account keep what identifies it and sums it up.
     """
 
@@ -121,6 +122,7 @@ class RunState(Strict):
     offsets_committed: OffsetsCommitted | None = None
     refused: RunRefused | None = None
     abandoning: bool = False
+    landed_in: tuple[str, ...] | None = None
     abandoned: bool = False
     finished: bool = False
     ended_at: datetime | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.state import RunState
@@ -16,27 +18,32 @@ def abandon_run(context: JobContext, lease: Lease, run: RunState, reason: str) -
     """Remove the run's rows, each table in one commit with the run's own app transaction.
 
     That commit is written for tables without rows of it as well: a suspended attempt that wakes up afterwards finds
-    its app transaction taken, and cannot land.
+    its app transaction taken, and cannot land. Which tables have rows is noted before: the app transaction is in their
+    snapshots then, however much of their history has been cleaned up, and afterwards it is in all of them.
     """
     if not run.abandoning:
-        lease.transition(lambda _: [ev.Abandoning(run_id=run.run_id, reason=reason)])
+        landed = tuple(_landed_tables(context, run))
+        state = lease.transition(lambda _: [ev.Abandoning(run_id=run.run_id, reason=reason, landed_in=landed)])
+        run = state.runs[run.run_id]
     seen = context.clients.read_state().tables
     tables: dict[str, ev.TableState] = {}
     landed_in: list[str] = []
     removed: list[TableReport] = []
-    for table in {**run.plan.tables, **run.landed}:
+    for table in _tables_of(run):
         lease.check()
         access = context.targets.access(table)
-        planned = run.plan.tables.get(table)
-        if access is None or access.state() is None:
+        before = access.state() if access is not None else None
+        if access is None or before is None:
             continue  # never created, or dropped; an attempt that creates it must renew its lease, and has lost it
-        target = context.targets.target_without(table, run.run_id)
-        after = target.remove_run(RunCommit(run.run_id, run.plan.app_id, run.plan.app_version))
-        if table not in seen or not access.incidents_since(seen[table], after.after):
-            tables[table] = after.after  # else the removal's commit, newer than the incident, would hide it
+        after = _remove(context, run, table, access)
+        # The removal's own rows are no incident, and its commit, newer than one, must not hide it.
+        known = (seen.get(table), before), (before, after.after)
+        if not any(access.incidents_since(old, new) for old, new in known if old is not None):
+            tables[table] = after.after
         removed.append(TableReport(table, after.version, after.removed))
         access.clean_up(run.run_id)
-        if table in run.landed or _had_landed(access, run.plan, planned):
+        # A suspended attempt may have landed between the note and the removal: that commit is young.
+        if table in (run.landed_in or run.landed) or _landed_late(access, run.plan, table):
             landed_in.append(table)
     ended = ev.Abandoned(run_id=run.run_id, tables=tables, landed_in=tuple(landed_in), reason=reason)
     lease.transition(lambda _: [ended])
@@ -46,10 +53,35 @@ def abandon_run(context: JobContext, lease: Lease, run: RunState, reason: str) -
     return report
 
 
-def _had_landed(access: TableAccess, plan: ev.RunPlan, planned: ev.TableState | None) -> bool:
-    """Whether the table's history has a commit of the run's rows. Asked after its app transaction is taken: none can
-    follow, and an abandonment that is continued finds the same."""
+def _tables_of(run: RunState) -> dict[str, object]:
+    return {**run.plan.tables, **run.landed}
+
+
+def _landed_tables(context: JobContext, run: RunState) -> Iterator[str]:
+    """The tables that the run has landed in, whether or not its attempt has recorded that."""
+    app_id, version = run.plan.app_id, run.plan.app_version
+    for table in _tables_of(run):
+        if table in run.landed or context.targets.transaction_version(table, app_id) >= version:
+            yield table
+
+
+def _remove(context: JobContext, run: RunState, table: str, access: TableAccess) -> ev.TableCommit:
+    plan = run.plan
+    if run.landed_in is not None and table not in run.landed_in:
+        taken = (access.transaction_version(plan.app_id) or 0) >= plan.app_version
+        if taken and not _landed_late(access, plan, table):
+            # By an abandonment that was interrupted. Rows with this run's id, of releases up to 0.1, are another
+            # ledger's: the run has none here.
+            now = access.state()
+            assert now is not None
+            return ev.TableCommit(now.version, rows=0, after=now, found=True)
+    target = context.targets.target_without(table, run.run_id)
+    return target.remove_run(RunCommit(run.run_id, plan.app_id, plan.app_version))
+
+
+def _landed_late(access: TableAccess, plan: ev.RunPlan, table: str) -> bool:
+    """Whether the table's history has a commit of the run's rows."""
     return any(
         commit.transactions.get(plan.app_id) == plan.app_version and commit.details.get("mode") == plan.mode
-        for commit in access.history(after=planned)
+        for commit in access.history(after=plan.tables.get(table))
     )

@@ -116,11 +116,14 @@ class DeltaTarget(DeltaAccess, FileTarget):
         def attempt() -> TableCommit:
             table = call.table()
             done = table.transaction_version(run.app_id)
-            if done is not None and done >= run.app_version and not call.rewrite(table).gone:
+            if done is None or done < run.app_version:
+                # Rows come with their app transaction: there are none, and rows of this id are another ledger's.
+                return call.write(table, (), transaction=True, removes=False)
+            if not call.rewrite(table).gone:
                 now = table_state(table)
                 return TableCommit(version=now.version, rows=0, after=now, found=True)
             # A lower version would take the place of a later run's.
-            return call.write(table, (), transaction=done is None or done <= run.app_version)
+            return call.write(table, (), transaction=done == run.app_version)
 
         try:
             return self.until_deadline(attempt)
@@ -218,13 +221,15 @@ class _Call:
             raise NeedsSparkWriter(self._target.name, reasons)
         return self._rewriter.plan(table)
 
-    def write(self, table: DeltaTable, files: Sequence[WrittenFile], *, transaction: bool) -> TableCommit:
-        """Make the table's next version.
+    def write(
+        self, table: DeltaTable, files: Sequence[WrittenFile], *, transaction: bool, removes: bool = True
+    ) -> TableCommit:
+        """Make the table's next version. removes: with the removal that the call is for.
 
         Raises:
             LostRace: another writer made it.
         """
-        rewrite = self.rewrite(table)
+        rewrite = self.rewrite(table) if removes else Rewrite()
         before = table_state(table)
         rows = sum(file.rows for file in files)
         details = {"run": self.run.run_id, "attempt": self.attempt_id, "rows": rows, "removed": rewrite.rows_removed}

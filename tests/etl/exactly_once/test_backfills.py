@@ -3,13 +3,18 @@ for them again by name; and the group's offsets move by the contiguous frontier 
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 import pytest
+from deltalake import write_deltalake
 
+from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import ExitCode, Refused
+from kseg.etl.operations import backfill
 from kseg.etl.operations.status import run_report
 from kseg.etl.planning import preflight
+from kseg.etl.tables.delta.table import DeltaAccess
 
 
 @pytest.fixture
@@ -187,6 +192,71 @@ def test_a_replace_abandoned_opens_the_offsets_whose_rows_it_had_removed(step, t
     assert report.status == ("done" if gone else "nothing-to-do")
     assert job.rows() == rows
     assert job.group_offsets() == records.ends(topic, rest) == job.frontiers()
+
+
+def clean_history(job: Any, name: str) -> None:
+    """Checkpoint the table and delete its log up to there, as Delta does after `delta.logRetentionDuration`."""
+    table = job.table(name)
+    write_deltalake(table, table.to_pyarrow_table().slice(0, 0), mode="append")
+    table = job.table(name)
+    table.create_checkpoint()
+    for version in range(table.version()):
+        (job.folder / "lake" / name / "_delta_log" / f"{version:020d}.json").unlink(missing_ok=True)
+
+
+def test_a_replace_abandoned_after_the_tables_history_was_cleaned(topic, home):
+    """It had committed and died before it noted that: only the app transaction in the snapshot still says so."""
+    job = home(topic)
+    job.ingest()
+    before = job.rows()
+    job.die("land:first:committed", **asked(topic, (0, 0, 20)), mode="replace")
+    clean_history(job, "first")
+    (run,) = job.state.unfinished_runs()
+    job.abandon(run.run_id)
+    assert job.state.frontier(TopicPartition(topic, 0)) == 0
+    job.ingest()
+    assert job.rows() == before
+
+
+def test_the_same_backfill_in_a_new_ledger_is_another_run(topic, home):
+    """Abandoned before it has landed anything, it leaves the rows that the lost ledger's run landed."""
+    job = home(topic)
+    job.ingest()
+    replace = asked(topic, (0, 0, 20)) | {"mode": "replace"}
+    job.backfill(**replace)
+    before = job.rows()
+    shutil.rmtree(job.folder / "ledger")
+    job.ingest(accept_group_offsets=True)
+    job.die("plan:after", **replace)
+    (run,) = job.state.unfinished_runs()
+    job.abandon(run.run_id)
+    assert job.rows() == before
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_run_of_an_older_release_is_not_taken_for_its_namesake(topic, home, monkeypatch, interrupted):
+    """Up to 0.1 a backfill's run had one id in every ledger."""
+    monkeypatch.setattr(backfill, "run_id_of", lambda request, state: request.digest(state.job))
+    job = home(topic)
+    job.ingest()
+    replace = asked(topic, (0, 0, 20)) | {"mode": "replace"}
+    job.backfill(**replace)
+    before = job.rows()
+    shutil.rmtree(job.folder / "ledger")
+    job.ingest(accept_group_offsets=True)
+    job.die("plan:after", **replace)
+    (run,) = job.state.unfinished_runs()
+    if interrupted:
+        with monkeypatch.context() as patch:
+            patch.setattr(DeltaAccess, "clean_up", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                job.abandon(run.run_id)
+    job.abandon(run.run_id)
+    assert job.rows() == before
+
+
+def interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
 
 
 def test_a_backfill_abandoned_under_committed_offsets_is_read_by_the_next_run(topic, home, records):

@@ -64,6 +64,7 @@ EVENTS = [
     ev.Finished(**SIGNED, seconds={"land": 1.5}),
     ev.RunRefused(**SIGNED, code="table-restored", message="…"),
     ev.Abandoning(**SIGNED, reason="x"),
+    ev.Abandoning(**SIGNED, reason="x", landed_in=("t",)),
     ev.Abandoned(**SIGNED, tables={"t": ev.TableState("id", 9, 0)}, reason="x"),
     ev.BasePinned(**SIGNED, bases={TP: 7}, reason="accepted"),
     ev.BoundaryPinned(**SIGNED, time_ms=-1, offsets={TP: 0}),
