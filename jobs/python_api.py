@@ -90,6 +90,8 @@ def backfill(
     label: str | None = None,
     segments: Sequence[str | os.PathLike[str]] = (),
     commit_offsets: bool = False,
+    drop_compacted: bool = False,
+    adopt: Sequence[str | os.PathLike[str]] = (),
     take_over: bool = False,
     progress: Progress | None = None,
 ) -> RunReport:
@@ -101,6 +103,8 @@ def backfill(
         them again, under a label.
     segments: folders of log files to read instead of the brokers.
     commit_offsets: advance the group's offsets too.
+    drop_compacted: with `replace`, remove rows of compacted-away records, too.
+    adopt: with `replace`, older ledgers whose rows count as the job's own where they are of the same topic.
 
     Raises:
         ConfigurationError: the request is invalid, or does not fit the job.
@@ -117,6 +121,8 @@ def backfill(
         label=label,
         commit_offsets=commit_offsets,
         segments=[os.fspath(folder) for folder in segments],
+        drop_compacted=drop_compacted,
+        adopt=[os.fspath(ledger) for ledger in adopt],
     )
     prepare_spark(job)
     return run_backfill(job, request, take_over=take_over, progress=progress)

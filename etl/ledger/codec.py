@@ -60,6 +60,7 @@ AnyEvent = (
     | events.Released
     | events.Planned
     | events.Reconfigured
+    | events.Replacing
     | events.Landed
     | events.Accounted
     | events.AccountFailed

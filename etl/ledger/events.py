@@ -4,8 +4,8 @@ An event says that something *has happened*; it is never changed or taken back. 
 of its events in their order (`etl.ledger.state`), which also says what may follow what.
 
     lease      leased, renewed, released
-    run        planned, reconfigured, landed, accounted, account_failed, account_cleared, offsets_committed, finished,
-               refused, abandoning, abandoned
+    run        planned, reconfigured, replacing, landed, accounted, account_failed, account_cleared,
+               offsets_committed, finished, refused, abandoning, abandoned
     partition  base_pinned, boundary_pinned, offsets_given_up, offsets_reclaimed, group_offsets_accepted, topic_seen,
                source_accepted
     table      table_accepted
@@ -115,6 +115,16 @@ class Reconfigured(Event):
     pinned_config: str
     ranges: tuple[PlannedRange, ...]
     tables: dict[str, TableState | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replacing(Event):
+    """A run that replaces rows is about to commit. It has read all planned offsets but `kept`, whose rows stay: nothing
+    was read to take their place (lost to retention, absent, damaged)."""
+
+    KIND = "replacing"
+
+    kept: ByPartition[OffsetIntervals]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -368,6 +378,7 @@ __all__ = [
     "Reconfigured",
     "Released",
     "Renewed",
+    "Replacing",
     "RunPlan",
     "RunRefused",
     "SourceAccepted",

@@ -11,7 +11,8 @@ The order of a run's events (any other order is an IllegalStep):
        │           │            │
        └───────────┴────────────┴──► abandoning ──► abandoned
 
-`refused` is a note and may follow any event. `reconfigured` is for a run that has landed nothing. Once the group's
+`replacing` comes before the first commit of a run that replaces rows, once an attempt. `refused` is a note and may
+follow any event. `reconfigured` is for a run that has landed nothing. Once the group's
 offsets are committed a run can only finish.
 
 An event is also rejected if it breaks an invariant of the planner: one unfinished run a chain; numbers without a gap;
@@ -21,7 +22,7 @@ bases and boundaries that never change; no event written under a lease that is n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -33,6 +34,7 @@ from kseg.etl.ledger.state import JobState, LeaseState, Phase, RunState, Summary
 
 MAY_FOLLOW: dict[type[ev.Event], frozenset[Phase]] = {
     ev.Reconfigured: frozenset({"planned"}),
+    ev.Replacing: frozenset({"planned", "landing"}),
     ev.Landed: frozenset({"planned", "landing"}),
     ev.Accounted: frozenset({"planned", "landing"}),
     ev.AccountFailed: frozenset({"planned", "landing"}),
@@ -260,6 +262,8 @@ class _Building:
         match event:
             case ev.Reconfigured():
                 run = self._reconfigured(event, run)
+            case ev.Replacing():
+                run = replace(run, kept=_kept_by_all(run.kept, event.kept))
             case ev.Landed():
                 if event.table in run.landed:
                     raise self._illegal(event, f"it has landed in {event.table} already")
@@ -322,7 +326,8 @@ class _Building:
         if run.mode == "backfill-replace":
             replaced = {*run.landed, *event.landed_in}
             for tp, offsets in offsets_of(r for r in run.plan.ranges if r.table in replaced).items():
-                gone[tp] = gone.get(tp, EMPTY).union(offsets)
+                taken = offsets.subtract((run.kept or {}).get(tp, EMPTY))
+                gone[tp] = gone.get(tp, EMPTY).union(taken)
         now = self.result()
         for tp, offsets in gone.items():
             # What was reopened since has been landed by others, if at all, with other records.
@@ -412,6 +417,14 @@ class _Building:
             chain=event.chain,
             run=event.run_id or None,
         )
+
+
+def _kept_by_all(
+    before: Mapping[TopicPartition, OffsetSet] | None, now: Mapping[TopicPartition, OffsetSet]
+) -> dict[TopicPartition, OffsetSet]:
+    """Of several attempts any one's commit may be the one that lands, so only what all of them keep is sure to stay.
+    What a later one keeps besides cannot be read any more: to have it open again lands nothing twice."""
+    return dict(now) if before is None else {tp: kept.intersect(now.get(tp, EMPTY)) for tp, kept in before.items()}
 
 
 def _length(ranges: Sequence[ev.PlannedRange]) -> int:

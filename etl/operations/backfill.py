@@ -17,6 +17,7 @@ from kseg.etl.planning.backfill_request import BackfillRequest
 from kseg.etl.planning.preflight import read_without_lease
 from kseg.etl.run.context import JobContext, Observer
 from kseg.etl.run.pipeline import pursue
+from kseg.etl.run.replacement import adopted_jobs
 from kseg.etl.run.report import RunReport
 from kseg.etl.telemetry.progress import Progress
 
@@ -42,6 +43,7 @@ def run_backfill(
             context.progress.message(f"reading {', '.join(request.segments)} in place of the brokers")
         if request.commit_offsets:
             context.refuse_live_group()
+        adopted_jobs(request)  # what it names has to be there before a run is pinned to it
         if not request.unbounded:
             return _run(context, request, take_over=take_over)
         left = unfinished_from_files(context.clients.read_state())

@@ -20,8 +20,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
+from kseg.etl.config.paths import location
 from kseg.etl.config.sections import Segments
 from kseg.etl.config.times import INSTANT_REMEDY, NaiveInstantError, format_instant, looks_like_instant, parse_instant
 from kseg.etl.errors import ConfigurationError, Fault
@@ -73,6 +75,8 @@ class BackfillRequest:
         the new ones in one commit; `append` lands again, under a label.
     commit_offsets: advance the group's offsets too.
     segments: folders of log files to read in place of the brokers: absolute paths, or URLs.
+    drop_compacted: `replace` removes rows of compacted-away records, too, although nothing takes their place.
+    adopt: ledgers whose rows `replace` counts as this job's, where they are of the same topic: absolute paths, or URLs.
     """
 
     from_: Bound | None = None
@@ -82,6 +86,8 @@ class BackfillRequest:
     label: str | None = None
     commit_offsets: bool = False
     segments: tuple[str, ...] = ()
+    drop_compacted: bool = False
+    adopt: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         faults = list(_check(self))
@@ -98,6 +104,8 @@ class BackfillRequest:
         label: str | None = None,
         commit_offsets: bool = False,
         segments: Sequence[str] = (),
+        drop_compacted: bool = False,
+        adopt: Sequence[str] = (),
     ) -> BackfillRequest:
         """From a command line's words. Raises ConfigurationError with every fault found."""
         faults: list[Fault] = []
@@ -105,6 +113,7 @@ class BackfillRequest:
         parsed_to = _bound("--to", to, faults)
         parsed_interval = _interval(interval, faults) if interval is not None else None
         places = _places(segments, faults)
+        ledgers = _ledgers(adopt, faults)
         if mode not in get_args(BackfillMode):
             faults.append(Fault("--mode", f"{mode!r} is no mode", f"one of {', '.join(get_args(BackfillMode))}"))
             mode = "missing"
@@ -112,8 +121,19 @@ class BackfillRequest:
         given = bool(from_), bool(to), interval is not None, bool(segments)
         faults += _check_presence(*given, mode)
         if not faults:
-            return cls(parsed_from, parsed_to, parsed_interval, mode, label, commit_offsets, places)  # type: ignore[arg-type]
+            return cls(
+                parsed_from,
+                parsed_to,
+                parsed_interval,
+                mode,  # type: ignore[arg-type]
+                label,
+                commit_offsets,
+                places,
+                drop_compacted,
+                ledgers,
+            )
         faults += _check_label(mode, label)
+        faults += _check_replace_only(mode, drop_compacted, ledgers)
         raise ConfigurationError(faults)
 
     @property
@@ -137,6 +157,9 @@ class BackfillRequest:
             "to": _bound_json(self.to),
             "interval": [format_instant(t) for t in self.interval] if self.interval else None,
             "label": self.label,
+            # Left out where not asked for: the same request has one identity under any release.
+            **({"drop_compacted": True} if self.drop_compacted else {}),
+            **({"adopt": sorted(self.adopt)} if self.adopt else {}),
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -153,6 +176,8 @@ class BackfillRequest:
             label=data.get("label"),
             commit_offsets=data.get("commit_offsets", False),
             segments=data.get("segments", ()),
+            drop_compacted=data.get("drop_compacted", False),
+            adopt=data.get("adopt", ()),
         )
 
     def digest(self, job_name: str) -> str:
@@ -246,6 +271,23 @@ def _places(segments: Sequence[str], faults: list[Fault]) -> tuple[str, ...]:
         return ()
 
 
+def _ledgers(words: Sequence[str], faults: list[Fault]) -> tuple[str, ...]:
+    found = []
+    for word in words:
+        try:
+            found.append(location(word, Path.cwd()))
+        except ValueError as error:
+            faults.append(Fault("--adopt", f"{word!r} {error}", "the path or URL of a ledger"))
+    return tuple(dict.fromkeys(found))
+
+
+def _check_replace_only(mode: str, drop_compacted: bool, adopt: Sequence[str]) -> list[Fault]:
+    given = [option for option, value in (("--drop-compacted", drop_compacted), ("--adopt", adopt)) if value]
+    if mode == "replace":
+        return []
+    return [Fault(option, "is for --mode replace, which alone removes rows") for option in given]
+
+
 def _check_presence(has_from: bool, has_to: bool, has_interval: bool, has_segments: bool, mode: str) -> list[Fault]:
     if has_interval and (has_from or has_to):
         return [Fault("--interval", "stands together with --from or --to", "give one or the other")]
@@ -277,6 +319,7 @@ def _check(request: BackfillRequest) -> list[Fault]:
     given = from_ is not None, to is not None, interval is not None, bool(request.segments)
     faults = _check_presence(*given, request.mode)
     faults += _check_label(request.mode, request.label)
+    faults += _check_replace_only(request.mode, request.drop_compacted, request.adopt)
     times = {"--from": from_, "--to": to, "--interval": interval.start if interval else None}
     if interval is not None and interval.end.tzinfo is None:
         times["--interval"] = interval.end

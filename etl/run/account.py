@@ -23,7 +23,8 @@ from kseg.etl.source.range_result import RangeResult
 class ReadCounts:
     """What was read for a plan: one account a planned range, in the plan's order.
 
-    gaps: absent offsets seen in topics that are not compacted. lost: offsets that could not be read any more.
+    gaps: absent offsets seen in topics that are not compacted; compacted: in those that are. gaps_complete: whether
+    these are all of them. lost: offsets that could not be read any more.
     damaged: offsets that went to the quarantine; damage_complete: whether these are all of them.
     mismatch: where a task's own counts do not agree, or offsets were read by two tasks or by none.
     """
@@ -35,6 +36,8 @@ class ReadCounts:
     damaged: tuple[OffsetRange, ...] = ()
     damage_complete: bool = True
     mismatch: str | None = None
+    compacted: tuple[OffsetRange, ...] = ()
+    gaps_complete: bool = True
 
     @property
     def unbalanced(self) -> ev.RangeAccount | None:
@@ -51,7 +54,7 @@ def account_for(plan: ev.RunPlan, results: Iterable[RangeResult], logs: Logs) ->
     gaps: list[OffsetRange] = []
     lost: list[OffsetRange] = []
     damaged: list[OffsetRange] = []
-    damage_complete = True
+    damage_complete = gaps_complete = True
     for result in results:
         of_partition = by_partition[result.topic, result.partition]
         planned = of_partition[bisect_right(of_partition, result.start, key=_start) - 1]
@@ -59,6 +62,7 @@ def account_for(plan: ev.RunPlan, results: Iterable[RangeResult], logs: Logs) ->
         sums[planned] += ev.RangeCounts(
             result.data, result.control, result.aborted, result.unreadable, result.absent, result.late
         )
+        gaps_complete = gaps_complete and result.gap_count == len(result.gaps)
         gaps += [OffsetRange(result.topic, result.partition, first, last) for first, last in result.gaps]
         damaged += [OffsetRange(result.topic, result.partition, damage.first, damage.last) for damage in result.damages]
         damage_complete = damage_complete and result.damage_count == len(result.damages)
@@ -72,6 +76,8 @@ def account_for(plan: ev.RunPlan, results: Iterable[RangeResult], logs: Logs) ->
         damaged=tuple(damaged),
         damage_complete=damage_complete,
         mismatch=next(filter(None, (_range_mismatch(planned, found) for planned, found in read.items())), None),
+        compacted=tuple(gap for gap in gaps if gap.topic in compacted),
+        gaps_complete=gaps_complete,
     )
 
 

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
-from kseg.client.protocol.partition import TopicPartition
-from kseg.etl.errors import Refused
+from kseg.etl.errors import Refused, RetriableFailure
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.lease import Lease
-from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
 from kseg.etl.ledger.state import RunState
 from kseg.etl.run.account import (
     ReadCounts,
@@ -28,6 +26,7 @@ from kseg.etl.run.account import (
     throttled_by_broker,
 )
 from kseg.etl.run.context import JobContext
+from kseg.etl.run.replacement import Replacement
 from kseg.etl.run.spark_jobs import SparkJobs, Written
 from kseg.etl.tables.errors import one_table
 from kseg.etl.tables.parallel import parallel_map
@@ -36,9 +35,14 @@ from kseg.etl.tables.parquet.schema import SinkSchema
 from kseg.etl.tables.parquet.task_output import WrittenFile
 from kseg.etl.tables.parquet.writer import LandingPlan
 from kseg.etl.tables.protocol import FileTarget, FrameTarget
-from kseg.etl.tables.removal import OfAddresses, Removal
+from kseg.etl.tables.removal import Removal
 from kseg.etl.tables.values import NewCommit, ReadyTable, RunCommit
 from kseg.etl.telemetry.events import AccountFailed, TableCommitted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from kseg.etl.spark.range_results import RangeResults
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,23 +88,8 @@ class _Landing:
     commits: dict[str, ev.TableCommit]
     again: bool
     unrecorded: list[str] = field(default_factory=list)
-    damaged: tuple[OffsetRange, ...] = ()
+    replacement: Replacement | None = None
     ids: dict[str, str] = field(default_factory=dict)
-
-    def _keep_damaged(self, reading: ReadCounts) -> None:
-        """Keep the damaged ranges, whose rows a replacement must not remove. Raises Refused where not all are known."""
-        self.damaged = reading.damaged
-        if self.plan.mode == "backfill-replace" and not reading.damage_complete:
-            raise Refused(
-                "too-much-damage",
-                f"run {self.plan.run_id} would replace rows, and meets more damage than its tasks can tell",
-                remedy="replace fewer offsets at once, or lower source.max_records_per_task",
-                run=self.plan.run_id,
-            )
-
-    def damaged_offsets(self, tp: TopicPartition) -> OffsetSet:
-        """Damaged offsets: a replacement has no rows for them, so it leaves the present ones."""
-        return OffsetSet.of(found.interval for found in self.damaged if found.tp == tp)
 
     @property
     def quarantine(self) -> str | None:
@@ -136,7 +125,10 @@ class _Landing:
             range_results = [*counted.range_results, *written.range_results]
             reading = account_for(self.plan, range_results, context.clients.logs)
             self._check_offsets(reading)
-            self._keep_damaged(reading)
+            if removing and todo:
+                self.replacement = Replacement.after(context, self.plan, reading)
+                replacing = self.replacement.event()
+                self.lease.transition(lambda _: [replacing])
             if quarantined is not None and (kept := kept_files(range_results)):
                 # First: no row lands before the damaged records next to it are in the quarantine.
                 self._commit(quarantined.table, quarantined.target, kept, quarantined.ready, None)
@@ -254,6 +246,8 @@ class _Landing:
         assert sink is not None
         job, context = self.context.job, self.context
         frame, range_results = spark_jobs.frame(context.spark.session(delta=True), [table])
+        if self.replacement is not None:
+            frame = self._read_before_removal(frame, range_results, spark_jobs, reading, table)
         context.targets.check(table, self.plan.tables[table])
         made = target.ensure(frame, sink, partition_by=job.sink.partition_by, cluster_by=job.sink.cluster_by)
         self._identify(table, made)
@@ -280,22 +274,36 @@ class _Landing:
             if fault is not None:
                 self._fail("rows", fault, reading)
         spark_jobs.forget_range_results([table])
+        if self.replacement is not None:
+            frame.unpersist()
+
+    def _read_before_removal(
+        self, frame: DataFrame, range_results: RangeResults, spark_jobs: SparkJobs, reading: ReadCounts, table: str
+    ) -> DataFrame:
+        """The rows, read to the workers' disks: what the log loses from here on is not removed without its new row.
+
+        Raises:
+            RetriableFailure: the log has lost records since the removal was decided.
+        """
+        from pyspark import StorageLevel
+
+        kept = frame.persist(StorageLevel.DISK_ONLY)
+        with spark_jobs.watching(range_results), range_results.typed_errors():
+            kept.count()
+        again = account_for(self.plan, range_results.resolve(), self.context.clients.logs)
+        fault = differing_accounts(reading, again, {r for r in self.plan.ranges if r.table == table})
+        if fault is not None:
+            raise RetriableFailure(f"the log changed while rows were to be replaced: {fault}", run=self.plan.run_id)
+        return kept
 
     def _removal(self, table: str, sink: SinkSchema | None, ready: ReadyTable | None = None) -> Removal | None:
-        if self.plan.mode != "backfill-replace" or table == self.quarantine:
+        if self.replacement is None or table == self.quarantine:
             return None  # damage that earlier runs recorded stays in the quarantine
         assert sink is not None and sink.address is not None  # noqa: PT018
-        topics = {r.topic for r in self.plan.ranges if r.table == table}
-        # Rows of damaged offsets stay: nothing can be read to replace them.
-        offsets = {
-            tp: planned.subtract(self.damaged_offsets(tp))
-            for tp, planned in self.plan.offsets().items()
-            if tp.topic in topics
-        }
         address = sink.address
         if ready is not None:
             address = type(address)(*(ready.write.columns.in_table(name) for name in address))
-        return OfAddresses(address, offsets)
+        return self.replacement.removal(table, address, by_sql=ready is None)
 
     def _landed(self, table: str, commit: ev.TableCommit) -> None:
         """Record a durable commit in the ledger: at once for few tables, several together for many. A commit that was

@@ -8,6 +8,7 @@ from kseg.etl.config.job import Job
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.values import TopicIdentity
 from kseg.etl.source.logs import Logs
+from kseg.etl.source.range_result import ALL_GAPS, MAX_GAPS
 from kseg.etl.source.reader import DecodeOptions
 from kseg.etl.source.tasks import RangeTask, SupportsRange
 
@@ -28,6 +29,7 @@ def read_options(job: Job, plan: ev.RunPlan | None = None) -> DecodeOptions:
         late_before=plan.late_before_ms if plan is not None else None,
         on_data_loss=job.source.on_data_loss,
         on_corruption=job.source.on_corruption,
+        max_gaps=ALL_GAPS if plan is not None and plan.mode == "backfill-replace" else MAX_GAPS,
     )
 
 

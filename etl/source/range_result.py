@@ -17,6 +17,8 @@ from kseg.segment_reader.log.damage.damage import Damage
 # A compacted topic may have a gap for every other record; the count has all of them, the list the first ones.
 MAX_GAPS = 1000
 MAX_DAMAGES = 1000
+ALL_GAPS = 500_000
+"""What a task of a replacement may list, which has to know all: some 10 MB of JSON."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,7 @@ class DecodeOptions:
     limits: rows and bytes of a batch.
     on_data_loss: `record` goes on behind offsets that are gone, counts them absent and lists them as lost.
     on_corruption: `quarantine` goes on behind damage, counts its offsets unreadable and lists it.
+    max_gaps: gaps that a result lists; a replacement needs all of them.
     fetch_ahead: receive the next answer in a thread while one is decoded.
     """
 
@@ -65,6 +66,7 @@ class DecodeOptions:
     limits: Limits = field(default_factory=Limits)
     on_data_loss: Literal["fail", "record"] = "fail"
     on_corruption: OnCorruption = "fail"
+    max_gaps: int = MAX_GAPS
     fetch_ahead: bool = True
 
     @property
@@ -224,7 +226,7 @@ class RangeReader:
         for batch in decoding.timed(decoder.finish()):
             rows += batch.num_rows
             yield self._with_own_columns(batch)
-        result = _range_result(task, decoder, stats, waiting.seconds, decoding.seconds)
+        result = _range_result(task, decoder, stats, waiting.seconds, decoding.seconds, options.max_gaps)
         self._result = replace(
             result,
             absent=absent.count(decoder.gaps),
@@ -313,7 +315,9 @@ class _Stopwatch:
             del item
 
 
-def _range_result(task: RangeTask, decoder: Decoder, stats: FetchStats, waiting: float, decoding: float) -> RangeResult:
+def _range_result(
+    task: RangeTask, decoder: Decoder, stats: FetchStats, waiting: float, decoding: float, max_gaps: int
+) -> RangeResult:
     counts = decoder.counts
     gaps = _without(decoder.gaps, stats.lost)
     return RangeResult(
@@ -328,7 +332,7 @@ def _range_result(task: RangeTask, decoder: Decoder, stats: FetchStats, waiting:
         unreadable=decoder.unreadable if isinstance(decoder, SalvagingDecoder) else 0,
         batches=counts.batches,
         bytes=stats.bytes,
-        gaps=tuple(gaps[:MAX_GAPS]),
+        gaps=tuple(gaps[:max_gaps]),
         gap_count=len(gaps),
         lost=tuple(stats.lost),
         high_watermark=stats.high_watermark,

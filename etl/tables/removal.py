@@ -1,12 +1,13 @@
 """Which rows a commit removes: those of given addresses (replace), or those that one run landed (abandon).
 
 A removal is decided per file: by the file's statistics where they are enough, else by reading the columns that decide.
+A table may hold rows of several sources at one address: a replacement removes those of its own source (`RowOwner`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Protocol
 
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger.ranges import OffsetSet
+from kseg.etl.ledger.state import NO_END
 from kseg.etl.tables.parquet.schema import ADDRESS_TYPES, RUN_COLUMN, AddressColumns
 from kseg.etl.tables.parquet.statistics import STRING_PREFIX
 
@@ -92,21 +94,40 @@ class OfRun:
         return f"{quoted(RUN_COLUMN)} = {literal(self.run_id)}"
 
 
+class RowOwner(Protocol):
+    """Whether a row is of the source whose offsets are replaced, by the run that landed it."""
+
+    def owned_below(self, run_id: str | None, tp: TopicPartition) -> int:
+        """Rows of this run are the partition's own at offsets below this one; 0 for rows of another source or ledger.
+
+        Raises:
+            Refused: it is not known whose they are.
+        """
+
+    def owns_all(self, lowest: str, highest: str, tp: TopicPartition) -> bool:
+        """Whether all rows are its own whose run ids lie between these two; False where that is not sure."""
+
+
 @dataclass(frozen=True, slots=True)
 class OfAddresses:
-    """The rows of given offsets. address: the columns that hold it; offsets: by partition."""
+    """The rows of given offsets. address: the columns that hold it; offsets: by partition.
+
+    owner: rows of other sources at the same addresses stay; None: whichever run landed them.
+    """
 
     address: AddressColumns
     offsets: Mapping[TopicPartition, OffsetSet]
+    owner: RowOwner | None = None
 
     @property
     def columns(self) -> Mapping[str, pa.DataType]:
-        return dict(zip(self.address, ADDRESS_TYPES, strict=True))
+        of_address = dict(zip(self.address, ADDRESS_TYPES, strict=True))
+        return of_address if self.owner is None else {**of_address, RUN_COLUMN: pa.string()}
 
     def verdict(self, bounds: Mapping[str, Bounds]) -> Verdict:
         topic, partition, offset = (bounds.get(name, Bounds()) for name in self.address)
         meeting = [
-            intervals
+            (tp, intervals)
             for tp, intervals in self.offsets.items()
             if topic.may_hold(tp.topic)
             and partition.may_hold(tp.partition)
@@ -119,9 +140,18 @@ class OfAddresses:
             return Verdict.NONE
         one = topic.constant is not None and partition.constant is not None and offset.nulls == 0
         if one and offset.low is not None and offset.high is not None and len(meeting) == 1:
-            inside = any(start <= offset.low and offset.high < end for start, end in meeting[0])
-            return Verdict.ALL if inside else Verdict.UNKNOWN
+            tp, intervals = meeting[0]
+            inside = any(start <= offset.low and offset.high < end for start, end in intervals)
+            return Verdict.ALL if inside and self._owns_all(bounds, tp) else Verdict.UNKNOWN
         return Verdict.UNKNOWN
+
+    def _owns_all(self, bounds: Mapping[str, Bounds], tp: TopicPartition) -> bool:
+        if self.owner is None:
+            return True
+        run = bounds.get(RUN_COLUMN, Bounds())
+        if run.nulls != 0 or not isinstance(run.low, str) or not isinstance(run.high, str):
+            return False
+        return self.owner.owns_all(run.low, run.high, tp)
 
     def mask(self, columns: Mapping[str, pa.Array], rows: int) -> pa.BooleanArray:
         topics, partitions, offsets = (columns[name] for name in self.address)
@@ -135,18 +165,71 @@ class OfAddresses:
             starts = np.array([start for start, _ in intervals], dtype=np.int64)
             ends = np.array([end for _, end in intervals], dtype=np.int64)
             at = np.searchsorted(starts, numbers, side="right") - 1
-            hit |= there & (at >= 0) & (numbers < ends[at])
+            hit_here = there & (at >= 0) & (numbers < ends[at])
+            if self.owner is not None and hit_here.any():
+                hit_here &= numbers < self._owned_below(self.owner, tp, columns[RUN_COLUMN], hit_here)
+            hit |= hit_here
         return pa.array(hit)
+
+    def _owned_below(
+        self, owner: RowOwner, tp: TopicPartition, runs: pa.Array, hit: np.ndarray[Any, Any]
+    ) -> np.ndarray[Any, Any]:
+        """By row, the offset below which the row's run is the partition's own; asked for the runs of hit rows alone."""
+        encoded = pc.dictionary_encode(runs, null_encoding="encode")
+        encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
+        numbers = encoded.indices.to_numpy(zero_copy_only=False)
+        names = encoded.dictionary.to_pylist()
+        below = np.zeros(len(names), dtype=np.int64)
+        for number in np.unique(numbers[hit]).tolist():
+            below[number] = owner.owned_below(names[number], tp)
+        of_rows: np.ndarray[Any, Any] = below[numbers]
+        return of_rows
+
+    def of_runs(self, found: Iterable[tuple[TopicPartition, str | None]], own: str) -> OfAddresses:
+        """The same rows for a writer that takes a predicate only.
+
+        found: the runs of all rows at these addresses. own: the run that replaces; a predicate must allow its rows.
+        """
+        owner = self.owner
+        assert owner is not None
+        below: dict[TopicPartition, dict[str, int]] = {tp: {own: NO_END} for tp in self.offsets}
+        for tp, run_id in found:
+            if run_id is not None and (first := owner.owned_below(run_id, tp)):
+                below.setdefault(tp, {})[run_id] = first
+        return replace(self, owner=_Listed(below))
 
     def sql(self) -> str:
         topic, partition, offset = (quoted(name) for name in self.address)
-        ranges = [
-            f"({topic} = {literal(tp.topic)} AND {partition} = {tp.partition}"
-            f" AND {offset} >= {start} AND {offset} < {end})"
-            for tp, intervals in sorted(self.offsets.items())
-            for start, end in intervals
-        ]
-        return " OR ".join(ranges) or "false"
+        of_partitions = []
+        for tp, intervals in sorted(self.offsets.items()):
+            ranges = " OR ".join(f"({offset} >= {start} AND {offset} < {end})" for start, end in intervals)
+            owned = f" AND ({self.owner.sql(tp, offset)})" if isinstance(self.owner, _Listed) else ""
+            if ranges:
+                here = f"{topic} = {literal(tp.topic)} AND {partition} = {tp.partition}"
+                of_partitions.append(f"({here} AND ({ranges}){owned})")
+        return " OR ".join(of_partitions) or "false"
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """An owner whose runs are all known: `below` has, by partition and run, what `owned_below` returns."""
+
+    below: Mapping[TopicPartition, Mapping[str, int]]
+
+    def owned_below(self, run_id: str | None, tp: TopicPartition) -> int:
+        return self.below.get(tp, {}).get(run_id or "", 0)
+
+    def owns_all(self, lowest: str, highest: str, tp: TopicPartition) -> bool:
+        return lowest == highest and self.owned_below(lowest, tp) == NO_END
+
+    def sql(self, tp: TopicPartition, offset: str) -> str:
+        by_end: dict[int, list[str]] = {}
+        for run_id, below in self.below.get(tp, {}).items():
+            by_end.setdefault(below, []).append(literal(run_id))
+        return " OR ".join(
+            f"({quoted(RUN_COLUMN)} IN ({', '.join(sorted(runs))}) AND {offset} < {below})"
+            for below, runs in sorted(by_end.items())
+        )
 
 
 def quoted(name: str) -> str:

@@ -61,6 +61,17 @@ Examples:
     help="Read log files instead of the brokers: a folder of log.dirs or a copy, as path or URL, "
     "as often as needed. Without bounds: all that they hold and that has not landed.",
 )
+@click.option(
+    "--drop-compacted",
+    is_flag=True,
+    help="replace: remove the rows of compacted-away records, too. What cannot be read again stays else.",
+)
+@click.option(
+    "--adopt",
+    multiple=True,
+    metavar="LEDGER",
+    help="replace: count the rows of this older ledger as the job's own, where it has read the same topic.",
+)
 @click.option("--commit-offsets", is_flag=True, help="Advance the group's offsets too; else they stay.")
 @click.option("--dry-run", is_flag=True, help="Plan and check everything, read and write nothing.")
 @take_over_option

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import ConfigurationError, Refused, RetriableFailure
 from kseg.etl.ledger.values import TableCommit, TableState
 from kseg.etl.spark.session import reaching
@@ -26,7 +27,7 @@ from kseg.etl.tables.delta.table import DeltaAccess, table_properties, table_sta
 from kseg.etl.tables.errors import ledger_older_than_table, refuse_other_ranges
 from kseg.etl.tables.parquet.schema import LATE_COLUMN, RUN_COLUMN, SinkSchema
 from kseg.etl.tables.protocol import FrameTarget
-from kseg.etl.tables.removal import OfRun, Removal, quoted
+from kseg.etl.tables.removal import OfAddresses, OfRun, Removal, quoted
 from kseg.etl.tables.values import UNKNOWN_VERSION, FoundCommit, NewCommit, RunCommit
 
 if TYPE_CHECKING:
@@ -272,7 +273,7 @@ class SparkTarget(FrameTarget):
             .option("userMetadata", json.dumps(details, default=str))
         )
         if remove is not None:
-            writer = writer.option("replaceWhere", remove.sql())
+            writer = writer.option("replaceWhere", self._predicate(remove, run.run_id))
         if merge_schema:
             writer = writer.option("mergeSchema", "true")
         with self._errors(run):
@@ -282,6 +283,15 @@ class SparkTarget(FrameTarget):
         if outcome is None:
             raise RetriableFailure("Spark wrote, and the table's log has no such commit", table=self.name)
         return outcome
+
+    def _predicate(self, remove: Removal, run_id: str) -> str:
+        """The removal for `replaceWhere`. Rows that others land after this look are of runs that it does not name."""
+        if not isinstance(remove, OfAddresses) or remove.owner is None:
+            return remove.sql()
+        topic, partition, _ = (quoted(name) for name in remove.address)
+        there = self._spark.table(self._sql_name).where(remove.sql()).select(topic, partition, quoted(RUN_COLUMN))
+        found = [(TopicPartition(row[0], row[1]), row[2]) for row in there.distinct().collect()]
+        return remove.of_runs(found, run_id).sql()
 
     def remove_run(self, run: RunCommit) -> TableCommit:
         # A run's rows and its app transaction are in one commit: where there is no transaction, there are no rows.

@@ -54,6 +54,7 @@ EVENTS = [
     ev.Released(**SIGNED),
     ev.Planned(**SIGNED, plan=PLAN),
     ev.Reconfigured(**SIGNED, config_hash="h", pinned_config="{}", ranges=PLANNED, tables=TABLES),
+    ev.Replacing(**SIGNED, kept={TP: OffsetSet.of([(1, 3), (7, 8)])}),
     ev.Landed(**SIGNED, table="./t", commit=COMMIT),
     ev.Accounted(**SIGNED, ranges=ACCOUNTS, rows_in=1, rows_out=2, gaps=RANGES),
     ev.AccountFailed(
@@ -64,7 +65,6 @@ EVENTS = [
     ev.Finished(**SIGNED, seconds={"land": 1.5}),
     ev.RunRefused(**SIGNED, code="table-restored", message="…"),
     ev.Abandoning(**SIGNED, reason="x"),
-    ev.Abandoning(**SIGNED, reason="x", landed_in=("t",)),
     ev.Abandoned(**SIGNED, tables={"t": ev.TableState("id", 9, 0)}, reason="x"),
     ev.BasePinned(**SIGNED, bases={TP: 7}, reason="accepted"),
     ev.BoundaryPinned(**SIGNED, time_ms=-1, offsets={TP: 0}),
@@ -134,8 +134,16 @@ def test_rows_come_back_in_the_ledgers_order():
     assert codec.decode("orders", shuffled) == rows
 
 
+def test_tables_of_an_abandonment_are_kept_and_left_out_where_they_are_not_known():
+    event = ev.Abandoning(**SIGNED, landed_in=("t",))
+    table = codec.encode("orders", codec.transition_rows([event], AT, 1, "n"))
+    assert table["payload"][0].as_py() == '{"reason":"","landed_in":["t"]}'
+    assert codec.decode("orders", table)[0].entry.event == event
+
+
 def test_offsets_are_nested_by_topic_and_partition_in_json():
-    table = codec.encode("orders", codec.transition_rows([EVENTS[9]], AT, 1, "n"))
+    committed = next(event for event in EVENTS if isinstance(event, ev.OffsetsCommitted))
+    table = codec.encode("orders", codec.transition_rows([committed], AT, 1, "n"))
     assert table["payload"][0].as_py() == (
         '{"group":"g","how":"transactional","offsets":'
         '{"a.b-c_d":{"12":{"offset":1152921504606846976,"metadata":"kseg:l:r","leader_epoch":4}}}}'
@@ -198,8 +206,9 @@ def change(event, column, value):
     ],
 )
 def test_what_cannot_be_understood_is_refused(column, value, code):
+    pinned = next(event for event in EVENTS if isinstance(event, ev.BoundaryPinned))
     with pytest.raises(Refused) as refused:
-        codec.decode("orders", change(EVENTS[15], column, value))
+        codec.decode("orders", change(pinned, column, value))
     assert refused.value.code == code
     assert refused.value.address == {"job": "orders", "sequence": 1}
 

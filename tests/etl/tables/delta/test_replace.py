@@ -252,8 +252,8 @@ def test_statistics_decide_only_where_they_are_certain():
 
 def test_predicates_for_spark_are_quoted():
     assert addresses((1, 5), (7, 9), tp=TopicPartition("it's", 2)).sql() == (
-        "(`topic` = 'it\\'s' AND `partition` = 2 AND `offset` >= 1 AND `offset` < 5) OR "
-        "(`topic` = 'it\\'s' AND `partition` = 2 AND `offset` >= 7 AND `offset` < 9)"
+        "(`topic` = 'it\\'s' AND `partition` = 2 AND "
+        "((`offset` >= 1 AND `offset` < 5) OR (`offset` >= 7 AND `offset` < 9)))"
     )
 
 

@@ -1,0 +1,139 @@
+"""What a replacement removes: rows of its own source, at the offsets that the run has read.
+
+    offset                                        rows that stand there
+    --------------------------------------------  --------------------------------------------------------------------
+    read as a record                              go; the run's own come in the same commit, if the transform has any
+    read as a marker or an aborted record         go: the log says that no committed record is there
+    lost to retention, before or while it read    stay
+    absent without an explanation                 stay
+    damaged, in the quarantine                    stay
+    compacted away                                stay, unless --drop-compacted removes them
+
+So nothing is removed that cannot be read again. It is decided by what was read, just before the commit: a plan may be
+days old. The ledger has what stays (`replacing`) before anything is committed: if the run is abandoned after that,
+these offsets are still landed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.errors import ConfigurationError, Refused
+from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.ranges import EMPTY, OffsetSet
+from kseg.etl.ledger.row_owner import SourceRows
+from kseg.etl.ledger.state import JobState
+from kseg.etl.ledger.store import Ledger
+from kseg.etl.planning.backfill_request import BackfillRequest
+from kseg.etl.run.account import ReadCounts
+from kseg.etl.run.context import JobContext
+from kseg.etl.tables.parquet.schema import AddressColumns
+from kseg.etl.tables.removal import OfAddresses
+
+MOST_RANGES_IN_SQL: Final = 2_000
+"""Ranges in one predicate for Spark, which parses each into a tree."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """The removal of one run. kept: planned offsets whose rows stay."""
+
+    context: JobContext
+    plan: ev.RunPlan
+    kept: Mapping[TopicPartition, OffsetSet]
+
+    @classmethod
+    def after(cls, context: JobContext, plan: ev.RunPlan, reading: ReadCounts) -> Replacement:
+        """The replacement of a run that has read its ranges.
+
+        Raises:
+            Refused: the tasks have not listed all offsets that they could not read.
+        """
+        complete = {"too-much-damage": reading.damage_complete, "too-many-gaps": reading.gaps_complete}
+        for code, all_known in complete.items():
+            if not all_known:
+                raise Refused(
+                    code,
+                    f"run {plan.run_id} would replace rows, and its tasks cannot list all offsets that hold no record",
+                    remedy="replace fewer offsets at once, or lower source.max_records_per_task",
+                    run=plan.run_id,
+                )
+        unread = [*reading.lost, *reading.damaged, *reading.gaps]
+        if not requested(plan).drop_compacted:
+            unread += reading.compacted
+        intervals: dict[TopicPartition, list[tuple[int, int]]] = {}
+        for found in unread:
+            intervals.setdefault(found.tp, []).append((found.start, found.end))
+        planned = plan.offsets()
+        kept = {tp: OffsetSet.of(of_one).intersect(planned.get(tp, EMPTY)) for tp, of_one in intervals.items()}
+        return cls(context, plan, {tp: offsets for tp, offsets in kept.items() if offsets})
+
+    def event(self) -> ev.Replacing:
+        return ev.Replacing(run_id=self.plan.run_id, kept=dict(self.kept))
+
+    def removal(self, table: str, address: AddressColumns, *, by_sql: bool = False) -> OfAddresses:
+        """The rows that the run's commit to a table removes.
+
+        Raises:
+            Refused: a predicate for Spark would be too long.
+        """
+        topics = {r.topic for r in self.plan.ranges if r.table == table}
+        offsets = {
+            tp: planned.subtract(self.kept.get(tp, EMPTY))
+            for tp, planned in self.plan.offsets().items()
+            if tp.topic in topics
+        }
+        ranges = sum(len(of_one.intervals) for of_one in offsets.values())
+        if by_sql and ranges > MOST_RANGES_IN_SQL:
+            raise Refused(
+                "too-many-gaps",
+                f"Spark has to remove the rows of {ranges} separate ranges from this table, and {MOST_RANGES_IN_SQL} "
+                "are the most",
+                remedy="replace fewer offsets at once, or --drop-compacted, which removes the rows in between as well",
+                table=table,
+                run=self.plan.run_id,
+            )
+        return OfAddresses(address, offsets, self._owner(table))
+
+    def _owner(self, table: str) -> SourceRows:
+        clients = self.context.clients
+        ours = clients.read_state()
+        adopted = adopted_jobs(requested(self.plan))
+        known = {(state.ledger_id, state.job) for state in (ours, *adopted)}
+        others: dict[str, frozenset[str] | None] = {}
+        access = self.context.targets.access(table)
+        now = access.state() if access is not None else None
+        for app_id in access.transactions("kseg", now) if access is not None and now is not None else ():
+            ledger_id, job = app_id.split("/")[1:3]
+            if (ledger_id, job) not in known:
+                # Another job of this ledger says which topics it has read; of another ledger nothing is known.
+                topics = frozenset(clients.ledger.read(job).topics) if ledger_id == ours.ledger_id else None
+                others[f"job {job} of ledger {ledger_id}"] = topics
+        return SourceRows(table, ours, self.plan.topics, adopted, others)
+
+
+def requested(plan: ev.RunPlan) -> BackfillRequest:
+    """The request that a replacement was planned for."""
+    return BackfillRequest.from_json(json.loads(plan.asked))
+
+
+def adopted_jobs(request: BackfillRequest) -> tuple[JobState, ...]:
+    """The states of all jobs in the ledgers that a request adopts.
+
+    Raises:
+        ConfigurationError: there is no such ledger.
+    """
+    found: list[JobState] = []
+    for path in request.adopt:
+        try:
+            ledger = Ledger.open(path, create=False)
+        except Refused as refused:
+            raise ConfigurationError.of(
+                "--adopt", f"{path}: {refused.message}", "the path or URL of a ledger"
+            ) from None
+        found += [ledger.read(job) for job in ledger.jobs()]
+    return tuple(found)

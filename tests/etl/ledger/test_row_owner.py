@@ -1,0 +1,72 @@
+"""Whose rows are replaced: by run id, ledger, topic and generation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.errors import Refused
+from kseg.etl.ledger.row_owner import SourceRows
+from kseg.etl.ledger.run_ids import incremental_run_id, request_run_id
+from kseg.etl.ledger.state import NO_END, JobState
+from kseg.etl.ledger.values import TopicIdentity
+
+TP = TopicPartition("orders", 0)
+TOPICS = {"orders": TopicIdentity(UUID(int=1), "cluster")}
+OURS = JobState(job="j", ledger_id="ours", topics=TOPICS)
+OLDER = JobState(job="j", ledger_id="older", topics=TOPICS)
+UNMARKED = "0" * 32
+
+
+def owner(ours=OURS, **changes):
+    return SourceRows("./t", ours, TOPICS, **changes)
+
+
+def test_marks_decide():
+    assert owner().owned_below(incremental_run_id("ours", "j", 3), TP) == NO_END
+    assert owner().owned_below(request_run_id("ours", "j", UNMARKED), TP) == NO_END
+    for run_id in (incremental_run_id("older", "j", 3), incremental_run_id("ours", "k", 3), "nobody's", "", None):
+        assert owner().owned_below(run_id, TP) == 0
+
+
+@pytest.mark.parametrize(
+    ("topic", "owned"),
+    [
+        (TopicIdentity(UUID(int=1), "cluster"), NO_END),
+        (TopicIdentity(None, "cluster"), NO_END),
+        (TopicIdentity(UUID(int=2), "cluster"), 0),
+        (TopicIdentity(UUID(int=1), "another"), 0),
+    ],
+)
+def test_an_adopted_ledgers_rows_count_where_it_read_the_same_topic(topic, owned):
+    adopted = (replace(OLDER, topics={"orders": topic}),)
+    assert owner(adopted=adopted).owned_below(incremental_run_id("older", "j", 3), TP) == owned
+
+
+def test_rows_of_an_earlier_generation_are_others_from_where_the_log_was_truncated():
+    ours = replace(OURS, reopened={TP: (12,)})
+    assert owner(ours).owned_below(incremental_run_id("ours", "j", 3), TP) == 12
+    assert owner(ours).owned_below(UNMARKED, TP) == 12
+
+
+def test_ids_without_a_mark_are_ours_where_nobody_else_can_have_landed_them():
+    assert owner().owned_below(UNMARKED, TP) == NO_END
+    assert owner(others={"job k of ledger ours": {"payments"}}).owned_below(UNMARKED, TP) == NO_END
+    elsewhere = replace(OLDER, topics={"orders": TopicIdentity(UUID(int=2), "cluster")})
+    unknown = {"others": {"job k of ledger ours": {"orders"}}}, {"others": {"job k of ledger x": None}}
+    for others in (*unknown, {"adopted": (elsewhere,)}):
+        with pytest.raises(Refused) as caught:
+            owner(**others).owned_below(UNMARKED, TP)
+        assert caught.value.code == "rows-of-unknown-run"
+        assert "--adopt" in str(caught.value.remedy)
+
+
+def test_statistics_are_enough_between_two_ids_with_our_mark():
+    low, high = sorted(incremental_run_id("ours", "j", number) for number in (3, 40))
+    assert owner().owns_all(low, high, TP)
+    assert not owner().owns_all(low, "f" * 32, TP)
+    assert not owner().owns_all(*[incremental_run_id("older", "j", 3)] * 2, TP)
+    assert not owner(replace(OURS, reopened={TP: (12,)})).owns_all(low, high, TP)
