@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 from deltalake import DeltaTable, write_deltalake
 
 from kseg.etl.errors import ConfigurationError, Refused
+from kseg.jobs.cli import cli
 
 
 @pytest.fixture
@@ -290,6 +293,18 @@ def test_a_table_restored_forward_again_is_accepted(job, topic, records):
     records.write(topic, 0, 3)
     job.ingest()
     job.assert_complete(runs=3)
+
+
+def test_the_command_accepts_a_table(job):
+    restore(job)
+    words = ["repair", str(job.file), "--accept-table", str(job.folder / "lake" / "first"), "--json"]
+    refused = CliRunner().invoke(cli, words)
+    assert (refused.exit_code, json.loads(refused.stdout)["error"]["code"]) == (3, "table-differs")
+    accepted = CliRunner().invoke(cli, [*words, "--no-verify"])
+    assert accepted.exit_code == 0, accepted.output
+    told = json.loads(accepted.stdout)
+    assert (told["status"], told["incident"], told["verified"]) == ("accepted", "table-restored", False)
+    assert job.ingest().status == "nothing-to-do"
 
 
 def test_a_table_that_lost_rows_is_accepted_on_demand_alone(job, topic, records):

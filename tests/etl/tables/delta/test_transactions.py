@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -89,3 +90,16 @@ def test_thousands_of_old_transactions_take_no_time(tmp_path: Path) -> None:
     assert len(found(tmp_path, after=0)) == 5001
     assert found(tmp_path, after=3 * MOST_COMMITS - 5) == {}
     assert time.perf_counter() - begun < 2
+
+
+def test_transactions_are_read_in_an_object_store(s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same bucket by the names of two schemes."""
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    append(tmp_path / "t", kseg_l_job=1, kseg_l_job_b1=1)
+    DeltaTable(tmp_path / "t").create_checkpoint()
+    append(tmp_path / "t", kseg_l_job=2)
+    shutil.copytree(tmp_path / "t", s3.folder / tmp_path.name)
+    for scheme in ("s3", "s3a"):
+        store = TableLocation.of(f"{scheme}://logs/{tmp_path.name}").open()
+        assert transactions_of(store, APP, 1) == {APP: 2, f"{APP}/b1": 1}
+        assert transactions_of(store, APP, 1, after=0) == {APP: 2}

@@ -82,6 +82,18 @@ def test_a_run_lands_once_is_found_again_and_is_replaced_and_removed(spark, targ
     assert set(rows_of(target)) == {3, 4, 5}
 
 
+def test_an_append_only_table_is_asked_for_rows_alone_that_are_there(spark, target, rows):
+    ensure(spark, target, rows(0, 1))
+    land(spark, target, rows(0, 10), "run-1", 1)
+    target.sql("ALTER TABLE {table} SET TBLPROPERTIES ('delta.appendOnly' = 'true')")
+    assert target.remove_run(RunCommit("run-2", APP, 2)).removed == 0
+    assert target.remove_run(RunCommit("run-2", APP, 2)).found
+    with pytest.raises(Refused) as caught:
+        target.remove_run(RunCommit("run-1", APP, 1))
+    assert caught.value.code == "table-append-only"
+    assert len(rows_of(target)) == 10
+
+
 def test_an_attempt_that_another_one_overtakes_finds_its_commit(spark, target, rows, monkeypatch):
     ensure(spark, target, rows(0, 1))
     seen = SparkTarget._find_commit
