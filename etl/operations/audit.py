@@ -17,8 +17,7 @@ from kseg.etl.ledger.events import INCREMENTAL
 from kseg.etl.ledger.state import JobState
 from kseg.etl.operations.audit_events import Difference, compare_events
 from kseg.etl.planning.group_reconciliation import ledger_of
-from kseg.etl.planning.preflight import examine_tables
-from kseg.etl.planning.source_identity import check_source
+from kseg.etl.planning.preflight import check_again, examine_tables
 from kseg.etl.run.context import JobContext
 from kseg.etl.tables.names import is_name
 
@@ -78,7 +77,7 @@ def audit(job: Job, events: Sequence[Mapping[str, Any]] | None = None) -> AuditR
 def _source(context: JobContext, state: JobState) -> Iterator[Difference]:
     """The topics are those that the ledger knows."""
     try:
-        check_source(context.inputs.snapshot(), state)
+        check_again(context.inputs, state)
     except Refused as refused:
         yield _of(refused)
 

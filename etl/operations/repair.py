@@ -12,6 +12,7 @@ from kseg.etl.config.load import job_from_document
 from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.state import RunState
+from kseg.etl.planning.preflight import check_again
 from kseg.etl.run.abandon import abandon_run
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.pipeline import execute
@@ -47,6 +48,8 @@ def finish(
         if run.account_failed is not None:
             lease.transition(lambda _: [ev.AccountCleared(run_id=run_id, reason="kseg repair --finish")])
         state = context.clients.read_state()
+        if run.accounted is None:
+            check_again(context.inputs, state)
         return execute(context, lease, state, state.runs[run_id])
 
 

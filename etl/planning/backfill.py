@@ -25,6 +25,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from hashlib import sha256
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
@@ -34,7 +35,7 @@ from kseg.etl.errors import ConfigurationError, Fault, Refused, RetriableFailure
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.run_ids import request_run_id
-from kseg.etl.ledger.state import JobState
+from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.planning.backfill_request import BackfillRequest, Bound, PartitionOffset
 from kseg.etl.planning.inputs import InputReader
 from kseg.etl.planning.interval import boundary_offsets
@@ -111,9 +112,31 @@ def run_id_of(request: BackfillRequest, state: JobState) -> str:
     """The id of the run that carries out this request in this ledger."""
     digest = request.digest(state.job)
     before = state.runs.get(digest)
-    if before is not None and not before.abandoned:
+    if before is not None and not before.abandoned and _still_answers(before, state):
         return digest  # planned by release 0.1
-    return request_run_id(state.ledger_id, state.job, digest)
+    # The label of an append says which time it is: it is never done again by itself.
+    changes = 0 if request.mode == "append" else sum(map(len, state.reopened.values()))
+    for number in range(changes + 1):
+        run_id = request_run_id(state.ledger_id, state.job, _after(digest, number))
+        run = state.runs.get(run_id)
+        if number == changes or (run is not None and not run.abandoned and _still_answers(run, state)):
+            return run_id
+    raise AssertionError("the last number gives an id")
+
+
+def _after(digest: str, changes: int) -> str:
+    """The digest of a request that was made after offsets were reopened: it asks for other records than before."""
+    return sha256(f"{digest}/{changes}".encode()).hexdigest() if changes else digest
+
+
+def _still_answers(run: RunState, state: JobState) -> bool:
+    """Whether a run is the one of its request: it has yet to end, or none of its offsets was reopened since."""
+    if not run.ended or run.mode == "backfill-append":
+        return True
+    if run.archived:
+        return not state.reopened
+    planned = run.plan.offsets()
+    return all(state.current(run, tp, offsets) == offsets for tp, offsets in planned.items())
 
 
 @dataclass(slots=True)

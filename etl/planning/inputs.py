@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from kseg.client.cluster.cluster import Cluster
@@ -13,11 +13,14 @@ from kseg.client.groups.offsets import committed_offsets
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
 from kseg.etl.errors import ConfigurationError, Refused
-from kseg.etl.ledger.events import TableState
+from kseg.etl.ledger.events import TableState, TopicIdentity
 from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.group_reconciliation import GroupView
-from kseg.etl.planning.snapshot import SourceSnapshot, take_snapshot
-from kseg.etl.source.logs import Logs
+from kseg.etl.planning.snapshot import SourceSnapshot, take_bounds, take_snapshot
+from kseg.etl.planning.source_identity import behind
+from kseg.etl.source.lag import until_current
+from kseg.etl.source.logs import Logs, logs_at
+from kseg.etl.source.origin import LogFiles
 from kseg.etl.tables.values import KnownTable, TableDescription
 from kseg.etl.telemetry.events import OffsetsObserved, PartitionView
 from kseg.etl.telemetry.progress import NULL_PROGRESS, Progress
@@ -54,19 +57,38 @@ class InputReader:
     progress: Progress = NULL_PROGRESS
     copy: bool = False
 
-    def snapshot(self) -> SourceSnapshot:
+    def snapshot(self, known: Mapping[str, TopicIdentity] | None = None) -> SourceSnapshot:
         """Partitions, log bounds, and the configured start and end offsets.
 
+        known: topics as the ledger knows them; answers that are older than these are asked for again.
+
         Raises:
+            RetriableFailure: the brokers' answers stay older than what is known.
             Refused: `topic-missing`, where the ledger knows the topic.
             ConfigurationError: the job names a topic or partition that does not exist.
             KafkaError, LogFileError: the logs cannot be read.
         """
         with self._typed_missing_topic():
-            snapshot = take_snapshot(self.logs, self.job, copy=self.copy)
+            snapshot = until_current(
+                lambda: take_snapshot(self.logs, self.job, copy=self.copy), lambda seen: behind(seen, known or {})
+            )
         views = {tp: PartitionView(b.start, b.high_watermark, b.last_stable) for tp, b in snapshot.bounds.items()}
         self.progress.event(OffsetsObserved(views))
         return snapshot
+
+    def bounds(self, known: Mapping[str, TopicIdentity]) -> SourceSnapshot:
+        """As `snapshot`, without the configured offsets."""
+        with self._typed_missing_topic():
+            return until_current(
+                lambda: take_bounds(self.logs, self.job, copy=self.copy), lambda seen: behind(seen, known)
+            )
+
+    def at_brokers(self) -> InputReader:
+        """These inputs with the brokers' logs in place of files. Not for a job without brokers."""
+        if not isinstance(self.logs.origin, LogFiles):
+            return self
+        assert self.cluster is not None
+        return replace(self, logs=logs_at(self.cluster.config, self.cluster), copy=False)
 
     def partitions(self) -> tuple[TopicPartition, ...]:
         """The job's current partitions, without their log bounds. Raises as `snapshot`."""

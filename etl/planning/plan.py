@@ -20,15 +20,15 @@ from datetime import UTC, datetime
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
-from kseg.etl.errors import Refused
+from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.fold import Entry, fold
 from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
 from kseg.etl.ledger.run_ids import incremental_run_id
-from kseg.etl.ledger.state import JobState
+from kseg.etl.ledger.state import NO_END, JobState
 from kseg.etl.planning.group_reconciliation import GroupView, reconcile
 from kseg.etl.planning.snapshot import SourceSnapshot
-from kseg.etl.planning.source_identity import check_source
+from kseg.etl.planning.source_identity import EpochEnds, check_logs, check_topics
 
 Stamp = Callable[[ev.Event], ev.Event]
 """Fills in under which lease an event is written."""
@@ -40,12 +40,14 @@ class PlanInputs:
 
     tables: target tables as they are now; None where one does not exist.
     group: None where the job commits no offsets.
+    epoch_ends: where the epochs ended that the ledger saw the partitions in, of those that are in another one now.
     """
 
     job: Job
     snapshot: SourceSnapshot
     tables: Mapping[str, ev.TableState | None]
     group: GroupView | None
+    epoch_ends: EpochEnds = field(default_factory=dict)
 
     def table_of(self, topic: str) -> str:
         return str(self.job.sink.target(topic))
@@ -79,15 +81,20 @@ class Draft:
     def check_and_pin(self, *, moves_offsets: bool) -> None:
         """The first checks of every kind of run: identity, the group's offsets, and bases of new partitions.
 
+        The group comes before the logs: an accepted offset inside the log leads out of a start beyond its end.
+
         moves_offsets: the run ends with a commit of the group's offsets.
 
         Raises:
             Refused: source, group or ledger do not agree.
+            ConfigurationError: the configured start lies beyond a log's end.
         """
-        check_source(self.inputs.snapshot, self.state)
+        snapshot = self.inputs.snapshot
+        check_topics(snapshot, self.state)
         if self.inputs.group is not None:
             self.add(*reconcile(self.inputs.group, self.state, moves_offsets=moves_offsets))
         self.add(*self._bases())
+        check_logs(snapshot, self.state, self.inputs.epoch_ends)
 
     def _bases(self) -> list[ev.Event]:
         snapshot, group = self.inputs.snapshot, self.inputs.group
@@ -99,17 +106,44 @@ class Draft:
                 continue
             if group is not None and group.has(tp):
                 found = group.offsets[tp]
+                self._check_group_offset(tp, group.group, found.offset)
                 pinned.setdefault("group", {})[tp] = found.offset
                 taken[tp] = ev.GroupOffset(found.offset, found.metadata or "", found.leader_epoch)
             elif began:
                 pinned.setdefault("earliest", {})[tp] = snapshot.bounds[tp].start
             else:
+                self._check_configured_start(tp, snapshot.starts[tp])
                 pinned.setdefault("configured", {})[tp] = snapshot.starts[tp]
         events: list[ev.Event] = [ev.BasePinned(bases=bases, reason=reason) for reason, bases in pinned.items()]
         if group is not None and group.watched and taken:
             # Until the first commit the group keeps offsets that others committed: this is no change by another client.
             events.append(ev.GroupOffsetsAccepted(group=group.group, offsets=taken))
         return events
+
+    def _check_configured_start(self, tp: TopicPartition, start: int) -> None:
+        end = self._end(tp)
+        if start > end:
+            raise ConfigurationError.of(
+                "source.starting_offsets",
+                f"{tp} is to start at offset {start}, and its log ends at {end}",
+                "name an offset inside the log, or `latest`",
+            )
+
+    def _check_group_offset(self, tp: TopicPartition, group: str, offset: int) -> None:
+        end = self._end(tp)
+        if offset > end:
+            raise Refused(
+                "start-beyond-end",
+                f"group {group} is committed at offset {offset}, and the log ends at {end}",
+                remedy="set the group's offset inside the log (kafka-consumer-groups --reset-offsets), and run again",
+                topic=tp.topic,
+                partition=tp.partition,
+                offset=offset,
+            )
+
+    def _end(self, tp: TopicPartition) -> int:
+        """The log's end; no base is beyond the end of a copy, which may be of any age."""
+        return NO_END if self.inputs.snapshot.copy else self.inputs.snapshot.bounds[tp].high_watermark
 
     def drop_lost(self, wanted: Mapping[TopicPartition, OffsetSet]) -> dict[TopicPartition, OffsetSet]:
         """What of these offsets the log still holds; what retention removed is recorded, or refused.

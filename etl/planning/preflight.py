@@ -13,7 +13,7 @@ from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.inputs import InputReader
 from kseg.etl.planning.plan import PlanInputs
-from kseg.etl.planning.source_identity import check_epochs
+from kseg.etl.planning.source_identity import check_source, ends_of_epochs
 from kseg.etl.tables.errors import one_table
 from kseg.etl.tables.parallel import parallel_map
 from kseg.etl.tables.values import KnownTable, TableDescription
@@ -26,10 +26,10 @@ def preflight(inputs: InputReader, state: JobState, chain: str, *, accept_group_
 
     Raises:
         Refused: a table is not what the ledger left (restored, replaced, overwritten, gone), was landed with a later
-            state of this ledger or with another one, or a topic is not the one that the ledger knows.
+            state of this ledger or with another one.
     """
     job, target_tables = inputs.job, inputs.tables
-    snapshot = inputs.snapshot()
+    snapshot = inputs.snapshot(state.topics)
     tables = {str(job.sink.target(topic)) for topic in snapshot.topics}
     if job.quarantine is not None:
         tables.add(job.quarantine)
@@ -37,9 +37,18 @@ def preflight(inputs: InputReader, state: JobState, chain: str, *, accept_group_
         parallel_map(sorted(tables), lambda table: target_tables.refuse_other_ledger(table, state.ledger_id))
     found = examine_tables(inputs, state, chain, tables)
     group = inputs.group_view(snapshot.partitions, accept=accept_group_offsets)
-    seen = PlanInputs(job, snapshot, found, group)
-    check_epochs(inputs.logs, snapshot, state)
-    return seen
+    return PlanInputs(job, snapshot, found, group, ends_of_epochs(inputs.logs, snapshot, state))
+
+
+def check_again(inputs: InputReader, state: JobState) -> None:
+    """Whether the source is still the one of this state: before a run is taken up, and before offsets are committed.
+
+    Raises:
+        Refused: as `check_source`.
+        RetriableFailure: the brokers' answers stay older than what the ledger knows.
+    """
+    snapshot = inputs.bounds(state.topics)
+    check_source(snapshot, state, ends_of_epochs(inputs.logs, snapshot, state))
 
 
 def read_without_lease(read_state: Callable[[], JobState], read: Callable[[JobState], T]) -> T:

@@ -38,8 +38,8 @@ class SourceSnapshot:
         return tuple(self.bounds)
 
     def leader_epoch(self, tp: TopicPartition) -> int:
-        """The leader's epoch, -1 where the broker reports none."""
-        return self.topics[tp.topic].partitions[tp.partition].leader_epoch
+        """The leader's epoch in which the log's ends were answered, -1 where the broker reports none."""
+        return self.bounds[tp].leader_epoch
 
     def readable(self, tp: TopicPartition, isolation_level: str) -> OffsetSet:
         """The offsets that should be there: all from the log's start on, in a copy up to its end."""
@@ -89,6 +89,15 @@ def take_snapshot(logs: Logs, job: Job, *, copy: bool = False) -> SourceSnapshot
         ends=last if ends is None else {tp: min(end, last[tp]) for tp, end in ends.items()},
         copy=copy,
     )
+
+
+def take_bounds(logs: Logs, job: Job, *, copy: bool = False) -> SourceSnapshot:
+    """As `take_snapshot`, without the configured offsets: enough to compare the source with what the ledger knows."""
+    source = job.source
+    found = logs.topics(topics=source.topics, pattern=source.pattern, assign=source.assign)
+    topics = {metadata.name: metadata for metadata in found.values()}
+    bounds = logs.bounds(found)
+    return SourceSnapshot(logs.cluster_id(topics), topics, bounds, starts={}, ends={}, copy=copy)
 
 
 def visible_end(bounds: LogBounds, isolation_level: str) -> int:

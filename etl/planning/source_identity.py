@@ -1,106 +1,214 @@
 """Whether the source is still the one that the ledger knows: cluster, topics, and logs that have not lost their end.
 
+    seen now                                               code                reopened when accepted
+    -----------------------------------------------------  ------------------  -------------------------------------
+    another cluster id                                     another-cluster     every offset
+    another topic id; without ids a lower leader epoch     topic-recreated     every offset
+    a log, or the epoch last seen, that ends below what    log-truncated       from that end on
+    has landed or is planned
+    a log that ends below where the next run starts        start-beyond-end    from that end on
+
 Offsets mean nothing on another cluster or in a recreated topic, and a log that was truncated below what has landed
-gives its offsets to other records. Each of these is refused; none can be mended by trying again.
+gives its offsets to other records. Each of these is refused, since trying again changes nothing; the way out is
+`kseg repair --accept-source` (`etl.operations.accept_source`). A lower leader epoch of the same topic id is no change:
+such an answer is out of date (`etl.source.lag`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import Refused
 from kseg.etl.ledger.state import JobState
+from kseg.etl.ledger.values import PartitionIdentity, TopicIdentity
 from kseg.etl.planning.snapshot import SourceSnapshot
 from kseg.etl.source.logs import Logs
 
-NEW_LEDGER = "a new topic of an old name needs a new ledger (and most often a new table)"
+ACCEPT = "`kseg repair JOB --accept-source {}`"
 
 
-def check_source(snapshot: SourceSnapshot, state: JobState) -> None:
-    """Compare what brokers or files say with what the ledger has seen.
+class EpochEnd(NamedTuple):
+    """Where a leader epoch ended (OffsetForLeaderEpoch); -1: the leader no longer knows, as retention brings about."""
+
+    leader_epoch: int
+    end: int
+
+
+EpochEnds = Mapping[TopicPartition, EpochEnd]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceChange:
+    """A difference between the source and what the ledger knows of it.
+
+    partition: None where all of the topic's are meant. first: the first offset that means another record than before.
+    """
+
+    topic: str
+    partition: int | None
+    first: int
+    refusal: Refused
+
+
+def check_source(snapshot: SourceSnapshot, state: JobState, ends: EpochEnds) -> None:
+    """Compare what brokers or files answered with what the ledger has seen. ends: as `ends_of_epochs` returned them.
 
     Raises:
-        Refused: `another-cluster`, `topic-recreated` or `log-truncated`.
+        Refused: `another-cluster`, `topic-recreated`, `log-truncated` or `start-beyond-end`.
     """
-    for name, metadata in snapshot.topics.items():
-        known = state.topics.get(name)
-        if known is None:
-            continue
-        if known.cluster_id and snapshot.cluster_id and known.cluster_id != snapshot.cluster_id:
-            raise Refused(
-                "another-cluster",
-                f"the ledger's offsets are those of cluster {known.cluster_id}, and this is {snapshot.cluster_id}",
-                remedy="check bootstrap.servers; another cluster needs another ledger",
-                topic=name,
-            )
-        if known.topic_id and metadata.topic_id and known.topic_id != metadata.topic_id:
-            raise Refused(
-                "topic-recreated",
-                f"the topic was deleted and created again: its id was {known.topic_id} and is {metadata.topic_id}",
-                remedy=NEW_LEDGER,
-                topic=name,
-            )
-    for tp, bounds in snapshot.bounds.items():
-        if snapshot.copy and _same_id(snapshot, state, tp.topic):
-            continue  # a copy of the very topic may be as old as it likes
-        _check_log(tp, bounds.high_watermark, snapshot.leader_epoch(tp), state)
+    check_topics(snapshot, state)
+    check_logs(snapshot, state, ends)
 
 
-def _same_id(snapshot: SourceSnapshot, state: JobState, topic: str) -> bool:
-    known = state.topics.get(topic)
-    return known is not None and known.topic_id is not None and known.topic_id == snapshot.topics[topic].topic_id
+def check_topics(snapshot: SourceSnapshot, state: JobState) -> None:
+    """Raises Refused: `another-cluster` or `topic-recreated`."""
+    for change in topic_changes(snapshot, state):
+        raise change.refusal
 
 
-def _check_log(tp: TopicPartition, high_watermark: int, leader_epoch: int, state: JobState) -> None:
-    known = state.topics.get(tp.topic)
-    seen = known.partitions.get(tp.partition) if known else None
-    if seen is not None and 0 <= leader_epoch < seen.leader_epoch:
-        # Epochs of one topic only grow; where brokers have no topic ids this is how a recreated topic shows.
-        raise Refused(
-            "topic-recreated",
-            f"the leader epoch was {seen.leader_epoch} and is {leader_epoch}: this is another topic of the same name",
-            remedy=NEW_LEDGER,
-            topic=tp.topic,
-            partition=tp.partition,
-        )
-    landed_to = _landed_to(state, tp)
-    if landed_to is not None and high_watermark < landed_to:
-        raise _truncated(tp, landed_to, high_watermark)
+def check_logs(snapshot: SourceSnapshot, state: JobState, ends: EpochEnds) -> None:
+    """Raises Refused: `log-truncated` or `start-beyond-end`."""
+    for change in log_changes(snapshot, state, ends):
+        raise change.refusal
 
 
-def _landed_to(state: JobState, tp: TopicPartition) -> int | None:
-    return max((end for _, end in state.landed(tp)), default=state.frontier(tp))
+def behind(snapshot: SourceSnapshot, known: Mapping[str, TopicIdentity]) -> TopicPartition | None:
+    """A partition of a known topic that was answered for in an older leader epoch than the ledger has seen."""
+    if snapshot.copy:
+        return None
+    for tp in snapshot.partitions:
+        seen = _seen(known, tp)
+        if seen is not None and 0 <= snapshot.leader_epoch(tp) < seen.leader_epoch and _same_id(snapshot, known, tp):
+            return tp
+    return None
 
 
-def check_epochs(logs: Logs, snapshot: SourceSnapshot, state: JobState) -> None:
-    """Ask where the epoch ended that each partition was last seen in (OffsetForLeaderEpoch, KIP-320).
+def ends_of_epochs(logs: Logs, snapshot: SourceSnapshot, state: JobState) -> dict[TopicPartition, EpochEnd]:
+    """Where the epoch ended that each partition was last seen in (OffsetForLeaderEpoch, KIP-320), if it is another now.
 
     A log that was truncated and written again is as long as before, and still its old epoch ends below what has landed.
     So does the epoch of files that a broker left behind with records that its followers never had.
 
     Raises:
-        Refused: `log-truncated`.
         KafkaError, LogFileError: the logs cannot be asked.
     """
     asked: dict[TopicPartition, int] = {}
     for tp in snapshot.partitions:
-        known = state.topics.get(tp.topic)
-        seen = known.partitions.get(tp.partition) if known else None
+        seen = _seen(state.topics, tp)
         if seen is not None and 0 <= seen.leader_epoch < snapshot.leader_epoch(tp):
             asked[tp] = seen.leader_epoch
-    for tp, end in logs.ends_of_epochs(asked).items():
-        landed_to = _landed_to(state, tp)
-        # -1: the leader no longer knows that epoch, which retention brings about as well.
-        if landed_to is not None and 0 <= end < landed_to:
-            raise _truncated(tp, landed_to, end)
+    return {tp: EpochEnd(asked[tp], end) for tp, end in logs.ends_of_epochs(asked).items()}
 
 
-def _truncated(tp: TopicPartition, landed_to: int, end: int) -> Refused:
-    return Refused(
+def topic_changes(snapshot: SourceSnapshot, state: JobState) -> Iterator[SourceChange]:
+    """Topics that are others than the ledger knows."""
+    for name, metadata in snapshot.topics.items():
+        known = state.topics.get(name)
+        if known is None:
+            continue
+        if known.cluster_id and snapshot.cluster_id and known.cluster_id != snapshot.cluster_id:
+            yield _another(
+                "another-cluster",
+                f"the ledger's offsets are those of cluster {known.cluster_id}, and this is {snapshot.cluster_id}",
+                "check bootstrap.servers",
+                name,
+            )
+        elif known.topic_id and metadata.topic_id and known.topic_id != metadata.topic_id:
+            yield _another(
+                "topic-recreated",
+                f"the topic was deleted and created again: its id was {known.topic_id} and is {metadata.topic_id}",
+                "check bootstrap.servers and the topic's name",
+                name,
+            )
+        elif not (known.topic_id and metadata.topic_id) and not snapshot.copy:
+            yield from _lower_epochs(snapshot, known, name)
+
+
+def _lower_epochs(snapshot: SourceSnapshot, known: TopicIdentity, topic: str) -> Iterator[SourceChange]:
+    """Epochs of one topic only grow; where there are no topic ids this is how a recreated topic shows."""
+    for number, seen in known.partitions.items():
+        tp = TopicPartition(topic, number)
+        now = snapshot.leader_epoch(tp) if tp in snapshot.bounds else -1
+        if 0 <= now < seen.leader_epoch:
+            message = f"the leader epoch was {seen.leader_epoch} and is {now}: this is another topic of the same name"
+            yield _another("topic-recreated", message, "check bootstrap.servers and the topic's name", topic, number)
+
+
+def log_changes(snapshot: SourceSnapshot, state: JobState, ends: EpochEnds) -> Iterator[SourceChange]:
+    """Logs that ended, or end, below the offsets that runs have landed or planned, or below where they start."""
+    dealt_with = _dealt_with(state)
+    for tp, bounds in snapshot.bounds.items():
+        if snapshot.copy and _same_id(snapshot, state.topics, tp):
+            continue  # a copy of the very topic may be as old as it likes
+        last, start = dealt_with.get(tp, 0), state.frontier(tp) or 0
+        end = bounds.high_watermark
+        if end < last:
+            yield _truncated(tp, last, end)
+            continue
+        if end < start:
+            yield _starts_beyond(tp, start, end)
+            continue
+        seen, epoch = _seen(state.topics, tp), ends.get(tp)
+        if seen is None or epoch is None or epoch.end < 0 or epoch.leader_epoch != seen.leader_epoch:
+            continue
+        # The epoch was seen beside an end: what lies above that may have been written in later epochs.
+        last = max(last, start)
+        last = min(last, seen.end_offset) if seen.end_offset >= 0 else last
+        if epoch.end < last:
+            yield _truncated(tp, last, epoch.end)
+
+
+def _dealt_with(state: JobState) -> dict[TopicPartition, int]:
+    """By partition the end of what has landed, or is in the plan of a run that has not ended."""
+    ends = {tp: landed.intervals[-1][1] for tp, landed in state.landed_offsets.items() if landed}
+    for run in state.unfinished_runs():
+        for planned in run.plan.ranges:
+            end = min(planned.end, state.current_below(planned.tp, state.generation_of(run, planned.tp)))
+            ends[planned.tp] = max(ends.get(planned.tp, 0), end)
+    return ends
+
+
+def _seen(known: Mapping[str, TopicIdentity], tp: TopicPartition) -> PartitionIdentity | None:
+    topic = known.get(tp.topic)
+    return topic.partitions.get(tp.partition) if topic is not None else None
+
+
+def _same_id(snapshot: SourceSnapshot, known: Mapping[str, TopicIdentity], tp: TopicPartition) -> bool:
+    topic = known.get(tp.topic)
+    return topic is not None and topic.topic_id is not None and topic.topic_id == snapshot.topics[tp.topic].topic_id
+
+
+def _another(code: str, message: str, check: str, topic: str, partition: int | None = None) -> SourceChange:
+    accept = ACCEPT.format(topic)
+    remedy = f"{check}; if this is the new source, {accept} reads it from its first record, and keeps the old rows"
+    return SourceChange(topic, partition, 0, Refused(code, message, remedy=remedy, topic=topic, partition=partition))
+
+
+def _truncated(tp: TopicPartition, last: int, end: int) -> SourceChange:
+    refusal = Refused(
         "log-truncated",
-        f"offsets up to {landed_to} have landed, and the log that they came from ends at {end}: records were lost in "
-        "the cluster (an unclean leader election), or the topic is another one",
-        remedy="find out what was lost; `kseg backfill --mode replace` reads these offsets as they are now",
+        f"offsets up to {last} have landed or are planned, and the log that they came from ends at {end}: records were "
+        "lost in the cluster (an unclean leader election), or the topic is another one",
+        remedy=f"find out what was lost; then {ACCEPT.format(f'{tp.topic}:{tp.partition}')} goes on from offset {end}, "
+        "and keeps the rows above it",
         topic=tp.topic,
         partition=tp.partition,
         offset=end,
     )
+    return SourceChange(tp.topic, tp.partition, end, refusal)
+
+
+def _starts_beyond(tp: TopicPartition, start: int, end: int) -> SourceChange:
+    refusal = Refused(
+        "start-beyond-end",
+        f"the next run starts at offset {start}, and the log ends at {end}: that offset was never there",
+        remedy="set the group's offset inside the log and run with --accept-group-offsets; or "
+        f"{ACCEPT.format(f'{tp.topic}:{tp.partition}:OFFSET')} starts at OFFSET (by default at the log's end)",
+        topic=tp.topic,
+        partition=tp.partition,
+        offset=start,
+    )
+    return SourceChange(tp.topic, tp.partition, end, refusal)

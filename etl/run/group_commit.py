@@ -2,6 +2,7 @@
 
     InitProducerId      fences every older run's commit on this transactional id, *then*
     read the ledger     so that no commit is older than what a fenced sibling read, and none follows a lost lease
+    check the source    so that offsets of a topic never become those of another one of its name
     TxnOffsetCommit     all assigned partitions, also unchanged ones: a group without members expires one by one
     describe the group  a member that joined meanwhile is not noticed by the broker: it takes a commit with an empty
                         member id even then
@@ -14,7 +15,7 @@ place was taken finds its lease lost: whatever takes the place of a run fences b
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.errors import Fenced, UnsupportedVersion
@@ -28,6 +29,9 @@ from kseg.etl.ledger.events import GroupOffset
 from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.group_reconciliation import commit_metadata
+
+Check = Callable[[JobState], None]
+"""Raises Refused where the source is not the one that this state of the ledger knows."""
 
 TRANSACTION_TIMEOUT_MS = 60_000
 PAUSE_AFTER_FENCE = 0.2
@@ -88,26 +92,33 @@ def frontier_offsets(
 
 
 def commit_frontier(
-    cluster: Cluster, lease: Lease, job: Job, run_id: str, assigned: Collection[TopicPartition]
+    cluster: Cluster,
+    lease: Lease,
+    job: Job,
+    run_id: str,
+    assigned: Collection[TopicPartition],
+    check: Check,
 ) -> dict[TopicPartition, CommittedOffset]:
     """Commit each assigned partition's frontier for the job's group, as `group_commit` says; return what was committed.
 
     Raises:
         LeaseLost: another has taken this run's place.
-        Refused: `group-has-members`.
+        Refused: `group-has-members`; what `check` refuses.
         RetriableFailure: siblings kept fencing this run until the deadline.
         KafkaError: the coordinator rejected a request or is not available.
     """
     assert job.group is not None
     if job.group_commit == "plain":
         refuse_live_group(cluster, job.group)
-        offsets = frontier_offsets(lease.read(), run_id, assigned)
+        state = lease.read()
+        offsets = frontier_offsets(state, run_id, assigned)
+        check(state)
         commit_offsets(cluster, job.group, offsets)
         return offsets
     deadline = time.monotonic() + job.run.deadline.total_seconds()
     while True:
         try:
-            return _in_transaction(cluster, lease, job, run_id, assigned)
+            return _in_transaction(cluster, lease, job, run_id, assigned, check)
         except Fenced as fenced:
             done = frontier_offsets(lease.read(), run_id, assigned)
             if _already_committed(committed_offsets(cluster, job.group, list(done)), done):
@@ -122,15 +133,22 @@ def commit_frontier(
 
 
 def _in_transaction(
-    cluster: Cluster, lease: Lease, job: Job, run_id: str, assigned: Collection[TopicPartition]
+    cluster: Cluster,
+    lease: Lease,
+    job: Job,
+    run_id: str,
+    assigned: Collection[TopicPartition],
+    check: Check,
 ) -> dict[TopicPartition, CommittedOffset]:
     assert job.group is not None
     # Leaving the block on an error aborts: left open, the transaction would hide these offsets from readers of stable
     # offsets until it times out.
     with Transaction(cluster, transactional_id(job, lease.ledger.id), timeout_ms=TRANSACTION_TIMEOUT_MS) as transaction:
         transaction.begin()
-        offsets = frontier_offsets(lease.read(), run_id, assigned)
+        state = lease.read()
+        offsets = frontier_offsets(state, run_id, assigned)
         if offsets:
+            check(state)
             transaction.commit_offsets(job.group, offsets)
             refuse_live_group(cluster, job.group)
         transaction.commit()

@@ -6,12 +6,14 @@ that the ledger has already are skipped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Literal, TypeVar
 
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from kseg.client.errors import KafkaError
+from kseg.client.groups.offsets import CommittedOffset
+from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
 from kseg.etl.errors import AnotherRunActive, KsegError, Refused
 from kseg.etl.ledger import events as ev
@@ -21,8 +23,7 @@ from kseg.etl.ledger.maintenance import maintain
 from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.planning.group_reconciliation import reconcile
 from kseg.etl.planning.plan import Draft, PlanInputs, plan_incremental
-from kseg.etl.planning.preflight import examine_tables, preflight
-from kseg.etl.planning.source_identity import check_source
+from kseg.etl.planning.preflight import check_again, examine_tables, preflight
 from kseg.etl.run.abandon import abandon_run
 from kseg.etl.run.context import JobContext, Observer
 from kseg.etl.run.group_commit import as_events, commit_frontier
@@ -132,7 +133,7 @@ def _take_up(context: JobContext, lease: Lease, state: JobState, run: RunState) 
     if run.account_failed is not None:
         _clear_or_refuse(context, lease, run)
     if run.accounted is None:
-        check_source(context.inputs.snapshot(), state)
+        check_again(context.inputs, state)
         examine_tables(context.inputs, state, run.chain, run.plan.tables)
     context.progress.message(f"taking up run {run.run_id} ({run.phase})")
     return True
@@ -266,13 +267,23 @@ def _commit(context: JobContext, lease: Lease, run: RunState, accept_group_offse
             lease.transition(lambda state: reconcile(view, state, moves_offsets=True))
         lease.check()
         context.observe("commit:before")
-        offsets = commit_frontier(context.clients.cluster, lease, context.job, run.run_id, partitions)
+        offsets = _commit_frontier(context, lease, run.run_id, partitions)
         context.progress.event(OffsetsObserved({tp: PartitionView(committed=o.offset) for tp, o in offsets.items()}))
         context.observe("commit:after")
         event = ev.OffsetsCommitted(
             run_id=run.run_id, group=_group(context), how=_how(context), offsets=as_events(offsets)
         )
         lease.transition(lambda _: [event])
+
+
+def _commit_frontier(
+    context: JobContext, lease: Lease, run_id: str, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, CommittedOffset]:
+    """Commit the group's offsets. A run of files commits them at brokers, whose topics have to be the same ones."""
+    inputs = context.inputs.at_brokers()
+    return commit_frontier(
+        context.clients.cluster, lease, context.job, run_id, partitions, lambda state: check_again(inputs, state)
+    )
 
 
 def _nothing_to_do(context: JobContext, lease: Lease) -> RunReport:
@@ -291,7 +302,7 @@ def _nothing_to_do(context: JobContext, lease: Lease) -> RunReport:
     partitions = context.inputs.partitions()
     if lease.chain == ev.INCREMENTAL and context.job.commits_offsets and any(tp in state.bases for tp in partitions):
         last = next(reversed(state.runs), "-")
-        offsets = commit_frontier(context.clients.cluster, lease, context.job, last, partitions)
+        offsets = _commit_frontier(context, lease, last, partitions)
         known = {tp: o.offset for tp, o in state.group_offsets(_group(context)).items()}
         event = ev.OffsetsCommitted(group=_group(context), how=_how(context), offsets=as_events(offsets))
         if {tp: o.offset for tp, o in offsets.items()} != known:

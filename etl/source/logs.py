@@ -58,7 +58,7 @@ class Logs(Protocol):
         """The id of the logs' cluster; None if it is not known."""
 
     def bounds(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, LogBounds]:
-        """Log start, last stable offset and high watermark of each partition."""
+        """Log start, last stable offset and high watermark of each partition, with the leader epoch of the ends."""
 
     def offsets(
         self,

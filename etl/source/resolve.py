@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import TopicMetadata
-from kseg.client.errors import UnknownTopic, error_from_code
+from kseg.client.errors import LeaderNotAvailable, UnknownTopic, error_from_code
 from kseg.client.groups.offsets import committed_offsets
 from kseg.client.offsets import EARLIEST, LATEST, IsolationLevel, list_offsets
 from kseg.client.protocol.partition import TopicPartition
@@ -63,6 +63,8 @@ that is undecided."""
 OffsetSpec = Literal["earliest", "latest", "committed"] | EndName | AtOffsets | AtTime
 
 
+_TRIES_FOR_ONE_EPOCH = 10
+
 _LEVELS: dict[str, IsolationLevel] = {"high_watermark": "read_uncommitted", "last_stable": "read_committed"}
 
 
@@ -72,12 +74,14 @@ class LogBounds:
 
     confirmed: of files, whose end counts as high watermark, the high watermark that their broker checkpointed last,
     -1 where there is none. Rows at or above it may never have been replicated. None at brokers, which show no others.
+    leader_epoch: in which both ends were answered; of files, the last one. -1 where it is not known.
     """
 
     start: int
     last_stable: int
     high_watermark: int
     confirmed: int | None = None
+    leader_epoch: int = -1
 
 
 def offset_spec(value: str | datetime | Mapping[str, Any]) -> OffsetSpec:
@@ -205,14 +209,33 @@ def resolve_offsets(
 
 
 def log_bounds(cluster: Cluster, partitions: Collection[TopicPartition]) -> dict[TopicPartition, LogBounds]:
-    """Log start, last stable offset and high watermark of every partition, as of now. Raises KafkaError."""
+    """Log start, last stable offset and high watermark of every partition, as of now, with their leader epoch.
+
+    The epoch is the one in the answers themselves: an epoch from metadata is that of another moment, and the end of an
+    epoch that is older than an offset lies below that offset, as if the log had been truncated (KIP-320).
+
+    Raises:
+        LeaderNotAvailable: leaders kept changing between the questions.
+        KafkaError: the cluster cannot be asked.
+    """
     if not partitions:
         return {}
     # In this order, since all three only grow: whatever happens in between, start <= last stable <= high watermark.
     start = list_offsets(cluster, dict.fromkeys(sorted(partitions), EARLIEST), isolation_level="read_uncommitted")
-    stable = list_offsets(cluster, dict.fromkeys(sorted(partitions), LATEST), isolation_level="read_committed")
-    high = list_offsets(cluster, dict.fromkeys(sorted(partitions), LATEST), isolation_level="read_uncommitted")
-    return {p: LogBounds(start[p].offset, stable[p].offset, high[p].offset) for p in sorted(partitions)}
+    found: dict[TopicPartition, LogBounds] = {}
+    for _ in range(_TRIES_FOR_ONE_EPOCH):
+        asked = dict.fromkeys((p for p in sorted(partitions) if p not in found), LATEST)
+        stable = list_offsets(cluster, asked, isolation_level="read_committed")
+        high = list_offsets(cluster, asked, isolation_level="read_uncommitted")
+        found |= {
+            p: LogBounds(start[p].offset, stable[p].offset, high[p].offset, leader_epoch=high[p].leader_epoch)
+            for p in asked
+            if stable[p].leader_epoch == high[p].leader_epoch
+        }
+        if len(found) == len(start):
+            return {p: found[p] for p in start}
+    first = next(p for p in start if p not in found)
+    raise LeaderNotAvailable("the leader changed again and again", topic=first.topic, partition=first.partition)
 
 
 def named_offsets(

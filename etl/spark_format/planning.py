@@ -43,7 +43,7 @@ def plan_tasks(options: ReadOptions) -> tuple[RangeTask, ...]:
         metadata = {tp: topic.partitions[tp.partition] for tp, topic in topics.items()}
         return logs.tasks(
             [
-                PartitionRange(tp.topic, tp.partition, start, end, metadata[tp].leader_epoch)
+                PartitionRange(tp.topic, tp.partition, start, end, bounds[tp].leader_epoch)
                 for tp, (start, end) in _ranges(options, starts, ends, bounds)
             ],
             max_records=options.max_records_per_partition,

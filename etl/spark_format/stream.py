@@ -35,12 +35,13 @@ from kseg.client.cluster.metadata import TopicMetadata
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import Refused
 from kseg.etl.source.errors import OffsetsLost
+from kseg.etl.source.lag import until_current
 from kseg.etl.source.logs import Logs, open_logs
 from kseg.etl.source.resolve import LogBounds
 from kseg.etl.spark_format.partition import KsegPartition, read_partition
 from kseg.etl.spark_format.planning import PartitionRange
 from kseg.etl.spark_format.stream_admission import take_at_most
-from kseg.etl.spark_format.stream_identity import check_cluster, lost_records
+from kseg.etl.spark_format.stream_identity import behind, check_cluster, lost_records
 from kseg.etl.spark_format.stream_offsets import StreamOffsets
 from kseg.etl.spark_format.stream_options import StreamOptions
 
@@ -58,14 +59,14 @@ class _Seen:
 
     def at(self, offsets: Mapping[TopicPartition, int]) -> StreamOffsets:
         """These offsets with the ids and epochs by which later runs see whether topics and logs are still the same."""
-        partitions = {tp: self.topics[tp].partitions[tp.partition] for tp in offsets if tp in self.topics}
+        partitions = [tp for tp in offsets if tp in self.topics]
         ids = {tp.topic: self.topics[tp].topic_id for tp in partitions}
         return StreamOffsets(
             dict(offsets),
             pinned=True,
             cluster=self.cluster,
             ids={topic: known for topic, known in ids.items() if known is not None},
-            epochs={tp: found.leader_epoch for tp, found in partitions.items() if found.leader_epoch >= 0},
+            epochs={tp: self.bounds[tp].leader_epoch for tp in partitions if self.bounds[tp].leader_epoch >= 0},
         )
 
 
@@ -109,7 +110,7 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             KafkaError: the cluster cannot be asked.
         """
         began = StreamOffsets.of(start)
-        seen = self._observe()
+        seen = self._observe_after(began)
         check_cluster(began, seen.cluster)
         if began.is_before_all:
             return seen.at(self._starts(seen)).document()
@@ -141,7 +142,7 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ranges = self._between(began, ends)
         if not ranges:
             return []
-        seen = self._observe()
+        seen = self._observe_after(ends)
         check_cluster(ends, seen.cluster)
         lost = self._lost(ends, seen)
         kept = [found for one in ranges if (found := self._still_there(one, seen, lost)) is not None]
@@ -176,6 +177,10 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         read, logs = self._options.read, self._open()
         topics = logs.topics(topics=read.topics, pattern=read.pattern, assign=read.assign)
         return _Seen(topics, logs.bounds(topics), logs.cluster_id({tp.topic for tp in topics}) if topics else None)
+
+    def _observe_after(self, known: StreamOffsets) -> _Seen:
+        """As `_observe`, and not older than what the checkpoint knows. Raises RetriableFailure where it stays so."""
+        return until_current(self._observe, lambda seen: behind(known, seen.at(dict.fromkeys(seen.bounds, 0))))
 
     def _ends(self, seen: _Seen) -> dict[TopicPartition, int]:
         committed = self._options.read.isolation_level == "read_committed"
@@ -269,5 +274,4 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if wanted.start < log.start and self._options.read.fail_on_data_loss:
             raise OffsetsLost(tp.topic, tp.partition, wanted.start, min(log.start, wanted.end))
         start, end = max(wanted.start, log.start), min(wanted.end, lost.get(tp, wanted.end))
-        epoch = seen.topics[tp].partitions[tp.partition].leader_epoch
-        return replace(wanted, start=start, end=end, leader_epoch=epoch) if start < end else None
+        return replace(wanted, start=start, end=end, leader_epoch=log.leader_epoch) if start < end else None

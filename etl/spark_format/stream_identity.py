@@ -36,18 +36,32 @@ def check_cluster(began: StreamOffsets, cluster: str | None) -> None:
         )
 
 
+def behind(began: StreamOffsets, now: StreamOffsets) -> TopicPartition | None:
+    """A partition of the very topic that the checkpoint knows, answered for in an older leader epoch."""
+    return next(
+        (
+            tp
+            for tp, known in sorted(began.epochs.items())
+            if -1 < now.epochs.get(tp, -1) < known and began.same_id(now, tp.topic)
+        ),
+        None,
+    )
+
+
 def lost_records(
     began: StreamOffsets, now: StreamOffsets, bounds: Mapping[TopicPartition, LogBounds], logs: Logs
 ) -> Iterator[Loss]:
     """What the logs have lost below the checkpoint's offsets, at their ends; `now` has the ids and epochs of now.
 
     An end below the offset tells a log that was truncated, and so does the end of the leader epoch that the offset was
-    seen in (OffsetForLeaderEpoch, KIP-320) where the log has grown again since.
+    seen in (OffsetForLeaderEpoch, KIP-320) where the log has grown again since. A lower epoch is another topic's only
+    where there are no topic ids; of the same id it is an answer that is out of date (`behind`).
     """
     asked: dict[TopicPartition, int] = {}
     for tp, offset in began.offsets.items():
         known, epoch = began.epochs.get(tp, -1), now.epochs.get(tp, -1)
-        if not began.same_topic(now, tp.topic) or -1 < epoch < known:
+        same_id = began.same_id(now, tp.topic)
+        if not began.same_topic(now, tp.topic) or (-1 < epoch < known and not same_id):
             yield Loss(tp, _recreated(began, now, tp, known, epoch), None)
         elif bounds[tp].high_watermark < offset:
             yield Loss(tp, _truncated(tp, offset, bounds[tp].high_watermark), bounds[tp].high_watermark)

@@ -96,3 +96,7 @@ class StreamOffsets:
         """Whether nothing says that the name has come to mean another topic."""
         mine, theirs = self.ids.get(topic), other.ids.get(topic)
         return mine is None or theirs is None or mine == theirs
+
+    def same_id(self, other: StreamOffsets, topic: str) -> bool:
+        """Whether both know the topic's id, and it is the same."""
+        return topic in self.ids and self.ids[topic] == other.ids.get(topic)

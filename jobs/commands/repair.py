@@ -23,13 +23,18 @@ if TYPE_CHECKING:
     from kseg.etl.config.job import Job
 
 
-_ACTIONS = {"finish": "--finish RUN", "abandon": "--abandon RUN", "accept_table": "--accept-table TABLE"}
+_ACTIONS = {
+    "finish": "--finish RUN",
+    "abandon": "--abandon RUN",
+    "accept_table": "--accept-table TABLE",
+    "accept_source": "--accept-source TOPIC",
+}
 
 
 def _check(no_verify: bool, **given: object) -> None:
-    if sum(given[action] is not None for action in _ACTIONS) != 1:
+    if sum(bool(given[action]) for action in _ACTIONS) != 1:
         raise click.UsageError(f"give one of {', '.join(_ACTIONS.values())}")
-    if no_verify and given["accept_table"] is None:
+    if no_verify and not given["accept_table"]:
         raise click.UsageError("--no-verify is for --accept-table")
 
 
@@ -41,6 +46,7 @@ Examples:
   kseg repair orders.yaml --finish 3f9c46bd --dry-run
   kseg repair orders.yaml --abandon 3f9c46bd
   kseg repair orders.yaml --accept-table s3://lake/orders
+  kseg repair orders.yaml --accept-source orders:0 --dry-run
 """,
 )
 @job_argument
@@ -50,6 +56,13 @@ Examples:
     "--accept-table", metavar="TABLE", help="Go on with this table as it is, after a RESTORE or an overwrite of it."
 )
 @click.option("--no-verify", is_flag=True, help="Accept the table without comparing its rows with Kafka first.")
+@click.option(
+    "--accept-source",
+    multiple=True,
+    metavar="TOPIC[:PARTITION[:OFFSET]]",
+    help="Go on with a truncated log, a topic that was created again or another cluster: offsets from where the source "
+    "changed (or OFFSET) are read again, rows that landed from there on stay. Repeatable.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be done, change nothing.")
 @take_over_option
 @run_file_option
@@ -63,13 +76,16 @@ def repair(
     abandon: str | None,
     accept_table: str | None,
     no_verify: bool,
+    accept_source: tuple[str, ...],
     dry_run: bool,
     take_over: bool,
 ) -> Result:
-    """Finish or abandon a run that stopped half way, or accept a table that runs refuse.
+    """Finish or abandon a run that stopped half way, or accept a table or a source that runs refuse.
 
     `kseg status` lists the runs, and says what is wrong with a table.
     """
+    if accept_source:
+        return _accept_source(invocation, job_file, accept_source, dry_run=dry_run, take_over=take_over)
     job = load_job(invocation, job_file, starts_spark=True)
     if accept_table is not None:
         return _accept(job, accept_table, invocation, verify_rows=not no_verify, dry_run=dry_run, take_over=take_over)
@@ -91,3 +107,12 @@ def _accept(job: Job, table: str, invocation: Invocation, **how: bool) -> Result
         "nothing-to-do": f"{report.table} is as the ledger left it",
     }[report.status]
     return Result(report.to_json(), f"{job.name}: {headline}")
+
+
+def _accept_source(
+    invocation: Invocation, job_file: str, named: tuple[str, ...], *, dry_run: bool, take_over: bool
+) -> Result:
+    job = load_job(invocation, job_file)
+    from kseg.etl.operations.accept_source import accept_source
+
+    return run_result(accept_source(job, named, dry_run=dry_run, take_over=take_over, progress=invocation.progress))

@@ -121,7 +121,7 @@ def test_the_list_of_commands_agrees_with_the_commands() -> None:
         ("ingest", ["--dry-run", "--json", "--take-over", "--accept-group-offsets"]),
         ("backfill", ["--from", "--to", "--interval", "--mode", "--label", "--segments", "--commit-offsets"]),
         ("backfill", ["--dry-run", "--take-over", "--json"]),
-        ("repair", ["--dry-run", "--finish", "--abandon", "--accept-table", "--no-verify"]),
+        ("repair", ["--dry-run", "--finish", "--abandon", "--accept-table", "--no-verify", "--accept-source"]),
         ("bench", ["--quick", "--json"]),
     ],
 )
@@ -155,7 +155,7 @@ def test_the_version_is_told() -> None:
         (["ingest"], "Missing argument"),
         (["ingest", "x.yaml", "--dryrun"], "No such option"),
         (["backfill", "x.yaml", "--mode", "odd"], "'odd' is not one of"),
-        (["repair", "x.yaml"], "one of --finish RUN, --abandon RUN, --accept-table TABLE"),
+        (["repair", "x.yaml"], "one of --finish RUN, --abandon RUN, --accept-table TABLE, --accept-source TOPIC"),
         (["repair", "x.yaml", "--finish", "a", "--abandon", "b"], "one of --finish RUN"),
     ],
 )
@@ -291,6 +291,13 @@ def test_verify_says_by_its_exit_code_whether_rows_agree(facade: Any, job_file: 
     assert run("verify", job_file).exit_code == code
     result = run("verify", job_file, "--json")
     assert (result.exit_code, only_json(result)) == (code, document)
+
+
+def test_repair_hands_over_the_sources(facade: Any, job_file: Path) -> None:
+    calls = facade("kseg.etl.operations.accept_source.accept_source", REPORT)
+    assert run("repair", job_file, "--accept-source", "t:0:7", "--accept-source", "u", "--take-over").exit_code == 0
+    assert calls[0]["args"][1:] == (("t:0:7", "u"),)
+    assert (calls[0]["dry_run"], calls[0]["take_over"]) == (False, True)
 
 
 @pytest.mark.parametrize("word", ["finish", "abandon"])

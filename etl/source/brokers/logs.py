@@ -38,6 +38,7 @@ class BrokerLogs:
         pattern: str | None = None,
         assign: Mapping[str, Collection[int]] | None = None,
     ) -> dict[TopicPartition, TopicMetadata]:
+        self._cluster.forget_metadata()
         return resolve_topics(self._cluster, topics=topics, pattern=pattern, assign=assign)
 
     def cluster_id(self, topics: Collection[str]) -> str | None:

@@ -124,6 +124,7 @@ class LogCatalog:
             max(start, place.stable_end),
             max(start, place.end),
             confirmed=-1 if confirmed is None else min(max(start, confirmed), max(start, place.end)),
+            leader_epoch=place.last_epoch,
         )
 
     def torn(self, tp: TopicPartition) -> Torn | None:

@@ -28,6 +28,7 @@ from kseg.etl.config.load import load_job
 from kseg.etl.ledger.state import JobState
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.operations import repair
+from kseg.etl.operations.accept_source import SourceReport, accept_source
 from kseg.etl.operations.accept_table import AcceptReport, accept_table
 from kseg.etl.operations.backfill import run_backfill
 from kseg.etl.planning.backfill_request import BackfillRequest
@@ -147,6 +148,9 @@ class Home:
 
     def accept_table(self, name: str, **options: Any) -> AcceptReport:
         return accept_table(self.job, str(self.folder / "lake" / name), **options)
+
+    def accept_source(self, *named: str, **options: Any) -> SourceReport:
+        return accept_source(self.job, named, **options)
 
     # --- looking at what came of it
 

@@ -350,14 +350,15 @@ def test_what_a_backfill_landed_while_another_run_looked_around_is_no_lost_recor
     job = home(topic)
     job.ingest()
     start = job.frontiers()[topic, 0]
-    whole, meanwhile = preflight.check_epochs, []
+    whole, meanwhile = preflight.ends_of_epochs, []
 
-    def backfill_meanwhile(*arguments: Any) -> None:
-        whole(*arguments)
+    def backfill_meanwhile(*arguments: Any) -> Any:
+        found = whole(*arguments)
         if not meanwhile:
             meanwhile.append(records.write(topic, 0, 10))
             job.backfill(**asked(topic, (0, start, start + 10)))
+        return found
 
-    monkeypatch.setattr(preflight, "check_epochs", backfill_meanwhile)
+    monkeypatch.setattr(preflight, "ends_of_epochs", backfill_meanwhile)
     assert job.ingest().status == "nothing-to-do"
     job.assert_complete(runs=2)

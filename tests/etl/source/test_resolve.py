@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from kseg.client import Cluster, TopicPartition
-from kseg.client.errors import UnknownTopic
+from kseg.client.errors import LeaderNotAvailable, UnknownTopic
 from kseg.client.groups.offsets import CommittedOffset, commit_offsets
+from kseg.client.offsets import ListedOffset
 from kseg.etl.errors import ConfigurationError
+from kseg.etl.source import resolve as resolve_module
 from kseg.etl.source.errors import TimeNotFoundError
 from kseg.etl.source.resolve import (
     AtOffsets,
@@ -93,9 +95,43 @@ def test_edges_of_the_log(cluster: Cluster, topic: str) -> None:
     assert resolve(cluster, topic, "earliest") == [0, 0, 0]
     assert resolve(cluster, topic, "latest") == [10, 1, 0]
     assert log_bounds(cluster, parts(topic, 0, 2)) == {
-        TopicPartition(topic, 0): LogBounds(0, 10, 10),
-        TopicPartition(topic, 2): LogBounds(0, 0, 0),
+        TopicPartition(topic, 0): LogBounds(0, 10, 10, leader_epoch=0),
+        TopicPartition(topic, 2): LogBounds(0, 0, 0, leader_epoch=0),
     }
+
+
+class MovingLeader:
+    """ListOffsets answered in these leader epochs, question by question; the log grows by ten with each."""
+
+    def __init__(self, *epochs: int) -> None:
+        self.epochs, self.asked = list(epochs), 0
+
+    def __call__(self, _: Any, wanted: dict[TopicPartition, int], *, isolation_level: str) -> Any:
+        self.asked += 1
+        epoch = self.epochs.pop(0) if len(self.epochs) > 1 else self.epochs[0]
+        return {tp: ListedOffset(0 if mark < -1 else 10 * self.asked, -1, epoch) for tp, mark in wanted.items()}
+
+
+@pytest.mark.parametrize(
+    ("epochs", "bounds"),
+    [
+        ((0, 7, 7), LogBounds(0, 20, 30, leader_epoch=7)),
+        ((7, 7, 8, 8, 8), LogBounds(0, 40, 50, leader_epoch=8)),
+        ((-1,), LogBounds(0, 20, 30)),  # brokers before 2.1
+    ],
+)
+def test_both_ends_of_a_log_and_its_epoch_are_of_one_leader(
+    epochs: tuple[int, ...], bounds: LogBounds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resolve_module, "list_offsets", MovingLeader(*epochs))
+    assert log_bounds(None, parts("orders", 0)) == {TopicPartition("orders", 0): bounds}  # type: ignore[arg-type]
+
+
+def test_leaders_that_never_stop_changing_are_a_passing_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resolve_module, "list_offsets", MovingLeader(*range(50)))
+    with pytest.raises(LeaderNotAvailable) as failure:
+        log_bounds(None, parts("orders", 0))  # type: ignore[arg-type]
+    assert failure.value.retriable
 
 
 def test_no_partitions_no_questions(cluster: Cluster) -> None:

@@ -1,0 +1,42 @@
+"""Answers of brokers that have not heard of the newest leader epoch yet.
+
+The leader epochs of one topic id only grow. A lower one than is known comes from a broker that is out of date (a
+restarted one, or one that is cut off from the controller), not from another topic: the question is repeated.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.errors import RetriableFailure
+
+T = TypeVar("T")
+
+PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 3.0)
+"""Seconds between the questions: a broker hears of a new leader within a few."""
+
+
+def until_current(observe: Callable[[], T], behind: Callable[[T], TopicPartition | None]) -> T:
+    """The first observation that is not behind. behind: a partition in which it is; None: it is not.
+
+    Raises:
+        RetriableFailure: the brokers kept answering with an older epoch.
+    """
+    for pause in PAUSES:
+        seen = observe()
+        if behind(seen) is None:
+            return seen
+        time.sleep(pause)
+    seen = observe()
+    tp = behind(seen)
+    if tp is None:
+        return seen
+    raise RetriableFailure(
+        "the brokers answer with an older leader epoch than was seen before: they are out of date",
+        remedy="run the same command again; if it lasts, a broker of `bootstrap.servers` is cut off from its cluster",
+        topic=tp.topic,
+        partition=tp.partition,
+    )

@@ -1,0 +1,194 @@
+"""What of a source's answers is another source, a truncated log, or only out of date; and what accepting it reopens."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from kseg.client.cluster.metadata import PartitionMetadata, TopicMetadata
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.errors import ConfigurationError, Refused
+from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.ranges import OffsetSet
+from kseg.etl.ledger.state import JobState, RunState
+from kseg.etl.planning.snapshot import SourceSnapshot
+from kseg.etl.planning.source_acceptance import NamedSource, accept
+from kseg.etl.planning.source_identity import EpochEnd, behind, check_source, ends_of_epochs
+from kseg.etl.source.resolve import LogBounds
+
+TP, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
+ID, NEW_ID = UUID(int=1), UUID(int=2)
+
+
+def seen(
+    end: int = 20, epoch: int = 5, *, topic_id: UUID | None = ID, cluster: str = "c", **more: Any
+) -> SourceSnapshot:
+    """One partition whose log goes from 0 to `end`."""
+    metadata = TopicMetadata("orders", topic_id, False, {0: PartitionMetadata(0, 1, epoch, (1,), (1,))})
+    bounds = {TP: LogBounds(0, end, end, leader_epoch=epoch)}
+    return SourceSnapshot(cluster, {"orders": metadata}, bounds, {TP: 0}, {TP: end}, **more)
+
+
+def known(
+    landed: int = 20, epoch: int = 5, end: int | None = None, *, topic_id: UUID | None = ID, **more: Any
+) -> JobState:
+    """A job that has landed offsets 0 to `landed`, and last saw the partition in this epoch, with this end."""
+    partitions = {0: ev.PartitionIdentity(epoch, landed if end is None else end)}
+    topics = {"orders": ev.TopicIdentity(topic_id, "c", partitions)}
+    offsets = {TP: OffsetSet.single(0, landed)}
+    return JobState("job", "L", bases={TP: 0}, landed_offsets=offsets, topics=topics, **more)
+
+
+def epoch_ends(**ends: int) -> dict[TopicPartition, EpochEnd]:
+    """e5=12: epoch 5 ended at offset 12."""
+    return dict.fromkeys([TP], *(EpochEnd(int(name[1:]), end) for name, end in ends.items())) if ends else {}
+
+
+def code(snapshot: SourceSnapshot, state: JobState, **ends: int) -> str | None:
+    found = epoch_ends(**ends)
+    try:
+        check_source(snapshot, state, found)
+    except Refused as refused:
+        return refused.code
+    return None
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "state", "ends", "expected"),
+    [
+        (seen(), known(), {}, None),
+        (seen(50, 7), known(), {"e5": 20}, None),
+        (seen(50, 7), known(), {"e5": 33}, None),
+        (seen(50, 7), known(), {"e5": -1}, None),  # retention removed that epoch
+        (seen(cluster="d"), known(), {}, "another-cluster"),
+        (seen(topic_id=NEW_ID), known(), {}, "topic-recreated"),
+        (seen(epoch=4, topic_id=None), known(topic_id=None), {}, "topic-recreated"),
+        (seen(epoch=4), known(), {}, None),  # out of date: asked again before
+        (seen(12), known(), {}, "log-truncated"),
+        (seen(50, 7), known(), {"e5": 12}, "log-truncated"),
+        (seen(50, 8), known(epoch=6), {"e5": 12}, None),  # asked about an epoch that is not the last seen any more
+        # Landed since the epoch was seen: those records were written in later ones.
+        (seen(50, 7), known(30, 5, end=20), {"e5": 20}, None),
+        (seen(12, copy=True), known(), {}, None),
+        (seen(12, topic_id=None, copy=True), known(topic_id=None), {}, "log-truncated"),
+    ],
+)
+def test_what_is_refused(snapshot: SourceSnapshot, state: JobState, ends: dict[str, int], expected: str | None) -> None:
+    assert code(snapshot, state, **ends) == expected
+
+
+def test_a_start_beyond_the_log_is_no_truncation() -> None:
+    state = replace(known(0), bases={TP: 100_000}, topics={})
+    assert code(seen(37), state) == "start-beyond-end"
+    assert code(seen(37), replace(state, bases={TP: 37})) is None
+
+
+def test_what_a_run_has_planned_counts_like_what_has_landed() -> None:
+    plan = ev.RunPlan(
+        run_id="r1",
+        mode="incremental",
+        chain=ev.INCREMENTAL,
+        app_id="a",
+        app_version=1,
+        config_hash="h",
+        pinned_config="{}",
+        cluster_id="c",
+        topics={},
+        ranges=(ev.PlannedRange("orders", 0, 10, 20),),
+        tables={},
+    )
+    state = known(10, runs={"r1": RunState(plan, datetime.now(UTC))})
+    assert code(seen(12), state) == "log-truncated"
+    with pytest.raises(Refused) as refused:
+        accepted(seen(12), state, "orders")
+    assert refused.value.code == "run-unfinished"
+    assert "--abandon r1" in str(refused.value.remedy)
+
+
+def test_the_epoch_that_is_asked_about_is_the_one_last_seen() -> None:
+    class Logs:
+        def ends_of_epochs(self, asked: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+            return {tp: epoch * 10 for tp, epoch in asked.items()}
+
+    def ends(epoch: int) -> Any:
+        return ends_of_epochs(Logs(), seen(epoch=epoch), known())  # type: ignore[arg-type]
+
+    assert ends(7) == {TP: EpochEnd(5, 50)}
+    assert ends(5) == ends(4) == ends(-1) == {}
+
+
+def test_an_older_epoch_of_the_same_topic_is_out_of_date() -> None:
+    assert behind(seen(epoch=4), known().topics) == TP
+    assert behind(seen(epoch=5), known().topics) is None
+    assert behind(seen(epoch=4, copy=True), known().topics) is None
+    assert behind(seen(epoch=4, topic_id=None), known(topic_id=None).topics) is None
+    assert behind(seen(epoch=-1), known().topics) is None
+
+
+# --- accepting
+
+
+def accepted(snapshot: SourceSnapshot, state: JobState, *named: str, **ends: int) -> ev.SourceAccepted | None:
+    found = epoch_ends(**ends)
+    return accept(snapshot, state, found, [NamedSource.parse(word) for word in named])
+
+
+def test_a_truncated_log_is_reopened_from_its_truncation() -> None:
+    event = accepted(seen(50, 7), known(), "orders:0", e5=12)
+    assert event is not None
+    assert (event.reopened, event.reason) == ({TP: 12}, "log-truncated")
+    assert event.topics["orders"] == ev.TopicIdentity(ID, "c", {0: ev.PartitionIdentity(7, 50)})
+
+
+def test_a_log_that_lost_nothing_keeps_all_that_has_landed() -> None:
+    """An epoch was noted that was not the one of the end: the user says that the log is whole."""
+    event = accepted(seen(50, 7), known(), "orders:0:20", e5=12)
+    assert event is not None
+    assert (event.reopened, event.topics["orders"].partitions) == ({}, {0: ev.PartitionIdentity(7, 50)})
+
+
+@pytest.mark.parametrize("snapshot", [seen(50, topic_id=NEW_ID), seen(50, cluster="d")])
+def test_another_topic_is_reopened_from_its_first_offset(snapshot: SourceSnapshot) -> None:
+    state = known()
+    state = replace(
+        state, bases={TP: 0, OTHER: 5}, landed_offsets={**state.landed_offsets, OTHER: OffsetSet.single(5, 9)}
+    )
+    event = accepted(snapshot, state, "orders")
+    assert event is not None
+    assert event.reopened == {TP: 0, OTHER: 0}
+    assert event.topics["orders"].partitions == {0: ev.PartitionIdentity(5, 50)}
+    with pytest.raises(ConfigurationError, match="all of its partitions"):
+        accepted(snapshot, state, "orders:0")
+    mirrored = accepted(snapshot, state, "orders", "orders:0:20")
+    assert mirrored is not None
+    assert mirrored.reopened == {OTHER: 0}
+
+
+def test_a_start_beyond_the_end_is_moved_into_the_log() -> None:
+    state = replace(known(0), bases={TP: 100_000}, landed_offsets={})
+    event = accepted(seen(37), state, "orders")
+    assert event is not None
+    assert event.reopened == {TP: 37}
+    event = accepted(seen(37), state, "orders:0:0")
+    assert event is not None
+    assert event.reopened == {TP: 0}
+
+
+def test_what_has_not_changed_is_not_accepted() -> None:
+    assert accepted(seen(), known(), "orders") is None
+    assert accepted(seen(12), known(), "orders:1", "other") is None
+
+
+def test_an_offset_beyond_the_log_is_none() -> None:
+    with pytest.raises(ConfigurationError, match="its log ends at 12"):
+        accepted(seen(12), known(), "orders:0:20")
+
+
+@pytest.mark.parametrize("word", ["", ":0", "orders:x", "orders:0:", "orders:0:1:2"])
+def test_other_words_name_no_source(word: str) -> None:
+    with pytest.raises(ConfigurationError):
+        NamedSource.parse(word)
