@@ -30,6 +30,23 @@ class OffsetsLost(Refused):
         self.reason = reason
 
 
+class OffsetsAbsent(Refused):
+    """Offsets `[first, last)` of a topic that is not compacted are in no batch, and a later batch is there."""
+
+    def __init__(self, topic: str, partition: int, first: int, last: int) -> None:
+        super().__init__(
+            "offsets-absent",
+            f"offsets {first} to {last - 1} are absent, and no compaction explains it",
+            remedy="to go on without them, set failOnDataLoss=false; a topic whose settings may not be read "
+            "(DescribeConfigs) counts as one that is not compacted",
+            topic=topic,
+            partition=partition,
+            offset=first,
+        )
+        self.first = first
+        self.last = last
+
+
 class NoProgress(RetriableFailure):
     """A broker kept answering without records although the range is not at its end.
 

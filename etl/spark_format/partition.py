@@ -11,6 +11,7 @@ from pyspark.sql.datasource import InputPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kseg.etl.source.range_result import RangeResult
     from kseg.etl.source.tasks import RangeTask
     from kseg.etl.spark_format.options import ReadOptions
 
@@ -23,7 +24,10 @@ class KsegPartition(InputPartition):
 
 
 def read_partition(partition: Any, read: ReadOptions) -> Iterator[pa.RecordBatch]:
-    """In a worker: the rows of one Spark partition; none where it is not one of ours."""
+    """In a worker: the rows of one Spark partition; none where it is not one of ours.
+
+    Raises as `etl.source.reader.RangeReader`, and Refused where its offsets are not all accounted for.
+    """
     from kseg.etl.source.reader import DecodeOptions, read_range
 
     if not isinstance(partition, KsegPartition):
@@ -38,4 +42,32 @@ def read_partition(partition: Any, read: ReadOptions) -> Iterator[pa.RecordBatch
         on_data_loss="fail" if read.fail_on_data_loss else "record",
     )
     for task in partition.tasks:
-        yield from read_range(task, read.origin, options)
+        reader = read_range(task, read.origin, options)
+        yield from reader
+        _check_counts(reader.result, read)
+
+
+def _check_counts(found: RangeResult, read: ReadOptions) -> None:
+    """The account of one range, as jobs have it: nothing is missing without a word.
+
+    Raises:
+        Refused: `account-failed` where its counts do not agree; `offsets-absent` with failOnDataLoss.
+    """
+    from kseg.etl.errors import Refused
+    from kseg.etl.source.errors import OffsetsAbsent
+    from kseg.etl.source.logs import open_logs
+
+    if found.mismatch is not None:
+        raise Refused(
+            "account-failed",
+            found.mismatch,
+            remedy="read again",
+            topic=found.topic,
+            partition=found.partition,
+            offset=found.start,
+        )
+    if not found.gaps or not read.fail_on_data_loss:
+        return
+    with open_logs(read.origin) as logs:
+        if found.topic not in logs.compacted({found.topic}):
+            raise OffsetsAbsent(found.topic, found.partition, *found.gaps[0])
