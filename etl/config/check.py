@@ -14,11 +14,12 @@ from kseg.etl.errors import ConfigurationError, Fault
 
 @dataclass(slots=True)
 class CheckedFile:
-    """One file: the job where it is sound, else its faults."""
+    """One file: the job where it is sound, else its faults. warnings: of its transform, where Spark checked it."""
 
     file: str
     job: Job | None = None
     faults: list[Fault] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -31,6 +32,7 @@ class CheckedFile:
             "job": self.job.name if self.job is not None else None,
             "ok": self.ok,
             "faults": [asdict(fault) for fault in self.faults],
+            "warnings": list(self.warnings),
             "airflow": airflow.model_dump(mode="json") if airflow is not None else None,
         }
 

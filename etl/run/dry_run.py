@@ -19,6 +19,8 @@ from kseg.etl.run.report import RunReport
 from kseg.etl.run.report_from_ledger import report_of
 from kseg.etl.telemetry.progress import Progress
 from kseg.etl.telemetry.stopwatch import Stopwatch
+from kseg.etl.transform.plan_warnings import sql_warnings
+from kseg.etl.transform.transform import transform_of
 
 
 def plan_only(
@@ -83,6 +85,7 @@ class _DryRun:
             return RunReport(self._job, None, mode, "nothing-to-do", seconds=self._stopwatch.seconds())
         report = report_of(self._job, draft.state.runs[plan.run_id], status="dry-run")
         report.run_id = None
+        report.notes.extend(sql_warnings(transform_of(self._inputs.job)))
         report.held_back = open_transaction_lags(self._inputs.logs, plan.held_back)
         report.seconds = self._stopwatch.seconds()
         return report

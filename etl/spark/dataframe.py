@@ -228,11 +228,12 @@ def rows(
     if not tasks:
         return spark.createDataFrame([], schema), range_results
 
-    def read(indexes: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def kseg_read_ranges(indexes: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return _read(plan, accumulator, indexes)
 
+    # The function's name is the node's in a plan, where `etl.transform.plan_warnings` counts it.
     one_slice_a_pack = spark.range(0, len(plan.packs), 1, len(plan.packs))
-    return one_slice_a_pack.mapInArrow(read, schema), range_results
+    return one_slice_a_pack.mapInArrow(kseg_read_ranges, schema), range_results
 
 
 def _read(plan: Plan, accumulator: ResultAccumulator, indexes: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

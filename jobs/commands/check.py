@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from kseg.etl.errors import ExitCode
@@ -9,6 +11,9 @@ from kseg.jobs.invocation.command import KsegCommand
 from kseg.jobs.invocation.invocation import Invocation
 from kseg.jobs.invocation.options import common_options
 from kseg.jobs.invocation.result import Result
+
+if TYPE_CHECKING:
+    from kseg.etl.config.check import CheckedFile
 
 
 def _schema(context: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -38,8 +43,14 @@ Examples:
     callback=_schema,
     help="Print the JSON Schema of job files, for editors, and exit.",
 )
+@click.option(
+    "--connect",
+    is_flag=True,
+    help="Also have Spark analyse each job's transform (spark.remote is connected to): whether its steps work, and "
+    "which of them may give other rows when a task runs again.",
+)
 @common_options
-def check(invocation: Invocation, job_files: tuple[str, ...]) -> Result:
+def check(invocation: Invocation, job_files: tuple[str, ...], connect: bool) -> Result:
     """Check job files: all faults of all of them, and whether two of them are one job or one DAG.
 
     No broker, table or ledger is read; references (${NAME}) are looked up as a run would. Exit 2 if there is a fault.
@@ -49,11 +60,28 @@ def check(invocation: Invocation, job_files: tuple[str, ...]) -> Result:
     from kseg.etl.config.check import check_files
 
     checked = check_files(dict.fromkeys(job_files))
+    if connect:
+        _check_transforms(checked)
     faulty = [one for one in checked if not one.ok]
     document = {"files": [one.to_json() for one in checked], "faults": sum(len(one.faults) for one in checked)}
     if faulty and not invocation.as_json:
         for one in faulty:
             click.echo("\n".join([f"{one.file}:", *(f"  {fault}" for fault in one.faults)]), err=True)
+    if not invocation.as_json:
+        for one in checked:
+            click.echo("".join(f"{one.file}: warning: {warning}\n" for warning in one.warnings), nl=False, err=True)
     headline = f"{len(checked) - len(faulty)} of {len(checked)} job files are sound"
     shown = document if invocation.as_json else {"files": [{"file": one.file, "sound": one.ok} for one in checked]}
     return Result(shown, headline, int(ExitCode.BAD_CONFIGURATION if faulty else ExitCode.DONE))
+
+
+def _check_transforms(checked: list[CheckedFile]) -> None:
+    from kseg.etl.errors import ConfigurationError
+    from kseg.etl.run.check_transform import check_transform
+
+    for one in checked:
+        if one.job is not None and one.ok:
+            try:
+                one.warnings += check_transform(one.job)
+            except ConfigurationError as error:
+                one.faults += error.faults

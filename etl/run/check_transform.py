@@ -1,0 +1,42 @@
+"""A job's transform checked by Spark alone: does it work, and would it give the same rows if a task ran again?"""
+
+from __future__ import annotations
+
+from kseg.etl.config.job import Job
+from kseg.etl.run.read_options import read_options
+from kseg.etl.source.origin import LogFiles
+from kseg.etl.source.tasks import RangeTask
+from kseg.etl.spark.dataframe import rows
+from kseg.etl.spark.job_session import JobSession
+from kseg.etl.spark.range_results import NoAccumulator
+from kseg.etl.tables.parquet.schema import sink_schema
+from kseg.etl.transform.plan_warnings import plan_warnings
+from kseg.etl.transform.transform import transform_of
+
+
+def check_transform(job: Job) -> tuple[str, ...]:
+    """Warnings about the plan of a job's steps. Nothing is read or written; Spark starts where a step needs it.
+
+    Raises:
+        ConfigurationError: a step does not work, or its rows cannot be landed.
+        RetriableFailure: a Connect server is not available.
+    """
+    transform, options = transform_of(job), read_options(job)
+    if not transform.on_frame:
+        sink_schema(transform.on_batches.output_schema(options.schema), addresses=job.sink.addresses)
+        return ()
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    spark = JobSession(job)
+    try:
+        with spark.typed_errors():
+            # A task that is only planned: no action asks for its rows.
+            nothing = RangeTask("none", 0, 0, 1)
+            source, _ = rows(
+                spark.session(), [nothing], LogFiles(("none",)), options, transform.on_batches, gathered=NoAccumulator()
+            )
+            frame = transform.apply_to_frame(source)
+            sink_schema(to_arrow_schema(frame.schema, timezone="UTC"), addresses=job.sink.addresses)
+            return plan_warnings(frame)
+    finally:
+        spark.close()
