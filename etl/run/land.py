@@ -22,11 +22,11 @@ from kseg.etl.run.account import (
     differing_accounts,
     failed,
     offsets_mismatch,
-    rows_mismatch,
     throttled_by_broker,
 )
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.replacement import Replacement
+from kseg.etl.run.row_counts import TableRows, allowed_rows, decoded_by_table, rows_mismatch, rows_of_table
 from kseg.etl.run.spark_jobs import SparkJobs, Written
 from kseg.etl.tables.errors import one_table
 from kseg.etl.tables.parallel import parallel_map
@@ -47,10 +47,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LandingResult:
-    """run: its state in the ledger after the account. throttled: seconds that quotas made tasks wait, by broker."""
+    """run: its state in the ledger after the account. throttled: seconds that quotas made tasks wait, by broker.
+    notes: what a person should know of the transform."""
 
     run: RunState
     throttled: Mapping[int, float]
+    notes: tuple[str, ...] = ()
 
 
 def land_and_account(context: JobContext, lease: Lease, run: RunState, *, again: bool) -> LandingResult:
@@ -89,6 +91,7 @@ class _Landing:
     again: bool
     unrecorded: list[str] = field(default_factory=list)
     replacement: Replacement | None = None
+    landed_now: dict[str, list[WrittenFile] | None] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -137,8 +140,8 @@ class _Landing:
             self._record()
             for table, target in by_spark.items():
                 self._land_by_spark(table, target, spark_jobs, sink, reading)
-        rows_written = {table: sum(file.rows for file in files) for table, files in written.files.items()}
-        return LandingResult(self._account(reading, rows_written), throttled_by_broker(range_results))
+        throttled = throttled_by_broker(range_results)
+        return LandingResult(self._account(reading, written), throttled, tuple(spark_jobs.notes))
 
     # --- before the first commit
 
@@ -236,6 +239,8 @@ class _Landing:
             remove=self._removal(table, sink, ready),
         )
         self.context.observe(f"land:{table}:committed")
+        if isinstance(outcome, NewCommit):
+            self.landed_now[table] = files
         self._landed(table, outcome.commit)
         self.context.observe(f"land:{table}:after")
 
@@ -269,7 +274,8 @@ class _Landing:
         self._record()
         context.observe(f"land:{table}:after")
         if isinstance(outcome, NewCommit):
-            again = account_for(self.plan, range_results.resolve(), context.clients.logs)
+            self.landed_now[table] = None
+            again = account_for(self.plan, spark_jobs.complete(range_results, [table]), context.clients.logs)
             fault = differing_accounts(reading, again, {r for r in self.plan.ranges if r.table == table})
             if fault is not None:
                 self._fail("rows", fault, reading)
@@ -362,12 +368,29 @@ class _Landing:
 
     # --- after the last commit
 
-    def _account(self, reading: ReadCounts, written: Mapping[str, int]) -> RunState:
+    def _table_rows(self, reading: ReadCounts) -> list[TableRows]:
+        """The rows of each table's commit, read back from the table's log."""
+        decoded = {} if self.context.job.transform else decoded_by_table(self.plan, reading.accounts)
+
+        def count(table: str) -> TableRows:
+            now = table in self.landed_now
+            return rows_of_table(
+                table,
+                self.context.targets.access(table),
+                self.commits[table],
+                self.landed_now.get(table),
+                allowed_rows(decoded[table], now=now) if table in decoded else None,
+                removes=self.plan.mode == "backfill-replace" and table != self.quarantine,
+            )
+
+        return list(parallel_map(self.commits, count).values())
+
+    def _account(self, reading: ReadCounts, written: Written) -> RunState:
         self.context.progress.phase("account")
         with self.context.stopwatch.phase("account"):
             self.context.observe("account:before")
             rows_out = sum(commit.rows for table, commit in self.commits.items() if table != self.quarantine)
-            fault = rows_mismatch({t: rows for t, rows in written.items() if not self.commits[t].found}, self.commits)
+            fault = rows_mismatch(written.tasks, self._table_rows(reading))
             if fault is not None:
                 self._fail("rows", fault, reading, rows_out)
             accounted = ev.Accounted(

@@ -200,6 +200,7 @@ def execute(
     """Execute a planned run from its phase in this state to its end. new: planned by this attempt."""
     planned, run_id = run, run.run_id
     throttled: Mapping[int, float] = {}
+    notes: tuple[str, ...] = ()
     _report_frontiers(context.progress, state)
     context.progress.event(RunPlanned(run.plan, lease.attempt, taken_up=not new))
     if run.accounted is None:
@@ -209,7 +210,7 @@ def execute(
             return land_and_account(context, lease, now, again=not (new and first))
 
         landed = _retry_transient(context, land)
-        run, throttled = landed.run, landed.throttled
+        run, throttled, notes = landed.run, landed.throttled, landed.notes
     if run.plan.commit_offsets and run.offsets_committed is None:
         _retry_transient(context, lambda _: _commit(context, lease, run, accept_group_offsets))
     context.observe("finish:before")
@@ -220,6 +221,7 @@ def execute(
     report = report_of(context.job.name, run, status="done")
     report.held_back = open_transaction_lags(context.clients.logs, run.plan.held_back)
     report.throttled = dict(throttled)
+    report.notes.extend(notes)
     report.seconds = context.stopwatch.seconds()
     maintain(context.clients.ledger, context.job.name)
     return report

@@ -21,6 +21,7 @@ from kseg.etl.errors import ConfigurationError
 from kseg.etl.ledger import events as ev
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.read_options import read_options, read_tasks
+from kseg.etl.run.row_counts import TaskRows, rows_of_tasks, rows_read
 from kseg.etl.source.deferred_secrets import TaskOrigin
 from kseg.etl.source.packing import LARGE, NO_ROUTES, Routes
 from kseg.etl.source.range_result import RangeResult
@@ -42,6 +43,7 @@ from kseg.etl.tables.parquet.task_output import (
 from kseg.etl.tables.parquet.writer import LandingPlan
 from kseg.etl.tables.values import ReadyTable
 from kseg.etl.telemetry.events import OutputSchema, ReadProgress, ReadStarted
+from kseg.etl.transform.plan_warnings import plan_warnings
 from kseg.etl.transform.transform import NO_STEPS, BatchSteps, transform_of
 from kseg.segment_reader.decode.engine import Limits
 
@@ -57,11 +59,11 @@ TO_JVM = Limits(max_rows=8_000)
 
 @dataclass(slots=True)
 class Written:
-    """What one Spark job read and wrote. files: by table, empty for a job that only counts."""
+    """What one Spark job read and wrote. files: by table, empty for a job that only counts. tasks: their rows."""
 
     range_results: tuple[RangeResult, ...] = ()
     files: dict[str, list[WrittenFile]] = field(default_factory=dict)
-    rows_out: int = 0
+    tasks: tuple[TaskRows, ...] = ()
 
 
 def _range_results(results: Iterable[TaskResult]) -> tuple[RangeResult, ...]:
@@ -79,6 +81,7 @@ class SparkJobs:
         self.transform = transform_of(self.job)
         self._offsets_reported = 0
         self._phase = "land"
+        self.notes: list[str] = []
 
     def count(self, tables: Collection[str]) -> Written:
         """Count the records in the ranges of these tables; nothing is written and no transform runs."""
@@ -122,7 +125,11 @@ class SparkJobs:
             routes=self._routes(tables) or NO_ROUTES,
             cores=workers.defaultParallelism if workers is not None else 1,
         )
-        return self.transform.apply_to_frame(source), range_results
+        frame = self.transform.apply_to_frame(source)
+        if self.transform.on_frame and tasks:
+            for warning in plan_warnings(frame):
+                self.note(warning)
+        return frame, range_results
 
     def _gathered(self, tables: Collection[str]) -> ResultAccumulator:
         """Over Connect: where tasks write results. Raises ConfigurationError if the table does not exist yet."""
@@ -148,7 +155,8 @@ class SparkJobs:
         results = self._fused("land", tables, self.transform.on_batches, Writer(plan), plan.routes or NO_ROUTES)
         batches = (batch for result in results for batch in result.outputs)
         outputs = [output for batch in batches for output in read_task_output(batch.to_pylist())]
-        return self._written(_range_results(results), outputs, tables)
+        read = {result.tasks[0].index: rows_read(result.range_results) for result in results}
+        return self._written(_range_results(results), outputs, tables, rows_of_tasks(outputs, read))
 
     def _fused(
         self,
@@ -157,12 +165,14 @@ class SparkJobs:
         steps: BatchSteps,
         write: Write,
         routes: Routes = NO_ROUTES,
+        tasks: tuple[RangeTask, ...] | None = None,
     ) -> tuple[TaskResult, ...]:
+        """tasks: only these of the tables' ranges."""
         workers = self.context.spark.workers()
         run = fused_remote if isinstance(workers, RemoteWorkers) else fused
         return run(
             workers,  # type: ignore[arg-type]
-            self._began(name, self._tasks(workers, tables)),
+            self._began(name, self._tasks(workers, tables) if tasks is None else tasks),
             self._origin,
             self.options,
             steps,
@@ -177,9 +187,32 @@ class SparkJobs:
         landed = frame.mapInArrow(landing_function(plan), TASK_OUTPUT_DDL)
         with self.watching(range_results), range_results.typed_errors():
             outputs = list(read_task_output(landed.collect()))
-        resolved = range_results.resolve()
+        resolved = self.complete(range_results, tables)
         self.forget_range_results(tables)
-        return self._written(resolved, outputs, tables)
+        return self._written(resolved, outputs, tables, rows_of_tasks(outputs))
+
+    def complete(self, range_results: RangeResults, tables: Collection[str]) -> tuple[RangeResult, ...]:
+        """One result for each task. Ranges that a query did not read to their end (LIMIT, WHERE false, rows that a step
+        made of something else) are counted by a job of their own, which runs no transform."""
+        unread = range_results.unread()
+        if not unread:
+            return range_results.resolve()
+        offsets = sum(task.length for task in unread)
+        self.note(
+            f"the transform did not read {len(unread)} of {len(range_results.tasks)} tasks ({offsets} offsets) to their"
+            " end: a step ends early (LIMIT, a filter that is always false) or makes its rows of something else. Their "
+            "records were counted apart, and are dropped by the transform where it gave no rows for them"
+        )
+        renumbered = tuple(replace(task, index=number) for number, task in enumerate(unread))
+        counted = _range_results(self._fused("count", tables, NO_STEPS, drop, tasks=renumbered))
+        known = {unread[result.index].index: replace(result, index=unread[result.index].index) for result in counted}
+        return range_results.resolve(known)
+
+    def note(self, text: str) -> None:
+        """For people, at once and in the run's report."""
+        if text not in self.notes:
+            self.notes.append(text)
+            self.context.progress.message(text)
 
     def forget_range_results(self, tables: Collection[str]) -> None:
         """Delete the files that tasks wrote their results to, once these are resolved."""
@@ -187,13 +220,17 @@ class SparkJobs:
             files.clear()
 
     def _written(
-        self, range_results: tuple[RangeResult, ...], outputs: list[TaskOutput], tables: Mapping[str, ReadyTable]
+        self,
+        range_results: tuple[RangeResult, ...],
+        outputs: list[TaskOutput],
+        tables: Mapping[str, ReadyTable],
+        tasks: tuple[TaskRows, ...],
     ) -> Written:
         by_place = {str(ready.write.location): table for table, ready in tables.items()}
         files: dict[str, list[WrittenFile]] = {table: [] for table in tables}
         for file in written_files(outputs):
             files[by_place[file.table]].append(file)
-        return Written(range_results, files, sum(file.rows for of_table in files.values() for file in of_table))
+        return Written(range_results, files, tasks)
 
     def _landing_plan(self, sink: SinkSchema, tables: Mapping[str, ReadyTable]) -> LandingPlan:
         return LandingPlan(

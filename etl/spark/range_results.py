@@ -9,7 +9,7 @@ then it does not matter which of them produced the output. If they differ, it ca
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
@@ -109,14 +109,21 @@ class RangeResults:
             repeated=tuple(repeated),
         )
 
-    def resolve(self) -> tuple[RangeResult, ...]:
+    def unread(self) -> tuple[RangeTask, ...]:
+        """The tasks without a result: their rows were not read to the end, or the action failed."""
+        known = {index for index, _ in self._accumulator.value}
+        return tuple(task for task in self.tasks if task.index not in known)
+
+    def resolve(self, counted: Mapping[int, RangeResult] | None = None) -> tuple[RangeResult, ...]:
         """One result for each task, in the order of the tasks. Call it after the action that read the rows.
+
+        counted: results of tasks that were counted otherwise, by their index.
 
         Raises:
             RangeResultsIncomplete: a task has no result (its rows were not read to the end, or the action failed).
             RangeResultsDisagree: attempts of one task read different things.
         """
-        found: dict[int, RangeResult] = {}
+        found: dict[int, RangeResult] = dict(counted or {})
         for (index, _), range_result in sorted(self._accumulator.value.items()):
             known = found.setdefault(index, range_result)
             if known.what_was_read != range_result.what_was_read:

@@ -73,12 +73,14 @@ class CommitRecord:
     """One commit as the table's history has it.
 
     transactions: app id to version. details: what a run of ours wrote beside its commit (job, ledger, mode, run …);
-    empty for commits of others.
+    empty for commits of others. added: the rows of each data file that it added, by its path; None where the history
+    does not say.
     """
 
     version: int
     transactions: Mapping[str, int] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
+    added: Mapping[str, int | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,8 @@ class Commit:
     @property
     def record(self) -> CommitRecord:
         """The commit as callers of the table protocol see it."""
-        return CommitRecord(self.version, self.transactions, self.details)
+        added = {file.path: file.rows for file in self.added}
+        return CommitRecord(self.version, self.transactions, self.details, added)
 
     @property
     def run(self) -> str | None:

@@ -55,7 +55,6 @@ class DataFile:
         self._batches: list[pa.RecordBatch] = []
         self._sink: Any = None
         self._writer: pq.ParquetWriter | None = None
-        self._rows = 0
 
     def append(self, rows: pa.RecordBatch) -> int:
         """Take rows; returns the bytes that they hold."""
@@ -74,24 +73,24 @@ class DataFile:
         writer = self._begin()
         self._stats.add(rows)
         writer.write_table(rows, row_group_size=self._options.row_group_rows)
-        self._rows += rows.num_rows
         self.size = self._sink.tell()
         held, self.buffered, self.buffered_rows = self.buffered, 0, 0
         return held
 
     def close(self, table: str, partition_values: Mapping[str, str | None]) -> WrittenFile:
-        """Finish the file and return its description."""
+        """Finish the file and return its description, from the footer that the store gives back."""
         self.flush()
         writer = self._begin()
         writer.close()
         self.size = self._sink.tell()
         self._sink.close()
-        footer = writer.writer.metadata
+        with self._store.fs.open_input_file(self._store.path(self.path)) as written:
+            footer = pq.read_metadata(written)
         return WrittenFile(
             table=table,
             path=self.path,
             size=self.size,
-            rows=self._rows,
+            rows=footer.num_rows,
             partition_values=partition_values,
             stats=self._stats.result(footer),
             modified_ms=time.time_ns() // 1_000_000,

@@ -46,7 +46,7 @@ class TaskOutput:
 class WrittenFile:
     """A finished data file that no commit refers to yet.
 
-    table: where the table lies. path: relative to it, not encoded. size: bytes. rows: in the file.
+    table: where the table lies. path: relative to it, not encoded. size: bytes. rows: by the file's own footer.
     partition_values: by the table's partition columns, in Delta's text form. stats: Delta's per-file statistics, JSON.
     modified_ms: when it was finished, milliseconds since the epoch.
     """
@@ -85,6 +85,11 @@ def read_task_output(rows: Iterable[Any]) -> Iterator[TaskOutput]:
 def written_files(outputs: Iterable[TaskOutput]) -> list[WrittenFile]:
     """The data files among them."""
     return [WrittenFile.of(output) for output in outputs if output.kind == FILE]
+
+
+def rows_handed(outputs: Iterable[TaskOutput]) -> dict[tuple[int, int], int]:
+    """The rows that each task attempt's writer was given, by task and attempt."""
+    return {(o.task, o.attempt): int(o.payload["rows"]) for o in outputs if o.kind == ROWS_WRITTEN}
 
 
 def file_name(run_id: str, number: int, task: int, attempt: int) -> str:

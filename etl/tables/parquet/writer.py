@@ -13,7 +13,7 @@ This module runs in Spark's workers and imports neither Spark nor delta-rs.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -60,17 +60,29 @@ class LandingPlan:
         return (self.sink.address or OWN_ADDRESS).topic
 
 
-def land(batches: Iterator[pa.RecordBatch], plan: LandingPlan, *, task: int, attempt: int) -> Iterator[pa.RecordBatch]:
+def land(
+    batches: Iterator[pa.RecordBatch],
+    plan: LandingPlan,
+    *,
+    task: int,
+    attempt: int,
+    make_writer: Callable[..., TaskWriter] | None = None,
+) -> Iterator[pa.RecordBatch]:
     """Write all batches, then yield one batch of task output: the files, and how many rows came in.
 
     A failure deletes what this attempt has written and is raised as it is.
+
+    make_writer: for another writer, with the arguments of `TaskWriter`.
     """
-    writer = TaskWriter(plan, task=task, attempt=attempt)
-    with writer:
+    rows = 0
+    with (make_writer or TaskWriter)(plan, task=task, attempt=attempt) as writer:
         for batch in batches:
+            rows += batch.num_rows
             writer.write(batch)
         files = writer.close()
-    yield task_output_batch([*(f.output(task, attempt) for f in files), writer.rows_output()])
+    # The files' rows are those of their footers: where the two differ, rows were lost in between.
+    handed = TaskOutput(ROWS_WRITTEN, task, attempt, {"rows": rows})
+    yield task_output_batch([*(f.output(task, attempt) for f in files), handed])
 
 
 class TaskWriter:
@@ -81,7 +93,6 @@ class TaskWriter:
 
     def __init__(self, plan: LandingPlan, *, task: int, attempt: int) -> None:
         self.plan = plan
-        self.rows_in = 0
         self._task, self._attempt = task, attempt
         self._tables: dict[int, TableFiles] = {}
 
@@ -100,7 +111,6 @@ class TaskWriter:
         """
         if not batch.num_rows:
             return
-        self.rows_in += batch.num_rows
         if self.plan.sink.check_address is not None:
             _check_address(batch, self.plan.sink)
         for number, part in self._routed(batch):
@@ -114,10 +124,6 @@ class TaskWriter:
         """Delete all that was written, as far as the store allows; the clean-up after the commit removes the rest."""
         for table in self._tables.values():
             table.abort()
-
-    def rows_output(self) -> TaskOutput:
-        """The rows that came in, for the account: they equal the rows of the files, or rows were lost in between."""
-        return TaskOutput(ROWS_WRITTEN, self._task, self._attempt, {"rows": self.rows_in})
 
     def _table(self, number: int) -> TableFiles:
         if number not in self._tables:

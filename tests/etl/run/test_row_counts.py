@@ -1,0 +1,164 @@
+"""The second equation against defects: writers and committers that lose rows, and believe in what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kseg.etl.ledger.values import RangeCounts
+from kseg.etl.run.row_counts import TaskRows, allowed_rows, rows_mismatch, rows_of_table, rows_of_tasks
+from kseg.etl.source.reader import DecodeOptions
+from kseg.etl.tables.delta.commit import DeltaTarget
+from kseg.etl.tables.parquet.schema import sink_schema
+from kseg.etl.tables.parquet.task_output import TaskOutput, WrittenFile, read_task_output, written_files
+from kseg.etl.tables.parquet.writer import LandingPlan, TaskWriter, land
+from kseg.etl.tables.values import RunCommit
+
+RUN = RunCommit("run-1", "kseg/ledger/job", 1)
+SCHEMA = DecodeOptions().schema
+
+
+def batch(first: int, count: int) -> pa.RecordBatch:
+    columns = {name: pa.nulls(count, SCHEMA.field(name).type) for name in SCHEMA.names}
+    columns |= {"topic": pa.repeat("orders", count), "offset": pa.array(range(first, first + count))}
+    columns["partition"] = pa.repeat(pa.scalar(0, pa.int32()), count)
+    return pa.RecordBatch.from_pydict(columns, schema=SCHEMA)
+
+
+class Table:
+    """A Delta table, and one task after the other that writes ten rows for it."""
+
+    def __init__(self, folder: Path, target: type[DeltaTarget] = DeltaTarget) -> None:
+        self.target = target(str(folder))
+        self.ready = self.target.ensure(sink_schema(SCHEMA))
+        self.plan = LandingPlan(RUN.run_id, sink_schema(SCHEMA), (self.ready.write,))
+
+    def write(self, tasks: int = 2, make_writer: Any = None, **place: int) -> list[TaskOutput]:
+        outputs: list[TaskOutput] = []
+        for task in range(tasks):
+            rows = iter([batch(10 * task, 4), batch(10 * task + 4, 6)])
+            place = {"task": task, "attempt": task + 100}
+            for written in land(rows, self.plan, make_writer=make_writer, **place):
+                outputs += read_task_output(written.to_pylist())
+        return outputs
+
+    def mismatch(
+        self,
+        outputs: Sequence[TaskOutput],
+        files: list[WrittenFile] | None = None,
+        *,
+        decoded: int = 20,
+        tasks: int = 2,
+    ) -> str | None:
+        """Commits what was written and compares."""
+        files = written_files(outputs) if files is None else files
+        commit = self.target.commit(files, RUN, expected=self.ready.state).commit
+        counted = rows_of_table("t", self.target, commit, files, (decoded, decoded), removes=False)
+        return rows_mismatch(rows_of_tasks(outputs, dict.fromkeys(range(tasks), 10)), [counted])
+
+
+class WritesLess(TaskWriter):
+    """Drops a batch between what came in and the file."""
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        if rows.num_rows != 6:
+            super().write(rows)
+
+
+class ClaimsMore(WritesLess):
+    """And says that its files have what came in."""
+
+    def close(self) -> list[WrittenFile]:
+        return [replace(file, rows=10) for file in super().close()]
+
+
+class LeavesAFileOut(DeltaTarget):
+    def commit(self, files: Sequence[WrittenFile], run: RunCommit, **options: Any) -> Any:
+        return super().commit(files[1:], run, **options)
+
+
+class LeavesAFileOutAndClaimsIt(DeltaTarget):
+    def commit(self, files: Sequence[WrittenFile], run: RunCommit, **options: Any) -> Any:
+        outcome = super().commit(files[1:], run, **options)
+        return replace(outcome, commit=replace(outcome.commit, rows=sum(file.rows for file in files)))
+
+
+class CommitsAFileTwice(DeltaTarget):
+    """The second time under another name, as the file of an attempt that lost would be."""
+
+    def commit(self, files: Sequence[WrittenFile], run: RunCommit, **options: Any) -> Any:
+        return super().commit([*files, replace(files[0], path=f"other-{files[0].path}")], run, **options)
+
+
+def test_counts_that_were_made_apart_agree(tmp_path: Path) -> None:
+    table = Table(tmp_path)
+    assert table.mismatch(table.write()) is None
+
+
+def test_a_writer_that_drops_rows_is_found_by_its_files(tmp_path: Path) -> None:
+    table = Table(tmp_path)
+    found = table.mismatch(table.write(make_writer=WritesLess))
+    assert found == "10 rows came to the writer of task 0, and its files have 4"
+
+
+def test_a_writer_that_claims_what_it_dropped_is_found_by_the_footers_in_the_tables_log(tmp_path: Path) -> None:
+    table = Table(tmp_path)
+    found = table.mismatch(table.write(make_writer=ClaimsMore))
+    assert found == "the files for t have 20 rows, and its commit 8"
+
+
+@pytest.mark.parametrize("target", [LeavesAFileOut, LeavesAFileOutAndClaimsIt])
+def test_a_commit_that_leaves_a_file_out_is_found_by_the_tables_log(tmp_path: Path, target: type[DeltaTarget]) -> None:
+    table = Table(tmp_path, target)
+    assert table.mismatch(table.write()) == "the commit of t lacks 1 files of its tasks, and has 0 others"
+
+
+def test_a_file_that_no_task_wrote_is_found_by_the_tables_log(tmp_path: Path) -> None:
+    table = Table(tmp_path, CommitsAFileTwice)
+    assert table.mismatch(table.write()) == "the commit of t lacks 0 files of its tasks, and has 1 others"
+
+
+def test_a_task_that_is_counted_twice(tmp_path: Path) -> None:
+    table = Table(tmp_path)
+    again = [replace(output, attempt=200) for output in table.write(tasks=1)]
+    assert table.mismatch([*table.write(), *again]) == "task 0 is counted 2 times: attempts (100, 200)"
+
+
+def test_outputs_of_a_task_that_never_came(tmp_path: Path) -> None:
+    table = Table(tmp_path)
+    assert table.mismatch(table.write(), tasks=3) == "task 2 read 10 rows, and 0 came to its writer"
+
+
+def test_rows_that_steps_or_spark_lose_before_the_writer(tmp_path: Path) -> None:
+    assert TaskRows(3, read=12, handed=10, in_files=10, attempts=(1,)).mismatch == (
+        "task 3 read 12 rows, and 10 came to its writer"
+    )
+    # Between a query and the writer nothing is known, and a filter is legal.
+    assert TaskRows(3, read=None, handed=10, in_files=10, attempts=(1,)).mismatch is None
+
+
+def test_without_a_transform_a_commit_has_the_rows_that_were_decoded(tmp_path: Path) -> None:
+    table = Table(tmp_path)
+    expected = "21 records were decoded for t, and its commit has 20 rows"
+    assert table.mismatch(table.write(), decoded=21) == expected
+
+
+@pytest.mark.parametrize(("now", "most"), [(True, 7), (False, 10)])
+def test_what_landed_before_may_have_been_removed_from_the_log_since(now: bool, most: int) -> None:
+    counts = RangeCounts(data=7, control=1, aborted=1, dead_lettered=1, absent=2)
+    assert allowed_rows(counts, now=now) == (7, most)
+
+
+def test_the_ledgers_count_is_that_of_the_tables_log(tmp_path: Path) -> None:
+    table = Table(tmp_path)
+    files = written_files(table.write())
+    commit = table.target.commit(files, RUN, expected=table.ready.state).commit
+    noted = replace(commit, rows=19)
+    for known in (files, None):
+        counted = rows_of_table("t", table.target, noted, known, None, removes=False)
+        assert counted.mismatch == "the commit of t has 20 rows, and the ledger notes 19"
