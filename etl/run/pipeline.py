@@ -21,6 +21,7 @@ from kseg.etl.ledger.errors import LeaseLost
 from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.maintenance import maintain
 from kseg.etl.ledger.state import JobState, RunState
+from kseg.etl.planning.freshness import inputs_as_of
 from kseg.etl.planning.group_reconciliation import reconcile
 from kseg.etl.planning.plan import Draft, PlanInputs, plan_incremental
 from kseg.etl.planning.preflight import check_again, examine_tables, preflight
@@ -39,6 +40,8 @@ T = TypeVar("T")
 
 Planner = Callable[[Draft], ev.RunPlan | None]
 """Adds a run's events to a draft; None where there is nothing to do."""
+
+Preparation = Callable[[PlanInputs, JobState], None]
 
 
 def run_ingest(
@@ -75,9 +78,13 @@ def pursue(
     planner: Planner,
     *,
     take_over: bool,
+    prepare: Preparation | None = None,
     accept_group_offsets: bool = False,
 ) -> RunReport:
-    """Under the chain's lease: continue its unfinished run or plan a new one, and execute it."""
+    """Under the chain's lease: continue its unfinished run or plan a new one, and execute it.
+
+    prepare: reads what the planner needs besides the inputs, before the plan's transition.
+    """
     with context.run_lease(chain, take_over=take_over) as lease:
         try:
             context.progress.phase("plan")
@@ -88,7 +95,7 @@ def pursue(
                     new = not _take_up(context, lease, state, left)
                     state = context.clients.read_state()
                 if new:
-                    state = _plan(context, lease, state, planner, accept_group_offsets)
+                    state = _plan(context, lease, state, planner, prepare, accept_group_offsets)
             run = state.unfinished(chain)
             if run is not None:
                 return execute(context, lease, state, run, new=new, accept_group_offsets=accept_group_offsets)
@@ -161,27 +168,49 @@ def _clear_or_refuse(context: JobContext, lease: Lease, run: RunState) -> None:
     )
 
 
-def _plan(context: JobContext, lease: Lease, state: JobState, planner: Planner, accept_group_offsets: bool) -> JobState:
-    """The state with a new run in it, planned; without one where there is nothing to do."""
+def _plan(
+    context: JobContext,
+    lease: Lease,
+    state: JobState,
+    planner: Planner,
+    prepare: Preparation | None,
+    accept_group_offsets: bool,
+) -> JobState:
+    """The state with a new run in it, planned; without one where there is nothing to do.
+
+    Other chains' runs go on meanwhile. The plan is made in the transition, of the state that it is written upon, so it
+    keeps from what they have reserved or landed by then; the inputs were read before (`planning.freshness`).
+    """
     done = state.runs.get(lease.chain)
     if done is not None and done.finished:
         return state  # this backfill or interval was finished before
     context.observe("plan:before")
 
     def read(state: JobState) -> PlanInputs:
-        return preflight(context.inputs, state, lease.chain, accept_group_offsets=accept_group_offsets)
+        inputs = preflight(context.inputs, state, lease.chain, accept_group_offsets=accept_group_offsets)
+        if prepare is not None:
+            prepare(inputs, state)
+        return inputs
 
-    inputs, read_at = read(state), state.sequence
-
-    def decide(state: JobState) -> Sequence[ev.Event]:
-        nonlocal inputs, read_at
-        if state.sequence != read_at:
-            # Other chains' runs continue meanwhile. What they land may be beyond the offsets that were read before,
-            # and would look like records that were lost since.
-            inputs, read_at = read(state), state.sequence
+    def planned(inputs: PlanInputs, state: JobState) -> Sequence[ev.Event]:
         draft = Draft(inputs, state, lease.sign)
         planner(draft)
         return draft.events
+
+    inputs, read_with = read(state), state
+
+    def decide(state: JobState) -> Sequence[ev.Event]:
+        nonlocal inputs, read_with
+        current = inputs_as_of(inputs, read_with, state)
+        if current is not None:
+            try:
+                return planned(current, state)
+            except Refused:
+                if read_with.sequence == state.sequence:
+                    raise
+                # What others have landed since may lie beyond what was read, as if records were lost.
+        inputs, read_with = read(state), state
+        return planned(inputs, state)
 
     after = lease.transition(decide)
     context.observe("plan:after")
