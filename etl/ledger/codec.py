@@ -72,6 +72,7 @@ AnyEvent = (
     | events.Abandoned
     | events.BasePinned
     | events.BoundaryPinned
+    | events.BoundaryUnproved
     | events.OffsetsGivenUp
     | events.OffsetsReclaimed
     | events.GroupOffsetsAccepted

@@ -6,8 +6,8 @@ of its events in their order (`etl.ledger.state`), which also says what may foll
     lease      leased, renewed, released
     run        planned, reconfigured, replacing, landed, accounted, account_failed, account_cleared,
                offsets_committed, finished, refused, abandoning, abandoned
-    partition  base_pinned, boundary_pinned, offsets_given_up, offsets_reclaimed, group_offsets_accepted, topic_seen,
-               source_accepted
+    partition  base_pinned, boundary_pinned, boundary_unproved, offsets_given_up, offsets_reclaimed,
+               group_offsets_accepted, topic_seen, source_accepted
     table      table_accepted
     upkeep     summary
 
@@ -272,6 +272,20 @@ class BoundaryPinned(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BoundaryUnproved(Event):
+    """Partitions whose boundary was not pinned: it would lie on the log's start, so that records of the interval may
+    have been removed before (`on_data_loss: record`).
+
+    log_starts: of these partitions, as they were then; what lay below is a possible loss.
+    """
+
+    KIND = "boundary_unproved"
+
+    time_ms: int
+    log_starts: ByPartition[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsGivenUp(Event):
     """Offsets that the incremental chain passes over without reading them. A later backfill may still land them."""
 
@@ -355,6 +369,7 @@ __all__ = [
     "BasePinned",
     "BaseReason",
     "BoundaryPinned",
+    "BoundaryUnproved",
     "ByPartition",
     "Equation",
     "Event",

@@ -90,6 +90,7 @@ class _Building:
         self.landed = dict(state.landed_offsets)
         self.given_up = dict(state.given_up_offsets)
         self.boundaries = dict(state.boundaries)
+        self.unproved = dict(state.unproved)
         self.topics = dict(state.topics)
         self.tables = dict(state.tables)
         self.table_records = dict(state.table_records)
@@ -111,6 +112,7 @@ class _Building:
             landed_offsets=self.landed,
             given_up_offsets=self.given_up,
             boundaries=self.boundaries,
+            unproved=self.unproved,
             topics=self.topics,
             tables=self.tables,
             table_records=self.table_records,
@@ -148,6 +150,9 @@ class _Building:
                 self._base_pinned(event)
             case ev.BoundaryPinned():
                 self._boundary_pinned(event)
+            case ev.BoundaryUnproved():
+                for tp, log_start in event.log_starts.items():
+                    self.unproved[tp, event.time_ms] = log_start
             case ev.OffsetsGivenUp():
                 for tp, offsets in offsets_of(event.ranges).items():
                     self.given_up[tp] = self.given_up.get(tp, EMPTY).union(offsets)
@@ -350,6 +355,7 @@ class _Building:
             before = self.boundaries.setdefault((tp, event.time_ms), offset)
             if before != offset:
                 raise self._illegal(event, f"the boundary of {tp} at {event.time_ms} is pinned at {before}")
+            self.unproved.pop((tp, event.time_ms), None)
 
     def _seen(self, topics: dict[str, ev.TopicIdentity]) -> None:
         for name, seen in topics.items():
@@ -369,9 +375,10 @@ class _Building:
             if tp in self.bases:
                 self.bases[tp] = min(self.bases[tp], first)
             self.reopened[tp] = (*self.reopened.get(tp, ()), first)
-        self.boundaries = {
-            (tp, at): offset for (tp, at), offset in self.boundaries.items() if offset <= event.reopened.get(tp, offset)
-        }
+        self.boundaries, self.unproved = (
+            {(tp, at): offset for (tp, at), offset in of_kind.items() if offset <= event.reopened.get(tp, offset)}
+            for of_kind in (self.boundaries, self.unproved)
+        )
         self._seen(event.topics)
         for path, table in event.tables.items():
             self._table(path, table)

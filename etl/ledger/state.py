@@ -77,6 +77,9 @@ def _boundaries_from_json(value: Any) -> Any:
     }
 
 
+BoundaryOffsets = Annotated[Boundaries, BeforeValidator(_boundaries_from_json), PlainSerializer(_boundaries_to_json)]
+
+
 @dataclass(frozen=True, slots=True)
 class LeaseState(Strict):
     """A chain's lease as the ledger holds it.
@@ -205,6 +208,7 @@ class JobState(Strict):
     runs: by run id, in the order of their planning. incremental_sequence: number of incremental runs planned so far.
     topics, tables: as last seen. table_records: what else plans compare tables with.
     committed: by group, what the framework committed or accepted last.
+    unproved: boundaries that could not be pinned, with the log's start of then; what lay below is a possible loss.
     reopened: by partition, from which offset on each accepted change of the source reopened it, in their order.
     """
 
@@ -218,9 +222,7 @@ class JobState(Strict):
     bases: ByPartition[int] = field(default_factory=dict)
     landed_offsets: ByPartition[OffsetIntervals] = field(default_factory=dict)
     given_up_offsets: ByPartition[OffsetIntervals] = field(default_factory=dict)
-    boundaries: Annotated[Boundaries, BeforeValidator(_boundaries_from_json), PlainSerializer(_boundaries_to_json)] = (
-        field(default_factory=dict)
-    )
+    boundaries: BoundaryOffsets = field(default_factory=dict)
     topics: dict[str, TopicIdentity] = field(default_factory=dict)
     tables: dict[str, TableState] = field(default_factory=dict)
     committed: dict[str, ByPartition[GroupOffset]] = field(default_factory=dict)
@@ -229,6 +231,7 @@ class JobState(Strict):
     archive: Archive = field(default_factory=Archive)
     reopened: ByPartition[tuple[int, ...]] = field(default_factory=dict)
     table_records: dict[str, TableRecord] = field(default_factory=dict)
+    unproved: BoundaryOffsets = field(default_factory=dict)
 
     def lease(self, chain: str = INCREMENTAL) -> LeaseState | None:
         """The chain's last lease, released and expired ones included; None if it never had one."""

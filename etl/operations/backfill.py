@@ -67,4 +67,4 @@ def _run(context: JobContext, request: BackfillRequest, *, take_over: bool) -> R
     planner = BackfillPlanner(
         context.job, context.clients.logs, request, run_id_of(request, context.clients.read_state())
     )
-    return pursue(context, planner.run_id, planner.decide, take_over=take_over)
+    return pursue(context, planner.run_id, planner.decide, take_over=take_over, prepare=planner.read_boundaries)

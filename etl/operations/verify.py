@@ -24,6 +24,7 @@ from kseg.etl.errors import Refused
 from kseg.etl.ledger.state import JobState
 from kseg.etl.operations.landings import TableLandings, landings
 from kseg.etl.operations.table_check import Compared, Finding, TableCheck
+from kseg.etl.planning.losses import recorded_losses
 from kseg.etl.run.context import JobContext
 from kseg.etl.telemetry.progress import Progress
 
@@ -108,6 +109,7 @@ def verify(
         if quarantined:
             where = job.quarantine or "the quarantine table"
             report.notes.append(f"{quarantined} offsets could not be read when they landed: {where} has their bytes")
+        report.notes += recorded_losses(state)
         if compared == "counts":
             report.notes.append("the transform changed the number of rows: rows are counted, not compared")
         if not report.ok and context.clients.read_state().landed_offsets != state.landed_offsets:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
 
@@ -38,10 +38,11 @@ from kseg.etl.ledger.run_ids import request_run_id
 from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.planning.backfill_request import BackfillRequest, Bound, PartitionOffset
 from kseg.etl.planning.inputs import InputReader
-from kseg.etl.planning.interval import boundary_offsets
-from kseg.etl.planning.plan import Draft
+from kseg.etl.planning.interval import BoundaryReader, now_millis
+from kseg.etl.planning.plan import Draft, PlanInputs
 from kseg.etl.planning.preflight import preflight
 from kseg.etl.planning.snapshot import SourceSnapshot, visible_end
+from kseg.etl.planning.watermark import Decision
 from kseg.etl.source.logs import Logs
 from kseg.etl.source.resolve import AtTime
 
@@ -147,6 +148,10 @@ class BackfillPlanner:
     logs: Logs
     request: BackfillRequest
     run_id: str
+    boundaries: BoundaryReader = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.boundaries = BoundaryReader(self.logs, self.job)
 
     @property
     def mode(self) -> ev.Mode:
@@ -259,17 +264,28 @@ class BackfillPlanner:
         )
 
     def _boundary(self, draft: Draft, instant: datetime, *, ends: bool = False) -> dict[TopicPartition, int]:
-        """The offsets that an instant means: as pinned, else pinned now."""
-        millis = epoch_millis(instant)
-        offsets = self._closed(draft, millis, ends=ends)
-        found = {tp: offset for tp, offset in offsets.items() if draft.state.boundary(tp, millis) is None}
-        if found:
-            draft.add(ev.BoundaryPinned(time_ms=millis, offsets=found))
+        """The offsets that an instant means: as pinned, else pinned now. What is not proved is noted and not pinned."""
+        millis, state = epoch_millis(instant), draft.state
+        decisions = self._closed(draft, millis, ends=ends)
+        offsets = {tp: decision.offset for tp, decision in decisions.items() if decision.offset is not None}
+        unproved = {tp for tp, decision in decisions.items() if decision.possible_loss}
+        pinned = {tp: o for tp, o in offsets.items() if tp not in unproved and state.boundary(tp, millis) is None}
+        noted = {tp: draft.inputs.snapshot.bounds[tp].start for tp in unproved if (tp, millis) not in state.unproved}
+        if pinned:
+            draft.add(ev.BoundaryPinned(time_ms=millis, offsets=pinned))
+        if noted:
+            draft.add(ev.BoundaryUnproved(time_ms=millis, log_starts=noted))
         return offsets
 
-    def _closed(self, draft: Draft, millis: int, *, ends: bool) -> dict[TopicPartition, int]:
-        bounds = draft.inputs.snapshot.bounds
-        return boundary_offsets(self.logs, self.job, draft.state, bounds, millis, ends=ends)
+    def _closed(self, draft: Draft, millis: int, *, ends: bool) -> dict[TopicPartition, Decision]:
+        return self.boundaries.offsets(draft.state, draft.inputs.snapshot.bounds, millis, ends=ends)
+
+    def read_boundaries(self, inputs: PlanInputs, state: JobState) -> None:
+        """Read what the logs say of an interval's boundaries, so that deciding takes no time afterwards."""
+        if self.request.interval is not None:
+            for instant, ends in zip(self.request.interval, (False, True), strict=True):
+                millis = epoch_millis(instant)
+                self.boundaries.decisions(state, inputs.snapshot.bounds, millis, now_millis(), ends=ends)
 
 
 def _not_in_files(tp: TopicPartition, message: str, offset: int) -> Refused:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.interval import IntervalRules
 from kseg.etl.config.job import Job
 from kseg.etl.config.times import epoch_millis, format_instant, format_millis
-from kseg.etl.errors import RetriableFailure
-from kseg.etl.ledger.ranges import OffsetRange
+from kseg.etl.errors import Refused, RetriableFailure
+from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.backfill_request import Interval
 from kseg.etl.planning.watermark import OBSERVATION_MS, Decision, Observation, evaluate
@@ -41,6 +41,28 @@ class IntervalOpen(RetriableFailure):
 
     def to_json(self) -> dict[str, Any]:
         return {**super().to_json(), "retry_after": self.retry_after, "open": self.open}
+
+
+class BoundaryUnproved(Refused):
+    """A boundary that may lie before a log's start, and records of the interval with it.
+
+    partitions: the offsets that are a possible loss.
+    """
+
+    def __init__(self, time_ms: int, partitions: Mapping[TopicPartition, OffsetSet]) -> None:
+        self.partitions = dict(partitions)
+        ranges = [str(r) for tp, offsets in partitions.items() for r in offsets.ranges(tp)]
+        more = f" and {len(ranges) - _SHOWN} more" if len(ranges) > _SHOWN else ""
+        super().__init__(
+            "boundary-unproved",
+            f"records at or after {format_millis(time_ms)} are possibly lost: the log no longer holds "
+            f"{', '.join(ranges[:_SHOWN])}{more}, and no older record behind shows that they belong before it",
+            remedy="set source.on_data_loss: record to land what is left with the possible loss on record; or land "
+            "these offsets from a copy of the log first (`kseg backfill --segments`)",
+            topic=next(iter(partitions)).topic,
+            partition=next(iter(partitions)).partition,
+            boundary=format_millis(time_ms),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +103,7 @@ class IntervalStatus:
                     "closed": end.closed and self.starts[tp].closed,
                     "rule": end.rule,
                     "reason": end.reason if self.starts[tp].closed else self.starts[tp].reason,
+                    "possible_loss": (self.starts[tp].possible_loss.union(end.possible_loss)).to_json(),
                 }
                 for tp, end in sorted(self.ends.items())
             ],
@@ -97,58 +120,6 @@ def retry_after(decisions: Collection[Decision], time_ms: int, now_ms: int) -> i
     return max(1, -(-millis // 1000))
 
 
-def interval_status(
-    logs: Logs,
-    job: Job,
-    state: JobState,
-    bounds: Mapping[TopicPartition, LogBounds],
-    interval: Interval,
-) -> IntervalStatus:
-    """Whether an interval is closed. bounds: of all of the job's partitions. Raises as `Logs` does."""
-    now_ms = _now_ms()
-    starts, ends = (
-        boundary_decisions(logs, job, state, bounds, epoch_millis(instant), now_ms, ends=ends)
-        for instant, ends in zip(interval, (False, True), strict=True)
-    )
-    return IntervalStatus(job.name, interval, starts, ends, now_ms)
-
-
-def boundary_offsets(
-    logs: Logs,
-    job: Job,
-    state: JobState,
-    bounds: Mapping[TopicPartition, LogBounds],
-    time_ms: int,
-    *,
-    ends: bool,
-) -> dict[TopicPartition, int]:
-    """The offset that a boundary means in each partition. Raises IntervalOpen where it is open in one of them."""
-    now_ms = _now_ms()
-    decisions = boundary_decisions(logs, job, state, bounds, time_ms, now_ms, ends=ends)
-    if not all(decision.closed for decision in decisions.values()):
-        raise IntervalOpen(time_ms, decisions, now_ms)
-    return {tp: decision.offset for tp, decision in decisions.items() if decision.offset is not None}
-
-
-def boundary_decisions(
-    logs: Logs,
-    job: Job,
-    state: JobState,
-    bounds: Mapping[TopicPartition, LogBounds],
-    time_ms: int,
-    now_ms: int,
-    *,
-    ends: bool,
-) -> dict[TopicPartition, Decision]:
-    """Observe every partition, and decide. bounds: of all partitions in question. ends: see `AtTime`."""
-    rules = job.interval or IntervalRules()
-    known = from_ledger(state, time_ms, bounds)
-    unknown = [tp for tp, observation in known.items() if observation.pinned is None and observation.newcomer is None]
-    if unknown and now_ms >= time_ms:
-        known |= _observe(logs, {tp: known[tp] for tp in unknown}, time_ms, rules, now_ms, ends=ends)
-    return evaluate(time_ms, known, rules, now_ms)
-
-
 def from_ledger(
     state: JobState, time_ms: int, bounds: Mapping[TopicPartition, LogBounds]
 ) -> dict[TopicPartition, Observation]:
@@ -158,74 +129,191 @@ def from_ledger(
     observations = {}
     for tp, of_one in bounds.items():
         floor, ceiling = around.get(tp, (0, None))
-        # All partitions that there are get a boundary at once: one without it was not there then.
-        newcomer = state.bases.get(tp, of_one.start) if pinned and tp not in pinned else None
-        stable, high_watermark = of_one.last_stable, of_one.high_watermark
-        observations[tp] = Observation(stable, high_watermark, pinned.get(tp), floor, ceiling, newcomer)
+        gone_to = of_one.start if ceiling is None else min(of_one.start, ceiling)
+        # All partitions that there are get a boundary at once, or a note that it is unproved: one that has neither was
+        # not there then. Its first offset is the log's, not the job's base: a group's offset may be its base, and
+        # records before that belong to this interval all the same.
+        came_later = bool(pinned) and tp not in pinned and (tp, time_ms) not in state.unproved
+        observations[tp] = Observation(
+            of_one.last_stable,
+            of_one.high_watermark,
+            pinned.get(tp),
+            floor,
+            ceiling,
+            newcomer=of_one.start if came_later else None,
+            gone=OffsetSet.single(floor, gone_to).subtract(state.landed(tp)),
+        )
     return observations
 
 
-def _observe(
+@dataclass(frozen=True, slots=True)
+class LogFacts:
+    """What one partition's log says of a boundary; the attributes are those of `Observation`."""
+
+    first: int | None
+    passed: bool
+    ahead: tuple[int, int] | None
+    older: bool
+
+
+@dataclass(slots=True)
+class BoundaryReader:
+    """Decides boundaries. What the logs say of one is read once for each snapshot: a plan that is decided again, since
+    another run has written to the ledger meanwhile, asks no logs again."""
+
+    logs: Logs
+    job: Job
+    _bounds: Mapping[TopicPartition, LogBounds] = field(default_factory=dict)
+    _read: dict[tuple[int, bool], dict[TopicPartition, LogFacts]] = field(default_factory=dict)
+
+    @property
+    def rules(self) -> IntervalRules:
+        return self.job.interval or IntervalRules()
+
+    def decisions(
+        self,
+        state: JobState,
+        bounds: Mapping[TopicPartition, LogBounds],
+        time_ms: int,
+        now_ms: int,
+        *,
+        ends: bool,
+    ) -> dict[TopicPartition, Decision]:
+        """Observe every partition, and decide. bounds: of all partitions in question. ends: see `AtTime`."""
+        known = from_ledger(state, time_ms, bounds)
+        unknown = {tp: seen for tp, seen in known.items() if seen.pinned is None and seen.newcomer is None}
+        if unknown and now_ms >= time_ms:
+            facts = self._facts(unknown, bounds, time_ms, now_ms, ends=ends)
+            for tp, seen in unknown.items():
+                of_log = facts[tp]
+                known[tp] = replace(
+                    seen, first=of_log.first, passed=of_log.passed, ahead=of_log.ahead, older=of_log.older
+                )
+        return evaluate(time_ms, known, self.rules, now_ms)
+
+    def offsets(
+        self, state: JobState, bounds: Mapping[TopicPartition, LogBounds], time_ms: int, *, ends: bool
+    ) -> dict[TopicPartition, Decision]:
+        """As `decisions` at this moment, where every partition's boundary is closed.
+
+        Raises:
+            IntervalOpen: it is open in one of them.
+            BoundaryUnproved: records of before may be lost, and `on_data_loss` is `fail`.
+        """
+        now_ms = now_millis()
+        decisions = self.decisions(state, bounds, time_ms, now_ms, ends=ends)
+        if not all(decision.closed for decision in decisions.values()):
+            raise IntervalOpen(time_ms, decisions, now_ms)
+        if self.job.source.on_data_loss == "fail":
+            refuse_unproved(state, time_ms, decisions)
+        return decisions
+
+    def _facts(
+        self,
+        observations: Mapping[TopicPartition, Observation],
+        bounds: Mapping[TopicPartition, LogBounds],
+        time_ms: int,
+        now_ms: int,
+        *,
+        ends: bool,
+    ) -> dict[TopicPartition, LogFacts]:
+        if bounds is not self._bounds:
+            self._bounds, self._read = bounds, {}
+        read = self._read.setdefault((time_ms, ends), {})
+        missing = {tp: seen for tp, seen in observations.items() if tp not in read}
+        if missing:
+            read |= self._read_logs(missing, bounds, time_ms, now_ms, ends=ends)
+        return read
+
+    def _read_logs(
+        self,
+        observations: Mapping[TopicPartition, Observation],
+        bounds: Mapping[TopicPartition, LogBounds],
+        time_ms: int,
+        now_ms: int,
+        *,
+        ends: bool,
+    ) -> dict[TopicPartition, LogFacts]:
+        """From the logs' data records at or after the boundary, and where they begin late those before it."""
+        # Its compiled code takes longer to load than all else here.
+        from kseg.etl.source.record_times import DataRecords, RecordAddress
+
+        source, rules = self.job.source, self.rules
+        records = DataRecords(self.logs, source.isolation_level, source.on_corruption)
+        limit = now_ms + rules.max_ahead_ms
+        partitions = list(observations)
+        first = self.logs.first_at(time_ms, partitions, ends=ends)
+        passing = self.logs.first_at(time_ms + rules.lateness_ms, partitions, ends=ends) if rules.lateness_ms else first
+        found = {RecordAddress(tp, one.offset) for of in (first, passing) for tp, one in of.items() if one is not None}
+        data = records.at(found)
+        facts = {}
+        for tp, seen in observations.items():
+            asked = [
+                (one, one is not None and data.get(RecordAddress(tp, one.offset), limit + 1) <= limit)
+                for one in (first[tp], passing[tp])
+            ]
+            (at, at_counts), (_, passed) = asked
+            offset = at.offset if at is not None and at_counts else None
+            ahead = None
+            # A lookup finds one record. Where that does not count, the records behind it are read.
+            skipped = next((one.offset for one, counts in asked if one is not None and not counts), None)
+            if skipped is not None:
+                later, passes, ahead = records.first_passing(
+                    tp,
+                    max(seen.floor, skipped),
+                    seen.last_stable,
+                    at=time_ms,
+                    passing=time_ms if passed else time_ms + rules.lateness_ms,
+                    limit=limit,
+                )
+                offset, passed = later if offset is None else offset, passed or passes
+            facts[tp] = LogFacts(offset, passed, ahead, older=False)
+        cut = {
+            tp: (bounds[tp].start, seen.last_stable if (at_or_after := facts[tp].first) is None else at_or_after)
+            for tp, seen in observations.items()
+            if seen.gone
+        }
+        older = records.older_than(time_ms, cut) if cut else set()
+        return {tp: replace(of_one, older=tp in older) for tp, of_one in facts.items()}
+
+
+def refuse_unproved(state: JobState, time_ms: int, decisions: Mapping[TopicPartition, Decision]) -> None:
+    """Raises BoundaryUnproved where a boundary is not proved and this is not on record."""
+    unproved = {
+        tp: decision.possible_loss
+        for tp, decision in sorted(decisions.items())
+        if decision.possible_loss and (tp, time_ms) not in state.unproved
+    }
+    if unproved:
+        raise BoundaryUnproved(time_ms, unproved)
+
+
+def interval_status(
     logs: Logs,
-    observations: Mapping[TopicPartition, Observation],
-    time_ms: int,
-    rules: IntervalRules,
-    now_ms: int,
-    *,
-    ends: bool,
-) -> dict[TopicPartition, Observation]:
-    """The observations, completed from the logs' records at or after the boundary."""
-    limit = now_ms + rules.max_ahead_ms
-    partitions = list(observations)
-    first = logs.first_at(time_ms, partitions, ends=ends)
-    passing = logs.first_at(time_ms + rules.lateness_ms, partitions, ends=ends) if rules.lateness_ms else first
-    completed = {}
-    for tp, observation in observations.items():
-        ahead = next((f for f in (first[tp], passing[tp]) if f is not None and f.timestamp > limit), None)
-        offset = found.offset if (found := first[tp]) is not None and found is not ahead else None
-        passed = passing[tp] is not None
-        if ahead is not None:
-            begin, end = max(observation.floor, ahead.offset), observation.last_stable
-            offset, passed = _search(logs, tp, begin, end, time_ms, rules.lateness_ms, limit, offset)
-        record = (ahead.offset, ahead.timestamp) if ahead is not None else None
-        completed[tp] = replace(observation, first=offset, passed=passed, ahead=record)
-    return completed
+    job: Job,
+    state: JobState,
+    bounds: Mapping[TopicPartition, LogBounds],
+    interval: Interval,
+) -> IntervalStatus:
+    """Whether an interval is closed. bounds: of all of the job's partitions.
 
-
-def _search(
-    logs: Logs,
-    tp: TopicPartition,
-    start: int,
-    end: int,
-    time_ms: int,
-    lateness_ms: int,
-    limit: int,
-    first: int | None,
-) -> tuple[int | None, bool]:
-    """The first record at or after a time, and whether one is there that passes it, leaving out those far ahead.
-
-    A lookup by time finds only the first record, which is one far ahead: the records after it are read, up to the first
-    that counts. first: where it is known already.
+    Raises:
+        BoundaryUnproved: it is closed, records of it may be lost, and `on_data_loss` is `fail`.
+        whatever `Logs` raises.
     """
-    import pyarrow.compute as pc
-
-    from kseg.etl.source.reader import (  # its compiled code takes longer to load than all else here
-        DecodeOptions,
-        read_range,
+    now_ms = now_millis()
+    reader = BoundaryReader(logs, job)
+    starts, ends = (
+        reader.decisions(state, bounds, epoch_millis(instant), now_ms, ends=of_end)
+        for instant, of_end in zip(interval, (False, True), strict=True)
     )
-
-    planned = [OffsetRange(tp.topic, tp.partition, start, end)] if start < end else []
-    for task in logs.tasks(planned, topics={tp.topic: None}):
-        for batch in read_range(task, logs.origin, DecodeOptions(on_data_loss="record")):
-            times = pc.divide(batch.column("timestamp").cast("int64"), 1000)
-            counts = pc.and_(pc.greater_equal(times, time_ms), pc.less_equal(times, limit))
-            hits = pc.indices_nonzero(counts)
-            if first is None and len(hits):
-                first = batch.column("offset")[hits[0].as_py()].as_py()
-            if pc.any(pc.and_(counts, pc.greater_equal(times, time_ms + lateness_ms))).as_py():
-                return first, True
-    return first, False
+    status = IntervalStatus(job.name, interval, starts, ends, now_ms)
+    if status.closed and job.source.on_data_loss == "fail":
+        for instant, decisions in zip(interval, (starts, ends), strict=True):
+            refuse_unproved(state, epoch_millis(instant), decisions)
+    return status
 
 
-def _now_ms() -> int:
+def now_millis() -> int:
+    """The clock that boundaries are compared with."""
     return time.time_ns() // 1_000_000

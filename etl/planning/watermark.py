@@ -14,17 +14,26 @@ A boundary is a time T; closed means that T may be pinned to an offset for good 
 
 A record whose time lies further ahead of the clock than `max_ahead` closes nothing and is no boundary: one record with
 a broken clock would end every interval until its time has come.
+
+Where the log no longer begins at offset 0, the first record at or after T may be the first that retention has left, and
+then proves nothing of T. A boundary above 0 is proved if
+
+    the log still holds a record before it that is older than T,
+    or all that the log no longer holds, from the nearest earlier boundary on, has landed.
+
+Any other one is a possible loss: it is closed, and must not be pinned.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.interval import IntervalRules
 from kseg.etl.config.times import format_duration, format_millis
+from kseg.etl.ledger.ranges import EMPTY, OffsetSet
 
 Rule = Literal["pinned", "watermark", "idle", "max-wait"]
 
@@ -39,7 +48,10 @@ class Observation:
     pinned: as the ledger has it. floor, ceiling: pinned boundaries of the nearest earlier and later times; offsets.
     newcomer: where the partition begins, if the boundary is pinned for others and it was not there then.
     first: the first decided record at or after T. passed: whether one at or after T + allowed_lateness is decided.
+    Both are data records: no markers, and under read_committed none of aborted transactions.
     ahead: offset and time (ms) of a record that was passed over because its time lies too far ahead.
+    gone: offsets below the log's start that have not landed, between the floor and the ceiling.
+    older: whether the log holds a record before `first` that is older than T.
     """
 
     last_stable: int
@@ -51,6 +63,8 @@ class Observation:
     first: int | None = None
     passed: bool = False
     ahead: tuple[int, int] | None = None
+    gone: OffsetSet = EMPTY
+    older: bool = False
 
     @property
     def settled(self) -> bool:
@@ -60,12 +74,17 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One partition's answer. offset, rule: None while it is open. retry_at: when the clock alone may close it (ms)."""
+    """One partition's answer. offset, rule: None while it is open. retry_at: when the clock alone may close it (ms).
+
+    possible_loss: offsets that the log no longer holds and that may belong behind T; where there are any, the boundary
+    is not proved and must not be pinned.
+    """
 
     offset: int | None
     rule: Rule | None
     reason: str
     retry_at: int | None = None
+    possible_loss: OffsetSet = EMPTY
 
     @property
     def closed(self) -> bool:
@@ -77,7 +96,13 @@ def evaluate(
 ) -> dict[TopicPartition, Decision]:
     """A decision for each partition of a boundary. All times are milliseconds since 1970."""
     passed = {tp for tp, seen in observations.items() if seen.passed or seen.settled}
-    return {tp: _evaluate_one(time_ms, seen, rules, now_ms, bool(passed - {tp})) for tp, seen in observations.items()}
+    decisions = {}
+    for tp, seen in observations.items():
+        others_passed = len(passed) > (tp in passed)
+        decision = _evaluate_one(time_ms, seen, rules, now_ms, others_passed)
+        proved = seen.pinned is not None or seen.older or not seen.gone
+        decisions[tp] = decision if proved or not decision.closed else replace(decision, possible_loss=seen.gone)
+    return decisions
 
 
 def _evaluate_one(time_ms: int, seen: Observation, rules: IntervalRules, now_ms: int, others_passed: bool) -> Decision:

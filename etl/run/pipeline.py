@@ -23,6 +23,7 @@ from kseg.etl.ledger.maintenance import maintain
 from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.planning.freshness import inputs_as_of
 from kseg.etl.planning.group_reconciliation import reconcile
+from kseg.etl.planning.losses import planned_losses
 from kseg.etl.planning.plan import Draft, PlanInputs, plan_incremental
 from kseg.etl.planning.preflight import check_again, examine_tables, preflight
 from kseg.etl.run.abandon import abandon_run
@@ -90,16 +91,20 @@ def pursue(
             context.progress.phase("plan")
             with context.stopwatch.phase("plan"):
                 state, new = context.clients.read_state(), True
+                losses: Sequence[str] = ()
                 left = state.unfinished(chain)
                 if left is not None:
                     new = not _take_up(context, lease, state, left)
                     state = context.clients.read_state()
                 if new:
-                    state = _plan(context, lease, state, planner, prepare, accept_group_offsets)
+                    state, losses = _plan(context, lease, state, planner, prepare, accept_group_offsets)
             run = state.unfinished(chain)
             if run is not None:
-                return execute(context, lease, state, run, new=new, accept_group_offsets=accept_group_offsets)
-            return _nothing_to_do(context, lease)
+                report = execute(context, lease, state, run, new=new, accept_group_offsets=accept_group_offsets)
+            else:
+                report = _nothing_to_do(context, lease)
+            report.notes += losses
+            return report
         except Refused as refused:
             try:
                 note = ev.RunRefused(run_id=_run_id(context, chain), code=refused.code, message=str(refused))
@@ -175,15 +180,15 @@ def _plan(
     planner: Planner,
     prepare: Preparation | None,
     accept_group_offsets: bool,
-) -> JobState:
-    """The state with a new run in it, planned; without one where there is nothing to do.
+) -> tuple[JobState, Sequence[str]]:
+    """The state with a new run in it, planned; without one where there is nothing to do. And what it gives up as lost.
 
     Other chains' runs go on meanwhile. The plan is made in the transition, of the state that it is written upon, so it
     keeps from what they have reserved or landed by then; the inputs were read before (`planning.freshness`).
     """
     done = state.runs.get(lease.chain)
     if done is not None and done.finished:
-        return state  # this backfill or interval was finished before
+        return state, ()  # this backfill or interval was finished before
     context.observe("plan:before")
 
     def read(state: JobState) -> PlanInputs:
@@ -195,9 +200,11 @@ def _plan(
     def planned(inputs: PlanInputs, state: JobState) -> Sequence[ev.Event]:
         draft = Draft(inputs, state, lease.sign)
         planner(draft)
+        losses[:] = planned_losses(draft.events)
         return draft.events
 
     inputs, read_with = read(state), state
+    losses: list[str] = []
 
     def decide(state: JobState) -> Sequence[ev.Event]:
         nonlocal inputs, read_with
@@ -214,7 +221,7 @@ def _plan(
 
     after = lease.transition(decide)
     context.observe("plan:after")
-    return after
+    return after, losses
 
 
 def execute(

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from kseg.etl.errors import Refused
+from kseg.etl.operations.verify import verify
 from kseg.etl.planning.interval import IntervalOpen
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -142,3 +144,71 @@ def test_an_interval_waits_for_transactions_that_are_open_at_its_end(hourly, hom
     records.settle(hourly)
     assert job.backfill(interval=f"{hour(0)}/{soon}").status == "done"
     assert of_hours(job.rows(), 0, 4) == of_hours(records.rows(hourly), 0, 4)
+
+
+def test_an_interval_that_is_first_asked_for_after_retention_cut_it(hourly, home, records):
+    """Its first record at or after the beginning is the log's first one, which proves nothing."""
+    records.delete_records(hourly, 0, 10)
+    job = home(hourly)
+    with pytest.raises(Refused) as refused:
+        job.backfill(**hours(0, 2))
+    assert (refused.value.code, refused.value.exit_code) == ("boundary-unproved", 3)
+    assert job.state.boundaries == {}
+    assert job.state.runs == {}
+    assert job.backfill(**hours(2, 3)).status == "done", "a record of the hour before shows where it begins"
+    job.change(source={"on_data_loss": "record"})
+    report = job.backfill(**hours(0, 2))
+    assert any("possibly lost" in note for note in report.notes)
+    assert job.rows() == [row for row in of_hours(records.rows(hourly), 0, 3) if row[1] == 1 or row[2] >= 10]
+    begin = int(BEGIN.timestamp() * 1000)
+    assert {tp.partition: start for (tp, at), start in job.state.unproved.items() if at == begin} == {0: 10}
+    assert {tp.partition for (tp, at) in job.state.boundaries if at == begin} == {1}
+    told = verify(job.job)
+    assert told.ok
+    assert any("possibly lost" in note and f"{hourly}-0 [0, 10)" in note for note in told.notes)
+
+
+def test_a_loss_before_the_frontier_belongs_to_the_interval_that_it_lies_in(hourly, home, records):
+    """Hour 0 has landed, and all of hour 1 and a part of hour 2 are gone before anybody asked for them."""
+    job = home(hourly)
+    job.backfill(**hours(0, 1), commit_offsets=True)
+    records.delete_records(hourly, 0, 17)
+    for first in (2, 1):
+        with pytest.raises(Refused, match=rf"{hourly}-0 \[7, 17\)"):
+            job.backfill(**hours(first, first + 1))
+    job.change(source={"on_data_loss": "record"})
+    later = job.backfill(**hours(2, 3), commit_offsets=True)
+    assert [(r.partition, r.start, r.end) for r in later.ranges] == [(0, 17, 21), (1, 12, 18)]
+    assert job.frontiers()[hourly, 0] == 7
+    earlier = job.backfill(**hours(1, 2), commit_offsets=True)
+    assert any(note.startswith("lost") and "[7, 17)" in note for note in earlier.notes)
+    assert [(r.partition, r.start, r.end) for r in earlier.ranges] == [(1, 6, 12)]
+    assert job.frontiers()[hourly, 0] == 21
+    assert job.backfill(**hours(1, 2)).status == "nothing-to-do"
+    assert any("[7, 17)" in note for note in verify(job.job).notes)
+
+
+def test_a_pipeline_that_lags_lands_each_of_its_hours(home, records):
+    """Each hour is a transaction of its own: its marker has the clock's time, later than all of these hours."""
+    topic = records.topic(1, {"retention.ms": "-1"})
+    for number in range(4):
+        at = int((BEGIN + timedelta(hours=number, minutes=30)).timestamp() * 1000)
+        records.write(topic, 0, A_HOUR, timestamp=at, transaction="commit")
+        records.write(topic, 0, 2, transaction="abort")
+    records.settle(topic)
+    job = home(topic)
+    for number in (1, 0, 2, 3):
+        assert job.backfill(**hours(number, number + 1)).counts["records"] == A_HOUR
+    assert job.rows() == records.rows(topic)
+
+
+def test_records_before_the_groups_offset_of_a_later_partition_belong_to_an_interval(hourly, home, records):
+    job = home(hourly)
+    job.backfill(**hours(0, 1))
+    records.kafka.add_partitions(hourly, 3)
+    records.forget_metadata()
+    records.write(hourly, 2, 5, timestamp=int((BEGIN + timedelta(hours=1, minutes=30)).timestamp() * 1000))
+    records.set_group_offsets(job.group, {(hourly, 2): 3})
+    job.backfill(**hours(1, 2))
+    assert job.rows() == of_hours(records.rows(hourly), 0, 2)
+    assert {tp.partition: base for tp, base in job.state.bases.items()}[2] == 3

@@ -29,10 +29,10 @@ from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.backfill import BackfillPlanner, run_id_of
 from kseg.etl.planning.backfill_request import BackfillRequest, Interval, PartitionOffset
 from kseg.etl.planning.group_reconciliation import GroupView
-from kseg.etl.planning.interval import IntervalOpen, from_ledger
+from kseg.etl.planning.interval import BoundaryReader, from_ledger
 from kseg.etl.planning.plan import Draft, PlanInputs, plan_incremental
 from kseg.etl.planning.snapshot import SourceSnapshot
-from kseg.etl.planning.watermark import evaluate
+from kseg.etl.planning.watermark import Decision, evaluate
 from kseg.etl.run.group_commit import frontier_offsets
 from kseg.etl.source.resolve import LogBounds
 
@@ -343,19 +343,25 @@ class _Asked(BackfillPlanner):
 
     def __init__(self, life: Life, request: BackfillRequest, run_id: str) -> None:
         super().__init__(life.job, SimpleNamespace(), request, run_id)  # type: ignore[arg-type]
+        self.boundaries = _InModel(life)
+
+
+class _InModel(BoundaryReader):
+    def __init__(self, life: Life) -> None:
+        super().__init__(SimpleNamespace(), life.job)  # type: ignore[arg-type]
         self.life = life
 
-    def _closed(self, draft: Draft, millis: int, *, ends: bool) -> dict[TopicPartition, int]:
-        bounds = draft.inputs.snapshot.bounds
-        observations = from_ledger(draft.state, millis, bounds)
+    def decisions(
+        self, state: JobState, bounds: Any, time_ms: int, now_ms: int, *, ends: bool
+    ) -> dict[TopicPartition, Decision]:
+        observations = from_ledger(state, time_ms, bounds)
         for tp, observation in observations.items():
-            first = self.life.boundary(tp, EPOCH + timedelta(milliseconds=millis - epoch_millis(EPOCH)))
+            first = self.life.boundary(tp, EPOCH + timedelta(milliseconds=time_ms - epoch_millis(EPOCH)))
+            older = bounds[tp].start < first
+            observations[tp] = replace(observation, older=older)
             if first < bounds[tp].last_stable:
-                observations[tp] = replace(observation, first=first, passed=True)
-        decisions = evaluate(millis, observations, IntervalRules(), self.life.now_ms)
-        if not all(decision.closed for decision in decisions.values()):
-            raise IntervalOpen(millis, decisions, self.life.now_ms)
-        return {tp: decision.offset for tp, decision in decisions.items() if decision.offset is not None}
+                observations[tp] = replace(observation, older=older, first=first, passed=True)
+        return evaluate(time_ms, observations, IntervalRules(), self.life.now_ms)
 
 
 def _members(intervals: Any) -> set[int]:

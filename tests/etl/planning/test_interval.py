@@ -2,62 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
 from confluent_kafka import Producer
 
-from kseg.etl.config.load import load_job
 from kseg.etl.config.times import epoch_millis
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.lease import acquire
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.operations.interval import interval_status
 from kseg.etl.planning.backfill_request import parse_interval
-from kseg.etl.planning.interval import boundary_offsets
+from kseg.etl.planning.interval import BoundaryReader
 from kseg.etl.run.context import JobContext
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 NOON = int((DAY + timedelta(hours=12)).timestamp() * 1000)
 A_DAY = "2026-01-01T00:00:00Z/2026-01-02T00:00:00Z"
 HOUR = 3_600_000
-
-
-@pytest.fixture
-def write(kafka: Any) -> Callable[..., None]:
-    """write(topic, partition, *times): a record for each time (ms)."""
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
-
-    def do(topic: str, partition: int, *times: int) -> None:
-        for at in times:
-            producer.produce(topic, b"v", partition=partition, timestamp=at)
-        assert producer.flush(60) == 0
-
-    return do
-
-
-@pytest.fixture
-def job_of(kafka: Any, tmp_path: Path) -> Callable[..., Any]:
-    def make(topic: str, **interval: str) -> Any:
-        document = {
-            "version": 1,
-            "name": "orders",
-            "kafka": {"bootstrap.servers": kafka.bootstrap_servers},
-            "source": {"topics": [topic]},
-            "sink": {"path": "./lake/orders"},
-            "ledger": "./ledger",
-            "interval": interval,
-        }
-        file = tmp_path / "job.yaml"
-        file.write_text(json.dumps(document))
-        return load_job(file)
-
-    return make
 
 
 def told(job: Any, interval: str = A_DAY) -> list[tuple[int | None, str | None]]:
@@ -114,7 +78,8 @@ def test_a_partition_that_comes_later_begins_where_the_others_were_pinned(
     midnight = epoch_millis(DAY + timedelta(days=1))
     with JobContext.open(job) as context:
         state, bounds = context.clients.read_state(), context.inputs.snapshot().bounds
-        pinned = boundary_offsets(context.clients.logs, job, state, bounds, midnight, ends=True)
+        decisions = BoundaryReader(context.clients.logs, job).offsets(state, bounds, midnight, ends=True)
+        pinned = {tp: decision.offset for tp, decision in decisions.items() if decision.offset is not None}
     ledger = Ledger.open(job.ledger)
     with acquire(ledger, job.name) as lease:
         lease.transition(lambda _: [ev.BoundaryPinned(time_ms=midnight, offsets=pinned)])

@@ -109,7 +109,7 @@ def sibling_lands(lease: Any, start: int, end: int) -> None:
 def plan(ledger: Ledger, planner: Callable[[Draft], Any] = plan_incremental) -> ev.RunPlan:
     context = SimpleNamespace(inputs=None, observe=lambda step: None)
     with acquire(ledger, "job", duration=LONG) as lease:
-        state = pipeline._plan(context, lease, ledger.read("job"), planner, None, False)  # type: ignore[arg-type]
+        state, _ = pipeline._plan(context, lease, ledger.read("job"), planner, None, False)  # type: ignore[arg-type]
         run = state.unfinished()
         assert run is not None
         return run.plan
