@@ -26,6 +26,9 @@ from typing import Final
 from kseg.etl.spark.error_json import error_document, error_of_document, typed
 
 _MARK: Final = re.compile(r"\[kseg-error (?P<token>[0-9a-f]+) (?P<packed>[A-Za-z0-9+/=]+)\]")
+IN_WORKER: Final = "In the worker:\n"
+"""How the note with a worker's traceback begins."""
+
 _TRACEBACK_CHARACTERS: Final = 20_000
 
 
@@ -45,7 +48,7 @@ class ErrorTransport:
         document = error_document(meant)
         # Where in the worker it happened is a note: a traceback does not travel.
         where = "".join(traceback.format_exception(error))
-        document["notes"].append("In the worker:\n" + where[-_TRACEBACK_CHARACTERS:])
+        document["notes"].append(IN_WORKER + where[-_TRACEBACK_CHARACTERS:])
         packed = base64.b64encode(json.dumps(document).encode()).decode()
         return TransportedError(f"{type(meant).__name__}: {meant}\n[kseg-error {self.token} {packed}]")
 

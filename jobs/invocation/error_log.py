@@ -34,8 +34,12 @@ def full_trace(error: BaseException) -> str:
 
 def has_more(error: BaseException) -> bool:
     """Whether the chain has what is not shown: a worker's traceback, or an exception of Spark's."""
+    from kseg.etl.spark.error_transport import IN_WORKER
+
     return any(
-        getattr(each, "__notes__", None) or type(each).__module__.partition(".")[0] in _SPARKS for each in _chain(error)
+        type(each).__module__.partition(".")[0] in _SPARKS
+        or any(note.startswith(IN_WORKER) for note in getattr(each, "__notes__", ()))
+        for each in _chain(error)
     )
 
 

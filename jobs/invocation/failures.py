@@ -29,6 +29,7 @@ _DAMAGE_REMEDY: Final = (
     "`kseg fsck` checks the broker's files; source.on_corruption: quarantine goes on behind it, and keeps its bytes"
 )
 _NEWER_REMEDY: Final = "another release of kseg may know it; source.on_corruption: quarantine goes on behind it"
+_LATER: Final = "run it again when that is back: a run goes on where it stopped"
 #: What to do about errors of the decoder, by their class: it knows no job file.
 _REMEDIES: Final = {
     "CorruptRecordBatch": _DAMAGE_REMEDY,
@@ -102,7 +103,7 @@ def _foreign(error: BaseException) -> tuple[dict[str, Any], int]:
     retriable = getattr(error, "retriable", None)
     if isinstance(retriable, bool):
         document = _document(error, str(getattr(error, "message", None) or error), **_batch_address(error))
-        document["remedy"] = _REMEDIES.get(type(error).__name__, document["remedy"])
+        document["remedy"] = _REMEDIES.get(type(error).__name__, document["remedy"] or (_LATER if retriable else None))
         document["retriable"] = retriable
         lacking = getattr(error, "lacking", None)
         if lacking is not None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kseg.client.errors import BrokerUnavailable
 from kseg.etl.config.job import Job
 from kseg.etl.errors import ConfigurationError, KsegError
 from kseg.etl.source.errors import ArrowStepError, WorkerError
@@ -26,6 +27,11 @@ FRAMES = "\n".join(f"\tat org.apache.spark.Frame{n}.run(Frame.scala:{n})" for n 
 def cache(tmp_path: Path, monkeypatch: Any) -> Path:
     monkeypatch.setenv("KSEG_CACHE", str(tmp_path))
     return tmp_path
+
+
+def with_note(error: Exception, note: str) -> Exception:
+    error.add_note(note)
+    return error
 
 
 def logs(cache: Path) -> list[Path]:
@@ -100,6 +106,11 @@ def test_a_batch_that_cannot_be_read_has_its_address_and_what_to_do(capsys: Any)
     assert "do: `kseg fsck`" in err
 
 
+def test_what_may_pass_says_what_to_do(capsys: Any):
+    code, _, err = shown(BrokerUnavailable("no route", broker="b:9092"), capsys)
+    assert (code, err.splitlines()[-1][:18]) == (4, "do: run it again w")
+
+
 def test_the_document_is_short_too_and_names_the_log(cache: Path, capsys: Any):
     _, out, err = shown(from_worker(WORKERS[2]), capsys, as_json=True)
     document = json.loads(out)
@@ -117,7 +128,13 @@ def test_debug_prints_what_else_is_in_the_log(cache: Path, capsys: Any):
 
 
 @pytest.mark.parametrize(
-    "error", [ConfigurationError.of("sink.path", "is missing"), KsegError("odd"), OSError(28, "No space left", "/lake")]
+    "error",
+    [
+        ConfigurationError.of("sink.path", "is missing"),
+        KsegError("odd"),
+        OSError(28, "No space left", "/lake"),
+        with_note(BrokerUnavailable("no route", broker="b:9092"), "gave up at try 8"),
+    ],
 )
 def test_an_error_that_is_shown_whole_has_no_log(cache: Path, capsys: Any, error: Exception):
     _, _, err = shown(error, capsys)
