@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import IsolationLevel, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from kseg.client.protocol.partition import TopicPartition as Partition
 from kseg.etl.config.times import epoch_millis
@@ -70,8 +70,13 @@ def cut(kafka: Any) -> Any:
 def transaction(kafka: Any) -> Any:
     """transaction(topic, *times, commit=True): a transaction of these records, and its marker with the clock's time."""
     settings = {"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": f"late-{time.monotonic_ns()}"}
-    producer = Producer(settings)
+    producer, admin = Producer(settings), AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     producer.init_transactions(60)
+
+    def end(topic: str, level: IsolationLevel) -> int:
+        asked = {TopicPartition(topic, 0): OffsetSpec.latest()}
+        (found,) = admin.list_offsets(asked, isolation_level=level, request_timeout=60).values()
+        return int(found.result(60).offset)
 
     def do(topic: str, *times: int, commit: bool = True) -> None:
         producer.begin_transaction()
@@ -79,6 +84,11 @@ def transaction(kafka: Any) -> Any:
             producer.produce(topic, b"v", partition=0, timestamp=millis)
         assert producer.flush(60) == 0
         (producer.commit_transaction if commit else producer.abort_transaction)(60)
+        # A producer is told of the end before the marker is written.
+        deadline = time.monotonic() + 60
+        while end(topic, IsolationLevel.READ_COMMITTED) < end(topic, IsolationLevel.READ_UNCOMMITTED):
+            assert time.monotonic() < deadline, "the marker is missing"
+            time.sleep(0.05)
 
     return do
 
