@@ -40,7 +40,7 @@ def finish(
             return report_of(job.name, run, status="dry-run")
     with (
         JobContext.open(pinned, progress, ledger="required", copy=of_files) as context,
-        context.run_lease(run.chain, take_over=take_over) as lease,
+        context.run_lease(run.chain, take_over=take_over, repair=True) as lease,
     ):
         run = _unfinished(context, run_id)
         if run.abandoning:
@@ -80,7 +80,7 @@ def abandon(
             )
         if dry_run:
             return report_of(job.name, run, status="dry-run")
-        with context.run_lease(run.chain, take_over=take_over) as lease:
+        with context.run_lease(run.chain, take_over=take_over, repair=True) as lease:
             return abandon_run(context, lease, _unfinished(context, run_id), "kseg repair --abandon")
 
 

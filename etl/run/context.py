@@ -77,18 +77,23 @@ class JobContext:
         return lease
 
     @contextmanager
-    def run_lease(self, chain: str, *, take_over: bool) -> Iterator[Lease]:
+    def run_lease(self, chain: str, *, take_over: bool, repair: bool = False) -> Iterator[Lease]:
         """The chain's lease, for what carries on its run, finishes or abandons it.
 
         Where offsets are committed in transactions, that of the run whose place is taken is aborted before anything
         else: a suspended process could commit it later, over rows that have been removed meanwhile.
+
+        repair: a run without an account has none open, so that it may be finished or abandoned where its brokers are
+        gone: its driver fenced before it planned, and commits for accounted runs alone, under its lease.
 
         Raises:
             AnotherRunActive: another process holds the lease.
             ConfigurationError, KafkaError: as `fence`.
         """
         with self.lease(chain, take_over=take_over) as lease:
-            if self.job.commits_offsets and self.job.group_commit == "transactional":
+            run = self.clients.read_state().unfinished(chain) if repair else None
+            may_commit = run is None or run.accounted is not None
+            if may_commit and self.job.commits_offsets and self.job.group_commit == "transactional":
                 fence(self.clients.cluster, self.job, self.clients.ledger.id)
             yield lease
 
