@@ -17,7 +17,10 @@ from typing import Final, NamedTuple
 
 _MARK_DIGITS: Final = 10
 _REQUEST_DIGITS: Final = 20
-_MARKED: Final = re.compile(r"(?P<mark>[0-9a-f]{10})-(?:(?P<number>\d{1,10})-[0-9a-f]{8}|[0-9a-f]{20})")
+MARKED_RUN_ID: Final = r"([0-9a-f]{10})-(?:(\d{1,10})-[0-9a-f]{8}|[0-9a-f]{20})"
+"""An id with a mark, as an expression that Python and Spark read alike: mark, and the number of an incremental run."""
+
+_MARKED: Final = re.compile(MARKED_RUN_ID)
 
 
 class RunIdParts(NamedTuple):
@@ -47,4 +50,4 @@ def parse_run_id(run_id: str) -> RunIdParts | None:
     match = _MARKED.fullmatch(run_id)
     if match is None:
         return None
-    return RunIdParts(match["mark"], None if match["number"] is None else int(match["number"]))
+    return RunIdParts(match[1], None if match[2] is None else int(match[2]))

@@ -4,8 +4,9 @@ An address may be in a table once for each run that landed it, and never twice f
 
     claim       a run and a range of offsets that it landed in the table
     standing    not replaced since: the row has to be there
-    replaced    a later run of mode `replace` has read the range again. A row of the earlier run may still be there, if
-                the later one found no record at its offset (lost, damaged, compacted away): such rows stay
+    kept        a later run of mode `replace` could not read the offset again: the row stays, though Kafka may have none
+    replaced    a later run of mode `replace` has taken the row away; where it read no record and an early release did
+                not note what it kept, the row may still be there
     superseded  an accepted change of the source has given the offset another record: the row stays, and belongs to an
                 earlier generation of the partition
     older       offsets of runs whose ranges a summary has dropped: one row each, of a run that is not known any more
@@ -31,7 +32,7 @@ APPEND = "backfill-append"
 ByPartition = dict[TopicPartition, OffsetSet]
 
 
-Status = Literal["standing", "replaced", "superseded"]
+Status = Literal["standing", "kept", "replaced", "superseded"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class Copies:
 class TableLandings:
     """What the ledger says of one table.
 
-    standing, replaced, superseded: by run. compared: the offsets whose rows are decided.
+    standing, kept, replaced, superseded: by run. compared: the offsets whose rows are decided.
     older: those that runs have landed whose ranges are dropped. older_replaced, older_superseded: where rows of those
     runs may be left.
     older_once: whether none of those runs was of mode `append`, so that an offset has one row.
@@ -70,6 +71,7 @@ class TableLandings:
 
     table: str
     standing: dict[str, ByPartition] = field(default_factory=dict)
+    kept: dict[str, ByPartition] = field(default_factory=dict)
     replaced: dict[str, ByPartition] = field(default_factory=dict)
     superseded: dict[str, ByPartition] = field(default_factory=dict)
     compared: ByPartition = field(default_factory=dict)
@@ -87,19 +89,29 @@ class TableLandings:
         _add(self._covered, offsets)
 
     def replace(self, offsets: Mapping[TopicPartition, OffsetSet]) -> None:
-        """Rows of earlier runs are gone from here, but for those that could not be read again."""
+        """Rows of earlier runs are gone from here."""
+        self._move(offsets, self.standing, self.replaced)
+        self._move(offsets, self.kept, self.replaced)
+
+    def keep(self, offsets: Mapping[TopicPartition, OffsetSet]) -> None:
+        """Rows of earlier runs are still here, since they could not be read again."""
+        self._move(offsets, self.standing, self.kept)
+        _add(self.older_replaced, offsets)
+
+    def _move(
+        self, offsets: Mapping[TopicPartition, OffsetSet], of: dict[str, ByPartition], to: dict[str, ByPartition]
+    ) -> None:
         meeting = _common(offsets, self._covered)
-        if not meeting:
-            return
-        for run_id, partitions in self.standing.items():
-            for tp, gone in _common(meeting, partitions).items():
-                partitions[tp] = partitions[tp].subtract(gone)
-                _add(self.replaced.setdefault(run_id, {}), {tp: gone})
+        for run_id, partitions in of.items() if meeting else ():
+            for tp, moved in _common(meeting, partitions).items():
+                partitions[tp] = partitions[tp].subtract(moved)
+                _add(to.setdefault(run_id, {}), {tp: moved})
 
     def claims(self) -> Iterator[Claim]:
         """Every claim; those of one run do not overlap."""
         by_status: dict[Status, dict[str, ByPartition]] = {
             "standing": self.standing,
+            "kept": self.kept,
             "replaced": self.replaced,
             "superseded": self.superseded,
         }
@@ -133,20 +145,23 @@ def landings(job: Job, state: JobState) -> dict[str, TableLandings]:
             first_landed.append({tp: state.current(run, tp, offsets) for tp, offsets in run.added.items()})
         for table, planned in names.ranges(run).items():
             here = {tp: now for tp, offsets in planned.items() if (now := state.current(run, tp, offsets))}
+            before = {tp: o for tp, of_tp in planned.items() if (o := of_tp.subtract(here.get(tp, EMPTY)))}
             of_table = found.setdefault(table, TableLandings(table))
             if not decided:
                 of_table.open_runs.append(run.run_id)
                 undecided.append(here)
                 continue
             if run.mode == REPLACE and (not run.abandoned or names.landed(run, table)):
+                kept = _common(here, run.kept or {})
+                here = {tp: offsets.subtract(kept.get(tp, EMPTY)) for tp, offsets in here.items()}
                 of_table.replace(here)
+                of_table.keep(kept)
                 _add(of_table.older_replaced, here)
             elif not run.abandoned:
                 # What it was the first to land has no rows of earlier runs: an abandoned replacement took them along.
                 of_table.replace(_common(run.added, here))
             if not run.abandoned:
                 of_table.land(run.run_id, here)
-                before = {tp: o for tp, of_tp in planned.items() if (o := of_tp.subtract(here.get(tp, EMPTY)))}
                 if before:
                     of_table.superseded[run.run_id] = before
     _older(job, state, found, names, _union(first_landed))
@@ -154,7 +169,7 @@ def landings(job: Job, state: JobState) -> dict[str, TableLandings]:
     for of_table in found.values():
         of_table.compared = {
             tp: decided_ones
-            for tp, offsets in _union([*of_table.standing.values(), of_table.older]).items()
+            for tp, offsets in _union([*of_table.standing.values(), *of_table.kept.values(), of_table.older]).items()
             if (decided_ones := offsets.intersect(state.landed(tp)).subtract(still_open.get(tp, EMPTY)))
         }
     current = [table for table in dict.fromkeys(names.current.values()) if table in found]
@@ -248,7 +263,7 @@ class _Names:
         return self._called.get(table, table)
 
     def landed(self, run: RunState, table: str) -> bool:
-        return any(self.of(name) == table for name in run.landed)
+        return any(self.of(name) == table for name in (*run.landed, *(run.landed_in or ())))
 
     def ranges(self, run: RunState) -> dict[str, ByPartition]:
         """What the run has planned, by table. A range that an early release planned names no table."""

@@ -21,8 +21,9 @@ import pyarrow as pa
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.ledger.ranges import OffsetSet
+from kseg.etl.ledger.run_ids import MARKED_RUN_ID, mark_of, parse_run_id
 from kseg.etl.ledger.state import JobState
-from kseg.etl.operations.landings import TableLandings, miscounted
+from kseg.etl.operations.landings import Status, TableLandings, miscounted
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.read_options import read_options, read_tasks
 from kseg.etl.spark.dataframe import rows
@@ -37,16 +38,22 @@ MAX_PREDICATE_TERMS: Final = 100
 BROADCAST_ROWS: Final = 200_000
 """Ranges and claims up to this number go to every worker; of more, Spark chooses how it joins them."""
 
-Kind = Literal["gap", "duplicate", "mismatch", "stranger", "count"]
+Kind = Literal["gap", "duplicate", "mismatch", "stranger", "count", "file"]
 Compared = Literal["rows", "addresses", "counts"]
 
 _ADDRESS: Final = ("topic", "partition", "offset")
 
-_STANDING, _REPLACED, _OLDER, _FOREIGN, _SUPERSEDED = range(5)
-"""What the ledger says of a row: its run landed it; a later run has replaced it; it stands and may be of a run that a
-summary has dropped; no run landed it; it belongs to an earlier generation of the partition."""
+_STANDING, _KEPT, _REPLACED, _OLDER, _FOREIGN, _NOT_COMPARED = range(6)
+"""What the ledger says of a row: its run landed it; the same, and a later run could not read it again; a later run has
+replaced it; it stands and may be of a run that a summary has dropped; no run landed it; it is of an earlier generation
+of the partition, or of another job."""
 
-_CLAIMS: Final = {"standing": _STANDING, "replaced": _REPLACED, "superseded": _SUPERSEDED}
+_CLAIMS: Final[dict[Status, int]] = {
+    "standing": _STANDING,
+    "kept": _KEPT,
+    "replaced": _REPLACED,
+    "superseded": _NOT_COMPARED,
+}
 
 _TEXTS: Final[dict[tuple[Kind, str], str]] = {
     ("gap", ""): "the record is in Kafka and not in the table",
@@ -66,7 +73,7 @@ class Finding:
 
     gap: in Kafka, not in the table. duplicate: more than once in the table for one run, or of a run that was replaced.
     mismatch: other contents than in Kafka. stranger: in the table, but Kafka has no readable record at that offset, or
-    no run of this job has landed it. count: rows and ledger differ.
+    no run of this job has landed it. count: rows and ledger differ. file: a data file of the table is not in the store.
     """
 
     kind: Kind
@@ -88,12 +95,16 @@ class Found:
 
 @dataclass(slots=True)
 class TableCheck:
-    """The comparison of one table. offsets: those that are compared with Kafka."""
+    """The comparison of one table.
+
+    offsets: those that are compared with Kafka. others: what the run ids of other jobs in the table begin with.
+    """
 
     context: JobContext
     state: JobState
     landed: TableLandings
     offsets: Mapping[TopicPartition, OffsetSet]
+    others: frozenset[str] = frozenset()
     compared_rows: int = 0
 
     @property
@@ -168,11 +179,12 @@ class TableCheck:
             f.min("actual").alias("low"),
             f.max("actual").alias("high"),
         )
-        stands = f.col("claim").isin(_STANDING, _OLDER)
+        stands = f.col("claim").isin(_STANDING, _KEPT, _OLDER)
         return of_run.groupBy(*_ADDRESS).agg(
             f.max("times").alias("times"),
             f.count_if(stands).alias("standing"),
             f.count_if(f.col("claim") == _OLDER).alias("older"),
+            f.count_if(f.col("claim") == _KEPT).alias("kept"),
             f.count_if(f.col("claim") == _REPLACED).alias("replaced"),
             f.max("foreign").alias("foreign"),
             f.min(f.when(stands, f.col("low"))).alias("low"),
@@ -192,12 +204,13 @@ class TableCheck:
             for claim, partitions in (
                 (_OLDER, self.landed.older),
                 (_REPLACED, self.landed.older_replaced),
-                (_SUPERSEDED, self.landed.older_superseded),
+                (_NOT_COMPARED, self.landed.older_superseded),
             )
             for tp, offsets in partitions.items()
             for interval in offsets
         ]
         claim = f.col("_kseg_c_claim")
+        mark = f.coalesce(f.regexp_extract(RUN_COLUMN, f"^{MARKED_RUN_ID}$", 1), f.lit(""))
         if older:
             at = self._side_table(
                 older, ("_kseg_o_topic", "_kseg_o_partition", "_kseg_o_start", "_kseg_o_end", "_kseg_o_claim")
@@ -206,9 +219,12 @@ class TableCheck:
             runs = [(run.run_id,) for run in self.state.runs.values() if not run.archived]
             known_runs = self._side_table(runs, ("_kseg_k_run",))
             told = told.join(known_runs, f.col("_kseg_k_run") == f.col(RUN_COLUMN), "left")
-            claim = f.coalesce(claim, f.when(f.col("_kseg_k_run").isNull(), f.col("_kseg_o_claim")))
-        told = told.withColumn("_kseg_claim", f.coalesce(claim, f.lit(_FOREIGN)))
-        return told.where(f.col("_kseg_claim") != _SUPERSEDED)
+            mine = mark_of(self.state.ledger_id, self.state.job)
+            may_be_older = f.col("_kseg_k_run").isNull() & (mark.isin("", mine))
+            claim = f.coalesce(claim, f.when(may_be_older, f.col("_kseg_o_claim")))
+        of_others = f.when(mark.isin(*self.others), f.lit(_NOT_COMPARED))
+        told = told.withColumn("_kseg_claim", f.coalesce(claim, of_others, f.lit(_FOREIGN)))
+        return told.where(f.col("_kseg_claim") != _NOT_COMPARED)
 
     def _with_copies(self, joined: DataFrame) -> DataFrame:
         """With the number of runs whose rows are due: nearly everywhere one."""
@@ -235,7 +251,7 @@ class TableCheck:
         verdict = (
             f.when(f.col("foreign").isNotNull(), told("stranger", "run"))
             .when(f.col("times") > 1, told("duplicate"))
-            .when(~in_kafka & (standing > 0), told("stranger"))
+            .when(~in_kafka & (standing > f.col("kept")), told("stranger"))
             .when(~in_kafka, told(None))
             .when(standing == 0, told("gap"))
             .when(standing < f.col("copies"), told("gap", "copies"))
@@ -295,6 +311,9 @@ class TableCheck:
         faults, notes = miscounted(self.landed, self.state, counted, job=self.context.job, exact=exact)
         found.total += len(faults)
         found.notes += notes
+        parsed = ((parse_run_id(run or ""), rows) for run, rows in counted.items())
+        if of_others := sum(rows for parts, rows in parsed if parts is not None and parts.mark in self.others):
+            found.notes.append(f"{of_others} rows were landed by other jobs: not compared")
         for fault in faults[:MAX_FINDINGS]:
             runs = f"run {fault.runs[0]}" if len(fault.runs) == 1 else f"runs {', '.join(fault.runs)} together"
             text = f"{runs} wrote {fault.due} rows that stand, and {fault.there} are there"

@@ -13,19 +13,25 @@ Offsets that retention has removed from Kafka cannot be read again: they are cou
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
 from kseg.etl.config.sections import Segments
 from kseg.etl.errors import Refused
+from kseg.etl.ledger.ranges import EMPTY, OffsetSet
+from kseg.etl.ledger.run_ids import mark_of
 from kseg.etl.ledger.state import JobState
+from kseg.etl.ledger.values import APP_ROOT
 from kseg.etl.operations.landings import TableLandings, landings
-from kseg.etl.operations.table_check import Compared, Finding, TableCheck
+from kseg.etl.operations.table_check import MAX_FINDINGS, Compared, Finding, TableCheck
 from kseg.etl.planning.losses import recorded_losses
+from kseg.etl.planning.snapshot import SourceSnapshot
 from kseg.etl.run.context import JobContext
+from kseg.etl.tables.protocol import TableAccess
 from kseg.etl.telemetry.progress import Progress
 
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
@@ -89,7 +95,13 @@ def verify(
             if tables is not None and table not in tables:
                 continue
             context.progress.phase(f"verify {table}")
-            if not _is_there(context, state, table, report):
+            access = _access(context, state, table, report)
+            if access is None:
+                continue
+            if missing := access.missing_files():
+                report.tables.append(TableResult(table, compared, 0, 0, len(missing)))
+                report.findings += _files(table, missing)
+                report.notes.append(f"{table}: without those files its rows cannot be read: not compared")
                 continue
             readable = {
                 tp: both
@@ -97,7 +109,9 @@ def verify(
                 if tp in snapshot.bounds
                 and (both := offsets.intersect(snapshot.readable(tp, job.source.isolation_level)))
             }
-            checker = TableCheck(context, state, landed, readable)
+            above = _above_the_log(readable, snapshot)
+            readable = {tp: offsets.subtract(above.get(tp, EMPTY)) for tp, offsets in readable.items()}
+            checker = TableCheck(context, state, landed, readable, _others(access, state))
             offsets = sum(o.length for o in readable.values())
             with context.spark.typed_errors(), _shuffles_for(context, offsets):
                 found = checker.counts() if compared == "counts" else checker.rows(whole=compared == "rows")
@@ -105,6 +119,10 @@ def verify(
             report.tables.append(TableResult(table, compared, checker.compared_rows, unreadable, found.total))
             report.findings += found.findings
             report.notes += [f"{table}: {note}" for note in (*_left_out(landed, unreadable), *found.notes)]
+            report.notes += [
+                f"{tp}: {offsets} have landed and lie above the log's end: `kseg ingest` says whether it was truncated"
+                for tp, offsets in above.items()
+            ]
         quarantined = sum(run.accounted.counts.dead_lettered for run in state.runs.values() if run.accounted)
         if quarantined:
             where = job.quarantine or "the quarantine table"
@@ -117,12 +135,20 @@ def verify(
         return report
 
 
-def _is_there(context: JobContext, state: JobState, table: str, report: VerifyReport) -> bool:
-    """Whether the table can be read. A table that the job file does not name any more may be gone; others may not."""
+def _above_the_log(
+    offsets: Mapping[TopicPartition, OffsetSet], snapshot: SourceSnapshot
+) -> dict[TopicPartition, OffsetSet]:
+    """Offsets at and above a log's end: a truncated log, or a new leader whose high watermark is still behind."""
+    ends = {tp: OffsetSet.single(0, snapshot.bounds[tp].high_watermark) for tp in offsets}
+    return {tp: above for tp, of_tp in offsets.items() if (above := of_tp.subtract(ends[tp]))}
+
+
+def _access(context: JobContext, state: JobState, table: str, report: VerifyReport) -> TableAccess | None:
+    """The table; None where it is gone and the job file does not name it any more."""
     with context.spark.typed_errors():
         access = context.targets.access(table)
     if access is not None and access.state() is not None:
-        return True
+        return access
     topics = {tp.topic for tp, offsets in state.landed_offsets.items() if offsets}
     if any(table == str(context.job.sink.target(topic)) for topic in topics):
         raise Refused(
@@ -132,7 +158,21 @@ def _is_there(context: JobContext, state: JobState, table: str, report: VerifyRe
             table=table,
         )
     report.notes.append(f"{table}: rows have landed there before, and the table is gone: not compared")
-    return False
+    return None
+
+
+def _others(access: TableAccess, state: JobState) -> frozenset[str]:
+    """What the run ids of other jobs in this table begin with. Rows that this job landed with another ledger are not
+    among them: that ledger was lost, and where this one has landed the same offsets they are there twice."""
+    now = access.state()
+    apps = access.transactions(APP_ROOT, now) if now is not None else {}
+    owners = {(parts[1], parts[2]) for app_id in apps if len(parts := app_id.split("/")) > 2}
+    return frozenset(mark_of(ledger, job) for ledger, job in owners if job != state.job)
+
+
+def _files(table: str, missing: Sequence[str]) -> Iterator[Finding]:
+    for path in missing[:MAX_FINDINGS]:
+        yield Finding("file", table, None, None, None, f"the table's data file {path} is not in the store")
 
 
 def _left_out(landed: TableLandings, unreadable: int) -> Iterator[str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("client", "segment_reader", "etl", "jobs")
 MAKERS = ("Refused", "Incident")
+CODE = re.compile(r"[a-z]+(-[a-z]+)+")
 
 
 def refusal_codes() -> dict[str, list[str]]:
@@ -23,12 +25,24 @@ def refusal_codes() -> dict[str, list[str]]:
 
 def _codes(tree: ast.Module) -> Iterator[tuple[str, int]]:
     for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            yield from _in_table(node)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in MAKERS and node.args:
             yield from _constants(node.args[0], node.lineno)
         if isinstance(node, ast.ClassDef) and any(isinstance(b, ast.Name) and b.id == "Refused" for b in node.bases):
             for call in ast.walk(node):
                 if isinstance(call, ast.Call) and ast.unparse(call.func) == "super().__init__" and call.args:
                     yield from _constants(call.args[0], call.lineno)
+
+
+def _in_table(function: ast.FunctionDef) -> Iterator[tuple[str, int]]:
+    """Where a code is a variable: the keys, by name, of the tables in that function."""
+    raised = [node for node in ast.walk(function) if isinstance(node, ast.Call) and ast.unparse(node.func) == "Refused"]
+    if any(call.args and isinstance(call.args[0], ast.Name) for call in raised):
+        for node in ast.walk(function):
+            for key in node.keys if isinstance(node, ast.Dict) else ():
+                if isinstance(key, ast.Constant) and isinstance(key.value, str) and CODE.fullmatch(key.value):
+                    yield key.value, key.lineno
 
 
 def _constants(code: ast.expr, line: int) -> Iterator[tuple[str, int]]:

@@ -60,21 +60,31 @@ class History:
 
     def landed(self, start: int, end: int, mode: Any = "incremental", *, removed: int = 0, table: str | None = None):
         plan = self.planned(start, end, mode, table=table)
-        into = table or self.table
-        after = ev.TableState(f"id of {into}", plan.app_version, 0)
-        commit = ev.TableCommit(1, end - start, after, removed)
-        self.add(plan.chain, ev.Landed(run_id=plan.run_id, table=into, commit=commit))
+        self.commit(plan, removed)
         return plan
+
+    def commit(self, plan: ev.RunPlan, removed: int) -> None:
+        (planned,) = plan.ranges
+        into = str(planned.table)
+        after = ev.TableState(f"id of {into}", plan.app_version, 0)
+        commit = ev.TableCommit(1, planned.length, after, removed)
+        self.add(plan.chain, ev.Landed(run_id=plan.run_id, table=into, commit=commit))
+
+    def account(self, plan: ev.RunPlan, removed: int = 0) -> None:
+        """What a planned run does until it has finished."""
+        self.commit(plan, removed)
+        (planned,) = plan.ranges
+        rows = planned.length
+        counts = ev.RangeCounts(data=rows)
+        account = ev.RangeAccount(TP.topic, TP.partition, planned.start, planned.end, counts)
+        accounted = ev.Accounted(run_id=plan.run_id, ranges=(account,), rows_in=rows, rows_out=rows)
+        self.add(plan.chain, accounted, ev.Finished(run_id=plan.run_id))
 
     def run(
         self, start: int, end: int, mode: Any = "incremental", *, removed: int = 0, table: str | None = None
     ) -> str:
-        plan = self.landed(start, end, mode, removed=removed, table=table)
-        counts = ev.RangeCounts(data=end - start)
-        account = ev.RangeAccount(TP.topic, TP.partition, start, end, counts)
-        rows = end - start
-        accounted = ev.Accounted(run_id=plan.run_id, ranges=(account,), rows_in=rows, rows_out=rows)
-        self.add(plan.chain, accounted, ev.Finished(run_id=plan.run_id))
+        plan = self.planned(start, end, mode, table=table)
+        self.account(plan, removed)
         return plan.run_id
 
     def abandon(self, plan: ev.RunPlan) -> str:
@@ -136,6 +146,23 @@ def test_what_was_replaced_need_not_stand(job, history):
     }
     assert copies(found) == []
     assert not found.older_replaced, "no run is older than a summary: rows of unknown ones are nobody's"
+
+
+def test_what_a_replacement_could_not_read_stays(job, history):
+    first = history.run(0, 10)
+    again = history.planned(0, 10, "backfill-replace")
+    history.add(again.chain, ev.Replacing(run_id=again.run_id, kept={TP: OffsetSet.of([(0, 2), (6, 7)])}))
+    history.account(again, removed=7)
+    found = of(job, history)
+    assert claims(found) == {
+        "standing": {again.run_id: [(2, 6), (7, 10)]},
+        "kept": {first: [(0, 2), (6, 7)]},
+        "replaced": {first: [(2, 6), (7, 10)]},
+    }
+    assert found.compared == {TP: OffsetSet.single(0, 10)}
+    last = history.run(0, 3, "backfill-replace", removed=3)
+    assert claims(of(job, history))["standing"][last] == [(0, 3)]
+    assert claims(of(job, history))["kept"] == {first: [(6, 7)]}
 
 
 def test_rows_of_runs_without_an_account_are_not_judged(job, history):

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
-from deltalake import DeltaTable, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
@@ -20,6 +20,7 @@ from kseg.etl.config.load import load_job
 from kseg.etl.errors import Refused
 from kseg.etl.ledger.maintenance import summarise
 from kseg.etl.ledger.ranges import OffsetSet
+from kseg.etl.ledger.run_ids import incremental_run_id
 from kseg.etl.ledger.state import JobState
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.operations.backfill import run_backfill
@@ -187,6 +188,36 @@ def test_a_replaced_run_is_compared_with_what_stands_now(land: Callable[..., Lan
     (finding,) = verify(landed.job).findings
     assert (finding.kind, finding.offset) == ("stranger", 3)
     assert "run another" in finding.message
+
+
+def test_a_file_that_is_gone_is_a_finding(land: Callable[..., Landed]) -> None:
+    landed = land()
+    gone = DeltaTable(landed.table).file_uris()[0]
+    Path(gone).unlink()
+    report = verify(landed.job)
+    assert [(t.rows, t.findings) for t in report.tables] == [(0, 1)]
+    (finding,) = report.findings
+    assert finding.kind == "file"
+    assert Path(gone).name in finding.message
+
+
+def test_rows_of_another_job_are_its_own_and_those_of_a_lost_ledger_are_not(land: Callable[..., Landed]) -> None:
+    landed = land()
+    row = landed.rows("partition = 0 AND offset = 3")
+
+    def landed_by(ledger: str, job: str) -> None:
+        run = incremental_run_id(ledger, job, 1)
+        place = row.schema.get_field_index("_kseg_run")
+        other = row.set_column(place, "_kseg_run", pa.array([run], row.schema.field(place).type))
+        app = CommitProperties(app_transactions=[Transaction(f"kseg/{ledger}/{job}", 1)])
+        write_deltalake(landed.table, other, mode="append", commit_properties=app)
+
+    landed_by("another", "of another cluster")
+    report = verify(landed.job)
+    assert report.ok
+    assert "1 rows were landed by other jobs" in " ".join(report.notes)
+    landed_by("lost", landed.job.name)
+    assert landed.kinds() == {"stranger": [(0, 3)]}
 
 
 def test_counts_of_replaced_runs_are_compared_together(land: Callable[..., Landed]) -> None:
