@@ -19,8 +19,8 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
@@ -70,6 +70,7 @@ def acquire(
     duration: timedelta = timedelta(minutes=2),
     take_over: bool = False,
     deadline: float = DEADLINE,
+    succeeds: Callable[[str], bool] | None = None,
 ) -> Lease:
     """Take the chain's lease and keep it until it is released. Use the result as a context manager.
 
@@ -77,7 +78,8 @@ def acquire(
     holder's application; with take_over a live one is taken too.
     A former holder that is still running learns it at its next `check` or transition.
 
-    duration: seconds until it expires without a renewal. deadline: seconds for the transition.
+    duration: seconds until it expires without a renewal. deadline: seconds for the transition. succeeds: whether a live
+    holder of this name is known to be dead, or has been fenced.
 
     Raises:
         AnotherRunActive: another process holds it.
@@ -92,13 +94,16 @@ def acquire(
     seconds = duration.total_seconds()
     since, attempt = _Moment.now(), 0
 
+    def may_replace(other: str) -> bool:
+        return replaces(name, other) or (succeeds is not None and succeeds(other))
+
     def decide(state: JobState) -> Sequence[Event]:
         nonlocal since, attempt
         since = _Moment.now()
         before = state.lease(chain)
         attempt = 1 if before is None else before.attempt + 1
         live = before is not None and before.live(since.wall - grace(before.duration))
-        if before is not None and live and not take_over and not replaces(name, before.owner):
+        if before is not None and live and not take_over and not may_replace(before.owner):
             raise AnotherRunActive(
                 "another run holds the lease", owner=before.owner, until=before.until, job=job, chain=chain
             )
@@ -149,6 +154,7 @@ class Lease:
         self._since = since
         self._lock = threading.Lock()
         self._lost: LeaseLost | None = None
+        self._on_loss: Callable[[], None] | None = None
         self._stop = threading.Event()
         self._keeper = threading.Thread(target=self._keep, name=f"kseg-lease-{job}-{self.chain}", daemon=True)
         self._keeper.start()
@@ -189,6 +195,15 @@ class Lease:
             self._lose(lost)
             raise
         return state
+
+    @contextmanager
+    def on_loss(self, function: Callable[[], None]) -> Iterator[None]:
+        """Within this, a lost lease calls the function, in the thread that finds out: to stop work that goes on."""
+        self._on_loss = function
+        try:
+            yield
+        finally:
+            self._on_loss = None
 
     def transition(self, decide: Decide, *, deadline: float = DEADLINE) -> JobState:
         """As `Ledger.transition`, with the events written under this lease (chain, owner and attempt are filled in).
@@ -292,3 +307,5 @@ class Lease:
         with self._lock:
             if self._lost is None:
                 self._lost = lost
+        if (stop_work := self._on_loss) is not None:
+            stop_work()

@@ -67,19 +67,28 @@ STORE_ERRORS = (DeltaError, OSError, pa.ArrowException)
 class Ledger:
     """One ledger table. Safe to use from several threads: every read and every try has a table object of its own."""
 
-    def __init__(self, path: str, storage_options: Mapping[str, str] | None, table: DeltaTable) -> None:
+    def __init__(self, path: str, storage_options: Mapping[str, str] | None, table: DeltaTable, setting: str) -> None:
         """Use `Ledger.open`."""
         self.path = path
+        self.setting = setting
         self.storage_options = dict(storage_options or {})
         self.id: str = str(table.metadata().id)
         self._lock = threading.Lock()
         self._known: dict[str, JobState] = {}
 
     @classmethod
-    def open(cls, path: str | Path, storage_options: Mapping[str, str] | None = None, *, create: bool = True) -> Ledger:
+    def open(
+        cls,
+        path: str | Path,
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        create: bool = True,
+        setting: str = "ledger",
+    ) -> Ledger:
         """The ledger at a path or URL; made if there is none. Any number of processes may do this at once.
 
-        storage_options: passed through to delta-rs (credentials, endpoint, region …).
+        storage_options: passed through to delta-rs (credentials, endpoint, region …). setting: the key of the job file
+        that leads to it, for errors.
 
         Raises:
             Refused: what is there is no ledger, or one of a later release, or its log is gone; or there is none and
@@ -91,15 +100,15 @@ class Ledger:
         location = str(path) if "://" in str(path) else str(Path(path).absolute())
         options = dict(storage_options or {})
         refuse_unsafe(location, options, lambda message, remedy: _unsafe(message, remedy, location))
-        check_endpoint(location, options, setting="ledger", ledger=location)
+        check_endpoint(location, options, setting=setting, ledger=location)
         try:
             table = _load(location, options)
             if table is None and create:
                 _refuse_lost(location, options)
-                check_races(location, options, setting="ledger", ledger=location)
+                check_races(location, options, setting=setting, ledger=location)
                 table = _create(location, options)
         except STORE_ERRORS as error:
-            raise store_error("the ledger cannot be opened", error, setting="ledger", ledger=location) from error
+            raise store_error("the ledger cannot be opened", error, setting=setting, ledger=location) from error
         if table is None:
             raise Refused(
                 "ledger-missing",
@@ -108,7 +117,7 @@ class Ledger:
                 ledger=location,
             )
         _check_is_ledger(table, location)
-        return cls(location, options, table)
+        return cls(location, options, table, setting)
 
     def check_store(self) -> None:
         """The store must refuse a conditional PUT onto a key that is there: one request.
@@ -116,7 +125,7 @@ class Ledger:
         Raises:
             ConfigurationError: it overwrites the object. What else may be raised: as in `open`.
         """
-        check_refuses(self.path, self.storage_options, setting="ledger", ledger=self.path)
+        check_refuses(self.path, self.storage_options, setting=self.setting, ledger=self.path)
 
     def app_id(self, job: str) -> str:
         """The app id of the ledger's transactions for this job; their version is the number of the last transition."""
@@ -237,7 +246,7 @@ class Ledger:
         except TableNotFoundError as error:
             raise Refused("ledger-missing", f"the ledger is gone: could not {doing}", ledger=self.path) from error
         except STORE_ERRORS as error:
-            raise store_error(f"could not {doing}", error, setting="ledger", ledger=self.path) from error
+            raise store_error(f"could not {doing}", error, setting=self.setting, ledger=self.path) from error
 
     def _last_known(self, job: str) -> JobState:
         with self._lock:

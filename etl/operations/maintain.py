@@ -7,7 +7,7 @@
     ledger      delta-rs                                               as at the end of every run
 
 Only one maintenance of a job runs at a time (a lease of its own). Where Spark writes in a store that does not keep two
-drivers apart (`sink.single_driver`), no run of the job may be active: maintenance takes the lease of ingests as well.
+drivers apart (`sink.single_driver`), it has the table's lease meanwhile, so that no run can commit to it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from typing import Any
 
 from kseg.etl.config.job import Job
 from kseg.etl.config.times import format_duration
-from kseg.etl.errors import AnotherRunActive, ConfigurationError
-from kseg.etl.ledger.events import INCREMENTAL
+from kseg.etl.errors import ConfigurationError
+from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.maintenance import KEEP, compact, count_files, retain, summarise
 from kseg.etl.ledger.state import JobState
 from kseg.etl.run.context import JobContext
+from kseg.etl.tables.protocol import Maintenance
 from kseg.etl.tables.values import FileCount
 from kseg.etl.telemetry.progress import Progress
 
@@ -110,7 +111,7 @@ def maintain_job(job: Job, request: MaintenanceRequest, progress: Progress | Non
 
     Raises:
         ConfigurationError: a retention that could harm readers; columns to order by that a table does not have.
-        AnotherRunActive: another maintenance, or a run that must not work at the same time.
+        AnotherRunActive: another maintenance, or a run that has a table which must have one writer.
         Refused: there is no ledger, or a table's state is not the one that the ledger has.
         RetriableFailure: the store is not available, or other writers caused a conflict on every try.
     """
@@ -122,15 +123,13 @@ def maintain_job(job: Job, request: MaintenanceRequest, progress: Progress | Non
             "--allow-short-retention if there are none",
         )
     with JobContext.open(job, progress, ledger="required") as context, ExitStack() as held:
-        leases = _Leases(context, held)
-        if not request.dry_run:
-            leases.take(CHAIN)
+        lease = None if request.dry_run else held.enter_context(context.lease(CHAIN, take_over=False))
         state = context.clients.read_state()
         report = MaintenanceReport(job.name, request.dry_run)
         for table in sorted(state.tables):
             context.progress.phase(f"maintain {table}")
             context.targets.check(table, state.tables[table])
-            report.tables.append(_maintain_table(context, leases, table, request, report.notes))
+            report.tables.append(_maintain_table(context, lease, table, request, report.notes))
         if request.ledger:
             context.progress.phase("maintain ledger")
             report.ledger = _maintain_ledger(context, request)
@@ -139,13 +138,20 @@ def maintain_job(job: Job, request: MaintenanceRequest, progress: Progress | Non
 
 
 def _maintain_table(
-    context: JobContext, leases: _Leases, table: str, request: MaintenanceRequest, notes: list[str]
+    context: JobContext, lease: Lease | None, table: str, request: MaintenanceRequest, notes: list[str]
 ) -> TableMaintenance:
+    """lease: of the maintenance; None for a dry run."""
     maintenance = context.targets.maintenance(table)
-    if not request.dry_run:
-        maintenance.check_store()
-        if maintenance.excludes_runs:
-            leases.exclude_runs()
+    if lease is None:
+        return _maintain(context, maintenance, table, request, notes)
+    maintenance.check_store()
+    with maintenance.exclusively(lease, wait=timedelta(0)):
+        return _maintain(context, maintenance, table, request, notes)
+
+
+def _maintain(
+    context: JobContext, maintenance: Maintenance, table: str, request: MaintenanceRequest, notes: list[str]
+) -> TableMaintenance:
     before, live, stored = maintenance.version(), maintenance.live(), maintenance.stored()
     done = TableMaintenance(table, maintenance.by, before, before, live, live, stored, stored)
     details = {"job": context.job.name, "ledger": context.clients.ledger.id}
@@ -180,36 +186,6 @@ def cut_off(state: JobState, asked: timedelta, read_at: datetime) -> datetime:
     """
     planned = [run.planned_at for run in state.unfinished_runs()]
     return min(read_at - asked, min([read_at, *planned]) - MARGIN)
-
-
-@dataclass(slots=True)
-class _Leases:
-    """The leases that the maintenance holds until its end."""
-
-    context: JobContext
-    stack: ExitStack
-    chains: set[str] = field(default_factory=set)
-
-    def take(self, chain: str) -> None:
-        """Raises AnotherRunActive."""
-        if chain not in self.chains:
-            self.stack.enter_context(self.context.lease(chain, take_over=False))
-            self.chains.add(chain)
-
-    def exclude_runs(self) -> None:
-        """Where a commit of Spark's could overwrite another driver's, no run is active. Raises AnotherRunActive."""
-        self.take(INCREMENTAL)
-        now = datetime.now(UTC)
-        for lease in self.context.clients.read_state().leases.values():
-            if lease.chain not in self.chains and lease.live(now):
-                raise AnotherRunActive(
-                    "a run of the job is active, and the table's store does not keep two drivers apart",
-                    owner=lease.owner,
-                    until=lease.until,
-                    remedy="wait for the run",
-                    job=self.context.job.name,
-                    chain=lease.chain,
-                )
 
 
 def _maintain_ledger(context: JobContext, request: MaintenanceRequest) -> LedgerMaintenance:

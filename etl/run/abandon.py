@@ -35,7 +35,7 @@ def abandon_run(context: JobContext, lease: Lease, run: RunState, reason: str) -
         before = access.state() if access is not None else None
         if access is None or before is None:
             continue  # never created, or dropped; an attempt that creates it must renew its lease, and has lost it
-        after = _remove(context, run, table, access)
+        after = _remove(context, lease, run, table, access)
         # The removal's own rows are no incident, and its commit, newer than one, must not hide it.
         known = (seen.get(table), before), (before, after.after)
         if not any(access.incidents_since(old, new) for old, new in known if old is not None):
@@ -65,7 +65,7 @@ def _landed_tables(context: JobContext, run: RunState) -> Iterator[str]:
             yield table
 
 
-def _remove(context: JobContext, run: RunState, table: str, access: TableAccess) -> ev.TableCommit:
+def _remove(context: JobContext, lease: Lease, run: RunState, table: str, access: TableAccess) -> ev.TableCommit:
     plan = run.plan
     if run.landed_in is not None and table not in run.landed_in:
         taken = (access.transaction_version(plan.app_id) or 0) >= plan.app_version
@@ -76,7 +76,8 @@ def _remove(context: JobContext, run: RunState, table: str, access: TableAccess)
             assert now is not None
             return ev.TableCommit(now.version, rows=0, after=now, found=True)
     target = context.targets.target_without(table, run.run_id)
-    return target.remove_run(RunCommit(run.run_id, plan.app_id, plan.app_version))
+    with target.exclusively(lease, wait=context.job.run.deadline):
+        return target.remove_run(RunCommit(run.run_id, plan.app_id, plan.app_version))
 
 
 def _landed_late(access: TableAccess, plan: ev.RunPlan, table: str) -> bool:

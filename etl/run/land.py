@@ -139,7 +139,8 @@ class _Landing:
                 self._commit(table, by_files[table], files, ready[table], sink)
             self._record()
             for table, target in by_spark.items():
-                self._land_by_spark(table, target, spark_jobs, sink, reading)
+                with target.exclusively(self.lease, wait=context.job.run.deadline):
+                    self._land_by_spark(table, target, spark_jobs, sink, reading)
         throttled = throttled_by_broker(range_results)
         return LandingResult(self._account(reading, written), throttled, tuple(spark_jobs.notes))
 

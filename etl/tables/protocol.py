@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,8 @@ from kseg.etl.tables.values import (
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
+
+    from kseg.etl.ledger.lease import Lease
 
 
 class TableAccess(ABC):
@@ -123,6 +126,17 @@ class Target(ABC):
     """A table that a run commits to. name: as messages call it."""
 
     name: str
+
+    @contextmanager
+    def exclusively(self, lease: Lease, *, wait: timedelta) -> Iterator[None]:
+        """Around all that changes the table: keeps other runs out, where the store does not keep two writers apart.
+
+        lease: of the chain that is at work. wait: how long to wait for another run that has the table.
+
+        Raises:
+            AnotherRunActive: another run has the table.
+        """
+        yield
 
     @abstractmethod
     def remove_run(self, run: RunCommit) -> TableCommit:
@@ -228,12 +242,15 @@ class FrameTarget(Target):
 class Maintenance(ABC):
     """OPTIMIZE and VACUUM of one table. Every method may raise RetriableFailure and KsegError.
 
-    by: who commits, `delta-rs` or `spark`. excludes_runs: no run may commit meanwhile, since the store does not keep
-    the commits of two drivers apart.
+    by: who commits, `delta-rs` or `spark`.
     """
 
     by: str
-    excludes_runs: bool = False
+
+    @contextmanager
+    def exclusively(self, lease: Lease, *, wait: timedelta) -> Iterator[None]:
+        """As `Target.exclusively`."""
+        yield
 
     @abstractmethod
     def check_store(self) -> None:

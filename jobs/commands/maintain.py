@@ -54,7 +54,7 @@ def maintain(
     """Keep a job's tables and its ledger small; no row changes. Without a choice: all three, --vacuum 7d.
 
     Runs may be active meanwhile: files that an unfinished run may still commit stay. Exit 5 where another maintenance
-    is, or where Spark has to write to a store that does not keep two drivers apart and a run is active.
+    is, or where Spark has to write to a store that does not keep two drivers apart and a run has the table.
     """
 
     job = _load(invocation, job_file)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from kseg.etl.ledger.lease import Lease
 from kseg.etl.tables.delta.maintenance import HOUR, DeltaFiles
 from kseg.etl.tables.delta.table import DeltaAccess
 from kseg.etl.tables.removal import quoted
@@ -24,7 +26,11 @@ class SparkMaintenance(DeltaFiles):
     def __init__(self, access: DeltaAccess, target: SparkTarget) -> None:
         super().__init__(access)
         self._target = target
-        self.excludes_runs = target.single_driver
+
+    @contextmanager
+    def exclusively(self, lease: Lease, *, wait: timedelta) -> Iterator[None]:
+        with self._target.exclusively(lease, wait=wait):
+            yield
 
     def check_store(self) -> None:
         self._target.check_store()
@@ -33,6 +39,7 @@ class SparkMaintenance(DeltaFiles):
         self.check_columns(z_order)
         if dry_run:
             return None
+        self._target.check_lease()
         order = f" ZORDER BY ({', '.join(quoted(name) for name in z_order)})" if z_order else ""
         metrics = self._target.sql(f"OPTIMIZE {{table}}{order}")[0]["metrics"]
         return int(metrics["numFilesRemoved"])
@@ -47,6 +54,7 @@ class SparkMaintenance(DeltaFiles):
                 paths = [str(row["path"]).removeprefix("file:") for row in self._vacuum(hours, " DRY RUN")]
                 inside = [path[len(root) :].lstrip("/") for path in paths if path.startswith(root)]
                 return FileCount(len(paths), self.sizes(inside))
+            self._target.check_lease()
             self._vacuum(hours, "")
         after = self.stored()
         if stored is None or after is None:

@@ -3,7 +3,9 @@
 `txnAppId` and `txnVersion` make a write idempotent, but a write that was skipped looks like one that landed: so the log
 is read before and after, and a mark in the commit's `userMetadata` tells whose it is. What Spark cannot do is guard
 against another driver in a store that is not put-if-absent for it: on a local disk, and on S3 with the default log
-store, two drivers can overwrite each other's commit. Such a store is refused unless the job says `single_driver`.
+store, two drivers can overwrite each other's commit. Such a store is refused unless the job says `single_driver`; our
+own runs then exclude each other by the table's lease (`etl.tables.lease`), which is checked before every commit, and
+whose loss cancels Spark's job.
 
 Tables whose commits a catalog owns are seen through the commits that it has published.
 """
@@ -14,6 +16,7 @@ import contextlib
 import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -26,13 +29,17 @@ from kseg.etl.tables.delta.log import Commit, find_transaction, incidents_since
 from kseg.etl.tables.delta.table import DeltaAccess, table_properties, table_state
 from kseg.etl.tables.errors import ledger_older_than_table, refuse_other_ranges
 from kseg.etl.tables.parquet.schema import LATE_COLUMN, RUN_COLUMN, SinkSchema
+from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.protocol import FrameTarget
 from kseg.etl.tables.removal import OfAddresses, OfRun, Removal, quoted
+from kseg.etl.tables.spark.exclusion import Exclusion
 from kseg.etl.tables.values import UNKNOWN_VERSION, FoundCommit, NewCommit, RunCommit
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
+
+    from kseg.etl.ledger.lease import Lease
 
 _DYNAMODB = "DynamoDB"
 _PUT_IF_ABSENT = frozenset({"abfs", "abfss", "wasb", "wasbs", "adl", "gs", "hdfs", "viewfs"})
@@ -61,7 +68,7 @@ class SparkTarget(FrameTarget):
 
     open_spark: gives a session that reads and writes Delta; it is called when the table is first asked for something.
 
-    single_driver: the user's word that no other driver writes to the table while a run does.
+    single_driver: the user's word that no driver but those of kseg writes to the table while a run does.
     storage_options: for reading the table's log without Spark, as delta-rs takes them.
     """
 
@@ -81,6 +88,7 @@ class SparkTarget(FrameTarget):
         self.single_driver = single_driver
         self._storage_options = storage_options
         self.name = table if table is not None else str(path)
+        self._exclusion = Exclusion(self._guarded_location, open_spark)
 
     @property
     def _spark(self) -> SparkSession:
@@ -177,12 +185,14 @@ class SparkTarget(FrameTarget):
             for clause, names in (("PARTITIONED BY", partition_by), ("CLUSTER BY", cluster_by)):
                 if names:
                     ddl += f" {clause} ({', '.join(quoted(name) for name in names)})"
+            self.check_lease()
             try:
                 self._spark.sql(ddl)
             except PySparkException as error:
                 raise ConfigurationError.of("sink", f"cannot create {self.name}: {_first_line(error)}") from error
         elif LATE_COLUMN in sink.columns.names:
             self._add_late_column()
+        self.check_lease()  # a table that was just created: from here on with its lease
         return table_state(self._load()[1])
 
     def _add_late_column(self) -> None:
@@ -194,6 +204,7 @@ class SparkTarget(FrameTarget):
 
         try:
             if not there():
+                self.check_lease()
                 self._spark.sql(f"ALTER TABLE {self._sql_name} ADD COLUMNS ({LATE_COLUMN} BOOLEAN)")
         except PySparkException as error:
             if not there():
@@ -233,6 +244,30 @@ class SparkTarget(FrameTarget):
         if scheme in _S3:
             return "its log store on S3 protects within one driver only"
         return f"its log store for {scheme}: protects within one driver only"
+
+    # --- one driver at a time ----------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def exclusively(self, lease: Lease, *, wait: timedelta) -> Iterator[None]:
+        with self._exclusion.exclusively(lease, wait=wait):
+            yield
+
+    def check_lease(self) -> None:
+        """As `Exclusion.check`."""
+        self._exclusion.check()
+
+    def _guarded_location(self) -> tuple[bool, TableLocation | None]:
+        """Whether there is a table, and where, if Spark's commits to it need a lease.
+
+        Spark creates no table in a folder that has something in it. So of two drivers that create it at once one may
+        overwrite the other's version 0; the loser then finds another table id than it has read, and is refused.
+        """
+        if not self.exists():
+            return False, None
+        detail = self._detail()
+        if _CATALOG_FEATURES.intersection(detail["tableFeatures"] or ()) or not self._unsafe(detail["location"]):
+            return True, None
+        return True, TableLocation.of(detail["location"], self._storage_options)
 
     # --- committing --------------------------------------------------------------------------------------------------
 
@@ -276,7 +311,7 @@ class SparkTarget(FrameTarget):
             writer = writer.option("replaceWhere", self._predicate(remove, run.run_id))
         if merge_schema:
             writer = writer.option("mergeSchema", "true")
-        with self._errors(run):
+        with self._exclusion.committing(), self._errors(run):
             writer.saveAsTable(self._table) if self._table is not None else writer.save(self._path)
         access, table = self._load()
         outcome = self._find_commit(access, table, run, attempt_id, expected)
@@ -305,7 +340,7 @@ class SparkTarget(FrameTarget):
         elif self.rows_of_run(run.run_id):
             refuse_append_only(self.name, table_properties(table))
             # No app transaction here: Spark would skip a DELETE that carries the run's own, as already done.
-            with self._errors(run), self._setting(**{_APP_ID: None, _APP_VERSION: None}):
+            with self._exclusion.committing(), self._errors(run), self._setting(**{_APP_ID: None, _APP_VERSION: None}):
                 self._spark.sql(f"DELETE FROM {self._sql_name} WHERE {OfRun(run.run_id).sql()}")
         now = table_state(self._load()[1])
         gone = 0 if before.rows is None or now.rows is None else before.rows - now.rows

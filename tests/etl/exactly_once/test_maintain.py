@@ -13,11 +13,14 @@ import pytest
 
 from kseg.etl.errors import AnotherRunActive, ConfigurationError, Refused
 from kseg.etl.ledger.lease import acquire
+from kseg.etl.ledger.store import Ledger
 from kseg.etl.operations import maintain as maintenance
 from kseg.etl.operations.maintain import CHAIN, HOUR, MaintenanceRequest, cut_off, maintain_job
 from kseg.etl.operations.verify import verify
 from kseg.etl.tables.delta.maintenance import DeltaMaintenance
 from kseg.etl.tables.delta.table import DeltaAccess
+from kseg.etl.tables.lease import table_lease
+from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.spark import maintenance as spark_maintenance
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)
@@ -175,17 +178,27 @@ def test_what_it_refuses(home, records):
 
 @pytest.mark.usefixtures("without_margins")
 def test_where_spark_alone_writes_no_run_is_active(home, records):
+    """Neither of this job nor of another ledger: the table has a lease of its own."""
     topic = records.topic(1)
     job = home(topic, sink={"cluster_by": ["offset"], "single_driver": True})
     for _ in range(2):
         records.write(topic, 0, 3)
         job.ingest()
-    with acquire(job.ledger, job.job.name), pytest.raises(AnotherRunActive):
-        maintain(job)
-    assert maintain(job, dry_run=True, **AT_ONCE).tables[0].by == "spark"
+    other = Ledger.open(job.folder / "ledger-of-another-job")
+    table = TableLocation.of(job.folder / "lake/first")
+    with acquire(other, "another") as chain, table_lease(table, chain, wait=timedelta(0)):
+        with pytest.raises(AnotherRunActive, match="that Spark writes"):
+            maintain(job)
+        records.write(topic, 0, 1)
+        with pytest.raises(AnotherRunActive, match="that Spark writes"):
+            job.change(run={"deadline": "1s"}).ingest()
+    job.change(run={"deadline": "2m"})
+    with acquire(job.ledger, job.job.name):
+        assert maintain(job, dry_run=True, **AT_ONCE).tables[0].by == "spark"
     report = maintain(job, **AT_ONCE)
     assert report.tables[0].live_after.files == 1 < report.tables[0].live_before.files
     assert report.tables[0].vacuumed.files == report.tables[0].live_before.files
     records.write(topic, 0, 1)
+    job.ingest()  # what could not have the table
     job.ingest()
     assert job.rows() == records.rows(topic)

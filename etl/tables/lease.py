@@ -1,0 +1,79 @@
+"""The lease of a table, for writers whose commits the table's store does not keep apart.
+
+Spark's commits on a local disk, and on S3 with its default log store, exclude each other within one driver only. The
+ledger's leases are those of chains, of which several run at once, and two ledgers may have one table: so such a table
+has a lease of its own, beside its log, and whoever lets Spark commit holds it.
+
+    <table>/_kseg/lease/     a ledger (`etl.ledger.store`) of leases alone, which delta-rs commits put-if-absent
+
+It is renewed, expires and is fenced by number as the leases of chains are. The next holder of the same chain, who has
+that chain's lease already (it expired, or was taken over), takes it at once; others wait for its end.
+
+What it cannot do: Spark's commit carries no fencing token. A driver that is suspended for longer than the lease between
+the last check and Spark's commit can still overwrite a commit of the driver that came after it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import Final
+
+from kseg.etl.errors import AnotherRunActive, KsegError
+from kseg.etl.ledger.lease import Lease, acquire, owner_name
+from kseg.etl.ledger.maintenance import maintain
+from kseg.etl.ledger.store import Ledger
+from kseg.etl.tables.parquet.storage import TableLocation
+
+FOLDER: Final = "_kseg/lease"
+NAME: Final = "table"
+"""The job and chain under which the lease is kept in its ledger."""
+
+PAUSE: Final = 1.0
+_FOR: Final = " for "
+
+
+@contextmanager
+def table_lease(location: TableLocation, holder: Lease, *, wait: timedelta) -> Iterator[Lease]:
+    """Hold a table's lease; it is released at the end.
+
+    holder: the lease of the chain that is at work, whose duration this one has. wait: how long to wait for another's.
+
+    Raises:
+        AnotherRunActive: another run has it.
+        ConfigurationError: the store is not put-if-absent.
+        RetriableFailure: the store does not answer.
+    """
+    options = location.storage_options
+    ledger = Ledger.open(f"{location.uri}/{FOLDER}", options, setting="sink.single_driver")
+    chain = f"{holder.job}/{holder.chain} of ledger {holder.ledger.id}"
+    until = time.monotonic() + wait.total_seconds()
+    while True:
+        try:
+            lease = acquire(
+                ledger,
+                NAME,
+                NAME,
+                owner=f"{owner_name()}{_FOR}{chain}",
+                duration=timedelta(seconds=holder.duration),
+                succeeds=lambda before: before.partition(_FOR)[2] == chain,
+            )
+            break
+        except AnotherRunActive as active:
+            if time.monotonic() >= until:
+                raise AnotherRunActive(
+                    "another run has the lease of a table that Spark writes to, in a store that does not keep two "
+                    "drivers apart",
+                    owner=active.owner,
+                    until=active.until,
+                    remedy="wait for the other run; a lease that is not renewed expires",
+                    table=str(location),
+                ) from active
+        holder.check()
+        time.sleep(PAUSE)
+    with lease:
+        yield lease
+        with suppress(KsegError):
+            maintain(ledger, NAME)

@@ -1,0 +1,113 @@
+"""The lease of a table: two chains, or two ledgers, that both let Spark commit to it meet there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kseg.etl.errors import AnotherRunActive, ConfigurationError
+from kseg.etl.ledger.errors import LeaseLost
+from kseg.etl.ledger.lease import Lease, acquire
+from kseg.etl.ledger.store import Ledger
+from kseg.etl.tables import lease as table_leases
+from kseg.etl.tables.lease import table_lease
+from kseg.etl.tables.parquet.storage import TableLocation
+
+NO_WAIT = timedelta(0)
+
+
+@pytest.fixture
+def chain(tmp_path: Path) -> Iterator[Callable[..., Lease]]:
+    """chain(ledger, name): the lease of a chain in one of several ledgers."""
+    with ExitStack() as held:
+
+        def take(ledger: str = "a", name: str = "incremental", **how: Any) -> Lease:
+            how.setdefault("duration", timedelta(minutes=1))
+            return held.enter_context(acquire(Ledger.open(tmp_path / ledger), "orders", name, **how))
+
+        yield take
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> TableLocation:
+    return TableLocation.of(tmp_path / "table")
+
+
+@pytest.mark.parametrize(("ledger", "name"), [("a", "0" * 32), ("b", "incremental")], ids=["two chains", "two ledgers"])
+def test_one_has_it_at_a_time(
+    chain: Callable[..., Lease], table: TableLocation, tmp_path: Path, ledger: str, name: str
+) -> None:
+    first, second = chain(), chain(ledger, name)
+    (tmp_path / "alias").symlink_to(tmp_path / "table")  # another route to the same table
+    (tmp_path / "table").mkdir()
+    with table_lease(table, first, wait=NO_WAIT) as held:
+        with (
+            pytest.raises(AnotherRunActive, match="Spark writes") as active,
+            table_lease(TableLocation.of(tmp_path / "alias"), second, wait=NO_WAIT),
+        ):
+            pass
+        assert "orders/incremental" in (active.value.owner or "")
+        held.check()
+    with table_lease(table, second, wait=NO_WAIT):
+        pass
+
+
+def test_the_next_waits_until_it_is_released(
+    chain: Callable[..., Lease], table: TableLocation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = chain(), chain("b")
+    with ExitStack() as held:
+        held.enter_context(table_lease(table, first, wait=NO_WAIT))
+        monkeypatch.setattr(table_leases.time, "sleep", lambda _: held.close())
+        with table_lease(table, second, wait=timedelta(minutes=1)) as lease:
+            lease.check()
+
+
+def test_the_next_holder_of_the_chain_takes_it_at_once_and_the_former_one_learns_it(
+    chain: Callable[..., Lease], table: TableLocation
+) -> None:
+    with table_lease(table, chain(), wait=NO_WAIT) as former:
+        with table_lease(table, chain(take_over=True), wait=NO_WAIT) as lease:
+            assert (former.attempt, lease.attempt) == (1, 2)
+            with pytest.raises(LeaseLost):
+                former.transition(lambda state: [])
+            with pytest.raises(LeaseLost):
+                former.check()
+        with pytest.raises(LeaseLost):
+            former.check()
+
+
+def test_one_that_is_not_renewed_expires(chain: Callable[..., Lease], table: TableLocation) -> None:
+    dead = chain(duration=timedelta(seconds=1))
+    context = table_lease(table, dead, wait=NO_WAIT)
+    lease = context.__enter__()
+    lease._stop.set()  # a process that ended
+    with table_lease(table, chain("b"), wait=timedelta(seconds=30)), pytest.raises(LeaseLost):
+        lease.check()
+
+
+def test_its_loss_is_told_to_whoever_works_under_it(chain: Callable[..., Lease], table: TableLocation) -> None:
+    told: list[str] = []
+    with (
+        table_lease(table, chain(), wait=NO_WAIT) as former,
+        former.on_loss(lambda: told.append("cancelled")),
+        table_lease(table, chain(take_over=True), wait=NO_WAIT),
+        pytest.raises(LeaseLost),
+    ):
+        former.transition(lambda state: [])
+    assert told[0] == "cancelled"
+
+
+def test_a_store_that_is_not_put_if_absent_has_no_lease(chain: Callable[..., Lease], memory_s3: Any) -> None:
+    memory_s3.conditional = "ignored"
+    with (
+        pytest.raises(ConfigurationError, match="not put-if-absent") as refused,
+        table_lease(TableLocation.of("s3://logs/table"), chain(), wait=NO_WAIT),
+    ):
+        pass
+    assert refused.value.faults[0].path == "sink.single_driver"
