@@ -92,6 +92,7 @@ def backfill(
     commit_offsets: bool = False,
     drop_compacted: bool = False,
     adopt: Sequence[str | os.PathLike[str]] = (),
+    drop_older_generations: bool = False,
     take_over: bool = False,
     progress: Progress | None = None,
 ) -> RunReport:
@@ -105,6 +106,7 @@ def backfill(
     commit_offsets: advance the group's offsets too.
     drop_compacted: with `replace`, remove rows of compacted-away records, too.
     adopt: with `replace`, older ledgers whose rows count as the job's own where they are of the same topic.
+    drop_older_generations: with `replace`, remove rows that were landed before a changed source was accepted, too.
 
     Raises:
         ConfigurationError: the request is invalid, or does not fit the job.
@@ -123,6 +125,7 @@ def backfill(
         segments=[os.fspath(folder) for folder in segments],
         drop_compacted=drop_compacted,
         adopt=[os.fspath(ledger) for ledger in adopt],
+        drop_older_generations=drop_older_generations,
     )
     prepare_spark(job)
     return run_backfill(job, request, take_over=take_over, progress=progress)

@@ -36,7 +36,8 @@ class SourceRows:
 
     ours: the job's state. topics: as the run that replaces them has pinned them. adopted: jobs of older ledgers whose
     rows count as this source's, where they read the same topic. others: which further jobs have landed rows in the
-    table, by the topics that they know; None: not known.
+    table, by the topics that they know; None: not known. all_generations: rows that this job landed before offsets were
+    reopened count as well.
     """
 
     table: str
@@ -44,6 +45,7 @@ class SourceRows:
     topics: Mapping[str, TopicIdentity]
     adopted: tuple[JobState, ...] = ()
     others: Mapping[str, Collection[str] | None] = field(default_factory=dict)
+    all_generations: bool = False
 
     def owned_below(self, run_id: str | None, tp: TopicPartition) -> int:
         """As `RowOwner.owned_below`."""
@@ -53,6 +55,8 @@ class SourceRows:
         for state in (self.ours, *self.adopted):
             known = state.runs.get(run_id)
             if known is not None or (parts is not None and parts.mark == mark_of(state.ledger_id, state.job)):
+                if self.all_generations and state is self.ours:
+                    return NO_END
                 # The details of runs before the first accepted change of a source may have been dropped.
                 generation = state.generation_of(known, tp) if known is not None else 0
                 return state.current_below(tp, generation) if self._same_source(state, tp) else 0

@@ -76,6 +76,7 @@ class BackfillRequest:
     commit_offsets: advance the group's offsets too.
     segments: folders of log files to read in place of the brokers: absolute paths, or URLs.
     drop_compacted: `replace` removes rows of compacted-away records, too, although nothing takes their place.
+    drop_older_generations: `replace` removes rows that were landed before the offsets were reopened, too.
     adopt: ledgers whose rows `replace` counts as this job's, where they are of the same topic: absolute paths, or URLs.
     """
 
@@ -88,6 +89,7 @@ class BackfillRequest:
     segments: tuple[str, ...] = ()
     drop_compacted: bool = False
     adopt: tuple[str, ...] = ()
+    drop_older_generations: bool = False
 
     def __post_init__(self) -> None:
         faults = list(_check(self))
@@ -106,6 +108,7 @@ class BackfillRequest:
         segments: Sequence[str] = (),
         drop_compacted: bool = False,
         adopt: Sequence[str] = (),
+        drop_older_generations: bool = False,
     ) -> BackfillRequest:
         """From a command line's words. Raises ConfigurationError with every fault found."""
         faults: list[Fault] = []
@@ -131,9 +134,10 @@ class BackfillRequest:
                 places,
                 drop_compacted,
                 ledgers,
+                drop_older_generations,
             )
         faults += _check_label(mode, label)
-        faults += _check_replace_only(mode, drop_compacted, ledgers)
+        faults += _check_replace_only(mode, drop_compacted, drop_older_generations, ledgers)
         raise ConfigurationError(faults)
 
     @property
@@ -159,6 +163,7 @@ class BackfillRequest:
             "label": self.label,
             # Left out where not asked for: the same request has one identity under any release.
             **({"drop_compacted": True} if self.drop_compacted else {}),
+            **({"drop_older_generations": True} if self.drop_older_generations else {}),
             **({"adopt": sorted(self.adopt)} if self.adopt else {}),
         }
 
@@ -177,6 +182,7 @@ class BackfillRequest:
             commit_offsets=data.get("commit_offsets", False),
             segments=data.get("segments", ()),
             drop_compacted=data.get("drop_compacted", False),
+            drop_older_generations=data.get("drop_older_generations", False),
             adopt=data.get("adopt", ()),
         )
 
@@ -281,8 +287,9 @@ def _ledgers(words: Sequence[str], faults: list[Fault]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _check_replace_only(mode: str, drop_compacted: bool, adopt: Sequence[str]) -> list[Fault]:
-    given = [option for option, value in (("--drop-compacted", drop_compacted), ("--adopt", adopt)) if value]
+def _check_replace_only(mode: str, compacted: bool, older: bool, adopt: Sequence[str]) -> list[Fault]:
+    options = {"--drop-compacted": compacted, "--drop-older-generations": older, "--adopt": adopt}
+    given = [option for option, value in options.items() if value]
     if mode == "replace":
         return []
     return [Fault(option, "is for --mode replace, which alone removes rows") for option in given]
@@ -319,7 +326,8 @@ def _check(request: BackfillRequest) -> list[Fault]:
     given = from_ is not None, to is not None, interval is not None, bool(request.segments)
     faults = _check_presence(*given, request.mode)
     faults += _check_label(request.mode, request.label)
-    faults += _check_replace_only(request.mode, request.drop_compacted, request.adopt)
+    dropped = request.drop_compacted, request.drop_older_generations
+    faults += _check_replace_only(request.mode, *dropped, request.adopt)
     times = {"--from": from_, "--to": to, "--interval": interval.start if interval else None}
     if interval is not None and interval.end.tzinfo is None:
         times["--interval"] = interval.end

@@ -8,6 +8,8 @@
     absent without an explanation                 stay
     damaged, in the quarantine                    stay
     compacted away                                stay, unless --drop-compacted removes them
+    read as a record, and the row is of an older  stay, unless --drop-older-generations removes them
+    generation (an accepted change of the source)
 
 So nothing is removed that cannot be read again. It is decided by what was read, just before the commit: a plan may be
 days old. The ledger has what stays (`replacing`) before anything is committed: if the run is abandoned after that,
@@ -113,7 +115,8 @@ class Replacement:
                 # Another job of this ledger says which topics it has read; of another ledger nothing is known.
                 topics = frozenset(clients.ledger.read(job).topics) if ledger_id == ours.ledger_id else None
                 others[f"job {job} of ledger {ledger_id}"] = topics
-        return SourceRows(table, ours, self.plan.topics, adopted, others)
+        everything = requested(self.plan).drop_older_generations
+        return SourceRows(table, ours, self.plan.topics, adopted, others, all_generations=everything)
 
 
 def requested(plan: ev.RunPlan) -> BackfillRequest:

@@ -67,6 +67,11 @@ Examples:
     help="replace: remove the rows of compacted-away records, too. What cannot be read again stays else.",
 )
 @click.option(
+    "--drop-older-generations",
+    is_flag=True,
+    help="replace: remove rows that were landed before a changed source was accepted, too. They stay else.",
+)
+@click.option(
     "--adopt",
     multiple=True,
     metavar="LEDGER",

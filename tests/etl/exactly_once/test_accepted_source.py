@@ -124,6 +124,12 @@ def test_a_truncated_log_is_gone_on_with_once_it_is_accepted(broker, own, home_o
     assert job.group_offsets() == own.ends(topic) == job.frontiers()
     assert job.ingest().status == "nothing-to-do"
 
+    again = {"from_": [f"{topic}:0:0"], "to": [f"{topic}:0:30"], "mode": "replace"}
+    job.backfill(**again)
+    assert landed(job) == values([*first, *lost, *new])
+    job.backfill(**again, drop_older_generations=True)
+    assert landed(job) == values([*first, *new])
+
 
 def test_a_backfill_asked_again_after_a_truncation_lands_what_is_there_now(broker, own, home_of):
     topic = own.topic(1)

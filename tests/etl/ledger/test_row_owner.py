@@ -70,3 +70,9 @@ def test_statistics_are_enough_between_two_ids_with_our_mark():
     assert not owner().owns_all(low, "f" * 32, TP)
     assert not owner().owns_all(*[incremental_run_id("older", "j", 3)] * 2, TP)
     assert not owner(replace(OURS, reopened={TP: (12,)})).owns_all(low, high, TP)
+
+
+def test_rows_of_older_generations_count_where_that_is_asked_for():
+    state, run = replace(OURS, reopened={TP: (10,)}), incremental_run_id("ours", "j", 1)
+    assert owner(state).owned_below(run, TP) == 10
+    assert owner(state, all_generations=True).owned_below(run, TP) == NO_END
