@@ -47,3 +47,27 @@ def test_what_a_step_leaves_unread_is_counted_and_told(
     assert any("did not read" in note for note in report.notes), report.notes
     assert job.group_offsets() == {(topic, 0): 60, (topic, 1): 60}
     assert job.ingest().status == "nothing-to-do"
+
+
+def test_a_table_that_needs_sparks_writer_is_accounted_for_as_well(home: Any, records: Any) -> None:
+    topic = records.topic()
+    records.write(topic, 0, 60)
+    job = home(
+        topic,
+        transform=[{"sql": "SELECT * FROM __rows__ LIMIT 10"}],
+        sink={"cluster_by": ["topic"], "single_driver": True},
+        run={"deadline": "60s"},
+    )
+    report = job.ingest()
+    assert (report.status, report.rows_in, report.rows_out) == ("done", 60, 10)
+    assert any("did not read" in note for note in report.notes), report.notes
+    assert any("LIMIT" in note for note in report.notes), report.notes
+
+
+def test_rows_that_a_step_uses_twice_count_once_as_records(home: Any, records: Any) -> None:
+    topic = records.topic()
+    records.write(topic, 0, 60)
+    job = home(topic, transform=[{"sql": "SELECT * FROM __rows__ UNION ALL SELECT * FROM __rows__"}])
+    report = job.ingest()
+    assert (report.status, report.rows_in, report.rows_out) == ("done", 60, 120)
+    assert [note for note in report.notes if "2 times" in note], report.notes
