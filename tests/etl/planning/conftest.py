@@ -28,7 +28,7 @@ def write(kafka: Any) -> Callable[..., None]:
 
 @pytest.fixture
 def job_of(kafka: Any, tmp_path: Path) -> Callable[..., Any]:
-    """job_of(topic, source={…}, **interval): a job with an `interval` section."""
+    """job_of(topic, source={…}, **interval): a job with an `interval` section; of files where source has `segments`."""
 
     def make(topic: str, *, source: dict[str, Any] | None = None, **interval: str) -> Any:
         document = {
@@ -40,6 +40,8 @@ def job_of(kafka: Any, tmp_path: Path) -> Callable[..., Any]:
             "ledger": "./ledger",
             "interval": interval,
         }
+        if source is not None and "segments" in source:
+            del document["kafka"]
         file = tmp_path / "job.yaml"
         file.write_text(json.dumps(document))
         return load_job(file)

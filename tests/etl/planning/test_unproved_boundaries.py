@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -220,6 +222,39 @@ class TestMarkersAndAbortedRecords:
         cut(topic, 0, 3)
         with pytest.raises(BoundaryUnproved):
             status(job_of(topic), 0)
+
+
+class TestFiles:
+    """A copy of the partition's folder, with the log start that its broker had written down."""
+
+    @pytest.fixture
+    def files_of(self, kafka: Any, tmp_path: Path, job_of: Any) -> Any:
+        def make(topic: str, log_start: int = 0, **interval: str) -> Any:
+            copy = tmp_path / "copy"
+            shutil.copytree(kafka.log_dirs[0] / f"{topic}-0", copy / f"{topic}-0")
+            (copy / "log-start-offset-checkpoint").write_text(f"0\n1\n{topic} 0 {log_start}\n")
+            return job_of(topic, source={"segments": str(copy)}, **interval)
+
+        return make
+
+    def test_markers_and_aborted_records_decide_nothing(
+        self, kafka: Any, files_of: Any, write: Any, transaction: Any
+    ) -> None:
+        topic = kafka.topic(1, {"retention.ms": "-1"})
+        transaction(topic, *hourly(0, 24))
+        transaction(topic, at(30), commit=False)
+        transaction(topic, *hourly(24, 48))
+        write(topic, 0, *hourly(48, 50))
+        job = files_of(topic)
+        assert [boundaries(job, number) for number in (0, 1)] == [[(0, 27)], [(27, 52)]]
+
+    def test_a_boundary_on_the_logs_start_is_refused(self, kafka: Any, files_of: Any, write: Any) -> None:
+        topic = kafka.topic(1, {"retention.ms": "-1"})
+        write(topic, 0, *hourly(0, 49))
+        job = files_of(topic, 12)
+        with pytest.raises(BoundaryUnproved):
+            status(job, 0)
+        assert boundaries(job, 1) == [(24, 48)]
 
 
 def test_the_logs_are_read_once_for_a_snapshot(kafka: Any, write: Any, job_of: Any, monkeypatch: Any) -> None:
