@@ -17,6 +17,7 @@ from kseg.etl.config.job import Job
 from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.state import JobState
+from kseg.etl.operations.table_check import Finding
 from kseg.etl.operations.verify import verify
 from kseg.etl.planning.preflight import examine_tables, refuse_unknown_runs
 from kseg.etl.run.context import JobContext
@@ -155,7 +156,7 @@ def _verify(job: Job, report: AcceptReport, progress: Progress | None) -> None:
         report.notes.append("the job lands no rows there that could be compared with Kafka")
         return
     if result.findings:
-        first = "; ".join(f"{one.kind} at {one.topic}:{one.partition}:{one.offset}" for one in found.findings[:3])
+        first = "; ".join(_told(one) for one in found.findings[:3])
         raise Refused(
             "table-differs",
             f"{result.findings} rows of the table differ from Kafka ({first})",
@@ -164,3 +165,9 @@ def _verify(job: Job, report: AcceptReport, progress: Progress | None) -> None:
         )
     report.verified, report.rows = True, result.rows
     report.notes += found.notes
+
+
+def _told(finding: Finding) -> str:
+    if finding.offset is None:
+        return finding.message
+    return f"{finding.kind} at {finding.topic}:{finding.partition}:{finding.offset}"

@@ -22,6 +22,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from kseg.etl.errors import Refused
 from kseg.etl.ledger.conditional_put import StoreChecks
+from kseg.etl.ledger.run_ids import parse_run_id
 from kseg.etl.ledger.values import TableCommit, TableState
 from kseg.etl.tables.delta.ensure import ensure
 from kseg.etl.tables.delta.features import refuse_retention, removal_reasons, spark_reasons
@@ -117,8 +118,9 @@ class DeltaTarget(DeltaAccess, FileTarget):
             table = call.table()
             done = table.transaction_version(run.app_id)
             if done is None or done < run.app_version:
-                # Rows come with their app transaction: there are none, and rows of this id are another ledger's.
-                return call.write(table, (), transaction=True, removes=False)
+                # Rows come with their app transaction. Without it they are of a table that was made anew from the old
+                # one's rows; or, where the id does not say which ledger made the run, another ledger's.
+                return call.write(table, (), transaction=True, removes=parse_run_id(run.run_id) is not None)
             if not call.rewrite(table).gone:
                 now = table_state(table)
                 return TableCommit(version=now.version, rows=0, after=now, found=True)

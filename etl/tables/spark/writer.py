@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import ConfigurationError, Refused, RetriableFailure
+from kseg.etl.ledger.run_ids import parse_run_id
 from kseg.etl.ledger.values import TableCommit, TableState
 from kseg.etl.spark.session import reaching
 from kseg.etl.tables.delta.features import refuse_append_only, refuse_retention
@@ -329,19 +330,21 @@ class SparkTarget(FrameTarget):
         return remove.of_runs(found, run_id).sql()
 
     def remove_run(self, run: RunCommit) -> TableCommit:
-        # A run's rows and its app transaction are in one commit: where there is no transaction, there are no rows.
+        # A run's rows and its app transaction are in one commit. Rows without it are of a table that was made anew from
+        # the old one's rows; or, where the id does not say which ledger made the run, another ledger's.
         self.check_store()
         table = self._load()[1]
         before = table_state(table)
         done = table.transaction_version(run.app_id)
-        if done is None or done < run.app_version:
-            columns = self._spark.table(self._sql_name).limit(0)
-            self._land(columns, RunCommit(run.run_id, run.app_id, run.app_version, {**run.facts, "fence": True}))
-        elif self.rows_of_run(run.run_id):
+        landed = done is not None and done >= run.app_version
+        if (landed or parse_run_id(run.run_id) is not None) and self.rows_of_run(run.run_id):
             refuse_append_only(self.name, table_properties(table))
             # No app transaction here: Spark would skip a DELETE that carries the run's own, as already done.
             with self._exclusion.committing(), self._errors(run), self._setting(**{_APP_ID: None, _APP_VERSION: None}):
                 self._spark.sql(f"DELETE FROM {self._sql_name} WHERE {OfRun(run.run_id).sql()}")
+        if not landed:
+            columns = self._spark.table(self._sql_name).limit(0)
+            self._land(columns, RunCommit(run.run_id, run.app_id, run.app_version, {**run.facts, "fence": True}))
         now = table_state(self._load()[1])
         gone = 0 if before.rows is None or now.rows is None else before.rows - now.rows
         return TableCommit(now.version, rows=0, after=now, removed=gone, found=now.version == before.version)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import Refused
 from kseg.etl.ledger.ranges import OffsetSet
+from kseg.etl.ledger.run_ids import incremental_run_id
 from kseg.etl.tables.errors import NeedsSparkWriter
 from kseg.etl.tables.parquet.schema import OWN_ADDRESS
 from kseg.etl.tables.removal import Bounds, OfAddresses, OfRun, Verdict
@@ -316,3 +317,15 @@ def test_a_table_that_needs_spark_for_removals_alone_is_only_asked_where_rows_ma
     assert landed.target.spark_reasons(removing=OfRun("run-4")) == ()
     assert landed.target.spark_reasons(removing=OfRun("run-1")) == ("change data feed",)
     assert landed.target.remove_run(RunCommit("run-4", APP, 5)).removed == 0
+
+
+def test_rows_of_a_table_made_anew_are_removed_by_ids_that_name_their_ledger(lander, rows):
+    """It has no app transaction of the run. An id without a mark may be another ledger's run."""
+    marked, unmarked = incremental_run_id("ledger", "job", 2), "0" * 32
+    table = lander()
+    for n, run_id in enumerate((marked, unmarked)):
+        table.land(rows(n * 10, n * 10 + 10), run_id=run_id, app=f"of somebody else {n}")
+    assert table.target.remove_run(RunCommit(marked, APP, 2)).removed == 10
+    assert table.target.remove_run(RunCommit(unmarked, f"{APP}/{unmarked}", 1)).removed == 0
+    assert set(runs_by_offset(table).values()) == {unmarked}
+    assert table.target.transaction_version(APP) == 2
