@@ -79,6 +79,7 @@ AnyEvent = (
     | events.TopicSeen
     | events.SourceAccepted
     | events.TableAccepted
+    | events.LedgerRebuilt
     | state.Summary
 )
 

@@ -9,6 +9,7 @@ of its events in their order (`etl.ledger.state`), which also says what may foll
     partition  base_pinned, boundary_pinned, boundary_unproved, offsets_given_up, offsets_reclaimed,
                group_offsets_accepted, topic_seen, source_accepted
     table      table_accepted
+    job        ledger_rebuilt
     upkeep     summary
 
 Every event carries `chain` (whose lease it was written under: `INCREMENTAL`, or the run id of a backfill or interval
@@ -343,6 +344,23 @@ class SourceAccepted(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerRebuilt(Event):
+    """The job's ledger was lost, and what has landed was read from its tables (`kseg repair --rebuild-ledger`).
+
+    lost: ids of the ledgers whose runs have landed it. bases: where the next run of each partition starts at the
+    earliest. landed: offsets that it passes over. tables: their states when they had been read.
+    """
+
+    KIND = "ledger_rebuilt"
+
+    lost: tuple[str, ...]
+    bases: ByPartition[int]
+    landed: ByPartition[OffsetIntervals]
+    topics: dict[str, TopicIdentity]
+    tables: dict[str, TableState]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableAccepted(Event):
     """A table was accepted as it is, whatever happened to it (`kseg repair --accept-table`).
 
@@ -380,6 +398,7 @@ __all__ = [
     "HeldBack",
     "Landed",
     "Leased",
+    "LedgerRebuilt",
     "Mode",
     "OffsetIntervals",
     "OffsetsCommitted",

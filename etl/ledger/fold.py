@@ -163,6 +163,8 @@ class _Building:
                 self.committed.setdefault(event.group, {}).update(event.offsets)
             case ev.TopicSeen():
                 self._seen(event.topics)
+            case ev.LedgerRebuilt():
+                self._rebuilt(event)
             case ev.SourceAccepted():
                 self._source_accepted(event)
             case ev.TableAccepted():
@@ -363,6 +365,15 @@ class _Building:
             if before is not None and (before.topic_id, before.cluster_id) == (seen.topic_id, seen.cluster_id):
                 seen = replace(seen, partitions={**before.partitions, **seen.partitions})
             self.topics[name] = seen
+
+    def _rebuilt(self, event: ev.LedgerRebuilt) -> None:
+        if self.runs or self.bases or self.landed:
+            raise self._illegal(event, "the ledger knows what the job has landed")
+        self.bases, self.landed = dict(event.bases), dict(event.landed)
+        self._seen(event.topics)
+        for path, table in event.tables.items():
+            self._table(path, table)
+        self.state = replace(self.state, lost_ledgers=event.lost)
 
     def _source_accepted(self, event: ev.SourceAccepted) -> None:
         blocking = self.result().planned_above(event.reopened)

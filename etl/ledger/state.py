@@ -209,6 +209,7 @@ class JobState(Strict):
     topics, tables: as last seen. table_records: what else plans compare tables with.
     committed: by group, what the framework committed or accepted last.
     unproved: boundaries that could not be pinned, with the log's start of then; what lay below is a possible loss.
+    lost_ledgers: ids of the ledgers that this one was rebuilt after; rows of their runs are the job's own.
     reopened: by partition, from which offset on each accepted change of the source reopened it, in their order.
     """
 
@@ -229,6 +230,7 @@ class JobState(Strict):
     incremental_sequence: int = 0
     last_refused: RunRefused | None = None
     archive: Archive = field(default_factory=Archive)
+    lost_ledgers: tuple[str, ...] = ()
     reopened: ByPartition[tuple[int, ...]] = field(default_factory=dict)
     table_records: dict[str, TableRecord] = field(default_factory=dict)
     unproved: BoundaryOffsets = field(default_factory=dict)

@@ -151,8 +151,9 @@ def _differs(group: str, differing: Mapping[TopicPartition, CommittedOffset], st
         return Refused(
             "ledger-lost",
             f"offsets of group {group} were committed from another ledger ({listed})",
-            remedy="point `ledger:` at that ledger; or start a new one from the group's offsets with "
-            f"{ACCEPT}: rows that landed after its last commit would then land again",
+            remedy="point `ledger:` at that ledger; if it is gone, `kseg repair --rebuild-ledger` makes one from the "
+            f"tables. Or start a new one from the group's offsets with {ACCEPT}: rows that landed after its last "
+            "commit would then land again",
             topic=first.topic,
             partition=first.partition,
         )

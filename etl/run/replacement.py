@@ -104,7 +104,11 @@ class Replacement:
     def _owner(self, table: str) -> SourceRows:
         clients = self.context.clients
         ours = clients.read_state()
-        adopted = adopted_jobs(requested(self.plan))
+        lost = tuple(
+            JobState(job=ours.job, ledger_id=ledger, topics=ours.topics, reopened=ours.reopened)
+            for ledger in ours.lost_ledgers
+        )
+        adopted = (*lost, *adopted_jobs(requested(self.plan)))
         known = {(state.ledger_id, state.job) for state in (ours, *adopted)}
         others: dict[str, frozenset[str] | None] = {}
         access = self.context.targets.access(table)

@@ -109,6 +109,14 @@ class TableAccess(ABC):
         """
 
     @abstractmethod
+    def column_names(self) -> Sequence[str]:
+        """The columns of the newest snapshot; none where there is no table."""
+
+    @abstractmethod
+    def scan(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """These columns of all rows of the newest snapshot, batch by batch."""
+
+    @abstractmethod
     def clean_up(self, run_id: str, commits: Collection[TableCommit] | None = None) -> FileCount:
         """Delete the run's data files that no commit names: of failed tasks, of attempts that did not land.
 

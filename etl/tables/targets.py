@@ -155,8 +155,9 @@ class Targets:
                 raise Refused(
                     "ledger-lost",
                     f"the table has landed runs of this job with another ledger ({other})",
-                    remedy="point `ledger:` at that ledger; or go on from the group's offsets with a new one: "
-                    "--accept-group-offsets. Rows that landed after the last commit would then land again",
+                    remedy="point `ledger:` at that ledger; if it is gone, `kseg repair --rebuild-ledger` makes one "
+                    "from the tables. Or go on from the group's offsets with a new one: --accept-group-offsets. "
+                    "Rows that landed after the last commit would then land again",
                     table=table,
                 )
 

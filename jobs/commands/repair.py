@@ -1,8 +1,8 @@
-"""`kseg repair`: finish or abandon an unfinished run, or accept a table as it is."""
+"""`kseg repair`: finish or abandon an unfinished run, accept a table as it is, or rebuild a lost ledger."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -28,6 +28,7 @@ _ACTIONS = {
     "abandon": "--abandon RUN",
     "accept_table": "--accept-table TABLE",
     "accept_source": "--accept-source TOPIC",
+    "rebuild_ledger": "--rebuild-ledger",
 }
 
 
@@ -36,6 +37,8 @@ def _check(no_verify: bool, **given: object) -> None:
         raise click.UsageError(f"give one of {', '.join(_ACTIONS.values())}")
     if no_verify and not given["accept_table"]:
         raise click.UsageError("--no-verify is for --accept-table")
+    if given["lost_ledger"] and not given["rebuild_ledger"]:
+        raise click.UsageError("--lost-ledger is for --rebuild-ledger")
 
 
 @click.command(
@@ -47,6 +50,7 @@ Examples:
   kseg repair orders.yaml --abandon 3f9c46bd
   kseg repair orders.yaml --accept-table s3://lake/orders
   kseg repair orders.yaml --accept-source orders:0 --dry-run
+  kseg repair orders.yaml --rebuild-ledger --dry-run
 """,
 )
 @job_argument
@@ -63,6 +67,17 @@ Examples:
     help="Go on with a truncated log, a topic that was created again or another cluster: offsets from where the source "
     "changed (or OFFSET) are read again, rows that landed from there on stay. Repeatable.",
 )
+@click.option(
+    "--rebuild-ledger",
+    is_flag=True,
+    help="Make a new ledger from the tables' rows where the job's ledger was lost: nothing lands twice.",
+)
+@click.option(
+    "--lost-ledger",
+    multiple=True,
+    metavar="ID",
+    help="Which ledger was this job's, where the tables name several for a job of its name. Repeatable.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be done, change nothing.")
 @take_over_option
 @run_file_option
@@ -77,16 +92,20 @@ def repair(
     accept_table: str | None,
     no_verify: bool,
     accept_source: tuple[str, ...],
+    rebuild_ledger: bool,
+    lost_ledger: tuple[str, ...],
     dry_run: bool,
     take_over: bool,
 ) -> Result:
-    """Finish or abandon a run that stopped half way, or accept a table or a source that runs refuse.
+    """End a run that stopped half way, accept a table or a source that runs refuse, or rebuild a lost ledger.
 
     `kseg status` lists the runs, and says what is wrong with a table.
     """
     if accept_source:
         return _accept_source(invocation, job_file, accept_source, dry_run=dry_run, take_over=take_over)
     job = load_job(invocation, job_file, starts_spark=True)
+    if rebuild_ledger:
+        return _rebuild(job, invocation, lost=lost_ledger, dry_run=dry_run, take_over=take_over)
     if accept_table is not None:
         return _accept(job, accept_table, invocation, verify_rows=not no_verify, dry_run=dry_run, take_over=take_over)
     from kseg.etl.operations.repair import abandon as abandon_run
@@ -116,3 +135,11 @@ def _accept_source(
     from kseg.etl.operations.accept_source import accept_source
 
     return run_result(accept_source(job, named, dry_run=dry_run, take_over=take_over, progress=invocation.progress))
+
+
+def _rebuild(job: Job, invocation: Invocation, **how: Any) -> Result:
+    from kseg.etl.operations.rebuild_ledger import rebuild_ledger
+
+    report = rebuild_ledger(job, progress=invocation.progress, **how)
+    done = "the ledger is rebuilt" if report.status == "rebuilt" else "the ledger would be rebuilt"
+    return Result(report.to_json(), f"{job.name}: {done} from {report.rows} rows")

@@ -165,6 +165,15 @@ class DeltaAccess(TableAccess):
         except OSError as error:
             raise self.fault("cannot search for the table's files", error) from error
 
+    def column_names(self) -> Sequence[str]:
+        table = self.load()
+        return () if table is None else table_schema(table).names
+
+    def scan(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        table = self.load()
+        if table is not None:
+            yield from pa.RecordBatchReader.from_stream(table.scan(list(columns)))
+
     def clean_up(self, run_id: str, commits: Collection[TableCommit] | None = None) -> FileCount:
         versions = None if commits is None else [commit.version for commit in commits]
         if versions is not None and UNKNOWN_VERSION in versions:

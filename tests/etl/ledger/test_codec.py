@@ -77,6 +77,14 @@ EVENTS = [
         **SIGNED, topics=TOPICS, reopened={TP: 7}, reason="log-truncated", tables={"t": ev.TableState("id", 9, 0)}
     ),
     ev.TableAccepted(**SIGNED, table="t", state=ev.TableState("id", 9, 0), incident="table-restored", verified=False),
+    ev.LedgerRebuilt(
+        **SIGNED,
+        lost=("l",),
+        bases={TP: 7},
+        landed={TP: OffsetSet.single(0, 9)},
+        topics=TOPICS,
+        tables={"t": ev.TableState("id", 9, 0)},
+    ),
     Summary(
         **SIGNED,
         state=JobState(

@@ -92,6 +92,49 @@ def test_replacing_again_changes_nothing(landed, rows):
     assert len(runs_by_offset(landed)) == 400
 
 
+class OfRuns:
+    """An owner of some runs' rows, below an offset."""
+
+    def __init__(self, *mine, below=2**62):
+        self.mine, self.below, self.asked = mine, below, set()
+
+    def owned_below(self, run_id, tp):
+        self.asked.add(run_id)
+        return self.below if run_id in self.mine else 0
+
+    def owns_all(self, lowest, highest, tp):
+        return lowest == highest and lowest in self.mine and self.below == 2**62
+
+
+def test_rows_of_other_sources_at_the_same_addresses_stay(landed, rows):
+    landed.land(rows(100, 300), run_id="theirs", app="kseg/other/job", number=1)
+    owner = OfRuns("run-1", "run-2", below=250)
+    removal = OfAddresses(OWN_ADDRESS, {TP: OffsetSet.of([(150, 400)])}, owner)
+    outcome = landed.commit([], "backfill", app=BACKFILL, remove=removal)
+    assert outcome.commit.removed == 100
+    left = pa.table(landed.target.load().scan(columns=["offset", "_kseg_run"])).to_pylist()
+    found = {
+        run: sorted(row["offset"] for row in left if row["_kseg_run"] == run) for run in ("theirs", "run-1", "run-2")
+    }
+    assert found == {"theirs": [*range(100, 300)], "run-1": [*range(100, 150)], "run-2": [*range(250, 300)]}
+    assert owner.asked == {"theirs", "run-1", "run-2", "run-3"}, "only runs of rows that are hit"
+
+
+def test_files_of_runs_that_are_all_ours_are_not_read(landed, monkeypatch):
+    monkeypatch.setattr("kseg.etl.tables.delta.rewrite.pq.ParquetFile", None)
+    removal = OfAddresses(OWN_ADDRESS, {TP: OffsetSet.of([(100, 300)])}, OfRuns("run-1", "run-2"))
+    assert landed.commit([], "backfill", app=BACKFILL, remove=removal).commit.removed == 200
+
+
+def test_a_predicate_names_the_runs_whose_rows_go():
+    removal = OfAddresses(OWN_ADDRESS, {TP: OffsetSet.single(1, 5)}, OfRuns("mine", below=3))
+    found = [(TP, "mine"), (TP, "theirs"), (TP, None)]
+    assert removal.of_runs(found, "new").sql() == (
+        "(`topic` = 'orders' AND `partition` = 0 AND ((`offset` >= 1 AND `offset` < 5)) AND "
+        "((`_kseg_run` IN ('mine') AND `offset` < 3) OR (`_kseg_run` IN ('new') AND `offset` < 9223372036854775807)))"
+    )
+
+
 def test_a_lost_race_rewrites_only_what_is_new_and_leaves_no_file_behind(landed, rows, monkeypatch):
     files = landed.write([rows(150, 250)], "backfill")
     commit = DeltaTable.create_write_transaction

@@ -94,6 +94,28 @@ def test_an_append_only_table_is_asked_for_rows_alone_that_are_there(spark, targ
     assert len(rows_of(target)) == 10
 
 
+class Mine:
+    """An owner of rows whose run begins with `run-`."""
+
+    def owned_below(self, run_id, tp):
+        return 2**62 if run_id.startswith("run-") else 0
+
+    def owns_all(self, lowest, highest, tp):
+        return False
+
+
+def test_rows_of_other_sources_at_the_same_addresses_stay(spark, target, rows):
+    ensure(spark, target, rows(0, 1))
+    land(spark, target, rows(0, 10), "run-1", 1)
+    land(spark, target, rows(0, 10), "theirs", 1, app="kseg/other/job")
+    removal = OfAddresses(OWN_ADDRESS, {TopicPartition("orders", 0): OffsetSet.of([(3, 6)])}, Mine())
+    replaced = land(spark, target, rows(3, 6), "backfill", 1, app=f"{APP}/backfill", remove=removal)
+    assert (replaced.commit.rows, replaced.commit.removed) == (3, 3)
+    there = sorted((row["offset"], row["_kseg_run"]) for row in target.frame().collect())
+    ours = [(n, "backfill" if 3 <= n < 6 else "run-1") for n in range(10)]
+    assert there == sorted(ours + [(n, "theirs") for n in range(10)])
+
+
 def test_an_attempt_that_another_one_overtakes_finds_its_commit(spark, target, rows, monkeypatch):
     ensure(spark, target, rows(0, 1))
     seen = SparkTarget._find_commit

@@ -1,0 +1,347 @@
+"""Rebuild a lost ledger: what has landed is read from the tables, so that nothing lands twice.
+
+    offsets landed    those of rows in the tables; and, as far as the tables' histories go back, the whole ranges of
+                      runs that still have rows: with markers, aborted records and what a transform left out
+    the next run      starts where the group's last commit by the lost ledger stands; without one at the first landed
+                      offset. It passes over what has landed, and reads the offsets in between
+    whose rows        those of the lost ledger's runs: `_kseg_run`, and the app transactions of the tables
+
+Offsets in between held no row: read again they land nothing twice. A row that somebody deleted since is among them,
+where no history tells. Unknown for good: bases, boundaries of intervals, offsets given up, which backfills have run,
+unfinished runs, and the topics' ids: topics that were created again must not be taken for the old ones.
+
+Drivers of the lost ledger are fenced first: its transactional id, and its app transaction in each table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.config.job import Job
+from kseg.etl.errors import ConfigurationError, Refused
+from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.ranges import EMPTY, OffsetSet
+from kseg.etl.ledger.run_ids import mark_of, parse_run_id
+from kseg.etl.planning.group_reconciliation import GroupView, ledger_of
+from kseg.etl.planning.snapshot import SourceSnapshot
+from kseg.etl.run.context import JobContext
+from kseg.etl.run.group_commit import fence
+from kseg.etl.tables.parquet.schema import ADDRESS_TYPES, KSEG_ADDRESS, OWN_ADDRESS, RUN_COLUMN, AddressColumns
+from kseg.etl.tables.protocol import TableAccess
+from kseg.etl.tables.values import RunCommit
+from kseg.etl.telemetry.progress import Progress
+
+_UNMARKED: Final = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass(frozen=True, slots=True)
+class RebuiltPartition:
+    """frontier: where the next run starts. landed: how many offsets count as landed. committed: the group's offset."""
+
+    topic: str
+    partition: int
+    base: int
+    frontier: int
+    landed: int
+    committed: int | None
+
+
+@dataclass(slots=True)
+class RebuildReport:
+    """The result of `kseg repair --rebuild-ledger`. status: rebuilt, dry-run. lost: ids of the ledgers in question."""
+
+    job: str
+    status: str
+    ledger: str
+    lost: tuple[str, ...] = ()
+    rows: int = 0
+    partitions: list[RebuiltPartition] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON-able dictionary with stable keys."""
+        return asdict(self)
+
+
+def rebuild_ledger(
+    job: Job,
+    *,
+    lost: Sequence[str] = (),
+    dry_run: bool = False,
+    take_over: bool = False,
+    progress: Progress | None = None,
+) -> RebuildReport:
+    """Make the job's part of a new ledger from its tables and its group.
+
+    lost: ids of the ledgers that were this job's; needed where the tables name several for a job of this name.
+
+    Raises:
+        ConfigurationError: rows have no addresses.
+        Refused: the ledger knows this job; nothing has landed; it is not clear which ledgers or rows are this job's;
+            rows lie beyond the log's end.
+    """
+    if not job.sink.addresses:
+        raise ConfigurationError.of("sink.addresses", "rows without addresses do not tell which offsets have landed")
+    with JobContext.open(job, progress, ledger="optional" if dry_run else "create") as context:
+        state = context.clients.read_state()
+        if state.bases or state.runs:  # one that a refused run has just made knows of its lease alone
+            raise Refused(
+                "ledger-exists",
+                "the ledger knows this job: there is nothing to rebuild",
+                remedy="a damaged ledger has to be moved away first, as a whole",
+                ledger=job.ledger,
+            )
+        if dry_run:
+            found = _Rebuilding.of(context, lost)
+            found.read_rows()
+            return found.report("dry-run")
+        with context.run_lease(ev.INCREMENTAL, take_over=take_over) as lease:
+            found = _Rebuilding.of(context, lost)
+            found.fence_lost_drivers()
+            found.read_rows()
+            events = found.events()
+            lease.transition(lambda _: events)
+        return found.report("rebuilt")
+
+
+@dataclass(slots=True)
+class _Rebuilding:
+    """tables: those that are there. found: app transactions of each. lost: ledgers whose runs are this job's."""
+
+    context: JobContext
+    snapshot: SourceSnapshot
+    group: GroupView | None
+    tables: dict[str, TableAccess]
+    found: dict[str, Mapping[str, int]]
+    lost: tuple[str, ...]
+    landed: dict[TopicPartition, OffsetSet] = field(default_factory=dict)
+    rows: int = 0
+
+    @classmethod
+    def of(cls, context: JobContext, lost: Sequence[str]) -> _Rebuilding:
+        job, snapshot = context.job, context.inputs.snapshot()
+        tables: dict[str, TableAccess] = {}
+        found: dict[str, Mapping[str, int]] = {}
+        for table in sorted({str(job.sink.target(topic)) for topic in snapshot.topics}):
+            access = context.targets.access(table)
+            now = access.state() if access is not None else None
+            if access is not None and now is not None:
+                tables[table], found[table] = access, access.transactions("kseg", now)
+        group = context.inputs.group_view(snapshot.partitions)
+        rebuilding = cls(context, snapshot, group, tables, found, ())
+        rebuilding.lost = rebuilding._lost_ledgers(lost)
+        return rebuilding
+
+    def _lost_ledgers(self, given: Sequence[str]) -> tuple[str, ...]:
+        job = self.context.job
+        named = {
+            ledger for of_table in self.found.values() for ledger, name in map(_owner, of_table) if name == job.name
+        }
+        if unknown := sorted(set(given) - named):
+            known = ", ".join(sorted(named)) or "none"
+            raise ConfigurationError.of("--lost-ledger", f"no table names {unknown[0]}", f"they name: {known}")
+        if not named:
+            raise Refused(
+                "nothing-landed",
+                f"no table has rows that a job {job.name} has landed: there is nothing to rebuild from",
+                remedy="check `name` and `sink` in the job file; a first run creates its ledger by itself",
+            )
+        if len(named) > 1 and not given:
+            raise Refused(
+                "several-ledgers",
+                f"the tables name {len(named)} ledgers of a job {job.name}: {', '.join(sorted(named))}",
+                remedy="say which were this job's, not another one's of its name: --lost-ledger ID, once each",
+            )
+        return tuple(sorted(given or named))
+
+    def fence_lost_drivers(self) -> None:
+        """A driver of a lost ledger can neither commit offsets nor land another incremental run after this."""
+        context, job = self.context, self.context.job
+        for ledger in self.lost:
+            if job.commits_offsets and job.group_commit == "transactional":
+                fence(context.clients.cluster, job, ledger)
+            app_id = f"kseg/{ledger}/{job.name}"
+            for table, versions in self.found.items():
+                if app_id in versions:
+                    run = RunCommit("ledger-rebuilt", app_id, versions[app_id] + 1)
+                    context.targets.target(table).remove_run(run)
+
+    def read_rows(self) -> None:
+        """Which offsets have landed, by the tables' rows and histories."""
+        for table, access in self.tables.items():
+            self.context.progress.phase(f"read {table}")
+            by_run = _History.of(access)
+            seen: set[str] = set()
+            for tp, intervals, runs, rows in self._rows(table, access, by_run):
+                self.landed[tp] = self.landed.get(tp, EMPTY).union(intervals)
+                seen |= runs
+                self.rows += rows
+            for tp, offsets in by_run.ranges_of(seen):
+                self.landed[tp] = self.landed.get(tp, EMPTY).union(offsets)
+        for tp, offsets in self.landed.items():
+            end = max((last for _, last in offsets), default=0)
+            if tp in self.snapshot.bounds and end > self.snapshot.bounds[tp].high_watermark:
+                raise Refused(
+                    "rows-beyond-log",
+                    f"the tables have rows up to offset {end}, and the log ends at "
+                    f"{self.snapshot.bounds[tp].high_watermark}: it is not the log that they came from",
+                    remedy="check bootstrap.servers; rows of a topic that was created again need another table",
+                    topic=tp.topic,
+                    partition=tp.partition,
+                )
+
+    def _rows(
+        self, table: str, access: TableAccess, history: _History
+    ) -> Iterator[tuple[TopicPartition, OffsetSet, set[str], int]]:
+        address = _address(table, access)
+        owned: dict[str | None, bool] = {}
+        for batch in access.scan([*address, RUN_COLUMN]):
+            topics, partitions, offsets = (
+                batch.column(name).cast(kind) for name, kind in zip(address, ADDRESS_TYPES, strict=True)
+            )
+            runs = batch.column(RUN_COLUMN).cast(pa.string())
+            for run_id in pc.unique(runs).to_pylist():
+                if run_id not in owned:
+                    owned[run_id] = self._is_ours(table, run_id, history)
+            ours = pa.array([run_id for run_id, mine in owned.items() if mine], pa.string())
+            keep = pc.and_(pc.is_in(runs, ours), pc.is_in(topics, pa.array([*self.snapshot.topics], pa.string())))
+            kept = pa.table([topics, partitions, offsets, runs], names=["topic", "partition", "offset", "run"]).filter(
+                keep
+            )
+            for key in kept.select(["topic", "partition"]).group_by(["topic", "partition"]).aggregate([]).to_pylist():
+                tp = TopicPartition(key["topic"], key["partition"])
+                here = kept.filter(
+                    pc.and_(pc.equal(kept["topic"], tp.topic), pc.equal(kept["partition"], tp.partition))
+                )
+                yield tp, _as_set(here["offset"]), set(pc.unique(here["run"]).to_pylist()), len(here)
+
+    def _is_ours(self, table: str, run_id: str | None, history: _History) -> bool:
+        name = self.context.job.name
+        if run_id is None:
+            return False
+        parts = parse_run_id(run_id)
+        if parts is not None:
+            return parts.mark in {mark_of(ledger, name) for ledger in self.lost}
+        if not _UNMARKED.fullmatch(run_id):
+            return False
+        known = history.owners.get(run_id)
+        if known is not None:
+            return known[1] == name and known[0] in self.lost
+        others = {owner for owner in map(_owner, self.found[table]) if owner[1] != name or owner[0] not in self.lost}
+        if not others:
+            return True
+        ledger, job = min(others)
+        raise Refused(
+            "rows-of-unknown-run",
+            f"run {run_id} has rows in the table, and nothing says whether it was a run of this job or of {job} "
+            f"(ledger {ledger}), which has landed rows there, too",
+            remedy="restore the ledger from a copy; or land in another table, with a new ledger",
+            table=table,
+            run=run_id,
+        )
+
+    # --- what follows from it
+
+    def committed(self, tp: TopicPartition) -> ev.GroupOffset | None:
+        """The group's offset, where the lost ledger has committed it."""
+        found = self.group.offsets.get(tp) if self.group is not None else None
+        if found is None or found.offset < 0 or ledger_of(found.metadata) not in self.lost:
+            return None
+        return ev.GroupOffset(found.offset, found.metadata or "", found.leader_epoch)
+
+    def bases(self) -> dict[TopicPartition, int]:
+        bases = {}
+        for tp in self.snapshot.partitions:
+            committed, landed = self.committed(tp), self.landed.get(tp, EMPTY)
+            if committed is not None:
+                bases[tp] = committed.offset
+            elif landed:
+                bases[tp] = landed.intervals[0][0]
+        return bases
+
+    def events(self) -> list[ev.Event]:
+        context, snapshot = self.context, self.snapshot
+        states = {table: access.state() for table, access in self.tables.items()}
+        events: list[ev.Event] = [
+            ev.LedgerRebuilt(
+                lost=self.lost,
+                bases=self.bases(),
+                landed=dict(self.landed),
+                topics={topic: snapshot.identity(topic) for topic in snapshot.topics},
+                tables={table: state for table, state in states.items() if state is not None},
+            )
+        ]
+        committed = {tp: offset for tp in snapshot.partitions if (offset := self.committed(tp)) is not None}
+        if committed and context.job.group is not None:
+            events.append(ev.GroupOffsetsAccepted(group=context.job.group, offsets=committed))
+        return events
+
+    def report(self, status: str) -> RebuildReport:
+        job = self.context.job
+        report = RebuildReport(job.name, status, job.ledger, self.lost, self.rows)
+        for tp, base in sorted(self.bases().items()):
+            landed, committed = self.landed.get(tp, EMPTY), self.committed(tp)
+            at = committed.offset if committed is not None else None
+            frontier = landed.contiguous_from(base)
+            report.partitions.append(RebuiltPartition(*tp, base, frontier, landed.length, at))
+        if any(one.committed is None for one in report.partitions):
+            report.notes.append(
+                "where the group has no offset of the lost ledger, the next run reads all offsets that no row stands at"
+            )
+        return report
+
+
+@dataclass(frozen=True, slots=True)
+class _History:
+    """What a table's history tells of runs. owners: ledger and job. ranges: as each run planned them."""
+
+    owners: Mapping[str, tuple[str, str]]
+    ranges: Mapping[str, Sequence[Sequence[Any]]]
+
+    @classmethod
+    def of(cls, access: TableAccess) -> _History:
+        owners: dict[str, tuple[str, str]] = {}
+        ranges: dict[str, Sequence[Sequence[Any]]] = {}
+        for commit in access.history():
+            details = commit.details
+            run = details.get("run", details.get("kseg"))
+            if isinstance(run, str) and "mode" in details:
+                owners[run] = str(details.get("ledger")), str(details.get("job"))
+                ranges.setdefault(run, details.get("ranges") or ())
+        return cls(owners, ranges)
+
+    def ranges_of(self, runs: Collection[str]) -> Iterator[tuple[TopicPartition, OffsetSet]]:
+        """Of runs that have rows in the table. One without any may have been abandoned since."""
+        for run in runs:
+            for topic, partition, start, end in self.ranges.get(run, ()):
+                yield TopicPartition(topic, partition), OffsetSet.single(start, end)
+
+
+def _owner(app_id: str) -> tuple[str, str]:
+    """Ledger id and job of an app transaction."""
+    ledger, job = app_id.split("/")[1:3]
+    return ledger, job
+
+
+def _address(table: str, access: TableAccess) -> AddressColumns:
+    there = set(access.column_names())
+    for address in (KSEG_ADDRESS, OWN_ADDRESS):
+        if {*address, RUN_COLUMN} <= there:
+            return address
+    raise ConfigurationError.of("sink", f"{table} has no address columns", "its rows do not tell what has landed")
+
+
+def _as_set(offsets: pa.ChunkedArray) -> OffsetSet:
+    numbers = np.unique(offsets.to_numpy())
+    breaks = np.flatnonzero(np.diff(numbers) != 1)
+    starts = numbers[np.concatenate(([0], breaks + 1))]
+    ends = numbers[np.concatenate((breaks, [len(numbers) - 1]))] + 1
+    return OffsetSet.of(zip(starts.tolist(), ends.tolist(), strict=True))

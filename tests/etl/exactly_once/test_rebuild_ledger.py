@@ -1,0 +1,151 @@
+"""A lost ledger is rebuilt from the tables: nothing lands twice, nothing is left out, and rows keep their owner."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from typing import Any
+
+import pytest
+
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.errors import ConfigurationError, Refused
+from kseg.etl.operations.rebuild_ledger import rebuild_ledger
+from kseg.etl.planning import plan
+
+
+@pytest.fixture
+def topic(records: Any) -> str:
+    topic: str = records.topic(2)
+    records.write_mixed(topic, 2, rounds=1)
+    return topic
+
+
+def lose_ledger(job: Any) -> None:
+    shutil.rmtree(job.folder / "ledger")
+
+
+def between(topic: str, *ranges: tuple[int, int, int]) -> dict[str, Any]:
+    return {
+        "from_": [f"{topic}:{partition}:{start}" for partition, start, _ in ranges],
+        "to": [f"{topic}:{partition}:{end}" for partition, _, end in ranges],
+    }
+
+
+def test_after_it_runs_go_on_where_the_group_stands(topic, home, records):
+    job = home(topic)
+    job.ingest()
+    lost = job.state.ledger_id
+    lose_ledger(job)
+    assert rebuild_ledger(job.job, dry_run=True).status == "dry-run"
+    assert not (job.folder / "ledger").exists()
+    report = rebuild_ledger(job.job)
+    assert (report.status, report.lost, report.rows) == ("rebuilt", (lost,), len(job.rows()))
+    assert job.frontiers() == records.ends(topic)
+    assert job.ingest().status == "nothing-to-do"
+    records.write_mixed(topic, 2, rounds=1)
+    assert job.ingest().status == "done"
+    assert job.rows() == records.rows(topic)
+    job.backfill(**between(topic, (0, 0, 30), (1, 0, 10)), mode="replace")
+    assert job.rows() == records.rows(topic), "it knows the rows of the lost ledger's runs as its own"
+
+
+@pytest.mark.parametrize("step", ["land:first:committed", "account:after", "commit:after"])
+@pytest.mark.parametrize("history", [True, False])
+def test_rows_that_the_group_does_not_know_of_do_not_land_again(step, history, topic, home, records):
+    job = home(topic)
+    job.ingest()
+    records.write_mixed(topic, 2, rounds=1)
+    job.die(step)
+    lose_ledger(job)
+    if not history:
+        table = job.table("first")
+        table.create_checkpoint()
+        for version in range(table.version()):
+            (job.folder / "lake" / "first" / "_delta_log" / f"{version:020d}.json").unlink(missing_ok=True)
+    rebuild_ledger(job.job)
+    job.ingest()
+    assert job.rows() == records.rows(topic)
+    assert job.frontiers() == records.ends(topic) == job.group_offsets()
+
+
+def test_without_a_groups_offsets_the_rows_alone_say_what_has_landed(topic, home, records):
+    job = home(topic, group_commit="none")
+    job.backfill(**between(topic, (0, 10, 20)))
+    job.ingest()
+    lose_ledger(job)
+    rebuild_ledger(job.job)
+    records.write_mixed(topic, 2, rounds=1)
+    job.ingest()
+    assert job.rows() == records.rows(topic)
+
+
+def test_a_run_that_was_refused_has_made_no_ledger_that_stands_in_the_way(topic, home):
+    job = home(topic)
+    job.ingest()
+    lose_ledger(job)
+    with pytest.raises(Refused) as caught:
+        job.ingest()
+    assert caught.value.code == "ledger-lost"
+    assert "--rebuild-ledger" in str(caught.value.remedy)
+    rebuild_ledger(job.job)
+    assert job.ingest().status == "nothing-to-do"
+
+
+def test_a_driver_of_the_lost_ledger_cannot_land_any_more(topic, home):
+    job = home(topic)
+    job.ingest()
+    app_id, following = job.state.next_app_transaction()
+    lose_ledger(job)
+    rebuild_ledger(job.job)
+    assert job.table("first").transaction_version(app_id) == following
+
+
+@pytest.fixture
+def of_0_1_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "incremental_run_id", lambda *_: uuid.uuid4().hex)
+
+
+@pytest.mark.usefixtures("of_0_1_0")
+def test_rows_of_older_releases_count_where_they_are_sure_to_be_the_jobs(topic, home, records):
+    job = home(topic)
+    job.ingest()
+    lose_ledger(job)
+    rebuild_ledger(job.job)
+    assert job.state.landed(TopicPartition(topic, 0))
+    job.backfill(**between(topic, (0, 0, 30)), mode="replace")
+    assert job.rows() == records.rows(topic)
+
+
+def test_it_does_not_guess(topic, home):
+    job = home(topic)
+    with pytest.raises(Refused) as caught:
+        rebuild_ledger(job.job)
+    assert caught.value.code == "nothing-landed"
+    job.ingest()
+    with pytest.raises(Refused) as caught:
+        rebuild_ledger(job.job)
+    assert caught.value.code == "ledger-exists"
+    first = job.state.ledger_id
+    lose_ledger(job)
+    job.ingest(accept_group_offsets=True)
+    job.backfill(**between(topic, (0, 0, 5)), mode="append", label="x")
+    second = job.state.ledger_id
+    lose_ledger(job)
+    with pytest.raises(Refused) as caught:
+        rebuild_ledger(job.job)
+    assert caught.value.code == "several-ledgers"
+    with pytest.raises(ConfigurationError, match="no table names nobody"):
+        rebuild_ledger(job.job, lost=["nobody"])
+    assert rebuild_ledger(job.job, lost=[first, second]).lost == tuple(sorted([first, second]))
+
+
+def test_rows_of_a_topic_that_is_not_this_one_are_no_offsets_of_it(topic, home, records):
+    job = home(topic)
+    job.ingest()
+    lose_ledger(job)
+    records.kafka.make_anew(topic, 2)
+    records.forget_metadata()
+    with pytest.raises(Refused) as caught:
+        rebuild_ledger(job.job)
+    assert caught.value.code == "rows-beyond-log"
