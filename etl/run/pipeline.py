@@ -247,7 +247,8 @@ def execute(
 
         landed = _retry_transient(context, land)
         run, throttled, notes = landed.run, landed.throttled, landed.notes
-    if run.plan.commit_offsets and run.offsets_committed is None:
+    # As the job file says now: a run is also taken up after its group was taken out, or its commits were given up.
+    if run.plan.commit_offsets and context.job.commits_offsets and run.offsets_committed is None:
         _retry_transient(context, lambda _: _commit(context, lease, run, accept_group_offsets))
     context.observe("finish:before")
     state = lease.transition(lambda _: [ev.Finished(run_id=run_id, seconds=context.stopwatch.seconds())])

@@ -255,6 +255,18 @@ def test_a_job_without_a_group(topic, home, records):
     job.assert_complete(runs=2, committed=False)
 
 
+@pytest.mark.parametrize("change", [{"group": None}, {"group_commit": "none"}], ids=["no group", "no commits"])
+def test_a_run_that_is_taken_up_commits_no_offsets_once_the_job_commits_none(change, topic, home, records):
+    job = home(topic)
+    job.die("account:after")
+    group = job.group
+    job.change(**change)
+    job.ingest()
+    assert [run.phase for run in job.state.runs.values()] == ["finished"]
+    assert records.group_offsets(group) == {}
+    assert job.rows() == records.rows(topic)
+
+
 def test_the_other_isolation_level_lands_aborted_records_too(topic, home, records):
     job = home(topic, source={"isolation_level": "read_uncommitted"})
     job.ingest()
