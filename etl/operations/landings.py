@@ -10,6 +10,7 @@ An address may be in a table once for each run that landed it, and never twice f
     superseded  an accepted change of the source has given the offset another record: the row stays, and belongs to an
                 earlier generation of the partition
     older       offsets of runs whose ranges a summary has dropped: one row each, of a run that is not known any more
+                (so are those of a lost ledger that this one was rebuilt after)
     open        offsets of runs without an account: what is there is not decided, so nothing is compared
 """
 
@@ -180,12 +181,12 @@ def _older(
     job: Job, state: JobState, found: dict[str, TableLandings], names: _Names, first_landed: ByPartition
 ) -> None:
     archived = [run for run in state.runs.values() if run.archived and not run.abandoned]
-    once = not any(run.mode == APPEND for run in archived)
+    once = not state.lost_ledgers and not any(run.mode == APPEND for run in archived)
     landed_in = {names.of(table) for table in state.archive.landed}
     landed_in |= {names.of(table) for run in archived for table in run.landed}
     moved = bool(landed_in - set(names.current.values()) - {job.quarantine})
     for of_table in found.values():
-        if archived or state.archive.runs:
+        if archived or state.archive.runs or state.lost_ledgers:
             of_table.older_superseded = {
                 tp: OffsetSet.single(min(firsts), NO_END)
                 for tp, firsts in state.reopened.items()

@@ -219,8 +219,9 @@ class TableCheck:
             runs = [(run.run_id,) for run in self.state.runs.values() if not run.archived]
             known_runs = self._side_table(runs, ("_kseg_k_run",))
             told = told.join(known_runs, f.col("_kseg_k_run") == f.col(RUN_COLUMN), "left")
-            mine = mark_of(self.state.ledger_id, self.state.job)
-            may_be_older = f.col("_kseg_k_run").isNull() & (mark.isin("", mine))
+            ledgers = (self.state.ledger_id, *self.state.lost_ledgers)
+            mine = [mark_of(ledger, self.state.job) for ledger in ledgers]
+            may_be_older = f.col("_kseg_k_run").isNull() & mark.isin("", *mine)
             claim = f.coalesce(claim, f.when(may_be_older, f.col("_kseg_o_claim")))
         of_others = f.when(mark.isin(*self.others), f.lit(_NOT_COMPARED))
         told = told.withColumn("_kseg_claim", f.coalesce(claim, of_others, f.lit(_FOREIGN)))

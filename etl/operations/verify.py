@@ -181,11 +181,11 @@ def _left_out(landed: TableLandings, unreadable: int) -> Iterator[str]:
         yield f"{unreadable} offsets are not to be had any more and could not be compared"
     if any(landed.older.values()):
         yield (
-            "some offsets were landed by runs that are older than the ledger's summary: each row was compared with "
-            "Kafka, but not with the run that landed it"
+            "some offsets were landed by runs that are older than the ledger's summary, or with a lost ledger: "
+            "each row was compared with Kafka, but not with the run that landed it"
         )
     if any(landed.older.values()) and not landed.older_once:
-        yield "older runs of mode append are among them: rows that are there more than once were not counted"
+        yield "runs of mode append may be among them: rows of several runs at one offset were not counted"
     if landed.unknown:
         yield (
             f"{landed.unknown} offsets were landed by runs that are older than the ledger's summary, and into which "

@@ -11,6 +11,7 @@ import pytest
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.operations.rebuild_ledger import rebuild_ledger
+from kseg.etl.operations.verify import verify
 from kseg.etl.planning import plan
 
 
@@ -46,8 +47,12 @@ def test_after_it_runs_go_on_where_the_group_stands(topic, home, records):
     records.write_mixed(topic, 2, rounds=1)
     assert job.ingest().status == "done"
     assert job.rows() == records.rows(topic)
+    report = verify(job.job)
+    assert report.ok, report.findings[:3]
+    assert "with a lost ledger" in " ".join(report.notes)
     job.backfill(**between(topic, (0, 0, 30), (1, 0, 10)), mode="replace")
     assert job.rows() == records.rows(topic), "it knows the rows of the lost ledger's runs as its own"
+    assert verify(job.job).ok
 
 
 @pytest.mark.parametrize("step", ["land:first:committed", "account:after", "commit:after"])
