@@ -120,8 +120,10 @@ def commit_frontier(
         try:
             return _in_transaction(cluster, lease, job, run_id, assigned, check)
         except Fenced as fenced:
-            done = frontier_offsets(lease.read(), run_id, assigned)
-            if _already_committed(committed_offsets(cluster, job.group, list(done)), done):
+            state = lease.read()
+            done = frontier_offsets(state, run_id, assigned)
+            found = committed_offsets(cluster, job.group, list(done))
+            if _already_committed(found, done, lowered=bool(state.reopened)):
                 return done
             if time.monotonic() > deadline:
                 raise RetriableFailure(
@@ -156,9 +158,13 @@ def _in_transaction(
 
 
 def _already_committed(
-    found: Mapping[TopicPartition, CommittedOffset], wanted: Mapping[TopicPartition, CommittedOffset]
+    found: Mapping[TopicPartition, CommittedOffset], wanted: Mapping[TopicPartition, CommittedOffset], *, lowered: bool
 ) -> bool:
-    return all(tp in found and found[tp].offset >= offset.offset for tp, offset in wanted.items())
+    """lowered: offsets were reopened, so that a higher one may be of the source as it was before."""
+    return all(
+        tp in found and (found[tp].offset == offset.offset or (found[tp].offset > offset.offset and not lowered))
+        for tp, offset in wanted.items()
+    )
 
 
 def as_events(offsets: Mapping[TopicPartition, CommittedOffset]) -> dict[TopicPartition, GroupOffset]:

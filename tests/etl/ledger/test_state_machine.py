@@ -43,6 +43,7 @@ def planner_view(state: JobState):
         "reserved": {tp: state.reserved(tp) for tp in PARTITIONS},
         "frontier": {tp: state.frontier(tp) for tp in PARTITIONS},
         "boundaries": state.boundaries,
+        "reopened": state.reopened,
         "topics": state.topics,
         "tables": state.tables,
         "table_records": state.table_records,
@@ -164,6 +165,7 @@ class JobLife(RuleBasedStateMachine):
             topics={},
             ranges=tuple(ev.PlannedRange(r.topic, r.partition, r.start, r.end, table="t") for r in ranges),
             tables={},
+            generations={tp: number for tp in {r.tp for r in ranges} if (number := self.state.generation(tp))},
         )
         done = self.write(self.sign(ev.Planned, chain, run_id, plan=plan))
         if done:
@@ -246,6 +248,19 @@ class JobLife(RuleBasedStateMachine):
         known = self.state.boundary(tp, time_ms)
         done = self.write(self.sign(ev.BoundaryPinned, ev.INCREMENTAL, time_ms=time_ms, offsets={tp: offset}))
         assert done == (known in (None, offset))
+
+    @rule(tp=partitions, first=st.integers(0, SIZE))
+    def accept_a_truncation(self, tp, first):
+        """What stands from there on means other records: nothing of it has landed, been passed over or been pinned."""
+        waiting = [run for run in self.state.unfinished_runs() if run.accounted is None]
+        blocked = any(r.tp == tp and r.end > first for run in waiting for r in run.plan.ranges)
+        event = self.sign(ev.SourceAccepted, ev.INCREMENTAL, topics={}, reopened={tp: first}, reason="log-truncated")
+        assert self.write(event) == (not blocked)
+        if not blocked:
+            for held in self.holders[tp][first:]:
+                held.clear()
+            self.passed[tp] -= set(range(first, SIZE))
+            assert all(offset <= first for (of, _), offset in self.state.boundaries.items() if of == tp)
 
     @invariant()
     def landed_is_what_accounted_runs_hold(self):
