@@ -26,7 +26,11 @@ def test_other_ids_name_none(run_id: str) -> None:
     assert parse_run_id(run_id) is None
 
 
-@pytest.mark.parametrize("run_id", [incremental_run_id("l", "j", 2**31), request_run_id("l", "j", "0" * 32)])
+@pytest.mark.parametrize(
+    "run_id",
+    [incremental_run_id("l", "j", 2**31), request_run_id("l", "j", "0" * 32)],
+    ids=["incremental", "request"],  # a random part in a name would make another test of it in each process
+)
 def test_ids_fit_file_names_and_statistics(run_id: str) -> None:
     assert run_of_file(file_name(run_id, 1, 2, 3)) == run_id
     assert len(run_id) < 32, "Delta's statistics cut longer strings"
