@@ -333,21 +333,31 @@ class SparkTarget(FrameTarget):
         # A run's rows and its app transaction are in one commit. Rows without it are of a table that was made anew from
         # the old one's rows; or, where the id does not say which ledger made the run, another ledger's.
         self.check_store()
-        table = self._load()[1]
-        before = table_state(table)
-        done = table.transaction_version(run.app_id)
-        landed = done is not None and done >= run.app_version
-        if (landed or parse_run_id(run.run_id) is not None) and self.rows_of_run(run.run_id):
-            refuse_append_only(self.name, table_properties(table))
-            # No app transaction here: Spark would skip a DELETE that carries the run's own, as already done.
-            with self._exclusion.committing(), self._errors(run), self._setting(**{_APP_ID: None, _APP_VERSION: None}):
-                self._spark.sql(f"DELETE FROM {self._sql_name} WHERE {OfRun(run.run_id).sql()}")
-        if not landed:
-            columns = self._spark.table(self._sql_name).limit(0)
-            self._land(columns, RunCommit(run.run_id, run.app_id, run.app_version, {**run.facts, "fence": True}))
+        before = None
+        while True:
+            table = self._load()[1]
+            before = before or table_state(table)
+            done = table.transaction_version(run.app_id)
+            landed = done is not None and done >= run.app_version
+            if (landed or parse_run_id(run.run_id) is not None) and self.rows_of_run(run.run_id):
+                refuse_append_only(self.name, table_properties(table))
+                self._delete(run)
+            # An attempt that lands in front of the fence has landed rows that were not there a moment ago.
+            if landed or isinstance(self._fence(run), NewCommit):
+                break
         now = table_state(self._load()[1])
         gone = 0 if before.rows is None or now.rows is None else before.rows - now.rows
         return TableCommit(now.version, rows=0, after=now, removed=gone, found=now.version == before.version)
+
+    def _delete(self, run: RunCommit) -> None:
+        # No app transaction here: Spark would skip a DELETE that carries the run's own, as already done.
+        with self._exclusion.committing(), self._errors(run), self._setting(**{_APP_ID: None, _APP_VERSION: None}):
+            self._spark.sql(f"DELETE FROM {self._sql_name} WHERE {OfRun(run.run_id).sql()}")
+
+    def _fence(self, run: RunCommit) -> NewCommit | FoundCommit:
+        """Take the run's app transaction without rows; FoundCommit: somebody else has taken it meanwhile."""
+        columns = self._spark.table(self._sql_name).limit(0)
+        return self._land(columns, RunCommit(run.run_id, run.app_id, run.app_version, {**run.facts, "fence": True}))
 
     def _load(self) -> tuple[DeltaAccess, DeltaTable]:
         access = self.access()

@@ -133,6 +133,27 @@ def test_an_attempt_that_another_one_overtakes_finds_its_commit(spark, target, r
     assert len(rows_of(target)) == 10
 
 
+def test_an_attempt_that_lands_in_front_of_the_fence_is_removed_too(spark, target, rows, monkeypatch):
+    ensure(spark, target, rows(0, 1))
+    land(spark, target, rows(0, 10), "run-1", 1)
+    seen = SparkTarget._find_commit
+    asleep = [True]
+
+    def overtaken(self, *args):
+        found = seen(self, *args)
+        if asleep.pop() if asleep else False:
+            # The removal has found no rows and no transaction of the run, and slept; meanwhile the run lands.
+            assert isinstance(land(spark, target, rows(10, 20), "run-2", 2), NewCommit)
+        return found
+
+    monkeypatch.setattr(SparkTarget, "_find_commit", overtaken)
+    gone = target.remove_run(RunCommit("run-2", APP, 2))
+    assert gone.after.rows == 10
+    assert set(rows_of(target).values()) == {"run-1"}
+    assert target.transaction_version(APP) == 2
+    assert target.remove_run(RunCommit("run-2", APP, 2)).found
+
+
 def test_tables_are_named_by_a_catalog_too(spark, rows):
     target = SparkTarget(lambda: spark, table="spark_catalog.default.kseg_landed", single_driver=True)
     spark.sql("DROP TABLE IF EXISTS spark_catalog.default.kseg_landed")
