@@ -12,6 +12,7 @@ from kseg.etl.config.load import job_from_document
 from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.state import RunState
+from kseg.etl.operations.find_run import find_run
 from kseg.etl.planning.preflight import check_again
 from kseg.etl.run.abandon import abandon_run
 from kseg.etl.run.context import JobContext
@@ -29,28 +30,32 @@ def finish(
     Connections, ledger and lease are the job file's; source, transform and sink are the run's. A backfill from files
     reads the files that it was planned from.
 
+    run_id: may be a part of it (`find_run`).
+
     Raises:
-        Refused: there is no such run, or it has ended.
+        Refused: there is no such run, or more than one, or it has ended.
     """
     with JobContext.open(job, progress, ledger="required") as outer:
-        run = _unfinished(outer, run_id)
-        pinned = _as_planned(job, run)
-        of_files = pinned.source.segments is not None and run.mode != ev.INCREMENTAL
+        planned = _unfinished(outer, run_id)
+        pinned = _as_planned(job, planned)
+        of_files = pinned.source.segments is not None and planned.mode != ev.INCREMENTAL
         if dry_run:
-            return report_of(job.name, run, status="dry-run")
+            return report_of(job.name, planned, status="dry-run")
     with (
         JobContext.open(pinned, progress, ledger="required", copy=of_files) as context,
-        context.run_lease(run.chain, take_over=take_over, repair=True) as lease,
+        context.run_lease(planned.chain, take_over=take_over, repair=True) as lease,
     ):
-        run = _unfinished(context, run_id)
+        run = _unfinished(context, planned.run_id)
         if run.abandoning:
-            raise Refused("run-abandoning", "its rows are being removed", remedy="finish that: --abandon", run=run_id)
+            raise Refused(
+                "run-abandoning", "its rows are being removed", remedy="finish that: --abandon", run=run.run_id
+            )
         if run.account_failed is not None:
-            lease.transition(lambda _: [ev.AccountCleared(run_id=run_id, reason="kseg repair --finish")])
+            lease.transition(lambda _: [ev.AccountCleared(run_id=run.run_id, reason="kseg repair --finish")])
         state = context.clients.read_state()
         if run.accounted is None:
             check_again(context.inputs, state)
-        return execute(context, lease, state, state.runs[run_id])
+        return execute(context, lease, state, state.runs[run.run_id])
 
 
 def _as_planned(job: Job, run: RunState) -> Job:
@@ -66,8 +71,10 @@ def abandon(
 ) -> RunReport:
     """Remove an unfinished run's rows from all of its tables; its offsets are open again.
 
+    run_id: may be a part of it (`find_run`).
+
     Raises:
-        Refused: there is no such run, or it has ended, or the group's offsets were committed over it.
+        Refused: there is no such run, or more than one, or it has ended, or the group's offsets were committed over it.
     """
     with JobContext.open(job, progress, ledger="required") as context:
         run = _unfinished(context, run_id)
@@ -75,23 +82,17 @@ def abandon(
             raise Refused(
                 "offsets-committed",
                 "the group's offsets are committed over this run: it can only finish",
-                remedy=f"kseg repair --finish {run_id}",
-                run=run_id,
+                remedy=f"kseg repair --finish {run.run_id}",
+                run=run.run_id,
             )
         if dry_run:
             return report_of(job.name, run, status="dry-run")
         with context.run_lease(run.chain, take_over=take_over, repair=True) as lease:
-            return abandon_run(context, lease, _unfinished(context, run_id), "kseg repair --abandon")
+            return abandon_run(context, lease, _unfinished(context, run.run_id), "kseg repair --abandon")
 
 
 def _unfinished(context: JobContext, run_id: str) -> RunState:
-    state = context.clients.ledger.read(context.job.name)
-    run = state.runs.get(run_id)
-    if run is None:
-        known = ", ".join(run.run_id for run in state.unfinished_runs()) or "none"
-        raise Refused(
-            "no-such-run", f"the ledger knows no run {run_id}", remedy=f"unfinished runs: {known}", run=run_id
-        )
+    run = find_run(context.clients.ledger.read(context.job.name), run_id)
     if run.ended:
-        raise Refused("run-ended", f"the run is {run.phase}: there is nothing to repair", run=run_id)
+        raise Refused("run-ended", f"the run is {run.phase}: there is nothing to repair", run=run.run_id)
     return run

@@ -46,8 +46,8 @@ def _check(no_verify: bool, **given: object) -> None:
     check=_check,
     epilog="""\b
 Examples:
-  kseg repair orders.yaml --finish 3f9c46bd --dry-run
-  kseg repair orders.yaml --abandon 3f9c46bd
+  kseg repair orders.yaml --finish 17-9a3e11d0 --dry-run
+  kseg repair orders.yaml --abandon 17-9a3e11d0
   kseg repair orders.yaml --accept-table s3://lake/orders
   kseg repair orders.yaml --accept-source orders:0 --dry-run
   kseg repair orders.yaml --rebuild-ledger --dry-run

@@ -11,9 +11,14 @@ from kseg.jobs.invocation.options import common_options, job_argument
 from kseg.jobs.invocation.result import Result
 
 
-@click.command(cls=KsegCommand, epilog="Example:  kseg report orders.yaml --run 3f9c46bd -o report.html")
+@click.command(cls=KsegCommand, epilog="Example:  kseg report orders.yaml --run 17-9a3e11d0 -o report.html")
 @job_argument
-@click.option("--run", "run_id", metavar="RUN", help="The run, or how its id begins.  [default: the last one]")
+@click.option(
+    "--run",
+    "run_id",
+    metavar="RUN",
+    help="The run: its id or a unique beginning, also of what follows its first dash.  [default: the last one]",
+)
 @click.option(
     "-o", "--output", default=".", show_default=True, metavar="PATH", help="An HTML file, or a folder; a path or URL."
 )

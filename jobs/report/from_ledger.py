@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kseg.etl.errors import Refused
 from kseg.etl.ledger.store import Ledger
+from kseg.etl.operations.find_run import find_run
 from kseg.etl.run.report_from_ledger import ended, report_of
 from kseg.etl.telemetry.events import AccountFailed, TableCommitted
 from kseg.etl.telemetry.recorder import Telemetry
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def outcome_of(job: Job, run_id: str | None) -> Outcome:
-    """The run, by its id or how that begins; without one the last run.
+    """The run, by its id or a unique part of it; without one the last run.
 
     Raises:
         Refused: there is no ledger, no such run, or more than one.
@@ -41,14 +42,8 @@ def outcome_of(job: Job, run_id: str | None) -> Outcome:
 
 
 def _run(state: JobState, run_id: str | None) -> RunState:
-    if run_id in state.runs:
-        return state.runs[run_id]
-    found = [run for name, run in state.runs.items() if name.startswith(run_id or "")]
-    if run_id is None and found:
-        return found[-1]
-    if len(found) != 1:
-        message = (
-            f"{len(found)} runs begin with {run_id}" if found else f"the ledger knows no run {run_id or ''}".rstrip()
-        )
-        raise Refused("no-such-run", message, remedy="`kseg status` lists the last ones")
-    return found[0]
+    if run_id is not None:
+        return find_run(state, run_id)
+    if not state.runs:
+        raise Refused("no-such-run", "the ledger knows no run of this job yet", remedy="`kseg ingest` makes the first")
+    return list(state.runs.values())[-1]

@@ -1,0 +1,45 @@
+"""A run by its id, or by a part of it that is unique: as people type it from `kseg status` or a row's `_kseg_run`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kseg.etl.errors import Refused
+from kseg.etl.ledger.state import JobState, RunState
+
+_MOST_LISTED: Final = 5
+
+
+def find_run(state: JobState, given: str) -> RunState:
+    """The run whose id this is; else the only one whose id begins with it, or goes on with it behind its mark.
+
+    All ids of a job in a ledger begin with the same mark (`etl.ledger.run_ids`), so that its first digits say nothing.
+
+    Raises:
+        Refused: there is no such run (`no-such-run`), or more than one (`ambiguous-run`).
+    """
+    if given in state.runs:
+        return state.runs[given]
+    found = [run for run_id, run in state.runs.items() if given and _matches(run_id, given)]
+    if not found:
+        unfinished = ", ".join(run.run_id for run in state.unfinished_runs()) or "none"
+        raise Refused(
+            "no-such-run",
+            f"the ledger knows no run {given}",
+            remedy=f"`kseg status` lists the last ones; unfinished: {unfinished}",
+            run=given,
+        )
+    if len(found) > 1:
+        newest = [f"{run.run_id} ({run.mode}, {run.phase})" for run in reversed(found)][:_MOST_LISTED]
+        more = f", and {len(found) - len(newest)} before" if len(found) > len(newest) else ""
+        raise Refused(
+            "ambiguous-run",
+            f"{len(found)} runs have an id like {given}: {', '.join(newest)}{more}",
+            remedy="give more of the id: what follows the first dash, or all of it",
+            run=given,
+        )
+    return found[0]
+
+
+def _matches(run_id: str, given: str) -> bool:
+    return run_id.startswith(given) or run_id.partition("-")[2].startswith(given)
