@@ -12,6 +12,7 @@ drivers apart (`sink.single_driver`), it has the table's lease meanwhile, so tha
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -22,8 +23,12 @@ from kseg.etl.config.times import format_duration
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.maintenance import KEEP, compact, count_files, retain, summarise
-from kseg.etl.ledger.state import JobState
+from kseg.etl.ledger.state import RunState
+from kseg.etl.ledger.store import Ledger
+from kseg.etl.ledger.values import TableState
 from kseg.etl.run.context import JobContext
+from kseg.etl.tables.names import is_name
+from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.protocol import Maintenance
 from kseg.etl.tables.values import FileCount
 from kseg.etl.telemetry.progress import Progress
@@ -160,7 +165,7 @@ def _maintain(
     if request.vacuum is not None:
         # After OPTIMIZE, whose removed files are too young, and read again: runs may have been planned meanwhile.
         read_at = datetime.now(UTC)
-        newest = cut_off(context.clients.read_state(), request.vacuum, read_at)
+        newest = cut_off(unfinished_runs(context.clients.ledger, context.job.name, table), request.vacuum, read_at)
         retention = timedelta(hours=-(-(read_at - newest) // HOUR))
         if newest < read_at - request.vacuum:
             notes.append(f"{table}: files younger than {format_duration(retention)} stay: a run may commit them yet")
@@ -175,17 +180,39 @@ def _maintain(
     return done
 
 
-def cut_off(state: JobState, asked: timedelta, read_at: datetime) -> datetime:
-    """The time of writing from which on VACUUM must not delete a file: a run of this job may still commit it.
+def cut_off(unfinished: Iterable[RunState], asked: timedelta, read_at: datetime) -> datetime:
+    """The time of writing from which on VACUUM must not delete a file: a run may still commit it.
 
     A run's tasks write files after it was planned, and these are in no commit until it lands; it may be continued at
     any later time. So neither what an unfinished run has written since its plan may go, nor what a run may write that
     was planned after the state was read.
 
-    read_at: from before the state was read.
+    unfinished: as `unfinished_runs`. read_at: from before these were read.
     """
-    planned = [run.planned_at for run in state.unfinished_runs()]
+    planned = [run.planned_at for run in unfinished]
     return min(read_at - asked, min([read_at, *planned]) - MARGIN)
+
+
+def unfinished_runs(ledger: Ledger, job: str, table: str) -> Iterator[RunState]:
+    """Those that may have written files for a table and not committed them: this job's, and of every other job in the
+    ledger those that have planned the table, by whichever of its names."""
+    state = ledger.read(job)
+    yield from state.unfinished_runs()
+    known = state.tables.get(table)
+    for other in ledger.jobs():
+        if other != job:
+            runs = ledger.read(other).unfinished_runs()
+            yield from (run for run in runs if _plans(run, table, known))
+
+
+def _plans(run: RunState, table: str, known: TableState | None) -> bool:
+    place = None if is_name(table) else TableLocation.of(table).place
+    for name, planned in run.plan.tables.items():
+        if name == table or (planned is not None and known is not None and planned.id == known.id):
+            return True
+        if place is not None and not is_name(name) and TableLocation.of(name).place == place:
+            return True
+    return False
 
 
 def _maintain_ledger(context: JobContext, request: MaintenanceRequest) -> LedgerMaintenance:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,8 +15,9 @@ import pytest
 from kseg.etl.errors import AnotherRunActive, ConfigurationError, Refused
 from kseg.etl.ledger.lease import acquire
 from kseg.etl.ledger.store import Ledger
+from kseg.etl.ledger.values import TableState
 from kseg.etl.operations import maintain as maintenance
-from kseg.etl.operations.maintain import CHAIN, HOUR, MaintenanceRequest, cut_off, maintain_job
+from kseg.etl.operations.maintain import CHAIN, HOUR, MaintenanceRequest, cut_off, maintain_job, unfinished_runs
 from kseg.etl.operations.verify import verify
 from kseg.etl.tables.delta.maintenance import DeltaMaintenance
 from kseg.etl.tables.delta.table import DeltaAccess
@@ -50,9 +52,34 @@ def without_margins(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_no_file_goes_that_a_run_may_commit(unfinished: Any, asked: timedelta, ago: timedelta) -> None:
-    runs = [SimpleNamespace(planned_at=NOW - ago) for ago in unfinished]
-    state: Any = SimpleNamespace(unfinished_runs=lambda: iter(runs))
-    assert cut_off(state, asked, NOW) == NOW - ago
+    runs: Any = [SimpleNamespace(planned_at=NOW - ago) for ago in unfinished]
+    assert cut_off(runs, asked, NOW) == NOW - ago
+
+
+def test_runs_of_all_jobs_in_the_ledger_that_plan_the_table_count(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    (tmp_path / "link").symlink_to(lake)
+    ours = TableState("id", 3)
+    plans = {
+        "orders": {"/anywhere": None},
+        "by-name": {f"{lake}/t": None},
+        "by-link": {f"{tmp_path}/link/t": None},
+        "by-id": {"catalog.schema.t": TableState("id", 1)},
+        "elsewhere": {f"{lake}/u": TableState("other", 1), "catalog.schema.u": None},
+    }
+    states = {
+        job: SimpleNamespace(
+            tables={f"{lake}/t": ours},
+            unfinished_runs=lambda job=job, tables=tables: [
+                SimpleNamespace(run_id=job, plan=SimpleNamespace(tables=tables))
+            ],
+        )
+        for job, tables in plans.items()
+    }
+    ledger: Any = SimpleNamespace(jobs=lambda: sorted(states), read=states.__getitem__)
+    found = {run.run_id for run in unfinished_runs(ledger, "orders", f"{lake}/t")}
+    assert found == {"orders", "by-name", "by-link", "by-id"}
 
 
 def test_a_run_that_is_planned_while_vacuum_works_keeps_its_files(home, records, monkeypatch):
