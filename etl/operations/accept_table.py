@@ -2,6 +2,7 @@
 
     restored forward again, recreated with all rows     verify finds nothing: accepted, and runs go on
     rows are gone, or other ones are there              refused, unless the user accepts that
+    data files are not in the store                     refused in any case: no run and no reader can read it
     landed with a later state of the ledger             refused: only the ledger's newest version, or a new one, helps
 
 What has landed stays landed: rows that are gone come back by `kseg backfill --mode replace` alone. So the rows of every
@@ -11,7 +12,7 @@ run that has landed must be known to the ledger, and an unfinished run that has 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from kseg.etl.config.job import Job
 from kseg.etl.errors import Refused
@@ -25,6 +26,9 @@ from kseg.etl.tables.names import is_name
 from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.protocol import TableAccess
 from kseg.etl.telemetry.progress import Progress
+
+_MOST_FILES: Final = 3
+"""How many missing files a message names."""
 
 
 @dataclass(slots=True)
@@ -64,8 +68,8 @@ def accept_table(
     verify_rows: compare the table with Kafka first, as far as the job's offsets have landed there.
 
     Raises:
-        Refused: the ledger knows no such table; rows differ; a run that has not ended has rows in it; or the table was
-            landed with a later state of the ledger.
+        Refused: the ledger knows no such table; its data files are missing; rows differ; a run that has not ended has
+            rows in it; or the table was landed with a later state of the ledger.
         AnotherRunActive: a scheduled run holds the lease.
     """
     with JobContext.open(job, progress, ledger="required") as context:
@@ -73,6 +77,8 @@ def accept_table(
         name = _known_name(state, table)
         access = context.targets.access(name)
         now = access.state() if access is not None else None
+        if access is not None and now is not None:
+            _refuse_missing_files(name, access)
         report = AcceptReport(job.name, name, "nothing-to-do", before=state.tables[name], after=now)
         report.incident = _incident(context, state, name)
         if not report.incident:
@@ -118,6 +124,18 @@ def _incident(context: JobContext, state: JobState, name: str) -> str:
             raise
         return refused.code
     return ""
+
+
+def _refuse_missing_files(name: str, access: TableAccess) -> None:
+    if missing := access.missing_files():
+        more = f" and {len(missing) - _MOST_FILES} more" if len(missing) > _MOST_FILES else ""
+        raise Refused(
+            "table-lacks-files",
+            f"{len(missing)} data files of the table are not in the store: {', '.join(missing[:_MOST_FILES])}{more}",
+            remedy="put them back; or take them out of the table's log, with deltalake's `DeltaTable.repair()`, and "
+            "land their offsets again: `kseg backfill --mode replace` (`kseg verify` then lists them)",
+            table=name,
+        )
 
 
 def _refuse_unfinished(context: JobContext, state: JobState, name: str, access: TableAccess | None) -> None:

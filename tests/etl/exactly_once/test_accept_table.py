@@ -176,6 +176,24 @@ def test_a_table_put_back_from_a_copy_is_accepted(job, topic, records):
     assert len(job.rows()) == len(records.rows(topic)) - 7
 
 
+@pytest.mark.parametrize("verified", [True, False])
+def test_a_table_that_lacks_data_files_is_not_accepted_and_the_way_out_leads_out(verified, job, topic, records):
+    gone = job.table("first").files()[0]
+    (job.folder / "lake" / "first" / gone).unlink()
+    with pytest.raises(Refused) as caught:
+        job.accept_table("first", verify_rows=verified)
+    assert caught.value.code == "table-lacks-files"
+    assert gone in str(caught.value)
+    assert "repair()" in str(caught.value.remedy)
+    job.table("first").repair()
+    ends = records.ends(topic)
+    ranges = [(f"{topic}:{n}:0", f"{topic}:{n}:{ends[topic, n]}") for n in range(2)]
+    job.backfill(from_=[start for start, _ in ranges], to=[end for _, end in ranges], mode="replace")
+    assert job.accept_table("first", verify_rows=verified).status == "nothing-to-do"
+    assert job.ingest().status == "nothing-to-do"
+    assert job.rows() == records.rows(topic)
+
+
 def test_an_unfinished_run_goes_on_with_the_accepted_table(job, topic, records):
     records.write(topic, 1, 5)
     job.die("plan:after")
