@@ -96,7 +96,7 @@ def rebuild_ledger(
             raise Refused(
                 "ledger-exists",
                 "the ledger knows this job: there is nothing to rebuild",
-                remedy="a damaged ledger has to be moved away first, as a whole",
+                remedy="a ledger that is damaged, or older than the tables, has to be moved away first, as a whole",
                 ledger=job.ledger,
             )
         if dry_run:

@@ -14,7 +14,7 @@ from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.inputs import InputReader
 from kseg.etl.planning.plan import PlanInputs
 from kseg.etl.planning.source_identity import check_source, ends_of_epochs
-from kseg.etl.tables.errors import one_table
+from kseg.etl.tables.errors import NEWER_LEDGER, one_table
 from kseg.etl.tables.parallel import parallel_map
 from kseg.etl.tables.values import KnownTable, TableDescription
 
@@ -123,6 +123,6 @@ def refuse_unknown_runs(state: JobState, table: str, transactions: Mapping[str, 
             raise Refused(
                 "ledger-older-than-table",
                 f"the table has landed transaction {version} of {app_id}, and the ledger knows of {known}",
-                remedy="use the ledger that this table was landed with: this one was restored from a copy",
+                remedy=NEWER_LEDGER,
                 table=table,
             )

@@ -14,6 +14,14 @@ ACCEPT_TABLE: Final = (
 """What a person can do about a table that is not as the ledger left it."""
 
 
+NEWER_LEDGER: Final = (
+    "use the newest copy of this ledger: this one was restored from an older one. If there is no newer one, move the "
+    "ledger's whole folder away, and make a new one from the tables for each of its jobs: `kseg repair JOB "
+    "--rebuild-ledger`"
+)
+"""What a person can do about a ledger that does not know a run which a table has landed."""
+
+
 class IncompatibleSchema(ConfigurationError):
     """The rows do not fit the table: one fault for each of `columns`, all at once."""
 
@@ -80,7 +88,7 @@ def ledger_older_than_table(table: str, app_id: str, done: int, asked: int) -> R
     return Refused(
         "ledger-older-than-table",
         f"the table has landed transaction {done} of this chain, the run is number {asked}",
-        remedy="use the ledger that this table was landed with: this one was lost, or restored",
+        remedy=NEWER_LEDGER,
         table=table,
         app_id=app_id,
     )
