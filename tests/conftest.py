@@ -73,6 +73,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(watching, "comparisons")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _logs_of_failed_commands(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Commands that tests let fail write no logs into the user's cache, which tests share for its jars."""
+    os.environ["KSEG_LOGS"] = str(tmp_path_factory.mktemp("logs"))
+
+
 @pytest.fixture(scope="session")
 def comparisons(pytestconfig: pytest.Config) -> Any:
     """Where tests tell what they have held against Kafka: see `harness/comparisons.py`."""

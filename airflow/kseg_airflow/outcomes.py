@@ -100,6 +100,8 @@ def _told(outcome: Outcome) -> str:
         lines.append(f"the driver was killed (exit {outcome.exit_code}); the next try takes the run up from the ledger")
     else:
         lines.append(f"exit {outcome.exit_code}")
+    if (outcome.document or {}).get("log"):
+        lines.append(f"tracebacks, on the driver's host: {(outcome.document or {})['log']}")
     if outcome.detail:
         lines.append(outcome.detail)
     return "\n".join(lines)

@@ -1,6 +1,6 @@
 """The log file of a failed command: tracebacks of every error in the chain, with Spark's and the workers' own.
 
-    ~/.cache/kseg/logs/20260101T080000-ingest-4711.log        ($KSEG_CACHE; a temporary file where that is read-only)
+    ~/.cache/kseg/logs/20260101T080000-ingest-4711.log        ($KSEG_LOGS, $KSEG_CACHE/logs; else a temporary file)
 
 A person sees the error, its address and what to do; all else is here. The newest `KEPT` files are kept, readable by
 their owner alone: they may quote records. Secrets are redacted.
@@ -43,10 +43,16 @@ def has_more(error: BaseException) -> bool:
     )
 
 
+def log_folder() -> Path:
+    """``$KSEG_LOGS``, else the folder ``logs`` of the cache; not created here."""
+    given = os.environ.get("KSEG_LOGS")
+    return Path(given).expanduser() if given else cache_root() / "logs"
+
+
 def write_log(command: str, trace: str) -> Path | None:
     """The file that the trace is in now; None where none can be written."""
     name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{command or 'kseg'}-{os.getpid()}.log"
-    folder = cache_root() / "logs"
+    folder = log_folder()
     with suppress(OSError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         number = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -40,6 +40,12 @@ def test_a_failure_tells_what_where_and_what_to_do() -> None:
     )
 
 
+def test_the_log_with_the_tracebacks_is_named() -> None:
+    document = {"error": {"kind": "TaskFailed", "message": "m"}, "exit_code": 1, "log": "/cache/logs/ingest-1.log"}
+    told = str(failure_of(Outcome(1, document), "kseg ingest orders.yaml"))
+    assert "/cache/logs/ingest-1.log" in told
+
+
 def test_every_fault_of_a_job_file_is_told() -> None:
     faults = [
         {"path": "sink", "message": "is missing", "remedy": "add it", "line": None},

@@ -26,6 +26,7 @@ FRAMES = "\n".join(f"\tat org.apache.spark.Frame{n}.run(Frame.scala:{n})" for n 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: Any) -> Path:
     monkeypatch.setenv("KSEG_CACHE", str(tmp_path))
+    monkeypatch.delenv("KSEG_LOGS")
     return tmp_path
 
 
@@ -162,6 +163,13 @@ def test_the_newest_logs_are_kept(cache: Path, capsys: Any):
     shown(KeyError("what"), capsys)
     assert len(logs(cache)) == 50
     assert logs(cache)[-1].stat().st_size > 0
+
+
+def test_logs_may_have_a_folder_of_their_own(cache: Path, capsys: Any, monkeypatch: Any, tmp_path: Path):
+    monkeypatch.setenv("KSEG_LOGS", str(tmp_path / "elsewhere"))
+    shown(KeyError("what"), capsys)
+    assert logs(cache) == []
+    assert len(list((tmp_path / "elsewhere").iterdir())) == 1
 
 
 def test_where_the_cache_is_read_only_the_log_is_a_temporary_file(
