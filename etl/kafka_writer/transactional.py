@@ -256,7 +256,7 @@ def _refuse_repeated_stages(status: Any, group: str) -> None:
     if forgotten or not jobs:
         raise TaskRepeated(
             f"Spark no longer knows whether it ran {', '.join(forgotten) or 'a stage of the write'} again",
-            remedy="run the write again, in a session that keeps more (spark.ui.retainedStages, spark.ui.retainedJobs)",
+            remedy="run the write again in a session with larger spark.ui.retainedStages and spark.ui.retainedJobs",
         )
 
 

@@ -95,10 +95,10 @@ class SourceRows:
             return
         raise Refused(
             "rows-of-unknown-run",
-            f"rows to be replaced were landed by run {run_id}, which no ledger here knows; {(unknown + foreign)[0]} "
-            "has landed rows in this table as well, and they may be its own",
-            remedy="name the ledger that this run is from: --adopt LEDGER, once for each older ledger; rows of its "
-            "runs are replaced if they read the same topic, and stay if not",
+            f"rows to be replaced are of run {run_id}, which neither this job's ledger nor an adopted one knows; "
+            f"they may be those of {(unknown + foreign)[0]}, which has landed rows in this table too",
+            remedy="name the run's ledger with --adopt LEDGER (repeatable): rows of its runs are replaced if they "
+            "are of the same topic, and stay otherwise",
             table=self.table,
             topic=tp.topic,
             partition=tp.partition,

@@ -110,8 +110,8 @@ def _known_name(state: JobState, table: str) -> str:
             return name
     raise Refused(
         "no-such-table",
-        f"the ledger knows no table {table}",
-        remedy=f"it knows {', '.join(sorted(state.tables)) or 'none yet'}",
+        f"the ledger has no table {table}",
+        remedy=f"it has {', '.join(sorted(state.tables)) or 'none yet'}",
         table=table,
     )
 
@@ -151,7 +151,7 @@ def _refuse_unfinished(context: JobContext, state: JobState, name: str, access: 
             raise Refused(
                 "run-unfinished",
                 f"run {run.run_id} has landed in the table and has not ended",
-                remedy=f"`kseg repair --abandon {run.run_id}` first",
+                remedy=f"abandon it first: `kseg repair JOB --abandon {run.run_id}`",
                 table=name,
                 run=run.run_id,
             )
@@ -164,8 +164,8 @@ def _refuse_moved(name: str, access: TableAccess, verified: ev.TableState) -> No
 
 
 def _verify(job: Job, report: AcceptReport, progress: Progress | None) -> None:
-    without = "--no-verify accepts it as it is"
-    again = "`kseg backfill --mode replace` then lands offsets again"
+    without = "--no-verify accepts it without comparing"
+    again = "`kseg backfill --mode replace` then lands missing rows again"
     if report.after is None:
         raise Refused("table-missing", "there is no table to verify", remedy=f"{without}; {again}", table=report.table)
     found = verify(job, progress, tables=[report.table])
@@ -178,7 +178,7 @@ def _verify(job: Job, report: AcceptReport, progress: Progress | None) -> None:
         raise Refused(
             "table-differs",
             f"{result.findings} rows of the table differ from Kafka ({first})",
-            remedy=f"`kseg verify` lists them; {without}; {again}",
+            remedy=f"`kseg verify` lists the differences; {without}; {again}",
             table=report.table,
         )
     report.verified, report.rows = True, result.rows

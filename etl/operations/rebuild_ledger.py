@@ -89,14 +89,14 @@ def rebuild_ledger(
             rows lie beyond the log's end.
     """
     if not job.sink.addresses:
-        raise ConfigurationError.of("sink.addresses", "rows without addresses do not tell which offsets have landed")
+        raise ConfigurationError.of("sink.addresses", "a ledger cannot be rebuilt from rows without addresses")
     with JobContext.open(job, progress, ledger="optional" if dry_run else "create") as context:
         state = context.clients.read_state()
         if state.bases or state.runs:  # one that a refused run has just made knows of its lease alone
             raise Refused(
                 "ledger-exists",
                 "the ledger knows this job: there is nothing to rebuild",
-                remedy="a ledger that is damaged, or older than the tables, has to be moved away first, as a whole",
+                remedy="if the ledger is damaged, or older than the tables, move its whole folder away first",
                 ledger=job.ledger,
             )
         if dry_run:
@@ -147,18 +147,20 @@ class _Rebuilding:
         }
         if unknown := sorted(set(given) - named):
             known = ", ".join(sorted(named)) or "none"
-            raise ConfigurationError.of("--lost-ledger", f"no table names {unknown[0]}", f"they name: {known}")
+            raise ConfigurationError.of(
+                "--lost-ledger", f"no table has runs of ledger {unknown[0]}", f"the tables have runs of: {known}"
+            )
         if not named:
             raise Refused(
                 "nothing-landed",
-                f"no table has rows that a job {job.name} has landed: there is nothing to rebuild from",
-                remedy="check `name` and `sink` in the job file; a first run creates its ledger by itself",
+                f"no table has rows of a job {job.name}: there is nothing to rebuild the ledger from",
+                remedy="check `name` and `sink` in the job file; for a new job, its first run creates the ledger",
             )
         if len(named) > 1 and not given:
             raise Refused(
                 "several-ledgers",
-                f"the tables name {len(named)} ledgers of a job {job.name}: {', '.join(sorted(named))}",
-                remedy="say which were this job's, not another one's of its name: --lost-ledger ID, once each",
+                f"the tables have runs of {len(named)} ledgers with a job {job.name}: {', '.join(sorted(named))}",
+                remedy="name those that were this job's with --lost-ledger ID (repeatable)",
             )
         return tuple(sorted(given or named))
 
@@ -192,8 +194,8 @@ class _Rebuilding:
                 raise Refused(
                     "rows-beyond-log",
                     f"the tables have rows up to offset {end}, and the log ends at "
-                    f"{self.snapshot.bounds[tp].high_watermark}: it is not the log that they came from",
-                    remedy="check bootstrap.servers; rows of a topic that was created again need another table",
+                    f"{self.snapshot.bounds[tp].high_watermark}: it is not the log that the rows came from",
+                    remedy="check bootstrap.servers; if the topic was recreated, land it in another table",
                     topic=tp.topic,
                     partition=tp.partition,
                 )
@@ -241,9 +243,9 @@ class _Rebuilding:
         ledger, job = min(others)
         raise Refused(
             "rows-of-unknown-run",
-            f"run {run_id} has rows in the table, and nothing says whether it was a run of this job or of {job} "
-            f"(ledger {ledger}), which has landed rows there, too",
-            remedy="restore the ledger from a copy; or land in another table, with a new ledger",
+            f"run {run_id} has rows in the table, and it is not known whether it was a run of this job or of {job} "
+            f"(ledger {ledger}), which has landed rows there too",
+            remedy="restore the ledger from a copy; or start with a new ledger and another table",
             table=table,
             run=run_id,
         )
@@ -336,7 +338,9 @@ def _address(table: str, access: TableAccess) -> AddressColumns:
     for address in (KSEG_ADDRESS, OWN_ADDRESS):
         if {*address, RUN_COLUMN} <= there:
             return address
-    raise ConfigurationError.of("sink", f"{table} has no address columns", "its rows do not tell what has landed")
+    raise ConfigurationError.of(
+        "sink", f"{table} has no address columns", "a ledger is rebuilt from the topic, partition and offset of rows"
+    )
 
 
 def _as_set(offsets: pa.ChunkedArray) -> OffsetSet:

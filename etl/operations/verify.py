@@ -153,8 +153,9 @@ def _access(context: JobContext, state: JobState, table: str, report: VerifyRepo
     if any(table == str(context.job.sink.target(topic)) for topic in topics):
         raise Refused(
             "table-missing",
-            "rows have landed in a table that is not there any more",
-            remedy="restore the table; `kseg backfill --mode replace` lands its rows again where Kafka still has them",
+            "the table that rows have landed in is gone",
+            remedy="restore the table; or accept that it is gone (`kseg repair JOB --accept-table TABLE "
+            "--no-verify`) and land again what Kafka still has (`kseg backfill --mode replace`)",
             table=table,
         )
     report.notes.append(f"{table}: rows have landed there before, and the table is gone: not compared")

@@ -292,7 +292,7 @@ def _check_replace_only(mode: str, compacted: bool, older: bool, adopt: Sequence
     given = [option for option, value in options.items() if value]
     if mode == "replace":
         return []
-    return [Fault(option, "is for --mode replace, which alone removes rows") for option in given]
+    return [Fault(option, "needs --mode replace, the only mode that removes rows") for option in given]
 
 
 def _check_presence(has_from: bool, has_to: bool, has_interval: bool, has_segments: bool, mode: str) -> list[Fault]:

@@ -151,17 +151,17 @@ def _differs(group: str, differing: Mapping[TopicPartition, CommittedOffset], st
         return Refused(
             "ledger-lost",
             f"offsets of group {group} were committed from another ledger ({listed})",
-            remedy="point `ledger:` at that ledger; if it is gone, `kseg repair --rebuild-ledger` makes one from the "
-            f"tables. Or start a new one from the group's offsets with {ACCEPT}: rows that landed after its last "
-            "commit would then land again",
+            remedy="point `ledger:` at that ledger; if it is lost, `kseg repair JOB --rebuild-ledger` makes one from "
+            f"the tables. {ACCEPT} starts a new one at the group's offsets instead: rows that landed after the last "
+            "commit of offsets land again",
             topic=first.topic,
             partition=first.partition,
         )
     return Refused(
         "group-offsets-differ",
-        f"offsets of group {group} were changed by somebody else ({listed})",
-        remedy=f"set them back; or go on from them with {ACCEPT}: a range jumped over is recorded as given up, and one "
-        "that has landed is not landed again",
+        f"offsets of group {group} were changed by another client ({listed})",
+        remedy=f"set them back; or continue from them with {ACCEPT}: offsets that are skipped are recorded as given "
+        "up, and offsets that have landed do not land again",
         topic=first.topic,
         partition=first.partition,
     )

@@ -35,7 +35,7 @@ class IntervalOpen(RetriableFailure):
         more = f"; and {len(self.open) - _SHOWN} more partitions" if len(self.open) > _SHOWN else ""
         super().__init__(
             f"the boundary {format_millis(time_ms)} is not closed yet. {reasons}{more}",
-            remedy="run it again later; `interval:` in the job file says how long is waited (docs/intervals.md)",
+            remedy="run it again later; `interval:` in the job file sets how long to wait (docs/intervals.md)",
             boundary=format_millis(time_ms),
         )
 
@@ -56,9 +56,10 @@ class BoundaryUnproved(Refused):
         super().__init__(
             "boundary-unproved",
             f"records at or after {format_millis(time_ms)} are possibly lost: the log no longer holds "
-            f"{', '.join(ranges[:_SHOWN])}{more}, and no older record behind shows that they belong before it",
-            remedy="set source.on_data_loss: record to land what is left with the possible loss on record; or land "
-            "these offsets from a copy of the log first (`kseg backfill --segments`)",
+            f"{', '.join(ranges[:_SHOWN])}{more}, and no older record after these offsets shows that they belong "
+            "before it",
+            remedy="set source.on_data_loss: record to land what is left and record the possible loss; or land these "
+            "offsets from a copy of the log first (`kseg backfill JOB --segments DIR`)",
             topic=next(iter(partitions)).topic,
             partition=next(iter(partitions)).partition,
             boundary=format_millis(time_ms),

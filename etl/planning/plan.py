@@ -135,7 +135,7 @@ class Draft:
             raise Refused(
                 "start-beyond-end",
                 f"group {group} is committed at offset {offset}, and the log ends at {end}",
-                remedy="set the group's offset inside the log (kafka-consumer-groups --reset-offsets), and run again",
+                remedy="set the group's offset inside the log (kafka-consumer-groups --reset-offsets) and run again",
                 topic=tp.topic,
                 partition=tp.partition,
                 offset=offset,

@@ -122,7 +122,7 @@ def refuse_unknown_runs(state: JobState, table: str, transactions: Mapping[str, 
         if version > known:
             raise Refused(
                 "ledger-older-than-table",
-                f"the table has landed transaction {version} of {app_id}, and the ledger knows of {known}",
+                f"the table has app transaction {version} of {app_id}, and the ledger has planned {known}",
                 remedy=NEWER_LEDGER,
                 table=table,
             )

@@ -40,7 +40,7 @@ class NamedSource:
         match = _NAMED.fullmatch(word)
         if match is None:
             raise ConfigurationError.of(
-                OPTION, f"{word!r} is no topic", "TOPIC, TOPIC:PARTITION or TOPIC:PARTITION:OFFSET"
+                OPTION, f"{word!r} names no topic", "give TOPIC, TOPIC:PARTITION or TOPIC:PARTITION:OFFSET"
             )
         numbers = (None if match[name] is None else int(match[name]) for name in ("partition", "offset"))
         return cls(match["topic"], *numbers)
@@ -80,8 +80,8 @@ def accept(
     if blocking is not None:
         raise Refused(
             "run-unfinished",
-            f"run {blocking.run_id} has planned offsets that mean other records now, and is {blocking.phase}",
-            remedy=f"`kseg repair JOB --abandon {blocking.run_id}` first: it was planned for the source as it was",
+            f"run {blocking.run_id} is {blocking.phase}, and has planned offsets that now mean other records",
+            remedy=f"abandon it first: `kseg repair JOB --abandon {blocking.run_id}`",
             run=blocking.run_id,
         )
     return ev.SourceAccepted(

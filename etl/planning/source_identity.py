@@ -112,14 +112,14 @@ def topic_changes(snapshot: SourceSnapshot, state: JobState) -> Iterator[SourceC
         if known.cluster_id and snapshot.cluster_id and known.cluster_id != snapshot.cluster_id:
             yield _another(
                 "another-cluster",
-                f"the ledger's offsets are those of cluster {known.cluster_id}, and this is {snapshot.cluster_id}",
+                f"the ledger's offsets are of cluster {known.cluster_id}, and the brokers are of {snapshot.cluster_id}",
                 "check bootstrap.servers",
                 name,
             )
         elif known.topic_id and metadata.topic_id and known.topic_id != metadata.topic_id:
             yield _another(
                 "topic-recreated",
-                f"the topic was deleted and created again: its id was {known.topic_id} and is {metadata.topic_id}",
+                f"the topic was recreated: its id was {known.topic_id} and is now {metadata.topic_id}",
                 "check bootstrap.servers and the topic's name",
                 name,
             )
@@ -133,7 +133,7 @@ def _lower_epochs(snapshot: SourceSnapshot, known: TopicIdentity, topic: str) ->
         tp = TopicPartition(topic, number)
         now = snapshot.leader_epoch(tp) if tp in snapshot.bounds else -1
         if 0 <= now < seen.leader_epoch:
-            message = f"the leader epoch was {seen.leader_epoch} and is {now}: this is another topic of the same name"
+            message = f"the topic was recreated: its leader epoch was {seen.leader_epoch} and is now {now}"
             yield _another("topic-recreated", message, "check bootstrap.servers and the topic's name", topic, number)
 
 
@@ -183,17 +183,17 @@ def _same_id(snapshot: SourceSnapshot, known: Mapping[str, TopicIdentity], tp: T
 
 def _another(code: str, message: str, check: str, topic: str, partition: int | None = None) -> SourceChange:
     accept = ACCEPT.format(topic)
-    remedy = f"{check}; if this is the new source, {accept} reads it from its first record, and keeps the old rows"
+    remedy = f"{check}; to continue with the new source, {accept} reads it from its first record; old rows stay"
     return SourceChange(topic, partition, 0, Refused(code, message, remedy=remedy, topic=topic, partition=partition))
 
 
 def _truncated(tp: TopicPartition, last: int, end: int) -> SourceChange:
     refusal = Refused(
         "log-truncated",
-        f"offsets up to {last} have landed or are planned, and the log that they came from ends at {end}: records were "
-        "lost in the cluster (an unclean leader election), or the topic is another one",
-        remedy=f"find out what was lost; then {ACCEPT.format(f'{tp.topic}:{tp.partition}')} goes on from offset {end}, "
-        "and keeps the rows above it",
+        f"offsets up to {last} have landed or are planned, and the log ends at {end}: it was truncated (an unclean "
+        "leader election), or this is another topic",
+        remedy=f"find out what was lost; then {ACCEPT.format(f'{tp.topic}:{tp.partition}')} reads on from offset "
+        f"{end}; rows above it stay",
         topic=tp.topic,
         partition=tp.partition,
         offset=end,
@@ -204,8 +204,8 @@ def _truncated(tp: TopicPartition, last: int, end: int) -> SourceChange:
 def _starts_beyond(tp: TopicPartition, start: int, end: int) -> SourceChange:
     refusal = Refused(
         "start-beyond-end",
-        f"the next run starts at offset {start}, and the log ends at {end}: that offset was never there",
-        remedy="set the group's offset inside the log and run with --accept-group-offsets; or "
+        f"the next run starts at offset {start}, and the log ends at {end}",
+        remedy="set the group's offset inside the log and run `kseg ingest JOB --accept-group-offsets`; or "
         f"{ACCEPT.format(f'{tp.topic}:{tp.partition}:OFFSET')} starts at OFFSET (by default at the log's end)",
         topic=tp.topic,
         partition=tp.partition,

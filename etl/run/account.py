@@ -144,9 +144,9 @@ def failed(plan: ev.RunPlan, mismatch: str, equation: ev.Equation) -> Refused:
     return Refused(
         "offsets-absent" if gap else "account-failed",
         f"the account of run {plan.run_id} does not hold: {mismatch}",
-        remedy="to go on with the gap on record, set source.on_gap: record"
+        remedy="to record the gap and go on, set source.on_gap: record and run again"
         if gap
-        else f"look at the run in the ledger; then `kseg repair --finish {plan.run_id}` reads and accounts again, and "
-        f"`kseg repair --abandon {plan.run_id}` removes its rows",
+        else f"`kseg report JOB --run {plan.run_id}` shows the counts; then `kseg repair JOB --finish {plan.run_id}` "
+        f"reads and counts again, or `kseg repair JOB --abandon {plan.run_id}` removes its rows",
         run=plan.run_id,
     )

@@ -300,7 +300,9 @@ class _Landing:
         again = account_for(self.plan, range_results.resolve(), self.context.clients.logs)
         fault = differing_accounts(reading, again, {r for r in self.plan.ranges if r.table == table})
         if fault is not None:
-            raise RetriableFailure(f"the log changed while rows were to be replaced: {fault}", run=self.plan.run_id)
+            raise RetriableFailure(
+                f"the log lost records while rows were being replaced: {fault}", run=self.plan.run_id
+            )
         return kept
 
     def _removal(self, table: str, sink: SinkSchema | None, ready: ReadyTable | None = None) -> Removal | None:
@@ -354,10 +356,10 @@ class _Landing:
             if files:
                 raise Refused(
                     "files-missing",
-                    f"{len(files)} data files that the run has committed were deleted, {files[0]} among them: "
-                    "the table cannot be read",
-                    remedy=f"`kseg repair --abandon {self.plan.run_id}` takes them out of the table; then run the job "
-                    "again. VACUUM by `kseg maintain` alone, or keep a retention that is longer than a run",
+                    f"{len(files)} data files that the run has committed were deleted, such as {files[0]}: the table "
+                    "cannot be read",
+                    remedy=f"`kseg repair JOB --abandon {self.plan.run_id}` removes them from the table; then run "
+                    "the job again. VACUUM only with `kseg maintain`, or with a retention longer than a run",
                     table=table,
                     run=self.plan.run_id,
                 )

@@ -135,19 +135,21 @@ def _take_up(context: JobContext, lease: Lease, state: JobState, run: RunState) 
         if run.landed or _landed_in_a_table(context, run):
             raise Refused(
                 "configuration-changed",
-                f"run {run.run_id} has landed in some of its tables, with a configuration that is not this one",
-                remedy=f"`kseg repair --finish {run.run_id}` goes on as it was pinned, `--abandon` removes its rows",
+                f"run {run.run_id} has landed in some of its tables, and the job file has changed since",
+                remedy=f"`kseg repair JOB --finish {run.run_id}` completes it as planned, `--abandon` removes its rows",
                 run=run.run_id,
             )
         abandon_run(context, lease, run, "the configuration changed before anything had landed")
-        context.progress.message(f"run {run.run_id} had landed nothing: planning anew with the changed configuration")
+        context.progress.message(
+            f"run {run.run_id} had landed nothing and is abandoned: planning again with the changed configuration"
+        )
         return False
     if run.account_failed is not None:
         _clear_or_refuse(context, lease, run)
     if run.accounted is None:
         check_again(context.inputs, state)
         examine_tables(context.inputs, state, run.chain, run.plan.tables)
-    context.progress.message(f"taking up run {run.run_id} ({run.phase})")
+    context.progress.message(f"continuing run {run.run_id} ({run.phase})")
     return True
 
 

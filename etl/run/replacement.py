@@ -60,7 +60,8 @@ class Replacement:
             if not all_known:
                 raise Refused(
                     code,
-                    f"run {plan.run_id} would replace rows, and its tasks cannot list all offsets that hold no record",
+                    f"the tasks of run {plan.run_id} cannot list all offsets that they could not read, so it may not "
+                    "remove rows",
                     remedy="replace fewer offsets at once, or lower source.max_records_per_task",
                     run=plan.run_id,
                 )
@@ -93,9 +94,9 @@ class Replacement:
         if by_sql and ranges > MOST_RANGES_IN_SQL:
             raise Refused(
                 "too-many-gaps",
-                f"Spark has to remove the rows of {ranges} separate ranges from this table, and {MOST_RANGES_IN_SQL} "
-                "are the most",
-                remedy="replace fewer offsets at once, or --drop-compacted, which removes the rows in between as well",
+                f"Spark would have to remove the rows of {ranges} separate ranges from this table; the limit is "
+                f"{MOST_RANGES_IN_SQL}",
+                remedy="replace fewer offsets at once; or add --drop-compacted, which leaves fewer ranges",
                 table=table,
                 run=self.plan.run_id,
             )

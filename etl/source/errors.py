@@ -20,7 +20,8 @@ class OffsetsLost(Refused):
         super().__init__(
             "data-lost",
             f"offsets {first} to {last - 1} cannot be read any more: {why}",
-            remedy="to go on without them and have the loss recorded, set on_data_loss: record (failOnDataLoss=false)",
+            remedy="to record the loss and go on without them, set source.on_data_loss: record (failOnDataLoss=false "
+            "in Spark)",
             topic=topic,
             partition=partition,
             offset=first,
@@ -37,8 +38,8 @@ class OffsetsAbsent(Refused):
         super().__init__(
             "offsets-absent",
             f"offsets {first} to {last - 1} are absent, and no compaction explains it",
-            remedy="to go on without them, set failOnDataLoss=false; a topic whose settings may not be read "
-            "(DescribeConfigs) counts as one that is not compacted",
+            remedy="to go on without them, set failOnDataLoss=false; if the topic is compacted, allow "
+            "DescribeConfigs on it",
             topic=topic,
             partition=partition,
             offset=first,
@@ -56,8 +57,9 @@ class NoProgress(RetriableFailure):
     def __init__(self, topic: str, partition: int, offset: int, end: int, seconds: float) -> None:
         super().__init__(
             f"no records for {seconds:.0f} s at offset {offset}, the range ends at {end}",
-            remedy="check the partition's leader and replicas, and its tiered storage if it has some; the same command "
-            "may succeed later. Where compaction has emptied the log's end, one more record in the partition proves it",
+            remedy="check the partition's leader, its replicas and its tiered storage, and run the same command "
+            "again. If compaction has emptied the end of the log, it succeeds once one more record is written to the "
+            "partition",
             topic=topic,
             partition=partition,
             offset=offset,

@@ -35,8 +35,8 @@ def until_current(observe: Callable[[], T], behind: Callable[[T], TopicPartition
     if tp is None:
         return seen
     raise RetriableFailure(
-        "the brokers answer with an older leader epoch than was seen before: they are out of date",
-        remedy="run the same command again; if it lasts, a broker of `bootstrap.servers` is cut off from its cluster",
+        "the brokers answer with an older leader epoch than before: their metadata is out of date",
+        remedy="run the same command again; if it fails again, a broker may be cut off from its cluster",
         topic=tp.topic,
         partition=tp.partition,
     )

@@ -8,8 +8,8 @@ from typing import Any, Final
 from kseg.etl.errors import ConfigurationError, Fault, KsegError, Refused, RetriableFailure
 
 ACCEPT_TABLE: Final = (
-    "restore what the ledger knows; or accept the table as it is, once its rows are verified: `kseg repair JOB "
-    "--accept-table TABLE`"
+    "restore the table as the ledger has it; or accept it as it is, which compares its rows with Kafka first: `kseg "
+    "repair JOB --accept-table TABLE`"
 )
 """What a person can do about a table that is not as the ledger left it."""
 
@@ -87,7 +87,7 @@ def ledger_older_than_table(table: str, app_id: str, done: int, asked: int) -> R
     """The table has landed what the ledger does not know of yet. done, asked: app transactions."""
     return Refused(
         "ledger-older-than-table",
-        f"the table has landed transaction {done} of this chain, the run is number {asked}",
+        f"the table has app transaction {done} of this chain, and the run is number {asked}",
         remedy=NEWER_LEDGER,
         table=table,
         app_id=app_id,
@@ -98,8 +98,8 @@ def table_older_than_ledger(table: str, app_id: str, found: int, landed: int) ->
     """The table has lost a landing that the ledger knows of. found, landed: app transactions; found is 0 for none."""
     return Refused(
         "table-older-than-ledger",
-        f"the table's last transaction of {app_id} is {found}, and the ledger has landed {landed} there: an older copy "
-        "of the table was put in its place",
+        f"the table's last app transaction of {app_id} is {found}, and the ledger has {landed}: the table was "
+        "replaced by an older copy",
         remedy=ACCEPT_TABLE,
         table=table,
     )
@@ -110,7 +110,7 @@ def one_table(first: str, second: str) -> ConfigurationError:
     return ConfigurationError.of(
         "sink",
         f"{first} and {second} are one table",
-        "give the table one name in the job file; a table copied file by file is not another one: use CLONE or CTAS",
+        "give the table one name in the job file; a copy made file by file counts as the same table, use CLONE or CTAS",
     )
 
 
@@ -126,8 +126,8 @@ def refuse_other_ranges(table: str, run_id: str, planned: Mapping[str, Any], det
     if "ranges" in details and "ranges" in planned and details["ranges"] != planned["ranges"]:
         raise Refused(
             "commit-of-other-ranges",
-            f"run {run_id} has landed other ranges there than those planned for {table}: the table has two names",
-            remedy=f"`kseg repair --abandon {run_id}`; then give the table one name in the job file",
+            f"run {run_id} has landed other ranges there than it planned for {table}: the table has two names",
+            remedy=f"`kseg repair JOB --abandon {run_id}`; then give the table one name in the job file",
             table=table,
             run=run_id,
         )

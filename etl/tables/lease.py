@@ -64,11 +64,11 @@ def table_lease(location: TableLocation, holder: Lease, *, wait: timedelta) -> I
         except AnotherRunActive as active:
             if time.monotonic() >= until:
                 raise AnotherRunActive(
-                    "another run has the lease of a table that Spark writes to, in a store that does not keep two "
-                    "drivers apart",
+                    "another run holds the lease of this table, which only one driver may write at a time "
+                    "(sink.single_driver)",
                     owner=active.owner,
                     until=active.until,
-                    remedy="wait for the other run; a lease that is not renewed expires",
+                    remedy="wait for the other run; the lease of a dead run expires",
                     table=str(location),
                 ) from active
         holder.check()

@@ -155,9 +155,9 @@ class Targets:
                 raise Refused(
                     "ledger-lost",
                     f"the table has landed runs of this job with another ledger ({other})",
-                    remedy="point `ledger:` at that ledger; if it is gone, `kseg repair --rebuild-ledger` makes one "
-                    "from the tables. Or go on from the group's offsets with a new one: --accept-group-offsets. "
-                    "Rows that landed after the last commit would then land again",
+                    remedy="point `ledger:` at that ledger; if it is lost, `kseg repair JOB --rebuild-ledger` makes "
+                    "one from the tables. --accept-group-offsets starts a new one at the group's offsets instead: rows "
+                    "that landed after the last commit of offsets land again",
                     table=table,
                 )
 

@@ -38,12 +38,12 @@ Examples:
 """,
 )
 @job_argument
-@click.option("--from", "from_", multiple=True, metavar=_BOUND, help="Where to begin; offsets as often as needed.")
-@click.option("--to", multiple=True, metavar=_BOUND, help="Where to end, exclusive; offsets as often as needed.")
+@click.option("--from", "from_", multiple=True, metavar=_BOUND, help="Where to begin. Repeatable with offsets.")
+@click.option("--to", multiple=True, metavar=_BOUND, help="Where to end, exclusive. Repeatable with offsets.")
 @click.option(
     "--interval",
     metavar="START/END",
-    help="A data interval in ISO 8601 with time zones: its boundaries are pinned once, and neighbours share them.",
+    help="A data interval in ISO 8601 with time zones. Its boundaries are pinned once; adjacent intervals share them.",
 )
 @click.option(
     "--mode",
@@ -51,34 +51,38 @@ Examples:
     default="missing",
     show_default=True,
     help="missing: land what has not landed. replace: remove the rows of these addresses and add the new ones in one "
-    "commit. append: land again, under a --label.",
+    "commit. append: land them again, with a --label.",
 )
-@click.option("--label", metavar="TEXT", help="Part of the run's identity: the same backfill again needs another one.")
+@click.option(
+    "--label", metavar="TEXT", help="Part of the run's identity. To run the same backfill again, give another label."
+)
 @click.option(
     "--segments",
     multiple=True,
     metavar="DIR",
-    help="Read log files instead of the brokers: a folder of log.dirs or a copy, as path or URL, "
-    "as often as needed. Without bounds: all that they hold and that has not landed.",
+    help="Read log files instead of the brokers: a folder of log.dirs or a copy, as path or URL. Repeatable. Without "
+    "bounds: everything in them that has not landed.",
 )
 @click.option(
     "--drop-compacted",
     is_flag=True,
-    help="replace: remove the rows of compacted-away records, too. What cannot be read again stays else.",
+    help="With --mode replace: also remove rows whose records compaction has removed from Kafka. They stay by default.",
 )
 @click.option(
     "--drop-older-generations",
     is_flag=True,
-    help="replace: remove rows that were landed before a changed source was accepted, too. They stay else.",
+    help="With --mode replace: also remove rows that landed before a changed source was accepted. They "
+    "stay by default.",
 )
 @click.option(
     "--adopt",
     multiple=True,
     metavar="LEDGER",
-    help="replace: count the rows of this older ledger as the job's own, where it has read the same topic.",
+    help="With --mode replace: count rows of this older ledger as the job's own, if it read the same topic. "
+    "Repeatable.",
 )
-@click.option("--commit-offsets", is_flag=True, help="Advance the group's offsets too; else they stay.")
-@click.option("--dry-run", is_flag=True, help="Plan and check everything, read and write nothing.")
+@click.option("--commit-offsets", is_flag=True, help="Also advance the group's offsets. They stay by default.")
+@click.option("--dry-run", is_flag=True, help="Plan and check everything; read no records, write nothing.")
 @take_over_option
 @remote_option
 @run_file_option
@@ -86,10 +90,10 @@ Examples:
 @report_options
 @common_options
 def backfill(invocation: Invocation, job_file: str, dry_run: bool, take_over: bool, **bounds: Any) -> Result:
-    """Land offsets, a time range or a data interval, as a run with an identity of its own.
+    """Land offsets, a time range or a data interval, as a run of its own.
 
-    Its identity is the request (job, mode, bounds, label), so repeating a backfill changes nothing. Partitions that
-    no bound names are not read. Exit codes are those of `kseg ingest`.
+    A backfill is identified by its request (job, mode, bounds, label): repeating it changes nothing. Partitions that no
+    bound names are not read. Exit codes are those of `kseg ingest`.
     """
 
     job, request = _load_both(invocation, job_file, bounds)

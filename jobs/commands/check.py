@@ -46,14 +46,14 @@ Examples:
 @click.option(
     "--connect",
     is_flag=True,
-    help="Also have Spark analyse each job's transform (spark.remote is connected to): whether its steps work, and "
+    help="Also let Spark analyse each job's transform, with `spark.remote` if it is set: whether its steps work, and "
     "which of them may give other rows when a task runs again.",
 )
 @common_options
 def check(invocation: Invocation, job_files: tuple[str, ...], connect: bool) -> Result:
-    """Check job files: all faults of all of them, and whether two of them are one job or one DAG.
+    """Check job files: list all errors, and files that describe the same job or the same DAG.
 
-    No broker, table or ledger is read; references (${NAME}) are looked up as a run would. Exit 2 if there is a fault.
+    No broker, table or ledger is read; references (${NAME}) are resolved as in a run. Exit 2 if there is an error.
     --json shows each file's `airflow:` section with its defaults.
     """
 

@@ -23,11 +23,11 @@ _MARKS = {"ok": "[green]ok[/]", "note": "[yellow]note[/]", "missing": "[red]miss
 def doctor(job_file: str | None, as_json: bool) -> None:
     """Show what is installed, what is missing, and what to do: exit 1 if a job could not run here.
 
-    With a job file, also whether the stores of its ledger and tables keep two writers apart: 100 keys are written
-    there by several at once, and deleted. Exit 2 if a store does not.
+    With a job file, also test whether the stores of its ledger and tables are put-if-absent: several writers write 100
+    keys at once, which are then deleted. Exit 2 if a store is not.
 
     \b
-    Example:
+    Examples:
       kseg doctor
       kseg doctor orders.yaml
       kseg doctor --json | jq '.findings[] | select(.level == "missing")'

@@ -21,12 +21,12 @@ from kseg.jobs.report.options import report_options
 
 @click.command(cls=KsegCommand, epilog="Example:  kseg ingest orders.yaml --json")
 @job_argument
-@click.option("--dry-run", is_flag=True, help="Plan and check everything, read and write nothing.")
+@click.option("--dry-run", is_flag=True, help="Plan and check everything; read no records, write nothing.")
 @take_over_option
 @click.option(
     "--accept-group-offsets",
     is_flag=True,
-    help="Go on from the group's offsets although somebody else moved them; what is jumped over is given up.",
+    help="Continue from the group's offsets although another client moved them; offsets that are skipped are given up.",
 )
 @remote_option
 @run_file_option
@@ -36,9 +36,9 @@ from kseg.jobs.report.options import report_options
 def ingest(invocation: Invocation, job_file: str, dry_run: bool, take_over: bool, accept_group_offsets: bool) -> Result:
     """Run a job once: read what is new, land it exactly once, commit the group's offsets.
 
-    An unfinished run is taken up first, with the ranges it had pinned. Exit 0: done, also when there was nothing to do;
-    2: bad configuration; 3: refused, because state does not agree or data is lost; 4: broker or storage away, try
-    again; 5: another run is active; 1: anything else.
+    An unfinished run continues first, with the ranges of its plan. Exit 0: done, or nothing to do; 2: bad
+    configuration; 3: refused, because ledger, source, tables and group do not agree, or data is lost; 4: a broker or
+    store is not available, try again; 5: another run is active; 1: anything else.
     """
 
     job = load_job(invocation, job_file, starts_spark=True)

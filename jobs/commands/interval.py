@@ -24,7 +24,8 @@ def interval(invocation: Invocation, job_file: str, interval: str) -> Result:
     """Show whether a data interval is closed, and at which offsets it ends; nothing is pinned.
 
     Exit 0: closed, `kseg backfill --interval` may run. Exit 4: still open; each partition shows what it waits for, and
-    retry_after is the number of seconds to wait. No JVM is started.
+    retry_after is the number of seconds to wait. Exit 3: closed, but retention may have removed records of it
+    (`boundary-unproved`). No JVM is started.
     """
 
     from kseg.etl.planning.backfill_request import parse_interval

@@ -27,12 +27,19 @@ Examples:
 """,
 )
 @job_argument
-@click.option("--optimize", is_flag=True, help="Make few files of many small ones (OPTIMIZE).")
+@click.option("--optimize", is_flag=True, help="Merge small files into fewer large ones (OPTIMIZE).")
 @click.option(
-    "--z-order", multiple=True, metavar="COLUMN", help="With near values in the same files; implies --optimize."
+    "--z-order",
+    multiple=True,
+    metavar="COLUMN",
+    help="OPTIMIZE with Z-order by this column; implies --optimize. Repeatable.",
 )
-@click.option("--vacuum", metavar="DURATION", help="Delete files that no version younger than this holds, as in 7d.")
-@click.option("--ledger", is_flag=True, help="Summarise, compact and shorten the ledger, as runs do at their end.")
+@click.option(
+    "--vacuum", metavar="DURATION", help="Delete files that no table version younger than this uses, such as 7d."
+)
+@click.option(
+    "--ledger", is_flag=True, help="Summarise and compact the ledger and delete old events, as runs do at their end."
+)
 @click.option(
     "--keep", metavar="DURATION", default="90d", show_default=True, help="How long the ledger keeps events for queries."
 )
@@ -51,10 +58,11 @@ def maintain(
     allow_short_retention: bool,
     dry_run: bool,
 ) -> Result:
-    """Keep a job's tables and its ledger small; no row changes. Without a choice: all three, --vacuum 7d.
+    """Optimize and vacuum a job's tables, and compact its ledger; no row changes.
 
-    Runs may be active meanwhile: files that an unfinished run may still commit stay. Exit 5 where another maintenance
-    is, or where Spark has to write to a store that does not keep two drivers apart and a run has the table.
+    Without --optimize, --vacuum and --ledger: all three, with --vacuum 7d. Runs may be active: files that an unfinished
+    run may still commit are kept. Exit 5 if another maintenance is active, or if a run holds the lease of a table with
+    `sink.single_driver`.
     """
 
     job = _load(invocation, job_file)

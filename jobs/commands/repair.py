@@ -1,4 +1,4 @@
-"""`kseg repair`: finish or abandon an unfinished run, accept a table as it is, or rebuild a lost ledger."""
+"""`kseg repair`: finish or abandon an unfinished run, accept a changed table or source, or rebuild a lost ledger."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def _check(no_verify: bool, **given: object) -> None:
     if sum(bool(given[action]) for action in _ACTIONS) != 1:
         raise click.UsageError(f"give one of {', '.join(_ACTIONS.values())}")
     if no_verify and not given["accept_table"]:
-        raise click.UsageError("--no-verify is for --accept-table")
+        raise click.UsageError("--no-verify needs --accept-table")
     if given["lost_ledger"] and not given["rebuild_ledger"]:
-        raise click.UsageError("--lost-ledger is for --rebuild-ledger")
+        raise click.UsageError("--lost-ledger needs --rebuild-ledger")
 
 
 @click.command(
@@ -54,29 +54,32 @@ Examples:
 """,
 )
 @job_argument
-@click.option("--finish", metavar="RUN", help="Finish this run with the configuration it was planned with.")
-@click.option("--abandon", metavar="RUN", help="Give this run up and remove the rows it has landed.")
+@click.option("--finish", metavar="RUN", help="Complete this run with the configuration it was planned with.")
+@click.option("--abandon", metavar="RUN", help="Give this run up: remove its rows, and open its offsets again.")
 @click.option(
-    "--accept-table", metavar="TABLE", help="Go on with this table as it is, after a RESTORE or an overwrite of it."
+    "--accept-table",
+    metavar="TABLE",
+    help="Continue with this table as it is, after it was restored, overwritten or recreated. Its rows are compared "
+    "with Kafka first.",
 )
-@click.option("--no-verify", is_flag=True, help="Accept the table without comparing its rows with Kafka first.")
+@click.option("--no-verify", is_flag=True, help="With --accept-table: do not compare the rows.")
 @click.option(
     "--accept-source",
     multiple=True,
     metavar="TOPIC[:PARTITION[:OFFSET]]",
-    help="Go on with a truncated log, a topic that was created again or another cluster: offsets from where the source "
-    "changed (or OFFSET) are read again, rows that landed from there on stay. Repeatable.",
+    help="Continue with a truncated log, a recreated topic or another cluster. Offsets from the change on (or from "
+    "OFFSET on) are read again; rows that have landed stay. Repeatable.",
 )
 @click.option(
     "--rebuild-ledger",
     is_flag=True,
-    help="Make a new ledger from the tables' rows where the job's ledger was lost: nothing lands twice.",
+    help="If the job's ledger is lost: make a new one from the tables' rows. Offsets that have rows do not land again.",
 )
 @click.option(
     "--lost-ledger",
     multiple=True,
     metavar="ID",
-    help="Which ledger was this job's, where the tables name several for a job of its name. Repeatable.",
+    help="With --rebuild-ledger: id of the lost ledger, if the tables name several for a job of this name. Repeatable.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be done, change nothing.")
 @take_over_option
@@ -97,9 +100,9 @@ def repair(
     dry_run: bool,
     take_over: bool,
 ) -> Result:
-    """End a run that stopped half way, accept a table or a source that runs refuse, or rebuild a lost ledger.
+    """End an unfinished run, accept a table or a source that has changed, or rebuild a lost ledger.
 
-    `kseg status` lists the runs, and says what is wrong with a table.
+    `kseg status` lists the runs, and shows what is wrong with a table. docs/ledger.md has the command for each refusal.
     """
     if accept_source:
         return _accept_source(invocation, job_file, accept_source, dry_run=dry_run, take_over=take_over)

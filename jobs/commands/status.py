@@ -16,7 +16,7 @@ from kseg.jobs.invocation.result import Result, run_result
     epilog="""\b
 Examples:
   kseg status orders.yaml
-  kseg status orders.yaml --run 4f1c2d --json | jq .tables
+  kseg status orders.yaml --run 4be1f00c52-17-9a3e11d0 --json | jq .tables
 """,
 )
 @job_argument
@@ -27,7 +27,7 @@ Examples:
 @command_config_option
 @common_options
 def status(invocation: Invocation, job_file: str, run_id: str | None, runs: int) -> Result:
-    """Show a job's last runs, its lag by partition, and ledger against group offsets against tables.
+    """Show a job's last runs, its lag by partition, and whether ledger, group offsets and tables agree.
 
     No JVM is started, nothing is written.
     """

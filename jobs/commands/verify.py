@@ -24,17 +24,17 @@ from kseg.jobs.invocation.result import Result
     "--segments",
     multiple=True,
     metavar="DIR",
-    help="Compare with log files in place of the brokers, as far as they reach; as often as needed.",
+    help="Compare with log files instead of the brokers, for the offsets that they hold. Repeatable.",
 )
 @remote_option
 @run_file_option
 @command_config_option
 @common_options
 def verify(invocation: Invocation, job_file: str, segments: tuple[str, ...]) -> Result:
-    """Read the ledger's ranges from Kafka again and compare with the tables, row by row.
+    """Read the landed offsets from Kafka again and compare them with the tables, row by row.
 
-    Every gap, duplicate and mismatch is reported; exit 1 if there is one. Without a transform every column is compared,
-    with one the addresses; where the transform changed the number of rows, the counts alone.
+    Every gap, duplicate and mismatch is reported; exit 1 if there is one. Without a transform all columns are compared,
+    with a transform the addresses; if the transform changes the number of rows, only the counts.
     """
 
     job = load_job(invocation, job_file, starts_spark=True)

@@ -26,10 +26,12 @@ _ADDRESS_NAMES = (
 _UNEXPECTED: Final = "unexpected "
 _MOST_LINES: Final = 5
 _DAMAGE_REMEDY: Final = (
-    "`kseg fsck` checks the broker's files; source.on_corruption: quarantine goes on behind it, and keeps its bytes"
+    "`kseg fsck` checks the broker's files; source.on_corruption: quarantine skips the damage and keeps its bytes"
 )
-_NEWER_REMEDY: Final = "another release of kseg may know it; source.on_corruption: quarantine goes on behind it"
-_LATER: Final = "run it again when that is back: a run goes on where it stopped"
+_NEWER_REMEDY: Final = (
+    "a newer release of kseg may read it; source.on_corruption: quarantine skips it and keeps its bytes"
+)
+_LATER: Final = "run the same command again when it is available: an unfinished run continues"
 #: What to do about errors of the decoder, by their class: it knows no job file.
 _REMEDIES: Final = {
     "CorruptRecordBatch": _DAMAGE_REMEDY,
@@ -37,7 +39,7 @@ _REMEDIES: Final = {
     "LogDamaged": _DAMAGE_REMEDY,
     "UnsupportedMagic": _NEWER_REMEDY,
     "UnsupportedCompression": _NEWER_REMEDY,
-    "UnrepresentableRecord": "source.on_corruption: quarantine goes on behind its batch, and keeps its bytes",
+    "UnrepresentableRecord": "source.on_corruption: quarantine skips its batch and keeps its bytes",
 }
 _MOST_CHARACTERS: Final = 1000
 
@@ -81,7 +83,7 @@ def failure_of(error: BaseException) -> Failure:
     elif isinstance(error, KeyboardInterrupt | click.Abort | TerminatedError):
         kind = "Terminated" if isinstance(error, TerminatedError) else "Interrupted"
         document, code = _document(error, kind.lower(), kind=kind), int(ExitCode.FAILED)
-        document["remedy"] = "run it again: an unfinished run is taken up where it stopped"
+        document["remedy"] = "run the same command again: an unfinished run continues"
     else:
         document, code = _foreign(error)
     whole = document["message"]

@@ -53,5 +53,5 @@ def _examine(setting: str, location: str) -> Finding:
             with suppress(OSError):
                 folder.rmdir()
     if not races:
-        return Finding(subject, "note", f"{location}: not checked, it has other means than conditional PUTs")
+        return Finding(subject, "note", f"{location}: not checked, its commits do not use conditional PUTs")
     return Finding(subject, "ok", f"{location}: put-if-absent ({races} keys, {CONTENDERS} writers, one winner each)")

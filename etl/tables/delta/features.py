@@ -83,7 +83,7 @@ def refuse_append_only(table: str, properties: Mapping[str, str | None]) -> None
         raise Refused(
             "table-append-only",
             "rows have to be removed, and the table is append-only",
-            remedy="unset delta.appendOnly for this, or leave the rows",
+            remedy="unset delta.appendOnly on the table, run the command again, then set it again",
             table=table,
         )
 

@@ -226,7 +226,8 @@ class SparkTarget(FrameTarget):
             raise ConfigurationError.of(
                 "sink.single_driver",
                 f"Spark has to write to {self.name}, and {reason}: two drivers could overwrite each other's commit",
-                "use a store that is put-if-absent, or set sink.single_driver: true if one driver alone writes to it",
+                "use a store that is put-if-absent, or set sink.single_driver: true if nothing but kseg writes to "
+                "the table",
             )
 
     def _warehouse(self) -> str:
