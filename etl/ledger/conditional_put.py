@@ -10,8 +10,10 @@ crate's conditional PUT is a hard link, which fails if the name exists.
 
 The keys are below `_kseg/` in the folder of the ledger or table; Delta's listings and VACUUM pass over it.
 
-Not checked: schemes that obstore does not know (HDFS among them, whose rename is atomic), and S3 with
-AWS_S3_LOCKING_PROVIDER, where delta-rs commits through a lock table.
+Not checked: schemes that obstore does not know (HDFS among them, whose rename is atomic); S3 with
+AWS_S3_LOCKING_PROVIDER, where delta-rs commits through a lock table; and Amazon S3 itself (no endpoint is given), which
+is put-if-absent, where delta-rs finds keys or region as the AWS SDK does (profiles, single sign-on, roles): obstore
+knows only those in options and environment, and would ask the machine's metadata service in vain.
 """
 
 from __future__ import annotations
@@ -45,6 +47,8 @@ _REMEDY: Final = (
     "Cloud Storage, Azure and local file systems have them"
 )
 _LOCKING: Final = "aws_s3_locking_provider"
+_ENDPOINTS: Final = ("aws_endpoint_url", "aws_endpoint", "aws_endpoint_url_s3")
+_ROLES: Final = ("aws_iam_role_arn", "aws_s3_assume_role_arn")
 _UNSAFE: Final = ("aws_s3_allow_unsafe_rename", "allow_unsafe_rename", "mount_allow_unsafe_rename")
 _YES: Final = frozenset({"true", "1", "yes", "t", "y"})
 
@@ -198,7 +202,7 @@ def _open(location: str, options: Mapping[str, str], setting: str, address: Mapp
         scheme = _scheme(scheme)
         if scheme not in ("s3", "gs", "az", "azure", "abfs", "abfss", "adl"):
             return None
-        if scheme == "s3" and (given.get(_LOCKING) or os.environ.get(_LOCKING.upper())):
+        if scheme == "s3" and (_given(_LOCKING, given) or _is_amazons(given)):
             return None
         url = f"{scheme}{colon}{rest}"
         client = {name: value for key, value in given.items() if (name := _unprefixed(key)) in _CLIENT}
@@ -211,6 +215,20 @@ def _open(location: str, options: Mapping[str, str], setting: str, address: Mapp
         return store
     except (BaseError, OSError, ValueError) as error:
         raise _fault(error, location, setting, address) from error
+
+
+def _given(key: str, options: Mapping[str, str]) -> bool:
+    """Whether an option of S3 is given, here or by the environment. key: with `aws_`, which an option may lack."""
+    return bool(options.get(key) or options.get(key.removeprefix("aws_")) or os.environ.get(key.upper()))
+
+
+def _is_amazons(options: Mapping[str, str]) -> bool:
+    """Whether it is Amazon S3, and what is given for it is not all that delta-rs goes by."""
+    if any(_given(key, options) for key in _ENDPOINTS):
+        return False
+    keys = _given("aws_access_key_id", options) and _given("aws_secret_access_key", options)
+    region = _given("aws_region", options) or _given("aws_default_region", options)
+    return not (keys and region) or any(_given(key, options) for key in _ROLES)
 
 
 def _takes(url: str, key: str) -> bool:

@@ -53,5 +53,7 @@ def _examine(setting: str, location: str) -> Finding:
             with suppress(OSError):
                 folder.rmdir()
     if not races:
-        return Finding(subject, "note", f"{location}: not checked, its commits do not use conditional PUTs")
+        return Finding(
+            subject, "note", f"{location}: not checked: Amazon S3 by a profile or role, HDFS, or a lock table"
+        )
     return Finding(subject, "ok", f"{location}: put-if-absent ({races} keys, {CONTENDERS} writers, one winner each)")

@@ -97,6 +97,24 @@ def test_what_has_other_means_is_not_asked(
     check_refuses(location, {}, **HOW)
 
 
+def test_amazons_store_is_not_asked_with_credentials_that_the_sdk_alone_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A profile, single sign-on, a role: delta-rs finds them, and obstore does not."""
+    keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
+    for name in (*keys, "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name, raising=False)
+    asked: list[Any] = []
+    monkeypatch.setattr(conditional_put, "_put", lambda *args: bool(asked.append(args)))
+    check_refuses(URL, {}, **HOW)
+    check_refuses(URL, {"region": "eu-central-1"}, **HOW)
+    check_refuses(URL, keys, **HOW)  # and the region of the profile
+    check_refuses(URL, {**keys, "region": "eu-central-1", "AWS_IAM_ROLE_ARN": "arn:aws:iam::1:role/etl"}, **HOW)
+    assert check_races(URL, {}, **HOW) == 0
+    assert not asked
+    check_refuses(URL, {**keys, "region": "eu-central-1"}, **HOW)
+    check_refuses(URL, {"endpoint": "http://127.0.0.1:1", "allow_http": "true"}, **HOW)
+    assert len(asked) == 2
+
+
 def test_neither_delta_nor_vacuum_sees_the_key(tmp_path: Path) -> None:
     table = str(tmp_path / "t")
     write_deltalake(table, pa.table({"n": [1]}))
