@@ -133,8 +133,10 @@ def from_ledger(
         gone_to = of_one.start if ceiling is None else min(of_one.start, ceiling)
         # All partitions that there are get a boundary at once, or a note that it is unproved: one that has neither was
         # not there then. Its first offset is the log's, not the job's base: a group's offset may be its base, and
-        # records before that belong to this interval all the same.
-        came_later = bool(pinned) and tp not in pinned and (tp, time_ms) not in state.unproved
+        # records before that belong to this interval all the same. A partition whose offsets were reopened was there,
+        # and has lost its boundary.
+        was_there = (tp, time_ms) in state.unproved or state.generation(tp) > 0
+        came_later = bool(pinned) and tp not in pinned and not was_there
         observations[tp] = Observation(
             of_one.last_stable,
             of_one.high_watermark,

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Producer
 
+from kseg.client.protocol.partition import TopicPartition as Partition
 from kseg.etl.config.times import epoch_millis
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.lease import acquire
+from kseg.etl.ledger.state import JobState
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.operations.interval import interval_status
 from kseg.etl.planning.backfill_request import parse_interval
-from kseg.etl.planning.interval import BoundaryReader
+from kseg.etl.planning.interval import BoundaryReader, from_ledger
 from kseg.etl.run.context import JobContext
+from kseg.etl.source.resolve import LogBounds
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 NOON = int((DAY + timedelta(hours=12)).timestamp() * 1000)
@@ -91,3 +95,12 @@ def test_a_partition_that_comes_later_begins_where_the_others_were_pinned(
     second = interval_status(job, parse_interval("2026-01-02T00:00:00Z/2026-01-03T00:00:00Z"))
     starts = {tp.partition: (verdict.offset, verdict.rule) for tp, verdict in second.starts.items()}
     assert starts == {0: (1, "pinned"), 1: (0, "pinned")}, "its record of the first day is nobody else's"
+
+
+def test_a_partition_whose_offsets_were_reopened_is_no_newcomer() -> None:
+    cut, other = Partition("orders", 0), Partition("orders", 1)
+    state = JobState(job="j", ledger_id="l", boundaries={(other, NOON): 7, (cut, NOON - HOUR): 30})
+    bounds = {cut: LogBounds(0, 60, 60), other: LogBounds(0, 60, 60)}
+    assert from_ledger(state, NOON, bounds)[cut].newcomer == 0
+    seen = from_ledger(replace(state, reopened={cut: (35,)}), NOON, bounds)[cut]
+    assert (seen.pinned, seen.newcomer, seen.floor) == (None, None, 30), "its log is asked"
