@@ -36,8 +36,8 @@ class SourceRows:
 
     ours: the job's state. topics: as the run that replaces them has pinned them. adopted: jobs of older ledgers whose
     rows count as this source's, where they read the same topic. others: which further jobs have landed rows in the
-    table, by the topics that they know; None: not known. all_generations: rows that this job landed before offsets were
-    reopened count as well.
+    table, by the topics that they know; None: not known. all_generations: rows that were landed before the job's
+    offsets were reopened count as well.
     """
 
     table: str
@@ -55,16 +55,14 @@ class SourceRows:
         for state in (self.ours, *self.adopted):
             known = state.runs.get(run_id)
             if known is not None or (parts is not None and parts.mark == mark_of(state.ledger_id, state.job)):
-                if self.all_generations and state is self.ours:
-                    return NO_END
                 # The details of runs before the first accepted change of a source may have been dropped.
                 generation = state.generation_of(known, tp) if known is not None else 0
-                return state.current_below(tp, generation) if self._same_source(state, tp) else 0
+                return self._current_below(state, tp, generation) if self._same_source(state, tp) else 0
         if parts is not None or not _UNMARKED.fullmatch(run_id):
             return 0
         self._refuse_unknown(run_id, tp)
         return min(
-            (state.current_below(tp, 0) for state in (self.ours, *self.adopted) if tp.topic in state.topics),
+            (self._current_below(state, tp, 0) for state in (self.ours, *self.adopted) if tp.topic in state.topics),
             default=NO_END,
         )
 
@@ -74,6 +72,13 @@ class SourceRows:
         if low is None or high is None or low.mark != high.mark or self.ours.generation(tp):
             return False
         return low.mark == mark_of(self.ours.ledger_id, self.ours.job)
+
+    def _current_below(self, state: JobState, tp: TopicPartition, generation: int) -> int:
+        if self.all_generations:
+            return NO_END
+        below = state.current_below(tp, generation)
+        # An older ledger's runs came before all changes that this one has accepted, and it does not know of these.
+        return below if state is self.ours else min(below, self.ours.current_below(tp, 0))
 
     def _same_source(self, state: JobState, tp: TopicPartition) -> bool:
         if state is self.ours:

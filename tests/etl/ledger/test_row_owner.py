@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from uuid import UUID
 
 import pytest
@@ -11,18 +12,23 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import Refused
 from kseg.etl.ledger.row_owner import SourceRows
 from kseg.etl.ledger.run_ids import incremental_run_id, request_run_id
-from kseg.etl.ledger.state import NO_END, JobState
-from kseg.etl.ledger.values import TopicIdentity
+from kseg.etl.ledger.state import NO_END, JobState, RunState
+from kseg.etl.ledger.values import RunPlan, TopicIdentity
 
 TP = TopicPartition("orders", 0)
 TOPICS = {"orders": TopicIdentity(UUID(int=1), "cluster")}
 OURS = JobState(job="j", ledger_id="ours", topics=TOPICS)
 OLDER = JobState(job="j", ledger_id="older", topics=TOPICS)
 UNMARKED = "0" * 32
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def owner(ours=OURS, **changes):
     return SourceRows("./t", ours, TOPICS, **changes)
+
+
+def plan_of(run_id, generations):
+    return RunPlan(run_id, "incremental", "incremental", "", 1, "", "{}", None, {}, (), {}, generations=generations)
 
 
 def test_marks_decide():
@@ -76,3 +82,24 @@ def test_rows_of_older_generations_count_where_that_is_asked_for():
     state, run = replace(OURS, reopened={TP: (10,)}), incremental_run_id("ours", "j", 1)
     assert owner(state).owned_below(run, TP) == 10
     assert owner(state, all_generations=True).owned_below(run, TP) == NO_END
+
+
+def test_a_change_that_was_accepted_after_a_ledger_was_left_makes_its_rows_older_ones_too():
+    ours, older = replace(OURS, reopened={TP: (10,)}), replace(OLDER, reopened={TP: (30,)})
+    run = incremental_run_id("older", "j", 1)
+    known = replace(older, runs={run: RunState(plan_of(run, {TP: 1}), NOW)})
+    for adopted in (older, known):
+        assert owner(ours, adopted=(adopted,)).owned_below(run, TP) == 10
+        assert owner(ours, adopted=(adopted,), all_generations=True).owned_below(run, TP) == NO_END
+    assert owner(OURS, adopted=(older,)).owned_below(run, TP) == 30
+    assert owner(OURS, adopted=(known,)).owned_below(run, TP) == NO_END
+
+
+def test_rows_of_older_generations_without_a_mark_count_where_that_is_asked_for():
+    assert owner(replace(OURS, reopened={TP: (10,)}), all_generations=True).owned_below(UNMARKED, TP) == NO_END
+
+
+def test_rows_of_another_topic_do_not_count_in_any_generation():
+    elsewhere = replace(OLDER, topics={"orders": TopicIdentity(UUID(int=2), "cluster")})
+    run = incremental_run_id("older", "j", 1)
+    assert owner(adopted=(elsewhere,), all_generations=True).owned_below(run, TP) == 0
