@@ -28,6 +28,7 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.ranges import EMPTY, OffsetSet
 from kseg.etl.ledger.run_ids import mark_of, parse_run_id
 from kseg.etl.planning.group_reconciliation import GroupView, ledger_of
@@ -105,7 +106,7 @@ def rebuild_ledger(
             return found.report("dry-run")
         with context.run_lease(ev.INCREMENTAL, take_over=take_over) as lease:
             found = _Rebuilding.of(context, lost)
-            found.fence_lost_drivers()
+            found.fence_lost_drivers(lease)
             found.read_rows()
             events = found.events()
             lease.transition(lambda _: events)
@@ -164,7 +165,7 @@ class _Rebuilding:
             )
         return tuple(sorted(given or named))
 
-    def fence_lost_drivers(self) -> None:
+    def fence_lost_drivers(self, lease: Lease) -> None:
         """A driver of a lost ledger can neither commit offsets nor land another incremental run after this."""
         context, job = self.context, self.context.job
         for ledger in self.lost:
@@ -174,7 +175,9 @@ class _Rebuilding:
             for table, versions in self.found.items():
                 if app_id in versions:
                     run = RunCommit("ledger-rebuilt", app_id, versions[app_id] + 1)
-                    context.targets.target(table).remove_run(run)
+                    target = context.targets.target(table)
+                    with target.exclusively(lease, wait=job.run.deadline):
+                        target.remove_run(run)
 
     def read_rows(self) -> None:
         """Which offsets have landed, by the tables' rows and histories."""
