@@ -10,7 +10,7 @@ what the ledger alone says of them:
     offsets committed or accepted         that commit is newer than the group's offsets that were read
     planned, accounted, finished          nothing: plans are made of the ledger's state, not of the inputs
     leased, renewed, released             nothing
-    another table under a name,
+    another table under a name or none,
     another topic, offsets reopened       they are read again
 """
 
@@ -35,14 +35,15 @@ def inputs_as_of(inputs: PlanInputs, read_with: JobState, state: JobState) -> Pl
         return None
     tables = dict(inputs.tables)
     for name, seen in inputs.tables.items():
-        now = state.tables.get(name)
-        if now is None or now == read_with.tables.get(name):
+        now, before = state.tables.get(name), read_with.tables.get(name)
+        if now == before:
             continue
-        if seen is not None and seen.id != now.id:
+        if now is None or (seen is not None and seen.id != now.id):
             return None
         if seen is None or seen.version < now.version:
             tables[name] = now
-    return replace(inputs, tables=tables, group=_group(inputs.group, read_with, state))
+    group = None if inputs.group is None else group_as_of(inputs.group, read_with, state)
+    return replace(inputs, tables=tables, group=group)
 
 
 def _identities(inputs: PlanInputs, state: JobState) -> list[tuple[object, object] | None]:
@@ -50,9 +51,8 @@ def _identities(inputs: PlanInputs, state: JobState) -> list[tuple[object, objec
     return [None if topic is None else (topic.topic_id, topic.cluster_id) for topic in known]
 
 
-def _group(view: GroupView | None, read_with: JobState, state: JobState) -> GroupView | None:
-    if view is None:
-        return None
+def group_as_of(view: GroupView, read_with: JobState, state: JobState) -> GroupView:
+    """The group's offsets as of this state. read_with: the state before they were read."""
     before = read_with.group_offsets(view.group)
     committed = {
         tp: CommittedOffset(offset.offset, offset.leader_epoch, offset.metadata)

@@ -123,7 +123,7 @@ def commit_frontier(
             state = lease.read()
             done = frontier_offsets(state, run_id, assigned)
             found = committed_offsets(cluster, job.group, list(done))
-            if _already_committed(found, done, lowered=bool(state.reopened)):
+            if _already_committed(found, done, lowered=_lowered(state, job.group, done)):
                 return done
             if time.monotonic() > deadline:
                 raise RetriableFailure(
@@ -157,10 +157,16 @@ def _in_transaction(
     return offsets
 
 
+def _lowered(state: JobState, group: str, wanted: Mapping[TopicPartition, CommittedOffset]) -> bool:
+    """Whether a frontier went back: offsets were reopened, or a run was abandoned that a sibling has committed over."""
+    known = state.group_offsets(group)
+    return bool(state.reopened) or any(tp in known and known[tp].offset > one.offset for tp, one in wanted.items())
+
+
 def _already_committed(
     found: Mapping[TopicPartition, CommittedOffset], wanted: Mapping[TopicPartition, CommittedOffset], *, lowered: bool
 ) -> bool:
-    """lowered: offsets were reopened, so that a higher one may be of the source as it was before."""
+    """lowered: a higher offset may be that of an earlier commit, which has to be taken back."""
     return all(
         tp in found and (found[tp].offset == offset.offset or (found[tp].offset > offset.offset and not lowered))
         for tp, offset in wanted.items()

@@ -65,6 +65,8 @@ def land_and_account(context: JobContext, lease: Lease, run: RunState, *, again:
         LeaseLost: the lease was lost; nothing was committed since.
         KafkaError, RetriableFailure: brokers or stores are not available.
     """
+    if run.accounted is not None:
+        return LandingResult(run, {})  # the answer to an earlier try's event was lost
     return _Landing(context, lease, run.plan, dict(run.landed), again).carry_out()
 
 

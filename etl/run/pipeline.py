@@ -21,7 +21,7 @@ from kseg.etl.ledger.errors import LeaseLost
 from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.maintenance import maintain
 from kseg.etl.ledger.state import JobState, RunState
-from kseg.etl.planning.freshness import inputs_as_of
+from kseg.etl.planning.freshness import group_as_of, inputs_as_of
 from kseg.etl.planning.group_reconciliation import reconcile
 from kseg.etl.planning.losses import planned_losses
 from kseg.etl.planning.plan import Draft, PlanInputs, plan_incremental
@@ -303,9 +303,11 @@ def _commit(context: JobContext, lease: Lease, run: RunState, accept_group_offse
     with context.stopwatch.phase("commit"):
         partitions = context.inputs.partitions()
         # Another client may have committed since the plan: a run that is continued may be days old.
+        read_with = lease.read()
         view = context.inputs.group_view(partitions, accept=accept_group_offsets)
         if view is not None:
-            lease.transition(lambda state: reconcile(view, state, moves_offsets=True))
+            # A sibling may commit between the read and the comparison.
+            lease.transition(lambda state: reconcile(group_as_of(view, read_with, state), state, moves_offsets=True))
         lease.check()
         context.observe("commit:before")
         offsets = _commit_frontier(context, lease, run.run_id, partitions)

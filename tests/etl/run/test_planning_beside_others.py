@@ -28,6 +28,8 @@ from kseg.etl.planning.plan import Draft, PlanInputs, plan_incremental
 from kseg.etl.planning.snapshot import SourceSnapshot
 from kseg.etl.run import pipeline
 from kseg.etl.source.resolve import LogBounds
+from kseg.etl.telemetry.progress import NULL_PROGRESS
+from kseg.etl.telemetry.stopwatch import Stopwatch
 
 TP = TopicPartition("orders", 0)
 TABLE = "/lake/orders"
@@ -193,6 +195,7 @@ class TestInputsOfALaterState:
         "changes",
         [
             {"tables": {TABLE: ev.TableState("another", 1, 1)}},
+            {"tables": {}},
             {"topics": {"orders": ev.TopicIdentity(UUID(int=8), "cluster")}},
             {"reopened": {TP: (4,)}},
         ],
@@ -207,3 +210,32 @@ class TestInputsOfALaterState:
         current = inputs_as_of(inputs, self.before, state)
         assert current is not None
         assert current.tables == inputs.tables
+
+
+def test_a_siblings_commit_between_reading_the_group_and_comparing_it_is_no_change_by_others(
+    ledger, sibling, monkeypatch
+):
+    accepted = CommittedOffset(0, -1, "by hand")
+
+    def group_view(*_: Any, **__: Any) -> GroupView:
+        state = sibling_lands(sibling, 0, 20) or ledger.read("job")
+        assert state.frontier(TP) == 20
+        offsets = {TP: ev.GroupOffset(20, f"kseg:{ledger.id}:{SIBLING}")}
+        event = ev.OffsetsCommitted(run_id=SIBLING, group="group", how="transactional", offsets=offsets)
+        sibling.transition(lambda _: [event])
+        return GroupView("group", {TP: accepted})
+
+    class ReachedTheCommit(Exception):
+        pass
+
+    def commit(*_: Any) -> Any:
+        raise ReachedTheCommit
+
+    monkeypatch.setattr(pipeline, "_commit_frontier", commit)
+    inputs = SimpleNamespace(partitions=lambda: (TP,), group_view=group_view)
+    context = SimpleNamespace(inputs=inputs, observe=lambda step: None, progress=NULL_PROGRESS, stopwatch=Stopwatch())
+    by_hand = ev.GroupOffsetsAccepted(group="group", offsets={TP: ev.GroupOffset(0, "by hand")})
+    with acquire(ledger, "job", duration=LONG) as lease:
+        lease.transition(lambda _: [ev.BasePinned(bases={TP: 0}, reason="group"), by_hand])
+        with pytest.raises(ReachedTheCommit):
+            pipeline._commit(context, lease, SimpleNamespace(run_id="r"), False)  # type: ignore[arg-type]
