@@ -67,7 +67,7 @@ class ArrowStep(BatchStep):
         try:
             out = function(batch)
         except Exception as error:
-            remedy = "mend the function, or have it take such records; its traceback is in the log"
+            remedy = "fix the function, or let it accept such records; its traceback is in the log"
             message = f"{self.name} raised {type(error).__name__}: {error}"
             raise ArrowStepError(message, remedy=remedy, **address) from error
         if not isinstance(out, pa.RecordBatch):
