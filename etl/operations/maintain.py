@@ -131,10 +131,11 @@ def maintain_job(job: Job, request: MaintenanceRequest, progress: Progress | Non
         lease = None if request.dry_run else held.enter_context(context.lease(CHAIN, take_over=False))
         state = context.clients.read_state()
         report = MaintenanceReport(job.name, request.dry_run)
+        others = OtherJobs(context.clients.ledger, job.name)
         for table in sorted(state.tables):
             context.progress.phase(f"maintain {table}")
             context.targets.check(table, state.tables[table])
-            report.tables.append(_maintain_table(context, lease, table, request, report.notes))
+            report.tables.append(_maintain_table(context, lease, table, request, others, report.notes))
         if request.ledger:
             context.progress.phase("maintain ledger")
             report.ledger = _maintain_ledger(context, request)
@@ -143,19 +144,29 @@ def maintain_job(job: Job, request: MaintenanceRequest, progress: Progress | Non
 
 
 def _maintain_table(
-    context: JobContext, lease: Lease | None, table: str, request: MaintenanceRequest, notes: list[str]
+    context: JobContext,
+    lease: Lease | None,
+    table: str,
+    request: MaintenanceRequest,
+    others: OtherJobs,
+    notes: list[str],
 ) -> TableMaintenance:
     """lease: of the maintenance; None for a dry run."""
     maintenance = context.targets.maintenance(table)
     if lease is None:
-        return _maintain(context, maintenance, table, request, notes)
+        return _maintain(context, maintenance, table, request, others, notes)
     maintenance.check_store()
     with maintenance.exclusively(lease, wait=timedelta(0)):
-        return _maintain(context, maintenance, table, request, notes)
+        return _maintain(context, maintenance, table, request, others, notes)
 
 
 def _maintain(
-    context: JobContext, maintenance: Maintenance, table: str, request: MaintenanceRequest, notes: list[str]
+    context: JobContext,
+    maintenance: Maintenance,
+    table: str,
+    request: MaintenanceRequest,
+    others: OtherJobs,
+    notes: list[str],
 ) -> TableMaintenance:
     before, live, stored = maintenance.version(), maintenance.live(), maintenance.stored()
     done = TableMaintenance(table, maintenance.by, before, before, live, live, stored, stored)
@@ -165,7 +176,11 @@ def _maintain(
     if request.vacuum is not None:
         # After OPTIMIZE, whose removed files are too young, and read again: runs may have been planned meanwhile.
         read_at = datetime.now(UTC)
-        newest = cut_off(unfinished_runs(context.clients.ledger, context.job.name, table), request.vacuum, read_at)
+        state = context.clients.read_state()
+        unfinished = [*state.unfinished_runs(), *others.planning(table, state.tables.get(table))]
+        newest = cut_off(unfinished, request.vacuum, read_at)
+        if others.names:
+            newest = min(newest, others.read_at - MARGIN)
         retention = timedelta(hours=-(-(read_at - newest) // HOUR))
         if newest < read_at - request.vacuum:
             notes.append(f"{table}: files younger than {format_duration(retention)} stay: a run may commit them yet")
@@ -187,32 +202,46 @@ def cut_off(unfinished: Iterable[RunState], asked: timedelta, read_at: datetime)
     any later time. So neither what an unfinished run has written since its plan may go, nor what a run may write that
     was planned after the state was read.
 
-    unfinished: as `unfinished_runs`. read_at: from before these were read.
+    unfinished: those that may land in the table. read_at: from before these were read.
     """
     planned = [run.planned_at for run in unfinished]
     return min(read_at - asked, min([read_at, *planned]) - MARGIN)
 
 
-def unfinished_runs(ledger: Ledger, job: str, table: str) -> Iterator[RunState]:
-    """Those that may have written files for a table and not committed them: this job's, and of every other job in the
-    ledger those that have planned the table, by whichever of its names."""
-    state = ledger.read(job)
-    yield from state.unfinished_runs()
-    known = state.tables.get(table)
-    for other in ledger.jobs():
-        if other != job:
-            runs = ledger.read(other).unfinished_runs()
-            yield from (run for run in runs if _plans(run, table, known))
+@dataclass(slots=True)
+class OtherJobs:
+    """The other jobs in the ledger, whose unfinished runs may land in this job's tables.
 
+    Their states are read once for all tables, since a ledger may have many jobs; and again once there is a new job.
 
-def _plans(run: RunState, table: str, known: TableState | None) -> bool:
-    place = None if is_name(table) else TableLocation.of(table).place
-    for name, planned in run.plan.tables.items():
-        if name == table or (planned is not None and known is not None and planned.id == known.id):
-            return True
-        if place is not None and not is_name(name) and TableLocation.of(name).place == place:
-            return True
-    return False
+    read_at: from before they were read.
+    """
+
+    ledger: Ledger
+    job: str
+    names: tuple[str, ...] = ()
+    read_at: datetime = datetime.min
+    runs: tuple[RunState, ...] = ()
+
+    def planning(self, table: str, known: TableState | None) -> Iterator[RunState]:
+        """Those runs that have planned this table, by whichever of its names. known: the table by the ledger."""
+        self._read()
+        place = None if is_name(table) else TableLocation.of(table).place
+        for run in self.runs:
+            for name, planned in run.plan.tables.items():
+                same = planned is not None and known is not None and planned.id == known.id
+                at_place = place is not None and not is_name(name) and TableLocation.of(name).place == place
+                if name == table or same or at_place:
+                    yield run
+                    break
+
+    def _read(self) -> None:
+        began = datetime.now(UTC)
+        names = tuple(name for name in self.ledger.jobs() if name != self.job)
+        if names != self.names:
+            states = [self.ledger.read(name) for name in names]
+            self.names, self.read_at = names, began
+            self.runs = tuple(run for state in states for run in state.unfinished_runs())
 
 
 def _maintain_ledger(context: JobContext, request: MaintenanceRequest) -> LedgerMaintenance:

@@ -17,7 +17,7 @@ from kseg.etl.ledger.lease import acquire
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.ledger.values import TableState
 from kseg.etl.operations import maintain as maintenance
-from kseg.etl.operations.maintain import CHAIN, HOUR, MaintenanceRequest, cut_off, maintain_job, unfinished_runs
+from kseg.etl.operations.maintain import CHAIN, HOUR, MaintenanceRequest, OtherJobs, cut_off, maintain_job
 from kseg.etl.operations.verify import verify
 from kseg.etl.tables.delta.maintenance import DeltaMaintenance
 from kseg.etl.tables.delta.table import DeltaAccess
@@ -70,7 +70,6 @@ def test_runs_of_all_jobs_in_the_ledger_that_plan_the_table_count(tmp_path: Path
     }
     states = {
         job: SimpleNamespace(
-            tables={f"{lake}/t": ours},
             unfinished_runs=lambda job=job, tables=tables: [
                 SimpleNamespace(run_id=job, plan=SimpleNamespace(tables=tables))
             ],
@@ -78,8 +77,8 @@ def test_runs_of_all_jobs_in_the_ledger_that_plan_the_table_count(tmp_path: Path
         for job, tables in plans.items()
     }
     ledger: Any = SimpleNamespace(jobs=lambda: sorted(states), read=states.__getitem__)
-    found = {run.run_id for run in unfinished_runs(ledger, "orders", f"{lake}/t")}
-    assert found == {"orders", "by-name", "by-link", "by-id"}
+    found = {run.run_id for run in OtherJobs(ledger, "orders").planning(f"{lake}/t", ours)}
+    assert found == {"by-name", "by-link", "by-id"}
 
 
 def test_a_run_that_is_planned_while_vacuum_works_keeps_its_files(home, records, monkeypatch):
