@@ -12,8 +12,9 @@ from kseg.etl.tables.delta.cleanup import data_files, snapshot_paths
 from kseg.etl.tables.delta.log import read_commit
 from kseg.etl.tables.parquet.storage import Opened
 
-FEW = 256
-"""Up to so many files are asked for one by one (a HEAD each); more are looked up in a listing of the table's folder."""
+FEW = 2048
+"""Up to so many files are asked for one by one (a HEAD each); more are looked up in a listing of the table's folder,
+which has the files of all its history and takes a request for each partition."""
 
 AT_ONCE = 16
 

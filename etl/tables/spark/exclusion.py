@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kseg.etl.tables.lease import table_lease
 from kseg.etl.tables.parquet.storage import TableLocation
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kseg.etl.ledger.lease import Lease
+
+
+CANCEL_EVERY: Final = 0.5
 
 
 @dataclass(slots=True)
@@ -81,16 +85,29 @@ class Exclusion:
         if claim is None or not hasattr(spark, "_jvm"):  # Connect: nothing to cancel with
             yield
             return
-        context, tag = spark.sparkContext, f"kseg-{uuid.uuid4().hex}"
+        context, tag, ended = spark.sparkContext, f"kseg-{uuid.uuid4().hex}", threading.Event()
+
+        def cancel() -> None:
+            # Again and again: a job that begins after a cancellation is not cancelled by it.
+            while not ended.is_set():
+                with contextlib.suppress(Exception):
+                    context.cancelJobsWithTag(tag)
+                ended.wait(CANCEL_EVERY)
+
+        def stop() -> None:
+            threading.Thread(target=cancel, name="kseg-cancel", daemon=True).start()
+
         context.addJobTag(tag)
         try:
             with contextlib.ExitStack() as watched:
                 for lease in claim.leases:
-                    watched.enter_context(lease.on_loss(lambda: context.cancelJobsWithTag(tag)))
+                    watched.enter_context(lease.on_loss(stop))
+                self.check()  # one that was lost before has called nobody
                 yield
         except Exception:
             for lease in claim.leases:
                 lease.check()  # the reason why it was cancelled
             raise
         finally:
+            ended.set()
             context.removeJobTag(tag)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from kseg.etl.ledger.lease import acquire
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.tables.parquet.schema import sink_schema
 from kseg.etl.tables.parquet.storage import TableLocation
+from kseg.etl.tables.spark import exclusion
+from kseg.etl.tables.spark.exclusion import Exclusion
 from kseg.etl.tables.spark.writer import SparkTarget
 from kseg.etl.tables.values import NewCommit, RunCommit
 
@@ -75,6 +78,65 @@ def test_two_ledgers_meet_at_the_table_and_a_lost_lease_cancels_the_commit(
     assert state.rows == 10
     (log,) = tmp_path.glob("t/_kseg/lease/_delta_log")
     assert log.is_dir()
+
+
+class FakeLease:
+    """A lease that a test loses; of Spark's context only what `committing` asks of it."""
+
+    def __init__(self) -> None:
+        self.lost, self.jobs_cancelled = False, 0
+        self.stop: Callable[[], None] | None = None
+        self.sparkContext = self._jvm = self
+
+    def check(self) -> None:
+        if self.lost:
+            raise LeaseLost("lost")
+
+    @contextlib.contextmanager
+    def on_loss(self, function: Callable[[], None]) -> Iterator[None]:
+        self.stop = function
+        yield
+
+    def lose(self) -> None:
+        self.lost = True
+        if self.stop is not None:
+            self.stop()
+
+    def addJobTag(self, tag: str) -> None: ...
+
+    def removeJobTag(self, tag: str) -> None: ...
+
+    def cancelJobsWithTag(self, tag: str) -> None:
+        self.jobs_cancelled += 1
+
+
+def test_jobs_that_spark_begins_after_the_lease_was_lost_are_cancelled_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exclusion, "CANCEL_EVERY", 0.01)
+    lease: Any = FakeLease()
+    guarded = Exclusion(lambda: (True, None), lambda: lease)
+
+    def commit() -> None:
+        with guarded.committing():
+            lease.lose()
+            until = time.monotonic() + 10
+            while lease.jobs_cancelled < 3 and time.monotonic() < until:
+                time.sleep(0.01)
+            raise RuntimeError("the job was cancelled")
+
+    with guarded.exclusively(lease, wait=NO_WAIT):
+        with pytest.raises(LeaseLost):
+            commit()
+        cancelled = lease.jobs_cancelled
+        time.sleep(0.1)
+        assert lease.jobs_cancelled == cancelled >= 3
+
+
+def test_nothing_begins_with_a_lease_that_is_lost_before_somebody_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    lease: Any = FakeLease()
+    lease.addJobTag = lambda tag: lease.lose()
+    guarded = Exclusion(lambda: (True, None), lambda: lease)
+    with pytest.raises(LeaseLost), guarded.exclusively(lease, wait=NO_WAIT), guarded.committing():
+        pytest.fail("it began")
 
 
 @pytest.mark.parametrize(("scheme", "guarded"), [("abfss", False), ("gs", False), ("hdfs", False), ("s3a", True)])
