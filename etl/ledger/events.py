@@ -348,7 +348,9 @@ class LedgerRebuilt(Event):
     """The job's ledger was lost, and what has landed was read from its tables (`kseg repair --rebuild-ledger`).
 
     lost: ids of the ledgers whose runs have landed it. bases: where the next run of each partition starts at the
-    earliest. landed: offsets that it passes over. tables: their states when they had been read.
+    earliest. landed: offsets that it passes over. tables: their states when they had been read. reopened: by partition
+    where each change of the source began that the lost ledgers had accepted, as far as tables tell; not in the JSON
+    where they tell of none.
     """
 
     KIND = "ledger_rebuilt"
@@ -358,6 +360,14 @@ class LedgerRebuilt(Event):
     landed: ByPartition[OffsetIntervals]
     topics: dict[str, TopicIdentity]
     tables: dict[str, TableState]
+    reopened: ByPartition[tuple[int, ...]] = field(default_factory=dict)
+
+    @model_serializer(mode="wrap")
+    def _to_json(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = handler(self)
+        if not self.reopened:
+            fields.pop("reopened", None)
+        return fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

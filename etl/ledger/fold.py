@@ -369,7 +369,7 @@ class _Building:
     def _rebuilt(self, event: ev.LedgerRebuilt) -> None:
         if self.runs or self.bases or self.landed:
             raise self._illegal(event, "the ledger knows what the job has landed")
-        self.bases, self.landed = dict(event.bases), dict(event.landed)
+        self.bases, self.landed, self.reopened = dict(event.bases), dict(event.landed), dict(event.reopened)
         self._seen(event.topics)
         for path, table in event.tables.items():
             self._table(path, table)

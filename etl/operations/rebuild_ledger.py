@@ -6,9 +6,11 @@
                       offset. It passes over what has landed, and reads the offsets in between
     whose rows        those of the lost ledger's runs: `_kseg_run`, and the app transactions of the tables
 
-Offsets in between held no row: read again they land nothing twice. A row that somebody deleted since is among them,
-where no history tells. Unknown for good: bases, boundaries of intervals, offsets given up, which backfills have run,
-unfinished runs, and the topics' ids: topics that were created again must not be taken for the old ones.
+Rows of an older generation (an accepted change of the source) count below the newest one's first offset alone, as far
+as histories name it. Offsets in between held no row: read again they land nothing twice. A row that somebody deleted
+since is among them, where no history tells. Unknown for good: bases, boundaries of intervals, offsets given up, which
+backfills have run, unfinished runs, and the topics' ids: topics that were created again must not be taken for the old
+ones.
 
 Drivers of the lost ledger are fenced first: its transactional id, and its app transaction in each table.
 """
@@ -124,6 +126,7 @@ class _Rebuilding:
     found: dict[str, Mapping[str, int]]
     lost: tuple[str, ...]
     landed: dict[TopicPartition, OffsetSet] = field(default_factory=dict)
+    reopened: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     rows: int = 0
 
     @classmethod
@@ -184,6 +187,8 @@ class _Rebuilding:
         for table, access in self.tables.items():
             self.context.progress.phase(f"read {table}")
             by_run = _History.of(access)
+            # As many changes as generations: later runs go on counting. Where the earlier ones began is not known.
+            self.reopened |= {tp: (change.first,) * change.generation for tp, change in by_run.changes.items()}
             seen: set[str] = set()
             for tp, intervals, runs, rows in self._rows(table, access, by_run):
                 self.landed[tp] = self.landed.get(tp, EMPTY).union(intervals)
@@ -226,7 +231,12 @@ class _Rebuilding:
                 here = kept.filter(
                     pc.and_(pc.equal(kept["topic"], tp.topic), pc.equal(kept["partition"], tp.partition))
                 )
-                yield tp, _as_set(here["offset"]), set(pc.unique(here["run"]).to_pylist()), len(here)
+                if (change := history.changes.get(tp)) is not None:
+                    older = [run_id for run_id in pc.unique(here["run"]).to_pylist() if history.is_older(run_id, tp)]
+                    of_older = pc.is_in(here["run"], pa.array(older, pa.string()))
+                    here = here.filter(pc.invert(pc.and_(of_older, pc.greater_equal(here["offset"], change.first))))
+                if len(here):
+                    yield tp, _as_set(here["offset"]), set(pc.unique(here["run"]).to_pylist()), len(here)
 
     def _is_ours(self, table: str, run_id: str | None, history: _History) -> bool:
         name = self.context.job.name
@@ -282,6 +292,7 @@ class _Rebuilding:
                 landed=dict(self.landed),
                 topics={topic: snapshot.identity(topic) for topic in snapshot.topics},
                 tables={table: state for table, state in states.items() if state is not None},
+                reopened=self.reopened,
             )
         ]
         committed = {tp: offset for tp in snapshot.partitions if (offset := self.committed(tp)) is not None}
@@ -304,30 +315,80 @@ class _Rebuilding:
         return report
 
 
+@dataclass(slots=True)
+class _Change:
+    """A partition's newest generation. first: where it begins, or later. numbers: its first incremental run's, by mark.
+
+    Where the history does not go back to its first run, what this one has read lies below `first`: records of today.
+    """
+
+    generation: int
+    first: int
+    numbers: dict[str, int] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class _History:
-    """What a table's history tells of runs. owners: ledger and job. ranges: as each run planned them."""
+    """What a table's history tells of runs. owners: ledger and job. ranges: as each run planned them. generations: of
+    its partitions, where above 0. changes: partitions with runs of several generations."""
 
     owners: Mapping[str, tuple[str, str]]
     ranges: Mapping[str, Sequence[Sequence[Any]]]
+    generations: Mapping[str, Mapping[TopicPartition, int]] = field(default_factory=dict)
+    changes: Mapping[TopicPartition, _Change] = field(default_factory=dict)
 
     @classmethod
     def of(cls, access: TableAccess) -> _History:
         owners: dict[str, tuple[str, str]] = {}
         ranges: dict[str, Sequence[Sequence[Any]]] = {}
+        generations: dict[str, dict[TopicPartition, int]] = {}
         for commit in access.history():
             details = commit.details
             run = details.get("run", details.get("kseg"))
             if isinstance(run, str) and "mode" in details:
                 owners[run] = str(details.get("ledger")), str(details.get("job"))
                 ranges.setdefault(run, details.get("ranges") or ())
-        return cls(owners, ranges)
+                if found := details.get("generations"):
+                    generations[run] = {TopicPartition(topic, partition): number for topic, partition, number in found}
+        return cls(owners, ranges, generations, _changes(ranges, generations))
+
+    def is_older(self, run_id: str, tp: TopicPartition) -> bool:
+        """Whether a run has read the partition in an older generation than the newest one."""
+        change = self.changes[tp]
+        if run_id in self.ranges:
+            return self.generations.get(run_id, {}).get(tp, 0) < change.generation
+        parts = parse_run_id(run_id)
+        # Releases that gave ids without a mark knew no generations. Of a backfill it cannot be told.
+        return parts is None or (parts.number is not None and parts.number < change.numbers.get(parts.mark, 0))
 
     def ranges_of(self, runs: Collection[str]) -> Iterator[tuple[TopicPartition, OffsetSet]]:
         """Of runs that have rows in the table. One without any may have been abandoned since."""
         for run in runs:
             for topic, partition, start, end in self.ranges.get(run, ()):
-                yield TopicPartition(topic, partition), OffsetSet.single(start, end)
+                tp = TopicPartition(topic, partition)
+                if tp in self.changes and self.is_older(run, tp):
+                    end = min(end, self.changes[tp].first)
+                yield tp, OffsetSet.single(start, end)
+
+
+def _changes(
+    ranges: Mapping[str, Sequence[Sequence[Any]]], generations: Mapping[str, Mapping[TopicPartition, int]]
+) -> dict[TopicPartition, _Change]:
+    found: dict[TopicPartition, _Change] = {}
+    for run_id, of_run in generations.items():
+        for topic, partition, start, _ in ranges[run_id]:
+            tp = TopicPartition(topic, partition)
+            number = of_run.get(tp, 0)
+            change = found.get(tp)
+            if change is None or change.generation < number:
+                change = found[tp] = _Change(number, start)
+            if change.generation > number:
+                continue
+            change.first = min(change.first, start)
+            parts = parse_run_id(run_id)
+            if parts is not None and parts.number is not None:
+                change.numbers[parts.mark] = min(parts.number, change.numbers.get(parts.mark, parts.number))
+    return {tp: change for tp, change in found.items() if change.generation}
 
 
 def _owner(app_id: str) -> tuple[str, str]:

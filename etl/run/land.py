@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from kseg.etl.errors import Refused, RetriableFailure
 from kseg.etl.ledger import events as ev
@@ -368,8 +368,12 @@ class _Landing:
 
     def _run_commit(self, table: str) -> RunCommit:
         ranges = [[r.topic, r.partition, r.start, r.end] for r in self.plan.ranges if r.table == table]
-        facts = {"job": self.context.job.name, "ledger": self.context.clients.ledger.id, "mode": self.plan.mode}
-        return RunCommit(self.plan.run_id, self.plan.app_id, self.plan.app_version, {**facts, "ranges": ranges})
+        job, ledger = self.context.job.name, self.context.clients.ledger.id
+        facts: dict[str, Any] = {"job": job, "ledger": ledger, "mode": self.plan.mode, "ranges": ranges}
+        if self.plan.generations:
+            read = {(topic, partition) for topic, partition, _, _ in ranges}
+            facts["generations"] = [[*tp, number] for tp, number in sorted(self.plan.generations.items()) if tp in read]
+        return RunCommit(self.plan.run_id, self.plan.app_id, self.plan.app_version, facts)
 
     # --- after the last commit
 

@@ -136,3 +136,15 @@ def test_generations_are_in_the_json_of_plans_that_have_any(words, folding):
     assert "generations" not in written(words.plan(folding.state, "r1", (0, 20)))
     plan = words.plan(folding.state, "r1", (0, 20), generations={TP: 2})
     assert written(plan)["generations"] == {"orders": {"0": 2}}
+
+
+def test_a_rebuilt_ledger_goes_on_with_the_generations_of_the_lost_one(folding):
+    landed = {TP: OffsetSet.single(0, 30)}
+    event = ev.LedgerRebuilt(
+        owner="me", attempt=1, lost=("l",), bases={TP: 0}, landed=landed, topics=SEEN, tables={}, reopened={TP: (5, 5)}
+    )
+    rows = codec.transition_rows([event], folding.now, 1, "n")
+    assert codec.decode("orders", codec.encode("orders", rows)) == rows
+    folding.state = folding.initial
+    folding.add(ev.Leased(owner="me", attempt=1, duration=60.0), event)
+    assert (folding.state.generation(TP), folding.state.current_below(TP, 0)) == (2, 5)

@@ -8,9 +8,19 @@ from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pyarrow as pa
+
+from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger.lease import Lease
+from kseg.etl.ledger.ranges import OffsetSet
+from kseg.etl.ledger.run_ids import incremental_run_id
 from kseg.etl.operations.rebuild_ledger import _Rebuilding
-from kseg.etl.tables.values import RunCommit
+from kseg.etl.source.resolve import LogBounds
+from kseg.etl.tables.parquet.schema import KSEG_ADDRESS, RUN_COLUMN
+from kseg.etl.tables.values import CommitRecord, RunCommit
+from kseg.etl.telemetry.progress import NULL_PROGRESS
+
+TP = TopicPartition("orders", 0)
 
 
 class Target:
@@ -39,3 +49,69 @@ def test_lost_drivers_are_fenced_with_the_tables_lease() -> None:
     _Rebuilding(cast("Any", context), cast("Any", None), None, {}, found, ("lost",)).fence_lost_drivers(lease)
     assert targets["t"].done == [(RunCommit("ledger-rebuilt", "kseg/lost/job", 8), lease)]
     assert not targets["other"].done
+
+
+class Table:
+    """Rows (run, offset) of one partition, and the commits of the runs that its history still has."""
+
+    def __init__(self, rows: dict[str, tuple[int, int]], generations: dict[str, int]) -> None:
+        self.rows, self.generations = rows, generations
+
+    def column_names(self) -> list[str]:
+        return [*KSEG_ADDRESS, RUN_COLUMN]
+
+    def scan(self, columns: Any) -> Iterator[pa.RecordBatch]:
+        for run, (start, end) in self.rows.items():
+            count = end - start
+            values = [["orders"] * count, [0] * count, list(range(start, end)), [run] * count]
+            yield pa.RecordBatch.from_arrays([pa.array(of_one) for of_one in values], [*KSEG_ADDRESS, RUN_COLUMN])
+
+    def history(self) -> Iterator[CommitRecord]:
+        for run, generation in self.generations.items():
+            facts: dict[str, Any] = {"run": run, "mode": "incremental", "ledger": "lost", "job": "job"}
+            facts["ranges"] = [["orders", 0, *self.rows[run]]]
+            if generation:
+                facts["generations"] = [["orders", 0, generation]]
+            yield CommitRecord(0, details=facts)
+
+
+def rebuilt(rows: dict[str, tuple[int, int]], generations: dict[str, int]) -> _Rebuilding:
+    table = cast("Any", Table(rows, generations))
+    context = SimpleNamespace(job=SimpleNamespace(name="job"), progress=NULL_PROGRESS)
+    snapshot = SimpleNamespace(topics={"orders": None}, bounds={TP: LogBounds(0, 60, 60)})
+    found: dict[str, Any] = {"t": {"kseg/lost/job": 9}}
+    rebuilding = _Rebuilding(cast("Any", context), cast("Any", snapshot), None, {"t": table}, found, ("lost",))
+    rebuilding.read_rows()
+    return rebuilding
+
+
+def run(number: int) -> str:
+    return incremental_run_id("lost", "job", number)
+
+
+def test_offsets_that_only_rows_of_before_a_truncation_have_are_open() -> None:
+    """The log was cut off at 35, where the third run began; the second had read up to 100."""
+    rows = {run(1): (0, 20), run(2): (20, 100), run(3): (35, 50), run(4): (50, 55)}
+    first, second, third, fourth = rows
+    for history in (
+        {first: 0, second: 0, third: 1, fourth: 1},
+        {third: 1, fourth: 1},
+        {fourth: 1},
+    ):
+        found = rebuilt(rows, history)
+        assert found.landed[TP] == OffsetSet.single(0, 55)
+        assert found.reopened == {TP: (50 if history == {fourth: 1} else 35,)}
+
+
+def test_later_runs_go_on_counting_generations() -> None:
+    rows = {run(1): (0, 20), run(2): (10, 30), run(3): (5, 55)}
+    found = rebuilt(rows, dict(zip(rows, (0, 1, 2), strict=True)))
+    assert found.landed[TP] == OffsetSet.single(0, 55)
+    assert found.reopened == {TP: (5, 5)}
+
+
+def test_without_an_accepted_change_all_rows_count() -> None:
+    rows = {run(1): (0, 20), run(2): (20, 60)}
+    found = rebuilt(rows, dict.fromkeys(rows, 0))
+    assert found.landed[TP] == OffsetSet.single(0, 60)
+    assert not found.reopened
