@@ -163,7 +163,7 @@ class Accounted(Event):
 class AccountFailed(Event):
     """An equation of the account does not hold. Lasting: nothing is committed over it until it is cleared.
 
-    equation: `offsets` (before the first table commit) or `rows` (after the last).
+    equation: `offsets` (before the first table commit) or `rows` (of tasks before the first, of tables after the last).
     """
 
     KIND = "account_failed"

@@ -1,7 +1,8 @@
 """The account of a run: two equations that must hold before the group's offsets may move.
 
     offsets   data + control + aborted + dead-lettered + absent = the range's length         before the first commit
-    rows      decoder = steps = writer = footers = the tables' commits (`etl.run.row_counts`)   after the last commit
+    rows      decoder = steps = writer = footers (`etl.run.row_counts`)                      before the first commit
+              footers = the tables' commits                                                  after the last commit
 
 A filter in the transform is legal, so rows into it and rows out of it are recorded and never compared.
 """

@@ -1,18 +1,41 @@
-"""Landing: what a try finds that follows another one of the same process."""
+"""Landing, step by step, without Spark."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
+from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.state import RunState
-from kseg.etl.run.land import land_and_account
+from kseg.etl.run.account import ReadCounts
+from kseg.etl.run.land import _Landing, land_and_account
+from kseg.etl.run.row_counts import TaskRows
+from kseg.etl.run.spark_jobs import Written
+from kseg.etl.telemetry.progress import NULL_PROGRESS
 
 NOTHING = cast("Any", None)
+PLAN = ev.RunPlan("r", "incremental", ev.INCREMENTAL, "kseg/l/j", 1, "", "{}", None, {}, (), {})
 
 
 def test_a_run_whose_account_was_written_though_the_store_did_not_say_so_has_landed() -> None:
-    plan = ev.RunPlan("r", "incremental", ev.INCREMENTAL, "kseg/l/j", 1, "", "{}", None, {}, (), {})
-    run = RunState(plan, datetime.now(UTC), accounted=ev.Accounted(run_id="r", ranges=(), rows_in=0, rows_out=0))
+    run = RunState(PLAN, datetime.now(UTC), accounted=ev.Accounted(run_id="r", ranges=(), rows_in=0, rows_out=0))
     assert land_and_account(NOTHING, NOTHING, run, again=True).run is run
+
+
+def test_rows_that_a_writer_lost_stop_the_run_before_anything_lands() -> None:
+    """Behind a transform nothing would tell of them once the table has landed, and its tasks are not repeated."""
+    noted: list[Any] = []
+    lease = SimpleNamespace(transition=lambda decide: noted.extend(decide(None)))
+    landing = _Landing(cast("Any", SimpleNamespace(progress=NULL_PROGRESS)), cast("Any", lease), PLAN, {}, False)
+    reading = ReadCounts(accounts=(), gaps=(), lost=(), rows_in=10)
+    landing._check_tasks(Written(tasks=(TaskRows(0, None, 10, 10, (1,)),)), reading)
+    assert not noted
+    with pytest.raises(Refused) as caught:
+        landing._check_tasks(Written(tasks=(TaskRows(0, None, 10, 9, (1,)),)), reading)
+    assert caught.value.code == "account-failed"
+    (event,) = noted
+    assert (event.KIND, event.equation) == ("account_failed", "rows")
