@@ -43,8 +43,8 @@ LANES: Final = 5
 
 _BODY: Final = b"kseg puts this object, on condition that it is absent, whenever a run starts. The store must refuse.\n"
 _REMEDY: Final = (
-    "keep ledger and tables in a store with conditional PUTs (If-None-Match), or switch them on; Amazon S3, Google "
-    "Cloud Storage, Azure and local file systems have them"
+    "use a store with conditional PUTs (If-None-Match) for ledger and tables, or enable them; Amazon S3, Google Cloud "
+    "Storage, Azure and local file systems have them"
 )
 _LOCKING: Final = "aws_s3_locking_provider"
 _ENDPOINTS: Final = ("aws_endpoint_url", "aws_endpoint", "aws_endpoint_url_s3")
@@ -88,7 +88,7 @@ def check_refuses(location: str, options: Mapping[str, str], *, setting: str, **
     for _ in range(2):  # the first makes the key where there is none
         if not _put(store, KEY, location, setting, address):
             return
-    raise _not_put_if_absent("it accepted a conditional PUT onto an object that was there", setting, address)
+    raise _not_put_if_absent("it accepted a conditional PUT onto an existing object", setting, address)
 
 
 def check_races(location: str, options: Mapping[str, str], *, setting: str, **address: str) -> int:
@@ -141,7 +141,8 @@ def refuse_unsafe(location: str, options: Mapping[str, str], error: Callable[[st
         value = given.get(key) or ("://" in location and os.environ.get(key.upper())) or ""
         if value.lower() in _YES:
             raise error(
-                f"{key} lets two writers overwrite each other's commit", "unset it: conditional puts need no rename"
+                f"{key} lets two writers overwrite each other's commit",
+                "unset it: commits use conditional PUTs and need no rename",
             )
 
 

@@ -98,7 +98,7 @@ def _report(
     ]
     report = SourceReport(job.name, status, event.reason, reopened)
     if not reopened:
-        report.notes.append("no offset is reopened: everything that has landed counts as being in the log")
+        report.notes.append("no offset is reopened: all offsets that have landed count as unchanged")
     elif any(landed.values()):
-        report.notes.append("rows of reopened offsets stay in their tables; their runs name the older generation")
+        report.notes.append("rows of reopened offsets stay in their tables, as rows of the older generation")
     return report

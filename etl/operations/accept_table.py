@@ -171,7 +171,7 @@ def _verify(job: Job, report: AcceptReport, progress: Progress | None) -> None:
     found = verify(job, progress, tables=[report.table])
     result = next((one for one in found.tables if one.path == report.table), None)
     if result is None:
-        report.notes.append("the job lands no rows there that could be compared with Kafka")
+        report.notes.append("the job has landed no rows there that could be compared with Kafka")
         return
     if result.findings:
         first = "; ".join(_told(one) for one in found.findings[:3])

@@ -90,7 +90,7 @@ def _tables(context: JobContext, state: JobState, report: AuditReport) -> Iterat
     report.checked["tables"] = report.checked["commits"] = 0
     for table in sorted(state.tables):
         if is_name(table):
-            report.notes.append(f"{table}: only Spark can look at a table in a catalog")
+            report.notes.append(f"{table}: not checked, only Spark can read a table in a catalog")
             continue
         report.checked["tables"] += 1
         try:

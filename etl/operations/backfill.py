@@ -50,7 +50,8 @@ def run_backfill(
         if left is not None:
             report = _run(context, replace(left, commit_offsets=request.commit_offsets), take_over=take_over)
             report.notes.append(
-                "an unfinished backfill from files came first: the same again lands what else they hold"
+                "an unfinished backfill from these files was completed first: repeat the command to land the other "
+                "offsets"
             )
             return report
         bounded = read_without_lease(
@@ -58,7 +59,7 @@ def run_backfill(
         )
         if bounded is None:
             report = RunReport(job.name, None, MODES[request.mode], "nothing-to-do")
-            report.notes.append("the files hold nothing that lies behind the job's bases")
+            report.notes.append("the files have no offsets above the job's bases")
             return report
         return _run(context, bounded, take_over=take_over)
 

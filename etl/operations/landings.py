@@ -344,7 +344,7 @@ def miscounted(
         faults += too_many
         if vague.intersection(members):
             if exact:
-                notes.append(f"rows of {_listed(members)} could not be counted against the ledger")
+                notes.append(f"rows of {_listed(members)} could not be compared with the ledger's counts")
         elif exact and not too_many and are != due:
             faults.append(CountFault(tuple(members), due, are))
     return faults, notes

@@ -310,7 +310,7 @@ class _Rebuilding:
             report.partitions.append(RebuiltPartition(*tp, base, frontier, landed.length, at))
         if any(one.committed is None for one in report.partitions):
             report.notes.append(
-                "where the group has no offset of the lost ledger, the next run reads all offsets that no row stands at"
+                "where the group has no offset of the lost ledger, the next run reads all offsets that have no row"
             )
         return report
 

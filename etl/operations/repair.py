@@ -48,7 +48,10 @@ def finish(
         run = _unfinished(context, planned.run_id)
         if run.abandoning:
             raise Refused(
-                "run-abandoning", "its rows are being removed", remedy="finish that: --abandon", run=run.run_id
+                "run-abandoning",
+                "its rows are being removed",
+                remedy=f"finish that: `kseg repair JOB --abandon {run.run_id}`",
+                run=run.run_id,
             )
         if run.account_failed is not None:
             lease.transition(lambda _: [ev.AccountCleared(run_id=run.run_id, reason="kseg repair --finish")])
@@ -81,8 +84,8 @@ def abandon(
         if run.offsets_committed is not None:
             raise Refused(
                 "offsets-committed",
-                "the group's offsets are committed over this run: it can only finish",
-                remedy=f"kseg repair --finish {run.run_id}",
+                "the group's offsets of this run are committed: it can only finish",
+                remedy=f"`kseg repair JOB --finish {run.run_id}`",
                 run=run.run_id,
             )
         if dry_run:

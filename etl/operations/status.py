@@ -134,7 +134,7 @@ def run_report(job: Job, run_id: str) -> RunReport:
     if run is None:
         raise Refused("no-such-run", f"the ledger knows no run {run_id}", remedy="`kseg status` lists the last ones")
     if run.ended_at is None:
-        raise Refused("run-unfinished", f"run {run_id} has not ended", remedy="run the job: it takes the run up")
+        raise Refused("run-unfinished", f"run {run_id} has not ended", remedy="run the job: the run continues")
     return ended(job.name, run)
 
 

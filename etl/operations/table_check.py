@@ -57,12 +57,12 @@ _CLAIMS: Final[dict[Status, int]] = {
 
 _TEXTS: Final[dict[tuple[Kind, str], str]] = {
     ("gap", ""): "the record is in Kafka and not in the table",
-    ("gap", "copies"): "several runs have landed the record, and the table lacks the row of one",
-    ("stranger", ""): "the row is in the table, and no such record may be read from Kafka",
-    ("stranger", "run"): "the row is of run {run}, which has not landed this offset by the ledger",
+    ("gap", "copies"): "several runs have landed the record, and the row of one is not in the table",
+    ("stranger", ""): "the row is in the table, and the record is not in Kafka",
+    ("stranger", "run"): "the row is of run {run}, which by the ledger has not landed this offset",
     ("duplicate", ""): "the row is in the table more than once for one run",
-    ("duplicate", "replaced"): "the row of an earlier run is there beside that of the run which replaced it",
-    ("duplicate", "older"): "the row is in the table more than once, of runs that are older than the ledger's summary",
+    ("duplicate", "replaced"): "the row of an earlier run is still there, and that of the run which replaced it too",
+    ("duplicate", "older"): "the row is in the table more than once; its runs are older than the ledger's summary",
     ("mismatch", ""): "the row differs from the record in Kafka",
 }
 
@@ -271,7 +271,7 @@ class TableCheck:
             return judged
         cleaned = sum(by_topic[topic] for topic in compacted)
         totals["stranger", ""] -= cleaned
-        found.notes.append(f"{cleaned} rows are of records that compaction has removed since: not compared")
+        found.notes.append(f"{cleaned} rows not compared: compaction has removed their records since")
         return judged.where(~(is_stranger & judged["topic"].isin(*compacted)))
 
     def _findings_of(self, judged: DataFrame, kind: Kind) -> Iterator[Finding]:
@@ -314,10 +314,10 @@ class TableCheck:
         found.notes += notes
         parsed = ((parse_run_id(run or ""), rows) for run, rows in counted.items())
         if of_others := sum(rows for parts, rows in parsed if parts is not None and parts.mark in self.others):
-            found.notes.append(f"{of_others} rows were landed by other jobs: not compared")
+            found.notes.append(f"{of_others} rows not compared: other jobs have landed them")
         for fault in faults[:MAX_FINDINGS]:
             runs = f"run {fault.runs[0]}" if len(fault.runs) == 1 else f"runs {', '.join(fault.runs)} together"
-            text = f"{runs} wrote {fault.due} rows that stand, and {fault.there} are there"
+            text = f"by the ledger {fault.due} rows of {runs} should be in the table, and {fault.there} are"
             found.findings.append(Finding("count", self.table, None, None, None, text))
         return found
 

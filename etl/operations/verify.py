@@ -101,7 +101,7 @@ def verify(
             if missing := access.missing_files():
                 report.tables.append(TableResult(table, compared, 0, 0, len(missing)))
                 report.findings += _files(table, missing)
-                report.notes.append(f"{table}: without those files its rows cannot be read: not compared")
+                report.notes.append(f"{table}: not compared, its rows cannot be read without these files")
                 continue
             readable = {
                 tp: both
@@ -120,7 +120,7 @@ def verify(
             report.findings += found.findings
             report.notes += [f"{table}: {note}" for note in (*_left_out(landed, unreadable), *found.notes)]
             report.notes += [
-                f"{tp}: {offsets} have landed and lie above the log's end: `kseg ingest` says whether it was truncated"
+                f"{tp}: {offsets} have landed and lie above the log's end: `kseg ingest` shows whether it was truncated"
                 for tp, offsets in above.items()
             ]
         quarantined = sum(run.accounted.counts.dead_lettered for run in state.runs.values() if run.accounted)
@@ -129,9 +129,9 @@ def verify(
             report.notes.append(f"{quarantined} offsets could not be read when they landed: {where} has their bytes")
         report.notes += recorded_losses(state)
         if compared == "counts":
-            report.notes.append("the transform changed the number of rows: rows are counted, not compared")
+            report.notes.append("the transform changed the number of rows: only counts were compared")
         if not report.ok and context.clients.read_state().landed_offsets != state.landed_offsets:
-            report.notes.append("runs have landed rows meanwhile: verify again when none is active")
+            report.notes.append("runs have landed rows meanwhile: verify again when no run is active")
         return report
 
 
@@ -158,7 +158,7 @@ def _access(context: JobContext, state: JobState, table: str, report: VerifyRepo
             "--no-verify`) and land again what Kafka still has (`kseg backfill --mode replace`)",
             table=table,
         )
-    report.notes.append(f"{table}: rows have landed there before, and the table is gone: not compared")
+    report.notes.append(f"{table}: not compared, rows have landed there and the table is gone")
     return None
 
 

@@ -109,25 +109,27 @@ def _evaluate_one(time_ms: int, seen: Observation, rules: IntervalRules, now_ms:
     if seen.pinned is not None:
         return Decision(seen.pinned, "pinned", "pinned before")
     if seen.newcomer is not None:
-        reason = "the partition came after this boundary was pinned: it begins at its first offset"
+        reason = "the partition was added after this boundary was pinned: it begins at its first offset"
         return Decision(_within(seen, seen.newcomer), "pinned", reason)
     if seen.ceiling is not None:
         first = seen.ceiling if seen.first is None else seen.first
         return Decision(_within(seen, first), "pinned", "a later boundary is pinned")
     if now_ms < time_ms:
-        return Decision(None, None, f"{format_millis(time_ms)} lies in the future", time_ms)
+        return Decision(None, None, f"{format_millis(time_ms)} is in the future", time_ms)
     if seen.first is not None and seen.first > seen.last_stable:
-        return Decision(None, None, "records came while it was looked at", now_ms + 1000)
+        return Decision(None, None, "records arrived during the check", now_ms + 1000)
     if seen.passed and seen.first is not None:
-        late = f" and {format_duration(rules.allowed_lateness)}" if rules.allowed_lateness else ""
-        return Decision(_within(seen, seen.first), "watermark", f"a record at or after the boundary{late} is there")
+        late = f" + {format_duration(rules.allowed_lateness)}" if rules.allowed_lateness else ""
+        return Decision(_within(seen, seen.first), "watermark", f"there is a record at or after the boundary{late}")
     end = seen.last_stable if seen.first is None else seen.first
     decided = seen.last_stable >= seen.high_watermark
     idle_at, wait_until = time_ms + rules.idle_ms, time_ms + rules.max_wait_ms
     if others_passed and decided and now_ms >= idle_at:
         return Decision(_within(seen, end), "idle", "no record closes it, and other partitions have passed it")
     if now_ms >= wait_until:
-        return Decision(_within(seen, end), "max-wait", f"{format_duration(rules.longest_wait)} are over")
+        return Decision(
+            _within(seen, end), "max-wait", f"the longest wait, {format_duration(rules.longest_wait)}, is over"
+        )
     deadlines = [wait_until, *([idle_at] if others_passed and decided else [])]
     return Decision(None, None, _what_is_missing(seen, rules, decided), min(deadlines))
 
@@ -140,7 +142,7 @@ def _within(seen: Observation, offset: int) -> int:
 
 def _what_is_missing(seen: Observation, rules: IntervalRules, decided: bool) -> str:
     late = f" + {format_duration(rules.allowed_lateness)}" if rules.allowed_lateness else ""
-    reason = f"no record at or after the boundary{late} has come"
+    reason = f"there is no record at or after the boundary{late} yet"
     if not decided:
         reason += (
             f", or an open transaction lies before it: the last stable offset is {seen.last_stable}, "
@@ -148,5 +150,5 @@ def _what_is_missing(seen: Observation, rules: IntervalRules, decided: bool) -> 
         )
     if seen.ahead is not None:
         offset, millis = seen.ahead
-        reason += f"; the record at offset {offset} has the time {format_millis(millis)} and is left out"
+        reason += f"; the record at offset {offset} has the time {format_millis(millis)} and is ignored"
     return reason

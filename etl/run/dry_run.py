@@ -53,7 +53,7 @@ class _DryRun:
         unfinished = state.unfinished()
         if unfinished is not None:
             report = report_of(self._job, unfinished, status="dry-run")
-            report.notes.append(f"run {unfinished.run_id} is unfinished ({unfinished.phase}) and would be taken up")
+            report.notes.append(f"run {unfinished.run_id} is unfinished ({unfinished.phase}) and would continue")
             return report
         draft = self._draft(state, ev.INCREMENTAL)
         return self._report(draft, plan_incremental(draft), "incremental")
@@ -72,7 +72,7 @@ class _DryRun:
             return report
         if known is not None and not known.ended:
             report = report_of(self._job, known, status="dry-run")
-            report.notes.append(f"run {known.run_id} is unfinished ({known.phase}) and would be taken up")
+            report.notes.append(f"run {known.run_id} is unfinished ({known.phase}) and would continue")
             return report
         draft = self._draft(state, planner.run_id)
         return self._report(draft, planner.decide(draft), planner.mode)

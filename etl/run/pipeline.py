@@ -170,7 +170,7 @@ def _clear_or_refuse(context: JobContext, lease: Lease, run: RunState) -> None:
         "account-failed",
         f"the account of run {run.run_id} does not hold: {failed.reason}",
         remedy=("set source.on_gap: record, or " if gaps_only else "")
-        + f"`kseg repair --finish {run.run_id}` reads and accounts again, `--abandon` removes its rows",
+        + f"`kseg repair JOB --finish {run.run_id}` reads and counts again, `--abandon` removes its rows",
         run=run.run_id,
     )
 

@@ -200,8 +200,8 @@ class SparkJobs:
         offsets = sum(task.length for task in unread)
         self.note(
             f"the transform did not read {len(unread)} of {len(range_results.tasks)} tasks ({offsets} offsets) to their"
-            " end: a step ends early (LIMIT, a filter that is always false) or makes its rows of something else. Their "
-            "records were counted apart, and are dropped by the transform where it gave no rows for them"
+            " end, because a step reads only some of its rows (LIMIT, a filter that is always false). A separate Spark "
+            "job counted the records that were not read; they count as dropped by the transform"
         )
         renumbered = tuple(replace(task, index=number) for number, task in enumerate(unread))
         counted = _range_results(self._fused("count", tables, NO_STEPS, drop, tasks=renumbered))

@@ -64,7 +64,7 @@ def table_lease(location: TableLocation, holder: Lease, *, wait: timedelta) -> I
         except AnotherRunActive as active:
             if time.monotonic() >= until:
                 raise AnotherRunActive(
-                    "another run holds the lease of this table, which only one driver may write at a time "
+                    "another run holds the lease of a table that Spark writes, with one driver at a time "
                     "(sink.single_driver)",
                     owner=active.owner,
                     until=active.until,

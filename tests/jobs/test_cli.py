@@ -373,7 +373,7 @@ FAILURES: list[tuple[BaseException, int, list[str]]] = [
     (OSError(28, "No space left on device", "/lake/x"), 1, ["No space left on device", "path=/lake/x"]),
     (ValueError("what is this\nsecond line"), 1, ["unexpected ValueError: what is this", "--debug"]),
     (JavaError(), 1, ["unexpected JavaError: java.io.IOException: disk on fire", "--debug"]),
-    (KeyboardInterrupt(), 1, ["interrupted", "taken up"]),
+    (KeyboardInterrupt(), 1, ["interrupted", "an unfinished run continues"]),
 ]
 
 

@@ -280,4 +280,4 @@ def test_a_replacement_that_died_unnoted_leaves_counts_open(job, history):
     history.abandon(history.planned(5, 10, "backfill-replace"))
     found, notes = miscounted(of(job, history), history.state, {"run-1": 5}, job=job, exact=True)
     assert found == []
-    assert "could not be counted" in notes[0]
+    assert "could not be compared" in notes[0]
