@@ -240,15 +240,16 @@ class _Landing:
     def _commit(
         self, table: str, target: FileTarget, files: list[WrittenFile], ready: ReadyTable, sink: SinkSchema | None
     ) -> None:
-        self.lease.check()
-        self.context.observe(f"land:{table}:before")
-        outcome = target.commit(
-            files,
-            self._run_commit(table),
-            expected=self.plan.tables.get(table) or ready.state,
-            columns=ready.write.columns,
-            remove=self._removal(table, sink, ready),
-        )
+        with target.exclusively(self.lease, wait=self.context.job.run.deadline):
+            self.lease.check()
+            self.context.observe(f"land:{table}:before")
+            outcome = target.commit(
+                files,
+                self._run_commit(table),
+                expected=self.plan.tables.get(table) or ready.state,
+                columns=ready.write.columns,
+                remove=self._removal(table, sink, ready),
+            )
         self.context.observe(f"land:{table}:committed")
         if isinstance(outcome, NewCommit):
             self.landed_now[table] = files

@@ -2,7 +2,8 @@
 
 Spark's commits on a local disk, and on S3 with its default log store, exclude each other within one driver only. The
 ledger's leases are those of chains, of which several run at once, and two ledgers may have one table: so such a table
-has a lease of its own, beside its log, and whoever lets Spark commit holds it.
+has a lease of its own, beside its log. Whoever lets Spark commit holds it; so does delta-rs where it commits to a table
+to which Spark may, since Spark would overwrite its commit too.
 
     <table>/_kseg/lease/     a ledger (`etl.ledger.store`) of leases alone, which delta-rs commits put-if-absent
 
@@ -30,6 +31,9 @@ from kseg.etl.tables.parquet.storage import TableLocation
 FOLDER: Final = "_kseg/lease"
 NAME: Final = "table"
 """The job and chain under which the lease is kept in its ledger."""
+
+EXCLUSIVE_FOR_SPARK: Final = frozenset({"abfs", "abfss", "wasb", "wasbs", "adl", "gs", "hdfs", "viewfs"})
+"""Schemes of stores in which Spark's commits are put-if-absent."""
 
 PAUSE: Final = 1.0
 _FOR: Final = " for "

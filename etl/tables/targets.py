@@ -56,7 +56,7 @@ class Targets:
 
     def file_target(self, path: str) -> FileTarget:
         """A table of our own, such as the quarantine table: never Spark's."""
-        return DeltaTarget(path, stores=self._stores)
+        return DeltaTarget(path, stores=self._stores, beside_spark=self._job.sink.single_driver)
 
     def access(self, table: str) -> TableAccess | None:
         """The table, to read; None where a catalog knows no such table."""

@@ -14,7 +14,10 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from urllib.parse import urlsplit
 
 from deltalake import DeltaTable, Transaction
 from deltalake.exceptions import DeltaError
@@ -22,14 +25,16 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from kseg.etl.errors import Refused
 from kseg.etl.ledger.conditional_put import StoreChecks
+from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.run_ids import parse_run_id
 from kseg.etl.ledger.values import TableCommit, TableState
 from kseg.etl.tables.delta.ensure import ensure
-from kseg.etl.tables.delta.features import refuse_retention, removal_reasons, spark_reasons
+from kseg.etl.tables.delta.features import refuse_retention, removal_reasons, spark_may_commit, spark_reasons
 from kseg.etl.tables.delta.log import find_transaction, incidents_since
 from kseg.etl.tables.delta.rewrite import Rewrite, Rewriter
 from kseg.etl.tables.delta.table import DeltaAccess, commit_properties, table_properties, table_schema, table_state
 from kseg.etl.tables.errors import NeedsSparkWriter, ledger_older_than_table, refuse_other_ranges
+from kseg.etl.tables.lease import EXCLUSIVE_FOR_SPARK, table_lease
 from kseg.etl.tables.parquet.align import TableColumns, can_write
 from kseg.etl.tables.parquet.data_file import WriterOptions
 from kseg.etl.tables.parquet.schema import SinkSchema
@@ -42,7 +47,8 @@ from kseg.etl.tables.values import UNKNOWN_VERSION, FoundCommit, NewCommit, Read
 class DeltaTarget(DeltaAccess, FileTarget):
     """A Delta table that this framework commits to without Spark.
 
-    stores: the checks of a run's stores; without them the target makes its own.
+    stores: the checks of a run's stores; without them the target makes its own. beside_spark: Spark may commit to it as
+    well, also in a store that does not keep two drivers apart (`sink.single_driver`).
     """
 
     def __init__(
@@ -52,9 +58,21 @@ class DeltaTarget(DeltaAccess, FileTarget):
         *,
         deadline: float = 120.0,
         stores: StoreChecks | None = None,
+        beside_spark: bool = False,
     ) -> None:
         super().__init__(path, storage_options, deadline=deadline)
         self._stores = stores or StoreChecks()
+        self._beside_spark = beside_spark and urlsplit(self.location.uri).scheme not in EXCLUSIVE_FOR_SPARK
+
+    @contextmanager
+    def exclusively(self, lease: Lease, *, wait: timedelta) -> Iterator[None]:
+        table = self.load() if self._beside_spark else None
+        if table is None or not spark_may_commit(table):
+            yield
+            return
+        with table_lease(self.location, lease, wait=wait) as of_table:
+            of_table.check()
+            yield
 
     def ensure(
         self,

@@ -73,6 +73,12 @@ def removal_reasons(table: DeltaTable, name: str) -> tuple[str, ...]:
     return tuple(reasons)
 
 
+def spark_may_commit(table: DeltaTable) -> bool:
+    """Whether Spark makes some of our commits to a table to which delta-rs may append: removals, OPTIMIZE."""
+    changes = table.metadata().configuration.get("delta.enableChangeDataFeed") or "false"
+    return changes.lower() == "true" or deletion_vectors.FEATURE in _features(table)
+
+
 def refuse_append_only(table: str, properties: Mapping[str, str | None]) -> None:
     """Refuse to remove rows from a table that forbids it.
 

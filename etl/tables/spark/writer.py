@@ -29,6 +29,7 @@ from kseg.etl.tables.delta.features import refuse_append_only, refuse_retention
 from kseg.etl.tables.delta.log import Commit, find_transaction, incidents_since
 from kseg.etl.tables.delta.table import DeltaAccess, table_properties, table_state
 from kseg.etl.tables.errors import ledger_older_than_table, refuse_other_ranges
+from kseg.etl.tables.lease import EXCLUSIVE_FOR_SPARK
 from kseg.etl.tables.parquet.schema import LATE_COLUMN, RUN_COLUMN, SinkSchema
 from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.protocol import FrameTarget
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from kseg.etl.ledger.lease import Lease
 
 _DYNAMODB = "DynamoDB"
-_PUT_IF_ABSENT = frozenset({"abfs", "abfss", "wasb", "wasbs", "adl", "gs", "hdfs", "viewfs"})
 _S3 = frozenset({"s3", "s3a", "s3n"})
 _CATALOG_FEATURES = frozenset({"catalogManaged", "catalogOwned-preview"})
 _APP_ID = "spark.databricks.delta.write.txnAppId"
@@ -241,7 +241,7 @@ class SparkTarget(FrameTarget):
         scheme = scheme or "file"
         stores = [self._spark.conf.get(f"spark.delta.logStore.{scheme}.impl", None)]
         stores.append(self._spark.conf.get("spark.delta.logStore.class", None))
-        if scheme in _PUT_IF_ABSENT or any(_DYNAMODB in (store or "") for store in stores):
+        if scheme in EXCLUSIVE_FOR_SPARK or any(_DYNAMODB in (store or "") for store in stores):
             return None
         if scheme in _S3:
             return "its log store on S3 protects within one driver only"

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, Schema
 
 from kseg.etl.errors import AnotherRunActive, ConfigurationError
 from kseg.etl.ledger.errors import LeaseLost
 from kseg.etl.ledger.lease import Lease, acquire
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.tables import lease as table_leases
+from kseg.etl.tables.delta.commit import DeltaTarget
 from kseg.etl.tables.lease import table_lease
 from kseg.etl.tables.parquet.storage import TableLocation
 
@@ -47,7 +50,7 @@ def test_one_has_it_at_a_time(
     (tmp_path / "table").mkdir()
     with table_lease(table, first, wait=NO_WAIT) as held:
         with (
-            pytest.raises(AnotherRunActive, match="Spark writes") as active,
+            pytest.raises(AnotherRunActive, match="holds the lease of this table") as active,
             table_lease(TableLocation.of(tmp_path / "alias"), second, wait=NO_WAIT),
         ):
             pass
@@ -111,3 +114,29 @@ def test_a_store_that_is_not_put_if_absent_has_no_lease(chain: Callable[..., Lea
     ):
         pass
     assert refused.value.faults[0].path == "sink.single_driver"
+
+
+@pytest.mark.parametrize(
+    ("properties", "beside_spark", "takes_it"),
+    [
+        ({"delta.enableChangeDataFeed": "true"}, True, True),
+        ({"delta.enableDeletionVectors": "true"}, True, True),
+        ({"delta.enableChangeDataFeed": "true"}, False, False),
+        ({}, True, False),
+    ],
+)
+def test_delta_rs_commits_with_it_where_spark_may_commit_too(
+    chain: Callable[..., Lease],
+    table: TableLocation,
+    properties: dict[str, str],
+    beside_spark: bool,
+    takes_it: bool,
+) -> None:
+    schema = Schema.from_arrow(pa.schema([pa.field("a", pa.int64())]))
+    DeltaTable.create(table.uri, schema, configuration=properties, raise_if_key_not_exists=False)
+    target = DeltaTarget(table.uri, beside_spark=beside_spark)
+    refused = pytest.raises(AnotherRunActive) if takes_it else nullcontext()
+    with table_lease(table, chain(), wait=NO_WAIT), refused, target.exclusively(chain("b"), wait=NO_WAIT):
+        pass
+    with target.exclusively(chain("c"), wait=NO_WAIT):
+        pass
