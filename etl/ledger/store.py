@@ -269,7 +269,7 @@ class Ledger:
         job = known.job
         last = table.transaction_version(self.app_id(job)) or 0
         if known.sequence > last:
-            raise self._damaged(job, f"it stood at transition {known.sequence} before and stands at {last} now")
+            raise self._damaged(job, f"it was at transition {known.sequence} before, and is at {last} now")
         state = replace(known, version=table.version())
         if known.sequence == last and last:
             return self._remember(state)

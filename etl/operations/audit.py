@@ -150,14 +150,14 @@ def _group(context: JobContext, state: JobState, report: AuditReport) -> Iterato
             continue
         of_ledger = ledger_of(found.metadata) == state.ledger_id
         if found.offset > frontier and of_ledger:
-            reason, remedy = "this very ledger committed it: it was rolled back", "restore the ledger's newest version"
+            reason, remedy = "this ledger committed it, and was rolled back", "restore the ledger's newest version"
         elif found.offset > frontier:
             reason, remedy = "records between them have not landed", "set it back, or `--accept-group-offsets`"
         else:
             reason, remedy = "they have landed already", "set it forward, or `--accept-group-offsets`"
         yield Difference(
             "group-ahead" if found.offset > frontier else "group-behind",
-            f"the group stands at {found.offset}, the ledger's frontier is {frontier}: {reason}",
+            f"the group is at {found.offset}, the ledger's frontier at {frontier}: {reason}",
             remedy,
             {**address, "offset": found.offset},
         )

@@ -70,7 +70,7 @@ class TableRows:
         if self.in_files is not None and self.in_files != self.committed:
             return f"the files for {self.table} have {self.in_files} rows, and its commit {self.committed}"
         if self.noted != self.committed:
-            return f"the commit of {self.table} has {self.committed} rows, and the ledger notes {self.noted}"
+            return f"the commit of {self.table} has {self.committed} rows, and the ledger has {self.noted}"
         if self.decoded is not None and not self.decoded[0] <= self.committed <= self.decoded[1]:
             return f"{self.decoded[0]} records were decoded for {self.table}, and its commit has {self.committed} rows"
         return None

@@ -24,8 +24,8 @@ SOURCE: Final = "kseg_read_ranges"
 
 RANDOM: Final = "it uses a function that is not deterministic (rand, uuid, …)"
 SAMPLE: Final = "it takes a sample (TABLESAMPLE)"
-LIMIT: Final = "it takes a part of the rows (LIMIT), whichever come first"
-TWICE: Final = "it uses its rows {count} times (a union or a join with itself), and each reads the records anew"
+LIMIT: Final = "it takes only some of the rows (LIMIT), those that come first"
+TWICE: Final = "it uses its rows {count} times (a union or a join with itself), and each use reads the records again"
 
 _FUNCTIONS: Final = re.compile(
     r"\b(rand|randn|random|uniform|randstr|uuid|shuffle|monotonically_increasing_id)\s*\(", re.I

@@ -51,7 +51,7 @@ Examples:
     default="missing",
     show_default=True,
     help="missing: land what has not landed. replace: remove the rows of these addresses and add the new ones in one "
-    "commit. append: land them again, with a --label.",
+    "commit. append: land the offsets again, with a --label.",
 )
 @click.option(
     "--label", metavar="TEXT", help="Part of the run's identity. To run the same backfill again, give another label."

@@ -35,7 +35,7 @@ Examples:
     help="OPTIMIZE with Z-order by this column; implies --optimize. Repeatable.",
 )
 @click.option(
-    "--vacuum", metavar="DURATION", help="Delete files that no table version younger than this uses, such as 7d."
+    "--vacuum", metavar="DURATION", help="Delete files that only table versions older than this use, such as 7d."
 )
 @click.option(
     "--ledger", is_flag=True, help="Summarise and compact the ledger and delete old events, as runs do at their end."

@@ -36,7 +36,7 @@ command_config_option = click.option(
     "--command-config",
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="A Java properties file, laid over the job file's `kafka:` section.",
+    help="A Java properties file that overrides the job file's `kafka:` section.",
 )
 remote_option = click.option(
     "--remote",

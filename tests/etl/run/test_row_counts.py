@@ -161,4 +161,4 @@ def test_the_ledgers_count_is_that_of_the_tables_log(tmp_path: Path) -> None:
     noted = replace(commit, rows=19)
     for known in (files, None):
         counted = rows_of_table("t", table.target, noted, known, None, removes=False)
-        assert counted.mismatch == "the commit of t has 20 rows, and the ledger notes 19"
+        assert counted.mismatch == "the commit of t has 20 rows, and the ledger has 19"
