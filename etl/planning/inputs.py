@@ -38,8 +38,8 @@ class TargetTables(Protocol):
             Refused: the table is not what the ledger last recorded.
         """
 
-    def refuse_other_ledger(self, table: str, ledger_id: str) -> None:
-        """Raises Refused (`ledger-lost`) where the job landed rows in the table with another ledger."""
+    def refuse_other_ledger(self, table: str, known: Collection[str]) -> None:
+        """Raises Refused (`ledger-lost`) where the job landed rows in the table with another ledger than these."""
 
 
 @dataclass(frozen=True, slots=True)

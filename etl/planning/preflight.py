@@ -34,7 +34,8 @@ def preflight(inputs: InputReader, state: JobState, chain: str, *, accept_group_
     if job.quarantine is not None:
         tables.add(job.quarantine)
     if not state.bases and not accept_group_offsets:
-        parallel_map(sorted(tables), lambda table: target_tables.refuse_other_ledger(table, state.ledger_id))
+        known = {state.ledger_id, *state.lost_ledgers}
+        parallel_map(sorted(tables), lambda table: target_tables.refuse_other_ledger(table, known))
     found = examine_tables(inputs, state, chain, tables)
     group = inputs.group_view(snapshot.partitions, accept=accept_group_offsets)
     return PlanInputs(job, snapshot, found, group, ends_of_epochs(inputs.logs, snapshot, state))

@@ -139,8 +139,10 @@ class Targets:
         since = access.transactions(app, now.state, record.examined or left.state)
         return TableDescription(now.state, {**since, **now.transactions}, place)
 
-    def refuse_other_ledger(self, table: str, ledger_id: str) -> None:
+    def refuse_other_ledger(self, table: str, known: Collection[str]) -> None:
         """For a job's first run in a ledger: the table may hold what the job landed with another one, now lost.
+
+        known: ids of this ledger, and of those that it was rebuilt after.
 
         Raises:
             Refused: `ledger-lost`. Starting over would land those rows again.
@@ -151,7 +153,7 @@ class Targets:
             return
         for app_id in access.transactions(APP_ROOT, now):
             _, other, job, *_ = (*app_id.split("/"), "", "")
-            if job == self._job.name and other != ledger_id:
+            if job == self._job.name and other not in known:
                 raise Refused(
                     "ledger-lost",
                     f"the table has landed runs of this job with another ledger ({other})",

@@ -184,13 +184,13 @@ def test_runs_of_another_ledger_of_the_job_are_found(cleaned: bool, ledger: Ledg
     """Also where the log no longer goes back to them."""
     append(tmp_path / "orders", "kseg/lost/job2", 7)
     targets = ledger.targets()
-    targets.refuse_other_ledger(str(tmp_path / "orders"), "ledger")
+    targets.refuse_other_ledger(str(tmp_path / "orders"), {"ledger"})
     append(tmp_path / "orders", "kseg/lost/job/b1", 1)
     if cleaned:
         clean_log(tmp_path / "orders")
-    targets.refuse_other_ledger(str(tmp_path / "orders"), "lost")
+    targets.refuse_other_ledger(str(tmp_path / "orders"), {"ledger", "lost"})
     with pytest.raises(Refused) as caught:
-        targets.refuse_other_ledger(str(tmp_path / "orders"), "ledger")
+        targets.refuse_other_ledger(str(tmp_path / "orders"), {"ledger"})
     assert caught.value.code == "ledger-lost"
 
 
