@@ -5,6 +5,7 @@ And what looks like one and is none: a leader that changes while the brokers are
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.lease import acquire
 from kseg.etl.ledger.ranges import OffsetSet
+from kseg.etl.operations.rebuild_ledger import rebuild_ledger
 from kseg.etl.source.brokers.logs import BrokerLogs
 from kseg.jobs.broker.process import EmbeddedKafka
 
@@ -269,6 +271,29 @@ def test_a_topic_made_anew_is_read_from_its_first_record_once_it_is_accepted(top
     job.ingest()
     assert landed(job) == sorted([*old, *new])
     assert job.frontiers() == job.group_offsets() == records.ends(topic)
+
+
+def test_a_ledger_that_is_lost_afterwards_is_rebuilt_with_the_new_generation(topic, home, records):
+    job = home(topic)
+    job.ingest()
+    old = landed(job)
+    new = make_anew(records, topic, 10)
+    job.accept_source(topic)
+    job.ingest()
+    shutil.rmtree(job.folder / "ledger")
+    rebuild_ledger(job.job)
+    assert job.frontiers() == records.ends(topic)
+    assert {tp.partition: job.state.generation(tp) for tp in job.state.bases} == {0: 1, 1: 1}
+    producer = Producer(records.settings)
+    for number in range(60):  # up to offsets that only rows of the old topic have
+        producer.produce(topic, b"newer", partition=number % 2)
+    assert producer.flush(60) == 0
+    job.ingest()
+    newer = [(topic, partition, offset, b"newer") for partition in (0, 1) for offset in range(5, 35)]
+    assert landed(job) == sorted([*old, *new, *newer])
+    job.backfill(from_=[f"{topic}:0:0"], to=[f"{topic}:0:35"], mode="replace", drop_older_generations=True)
+    kept = [row for row in old if row[1] == 1 or row[2] >= 35]
+    assert landed(job) == sorted([*kept, *new, *newer])
 
 
 # --- a start beyond the log
