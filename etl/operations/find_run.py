@@ -26,7 +26,7 @@ def find_run(state: JobState, given: str) -> RunState:
         raise Refused(
             "no-such-run",
             f"the ledger knows no run {given}",
-            remedy=f"`kseg status` lists the last ones; unfinished: {unfinished}",
+            remedy=f"`kseg status JOB` lists the last runs; unfinished: {unfinished}",
             run=given,
         )
     if len(found) > 1:
@@ -34,8 +34,8 @@ def find_run(state: JobState, given: str) -> RunState:
         more = f", and {len(found) - len(newest)} before" if len(found) > len(newest) else ""
         raise Refused(
             "ambiguous-run",
-            f"{len(found)} runs have an id like {given}: {', '.join(newest)}{more}",
-            remedy="give more of the id: what follows the first dash, or all of it",
+            f"{len(found)} runs match {given}: {', '.join(newest)}{more}",
+            remedy="give more of the part after the first dash, or the whole id",
             run=given,
         )
     return found[0]

@@ -102,7 +102,8 @@ def repair(
 ) -> Result:
     """End an unfinished run, accept a table or a source that has changed, or rebuild a lost ledger.
 
-    `kseg status` lists the runs, and shows what is wrong with a table. docs/ledger.md has the command for each refusal.
+    RUN is a run's id, or a unique beginning of it or of its part after the first dash. `kseg status` lists the runs,
+    and shows what is wrong with a table. docs/ledger.md has the command for each refusal.
     """
     if accept_source:
         return _accept_source(invocation, job_file, accept_source, dry_run=dry_run, take_over=take_over)
