@@ -40,7 +40,7 @@ class FetchLimit:
             return False
         if size <= self.bytes:
             raise ProtocolFault(
-                f"Fetch answer from offset {offset} on holds {len(records)} of a message's {size} bytes, though "
+                f"the Fetch answer from offset {offset} on holds {len(records)} of a message's {size} bytes, though "
                 f"{self.bytes} were asked for",
                 broker=broker,
             )
