@@ -140,7 +140,7 @@ def test_it_does_not_guess(topic, home):
     with pytest.raises(Refused) as caught:
         rebuild_ledger(job.job)
     assert caught.value.code == "several-ledgers"
-    with pytest.raises(ConfigurationError, match="no table names nobody"):
+    with pytest.raises(ConfigurationError, match="no table has runs of ledger nobody"):
         rebuild_ledger(job.job, lost=["nobody"])
     assert rebuild_ledger(job.job, lost=[first, second]).lost == tuple(sorted([first, second]))
 
