@@ -178,7 +178,7 @@ def test_a_table_put_back_from_a_copy_is_accepted(job, topic, records):
 
 @pytest.mark.parametrize("verified", [True, False])
 def test_a_table_that_lacks_data_files_is_not_accepted_and_the_way_out_leads_out(verified, job, topic, records):
-    gone = job.table("first").files()[0]
+    gone = pa.table(job.table("first").get_add_actions())["path"][0].as_py()
     (job.folder / "lake" / "first" / gone).unlink()
     with pytest.raises(Refused) as caught:
         job.accept_table("first", verify_rows=verified)
