@@ -46,10 +46,10 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 def test_a_run_looks_as_often_as_it_decides_something(job: Any, looks: Counter[str]) -> None:
     job.ingest()
     # Eight transitions (one of which finds nothing to write), and a state read before the plan, behind the tables,
-    # inside the transaction of Kafka, and for the ledger's upkeep.
-    assert looks["ledger"] == 8 + 4
-    # For the plan; who has to write; unchanged since; how to write; the commit.
-    assert looks["table"] == 5
+    # before the group's offsets, inside the transaction of Kafka, and for the ledger's upkeep.
+    assert looks["ledger"] == 8 + 5
+    # For the plan; who has to write; unchanged since; how to write; the commit; its rows, read back for the account.
+    assert looks["table"] == 6
     job.assert_complete(runs=2)
 
 
