@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,9 +20,13 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger.ranges import OffsetRange
 from kseg.etl.source.logs import Logs
 from kseg.etl.source.origin import LogFiles
-from kseg.etl.source.reader import DecodeOptions, read_range, reading_together
 from kseg.etl.source.record_chunk import OnCorruption
 from kseg.etl.source.resolve import TimedOffset
+
+# The reader is imported where records are read: most questions about an interval are answered without, and loading the
+# decoder takes longer than the answer.
+if TYPE_CHECKING:
+    from kseg.etl.source.reader import DecodeOptions
 
 _BYTES_AT_ONCE = 64 * 1024
 """Of each partition, where a single record is asked for: an answer has its whole batch, however large that is."""
@@ -45,6 +49,8 @@ class DataRecords:
 
     @property
     def _options(self) -> DecodeOptions:
+        from kseg.etl.source.reader import DecodeOptions
+
         return DecodeOptions(
             isolation_level=self.isolation_level,
             headers=False,
@@ -54,6 +60,10 @@ class DataRecords:
 
     def at(self, addresses: Collection[RecordAddress]) -> dict[RecordAddress, int]:
         """Of these offsets those that hold a data record, with its timestamp (ms; -1 for one that has none)."""
+        if not addresses:
+            return {}
+        from kseg.etl.source.reader import read_range, reading_together
+
         tasks = self.logs.tasks(
             [OffsetRange(*tp, offset, offset + 1) for tp, offset in sorted(set(addresses))],
             topics={tp.topic: None for tp, _ in addresses},
@@ -75,8 +85,11 @@ class DataRecords:
 
     def read(self, tp: TopicPartition, start: int, end: int) -> Iterator[tuple[pa.Int64Array, pa.Int64Array]]:
         """Offsets and timestamps (ms, -1 for none) of the data records in `[start, end)`, in batches."""
-        ranges = [OffsetRange(*tp, start, end)] if start < end else []
-        for task in self.logs.tasks(ranges, topics={tp.topic: None}):
+        if start >= end:
+            return
+        from kseg.etl.source.reader import read_range
+
+        for task in self.logs.tasks([OffsetRange(*tp, start, end)], topics={tp.topic: None}):
             for batch in read_range(task, self.logs.origin, self._options):
                 yield batch.column("offset"), _millis(batch)
 
