@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -70,7 +71,8 @@ class Child:
     def kill(self) -> None:
         """End it without warning, and wait until it is gone."""
         if not self._children.ended(self.pid):
-            os.kill(self.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has ended since
+                os.kill(self.pid, signal.SIGKILL)
         self._children.wait(self.pid, end=True)
 
     def end(self) -> None:
