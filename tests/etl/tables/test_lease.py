@@ -50,7 +50,7 @@ def test_one_has_it_at_a_time(
     (tmp_path / "table").mkdir()
     with table_lease(table, first, wait=NO_WAIT) as held:
         with (
-            pytest.raises(AnotherRunActive, match="holds the lease of this table") as active,
+            pytest.raises(AnotherRunActive, match="holds the lease of a table that Spark writes") as active,
             table_lease(TableLocation.of(tmp_path / "alias"), second, wait=NO_WAIT),
         ):
             pass
