@@ -6,7 +6,7 @@ Kafka users know it: `{"orders": {"0": 23}}`. Range ends are exclusive.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
 from uuid import UUID
@@ -341,3 +341,9 @@ class RunPlan(Strict):
     def offsets(self) -> dict[TopicPartition, OffsetSet]:
         """The planned ranges as one set for each partition."""
         return offsets_of(self.ranges)
+
+
+def app_owners(app_ids: Iterable[str]) -> list[tuple[str, str]]:
+    """Ledger id and job of these app transactions, each pair once; an app id that is not of our form has none."""
+    parts = (app_id.split("/") for app_id in app_ids)
+    return list(dict.fromkeys((part[1], part[2]) for part in parts if len(part) > 2 and part[0] == APP_ROOT))

@@ -33,6 +33,7 @@ from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.ranges import EMPTY, OffsetSet
 from kseg.etl.ledger.run_ids import mark_of, parse_run_id
+from kseg.etl.ledger.values import APP_ROOT, app_owners
 from kseg.etl.planning.group_reconciliation import GroupView, ledger_of
 from kseg.etl.planning.snapshot import SourceSnapshot
 from kseg.etl.run.context import JobContext
@@ -138,7 +139,7 @@ class _Rebuilding:
             access = context.targets.access(table)
             now = access.state() if access is not None else None
             if access is not None and now is not None:
-                tables[table], found[table] = access, access.transactions("kseg", now)
+                tables[table], found[table] = access, access.transactions(APP_ROOT, now)
         group = context.inputs.group_view(snapshot.partitions)
         rebuilding = cls(context, snapshot, group, tables, found, ())
         rebuilding.lost = rebuilding._lost_ledgers(lost)
@@ -147,7 +148,7 @@ class _Rebuilding:
     def _lost_ledgers(self, given: Sequence[str]) -> tuple[str, ...]:
         job = self.context.job
         named = {
-            ledger for of_table in self.found.values() for ledger, name in map(_owner, of_table) if name == job.name
+            ledger for of_table in self.found.values() for ledger, name in app_owners(of_table) if name == job.name
         }
         if unknown := sorted(set(given) - named):
             known = ", ".join(sorted(named)) or "none"
@@ -250,7 +251,7 @@ class _Rebuilding:
         known = history.owners.get(run_id)
         if known is not None:
             return known[1] == name and known[0] in self.lost
-        others = {owner for owner in map(_owner, self.found[table]) if owner[1] != name or owner[0] not in self.lost}
+        others = {owner for owner in app_owners(self.found[table]) if owner[1] != name or owner[0] not in self.lost}
         if not others:
             return True
         ledger, job = min(others)
@@ -389,12 +390,6 @@ def _changes(
             if parts is not None and parts.number is not None:
                 change.numbers[parts.mark] = min(parts.number, change.numbers.get(parts.mark, parts.number))
     return {tp: change for tp, change in found.items() if change.generation}
-
-
-def _owner(app_id: str) -> tuple[str, str]:
-    """Ledger id and job of an app transaction."""
-    ledger, job = app_id.split("/")[1:3]
-    return ledger, job
 
 
 def _address(table: str, access: TableAccess) -> AddressColumns:

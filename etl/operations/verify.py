@@ -25,7 +25,7 @@ from kseg.etl.errors import Refused
 from kseg.etl.ledger.ranges import EMPTY, OffsetSet
 from kseg.etl.ledger.run_ids import mark_of
 from kseg.etl.ledger.state import JobState
-from kseg.etl.ledger.values import APP_ROOT
+from kseg.etl.ledger.values import APP_ROOT, app_owners
 from kseg.etl.operations.landings import TableLandings, landings
 from kseg.etl.operations.table_check import MAX_FINDINGS, Compared, Finding, TableCheck
 from kseg.etl.planning.losses import recorded_losses
@@ -167,8 +167,7 @@ def _others(access: TableAccess, state: JobState) -> frozenset[str]:
     among them: that ledger was lost, and where this one has landed the same offsets they are there twice."""
     now = access.state()
     apps = access.transactions(APP_ROOT, now) if now is not None else {}
-    owners = {(parts[1], parts[2]) for app_id in apps if len(parts := app_id.split("/")) > 2}
-    return frozenset(mark_of(ledger, job) for ledger, job in owners if job != state.job)
+    return frozenset(mark_of(ledger, job) for ledger, job in app_owners(apps) if job != state.job)
 
 
 def _files(table: str, missing: Sequence[str]) -> Iterator[Finding]:

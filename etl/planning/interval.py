@@ -238,7 +238,7 @@ class BoundaryReader:
         ends: bool,
     ) -> dict[TopicPartition, LogFacts]:
         """From the logs' data records at or after the boundary, and where they begin late those before it."""
-        # Its compiled code takes longer to load than all else here.
+        # It needs pyarrow, which takes longer to load than all else here.
         from kseg.etl.source.record_times import DataRecords, RecordAddress
 
         source, rules = self.job.source, self.rules

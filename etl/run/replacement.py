@@ -30,6 +30,7 @@ from kseg.etl.ledger.ranges import EMPTY, OffsetSet
 from kseg.etl.ledger.row_owner import SourceRows
 from kseg.etl.ledger.state import JobState
 from kseg.etl.ledger.store import Ledger
+from kseg.etl.ledger.values import APP_ROOT, app_owners
 from kseg.etl.planning.backfill_request import BackfillRequest
 from kseg.etl.run.account import ReadCounts
 from kseg.etl.run.context import JobContext
@@ -114,8 +115,8 @@ class Replacement:
         others: dict[str, frozenset[str] | None] = {}
         access = self.context.targets.access(table)
         now = access.state() if access is not None else None
-        for app_id in access.transactions("kseg", now) if access is not None and now is not None else ():
-            ledger_id, job = app_id.split("/")[1:3]
+        apps = access.transactions(APP_ROOT, now) if access is not None and now is not None else ()
+        for ledger_id, job in app_owners(apps):
             if (ledger_id, job) not in known:
                 # Another job of this ledger says which topics it has read; of another ledger nothing is known.
                 topics = frozenset(clients.ledger.read(job).topics) if ledger_id == ours.ledger_id else None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kseg.etl.config.job import Job
 from kseg.etl.errors import Refused
 from kseg.etl.ledger.conditional_put import StoreChecks
-from kseg.etl.ledger.values import APP_ROOT, TableState
+from kseg.etl.ledger.values import APP_ROOT, TableState, app_owners
 from kseg.etl.tables.delta.commit import DeltaTarget
 from kseg.etl.tables.delta.maintenance import DeltaMaintenance
 from kseg.etl.tables.delta.table import DeltaAccess
@@ -151,8 +151,7 @@ class Targets:
         now = access.state() if access is not None else None
         if access is None or now is None:
             return
-        for app_id in access.transactions(APP_ROOT, now):
-            _, other, job, *_ = (*app_id.split("/"), "", "")
+        for other, job in app_owners(access.transactions(APP_ROOT, now)):
             if job == self._job.name and other not in known:
                 raise Refused(
                     "ledger-lost",

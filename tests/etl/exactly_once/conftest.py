@@ -259,6 +259,14 @@ def home_of(spark: Any, tmp_path: Path) -> Callable[..., Home]:
 
 
 @pytest.fixture
+def topic(records: Records) -> str:
+    """A topic of two partitions, with committed and aborted transactions; tests of other topics have their own."""
+    topic: str = records.topic(2)
+    records.write_mixed(topic, 2, rounds=1)
+    return topic
+
+
+@pytest.fixture
 def home(records: Records, home_of: Callable[..., Home]) -> Callable[..., Home]:
     """home(*topics, **changes): a job at the broker that the tests share; see `home_of`."""
     return functools.partial(home_of, records)

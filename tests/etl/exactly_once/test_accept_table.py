@@ -17,13 +17,6 @@ from kseg.jobs.cli import cli
 
 
 @pytest.fixture
-def topic(records: Any) -> str:
-    topic: str = records.topic(2)
-    records.write_mixed(topic, 2, rounds=1)
-    return topic
-
-
-@pytest.fixture
 def job(topic, home, records):
     """A job with two finished runs."""
     job = home(topic)

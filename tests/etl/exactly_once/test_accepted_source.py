@@ -23,13 +23,6 @@ from kseg.etl.source.brokers.logs import BrokerLogs
 from kseg.jobs.broker.process import EmbeddedKafka
 
 
-@pytest.fixture
-def topic(records: Any) -> str:
-    topic: str = records.topic(2)
-    records.write_mixed(topic, 2, rounds=1)
-    return topic
-
-
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
     """One whose log may be cut off, and which may be restarted."""

@@ -17,13 +17,6 @@ from kseg.etl.planning import preflight
 from kseg.etl.tables.delta.table import DeltaAccess
 
 
-@pytest.fixture
-def topic(records: Any) -> str:
-    topic: str = records.topic(2)
-    records.write_mixed(topic, 2, rounds=1)
-    return topic
-
-
 def asked(topic: str, *ranges: tuple[int, int, int]) -> dict[str, list[str]]:
     return {
         "from_": [f"{topic}:{partition}:{start}" for partition, start, _ in ranges],

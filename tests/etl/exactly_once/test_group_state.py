@@ -17,13 +17,6 @@ from kseg.etl.run.group_commit import transactional_id
 
 
 @pytest.fixture
-def topic(records: Any) -> str:
-    topic: str = records.topic(2)
-    records.write_mixed(topic, 2, rounds=1)
-    return topic
-
-
-@pytest.fixture
 def job(topic, home):
     """A job with one finished run."""
     job = home(topic)

@@ -11,13 +11,6 @@ import pytest
 from kseg.etl.errors import Refused
 
 
-@pytest.fixture
-def topic(records: Any) -> str:
-    topic: str = records.topic(2)
-    records.write_mixed(topic, 2, rounds=1)
-    return topic
-
-
 def lose_ledger(job: Any) -> None:
     shutil.rmtree(job.folder / "ledger")
 

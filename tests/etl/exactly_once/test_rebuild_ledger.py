@@ -15,13 +15,6 @@ from kseg.etl.operations.verify import verify
 from kseg.etl.planning import plan
 
 
-@pytest.fixture
-def topic(records: Any) -> str:
-    topic: str = records.topic(2)
-    records.write_mixed(topic, 2, rounds=1)
-    return topic
-
-
 def lose_ledger(job: Any) -> None:
     shutil.rmtree(job.folder / "ledger")
 

@@ -15,13 +15,6 @@ from kseg.etl.planning import plan
 from kseg.etl.source.errors import OffsetsLost
 
 
-@pytest.fixture
-def topic(records: Any) -> str:
-    topic: str = records.topic(2)
-    records.write_mixed(topic, 2, rounds=1)
-    return topic
-
-
 def replacing(topic: str, *ranges: tuple[int, int, int], **options: Any) -> dict[str, Any]:
     return {
         "from_": [f"{topic}:{partition}:{start}" for partition, start, _ in ranges],

@@ -14,13 +14,6 @@ from kseg.etl.errors import Refused
 from kseg.jobs.broker.process import EmbeddedKafka
 
 
-@pytest.fixture
-def topic(records: Any) -> str:
-    topic: str = records.topic(2)
-    records.write_mixed(topic, 2, rounds=1)
-    return topic
-
-
 def refused(job: Any) -> Refused:
     with pytest.raises(Refused) as caught:
         job.ingest()

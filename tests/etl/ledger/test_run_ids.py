@@ -6,6 +6,7 @@ import pytest
 
 from kseg.etl.ledger.run_ids import incremental_run_id, mark_of, parse_run_id, request_run_id
 from kseg.etl.ledger.state import JobState
+from kseg.etl.ledger.values import app_owners
 from kseg.etl.planning.backfill import run_id_of
 from kseg.etl.planning.backfill_request import BackfillRequest
 from kseg.etl.tables.parquet.task_output import file_name, run_of_file
@@ -40,3 +41,8 @@ def test_the_same_request_is_another_run_in_another_ledger() -> None:
     state = JobState(job="j", ledger_id="l")
     assert run_id_of(REQUEST, state) == run_id_of(REQUEST, state)
     assert run_id_of(REQUEST, state) != run_id_of(REQUEST, JobState(job="j", ledger_id="m"))
+
+
+def test_app_ids_of_another_form_have_no_owner() -> None:
+    ids = ["kseg/l/j", "kseg/l/j/run", "kseg/m/j", "kseg/x", "kseg", "", "other/l/j"]
+    assert app_owners(ids) == [("l", "j"), ("m", "j")]
