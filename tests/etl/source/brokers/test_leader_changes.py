@@ -62,7 +62,7 @@ def test_the_epoch_beside_an_end_is_the_one_that_it_was_answered_in(kafka3: Any,
             deadline = time.monotonic() + 240
             while not looks or looks[-1].leader_epoch <= before:
                 assert time.monotonic() < deadline, f"the leader of epoch {before} does not change"
-                # On a busy machine an election can come between this answer and the kill: then the next leader is killed.
+                # An election can come between this answer and the kill: then the next leader is killed.
                 leader = admin.list_topics(name, timeout=60).topics[name].partitions[0].leader
                 killer = threading.Timer(0.3, kafka3.broker.kill, [leader])
                 killer.start()
