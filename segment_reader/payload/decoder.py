@@ -1,0 +1,75 @@
+"""What all payload decoders share: their signature, a payload's status, and the error of one payload.
+
+A decoder never raises for a payload: each gets a status, and one that cannot be decoded is a null row with an error that
+names its class, the path within the payload and the cause. Rows are never misaligned: n payloads give n rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+
+class Status(IntEnum):
+    """What became of one payload. The numbers are fixed: tables of dead letters keep the names, kernels the numbers."""
+
+    DECODED = 0
+    NULL = 1  # no payload: a tombstone, or a record without a key
+    TRUNCATED = 2  # it ends within a value
+    TRAILING_BYTES = 3  # bytes follow its last value
+    MALFORMED = 4  # no value of its format: JSON's grammar, a union's branch, a length below zero
+    INVALID_UTF8 = 5
+    WRONG_TYPE = 6  # a well-formed value of another type than the column's
+    OUT_OF_RANGE = 7  # too large for the column's type
+    INEXACT = 8  # the column's type would round it
+    DUPLICATE_KEY = 9
+    UNKNOWN_SYMBOL = 10
+    TOO_DEEP = 11
+    TOO_LARGE = 12
+    BAD_FRAME = 13  # no frame of the registry's wire format
+    UNKNOWN_SCHEMA = 14  # the registry does not know the schema's id
+    MISSING_FIELD = 15  # neither written nor defaulted
+    INCOMPATIBLE_SCHEMA = 16  # the writer's schema cannot be read with the reader's
+
+
+@dataclass(frozen=True)
+class PayloadError:
+    """Why one payload has no row. `path` is the place within the payload: `items[2].price`, empty for the whole."""
+
+    status: Status
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+@dataclass(frozen=True)
+class DecodedPayloads:
+    """n payloads as rows.
+
+    rows: n rows of the decoder's struct type; null where the status is not DECODED.
+    status: n values of Status, uint8.
+    """
+
+    rows: pa.StructArray
+    status: npt.NDArray[np.uint8]
+
+
+class PayloadDecoder(Protocol):
+    """Decodes payloads of one schema. A format's two implementations agree on each status and each value."""
+
+    @property
+    def type(self) -> pa.StructType:
+        """The rows' type: all fields nullable."""
+
+    def decode(self, payloads: pa.BinaryArray, *, skip: int = 0) -> DecodedPayloads:
+        """Decode each payload from its byte `skip` on (a frame's header is before it)."""
+
+    def explain(self, payload: bytes, *, skip: int = 0) -> PayloadError:
+        """The error of a payload whose status is none of DECODED and NULL: asked for failing payloads alone."""
