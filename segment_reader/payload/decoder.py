@@ -1,6 +1,6 @@
 """What all payload decoders share: their signature, a payload's status, and the error of one payload.
 
-A decoder never raises for a payload: each gets a status, and one that cannot be decoded is a null row with an error that
+A decoder never raises for a payload: each gets a status, and one that fails is a null row with an error that
 names its class, the path within the payload and the cause. Rows are never misaligned: n payloads give n rows.
 """
 

@@ -1,0 +1,1 @@
+"""Avro: writer schema resolved against the reader schema, to Arrow."""

@@ -1,0 +1,1 @@
+"""JSON: documents read by a declared type, exactly, to Arrow."""
