@@ -21,7 +21,8 @@ FOLDERS = {
         transactions wire
     """,
     "segment_reader": """
-        codecs decode encode log log/damage log/files log/layouts log/scan log/transactions payload payload/avro payload/json
+        codecs decode encode log log/damage log/files log/layouts log/scan log/transactions
+        payload payload/avro payload/json
     """,
     "etl": """
         config internal_topics kafka_writer ledger operations planning run source source/brokers source/files spark
