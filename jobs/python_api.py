@@ -1,4 +1,4 @@
-"""The functions of `import kseg`: what the commands do, called from Python. docs/python-api.md has examples.
+"""The functions of `import kseg`: what the commands do, called from Python. docs/reference/python-api.md has examples.
 
 They call the same functions of `kseg.etl` as the commands, and return the values that `--json` prints.
 """

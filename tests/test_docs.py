@@ -67,7 +67,7 @@ def test_names_in_a_page_are_there(page: Path) -> None:
 @pytest.mark.parametrize("page", NOW, ids=lambda page: page.name)
 def test_files_that_a_page_names_are_there(page: Path) -> None:
     named = [name.replace("NAME", "*") for name in FILE.findall(page.read_text())]
-    folders = (ROOT, ROOT / "tests")  # docs/protocol-rules.md names tests from there
+    folders = (ROOT, ROOT / "tests")  # docs/reference/protocol-rules.md names tests from there
     assert [name for name in named if not any(any(folder.glob(name)) for folder in folders)] == []
 
 

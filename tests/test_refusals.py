@@ -1,4 +1,4 @@
-"""Every refusal has a row in docs/ledger.md that says what leads out of it."""
+"""Every refusal has a row in docs/reference/ledger.md that says what leads out of it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from refusals import refusal_codes
 
-PAGE = Path(__file__).parents[1] / "docs" / "ledger.md"
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "ledger.md"
 ROW = re.compile(r"^\| `([a-z-]+)` \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 
 

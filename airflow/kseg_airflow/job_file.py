@@ -3,7 +3,7 @@
 `kseg check` and every run of `kseg` check the whole of a job file. A DAG file is read again and again, and for each
 task; so this module reads only what a DAG is made from, the name and the section itself, and calls nothing. Keys, types
 and defaults come from the JSON Schema of the job file (`job_schema.json`, made by `kseg check --schema`).
-docs/configuration.md has the section's keys.
+docs/reference/configuration.md has the section's keys.
 """
 
 from __future__ import annotations

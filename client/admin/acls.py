@@ -8,7 +8,7 @@ A binding is for one resource pattern: LITERAL (the very name, "*" for all) or P
 filter's fields are conditions, None or ANY for none; its pattern type MATCH finds whatever applies to a name: its own
 literal, the prefixes of it, and "*". Version 0 (brokers before 2.0) knows literal patterns alone.
 
-Sources: KIP-11, KIP-140, KIP-290. Which of them a job needs: docs/acls.md.
+Sources: KIP-11, KIP-140, KIP-290. Which of them a job needs: docs/reference/acls.md.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ def _check_together(
             fields["delivery_timeout_ms"] = least
 
 
-_REMEDY: Final = "see docs/producing.md"
+_REMEDY: Final = "see docs/guides/producing.md"
 _LEVELS: Final = {codec.name for codec in CODECS if codec.levels}
 
 _Parse = Callable[[str], tuple[str, Any]]

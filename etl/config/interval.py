@@ -1,4 +1,4 @@
-"""The job file's `interval:` section: when a data interval's end is closed (docs/intervals.md)."""
+"""The job file's `interval:` section: when a data interval's end is closed (docs/guides/intervals.md)."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def job_schema() -> Schema:
         document["properties"] = {key: _rewritten(part, named, references) for key, part in fields.items()}
     job["required"].remove("group_commit")
     job["description"] = (
-        "What lands in which Delta tables: docs/configuration.md has all keys. `kseg check` checks more."
+        "What lands in which Delta tables: docs/reference/configuration.md has all keys. `kseg check` checks more."
     )
     del documents["Job"]
     return {

@@ -35,7 +35,7 @@ class IntervalOpen(RetriableFailure):
         more = f"; and {len(self.open) - _SHOWN} more partitions" if len(self.open) > _SHOWN else ""
         super().__init__(
             f"the boundary {format_millis(time_ms)} is not closed yet. {reasons}{more}",
-            remedy="run it again later; `interval:` in the job file sets how long to wait (docs/intervals.md)",
+            remedy="run it again later; `interval:` in the job file sets how long to wait (docs/guides/intervals.md)",
             boundary=format_millis(time_ms),
         )
 

@@ -1,6 +1,6 @@
 """When a data interval's boundary is closed in a partition, and at which offset. Pure: what was seen goes in.
 
-A boundary is a time T; closed means that T may be pinned to an offset for good (docs/intervals.md):
+A boundary is a time T; closed means that T may be pinned to an offset for good (docs/guides/intervals.md):
 
     rule        T is closed in a partition when                                       and lies at
     ----------  --------------------------------------------------------------------  ------------------------------

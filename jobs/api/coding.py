@@ -78,7 +78,7 @@ def _definitions(name: str, side: str, version: int) -> tuple[type[Message], typ
     if side == "data":
         found = {known.casefold(): cls for known, cls in by_name().items()}.get(name.casefold())
         if found is None:
-            raise bad_argument("NAME", f"there is no format {name!r} inside of bytes", "docs/protocol.md names them")
+            raise bad_argument("NAME", f"there is no format {name!r} inside of bytes", "`kseg api docs` lists them")
         return found, None, -1
     api: Api[Any] = find_api(name)
     if side == "request":

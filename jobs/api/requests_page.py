@@ -1,4 +1,4 @@
-"""docs/requests.md, made from the requests' classes: `python -m kseg.jobs.api.requests_page > docs/requests.md`."""
+"""docs/reference/requests.md, made from the requests' classes; `python -m kseg.jobs.api.requests_page` prints it."""
 
 from __future__ import annotations
 

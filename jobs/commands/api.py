@@ -156,7 +156,7 @@ def call(
       kseg api call DescribeGroups --bootstrap-servers localhost:9092 --json '{"groups": ["orders-etl"]}'
       kseg api call ListGroups --bootstrap-servers localhost:9092 --to broker:1
 
-    Fields have the names of Kafka's definitions (docs/protocol.md), those left out their defaults. Numbers that mean
+    Fields have the names of Kafka's definitions (`kseg api docs`), those left out their defaults. Numbers that mean
     something may be given by name. A request that is for all brokers prints {"brokers": […]}, each with its answer or
     its error. A Produce with acks 0 has no answer: {"written": true}.
 
@@ -234,12 +234,12 @@ def decode(name: str, side: str, data: str, version: int, with_header: bool, raw
 @api.command()
 @click.option("--check", metavar="FILE", type=click.Path(dir_okay=False), help="Only compare; exit 2 if FILE differs.")
 def docs(check: str | None) -> None:
-    """Print docs/protocol.md: every API, version and field, out of the definitions.
+    """Print docs/reference/protocol.md: every API, version and field, out of the definitions.
 
     \b
     Example:
-      kseg api docs > docs/protocol.md
-      kseg api docs --check docs/protocol.md
+      kseg api docs > protocol.md
+      kseg api docs --check protocol.md
     """
     from kseg.jobs.api.page import page
 

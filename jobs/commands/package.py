@@ -64,7 +64,7 @@ def package(
 
     Our own packages as a wheel, and the same as a zip file for --py-files: enough where executors have the packages
     that we require (`pip install` of the wheel brings them). With --archive an environment with those packages too,
-    copied from the one that this command runs in. No network is needed. docs/clusters.md says which one to use.
+    copied from the one that this command runs in. No network is needed. docs/guides/clusters.md says which one to use.
     """
 
     from kseg.jobs.packaging import archive as environment

@@ -103,7 +103,7 @@ def repair(
     """End an unfinished run, accept a table or a source that has changed, or rebuild a lost ledger.
 
     RUN is a run's id, or a unique beginning of it or of its part after the first dash. `kseg status` lists the runs,
-    and shows what is wrong with a table. docs/ledger.md has the command for each refusal.
+    and shows what is wrong with a table. docs/reference/ledger.md has the command for each refusal.
     """
     if accept_source:
         return _accept_source(invocation, job_file, accept_source, dry_run=dry_run, take_over=take_over)

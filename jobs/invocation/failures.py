@@ -109,7 +109,7 @@ def _foreign(error: BaseException) -> tuple[dict[str, Any], int]:
         document["retriable"] = retriable
         lacking = getattr(error, "lacking", None)
         if lacking is not None:
-            document["remedy"] = f"allow it: {lacking.remedy} (docs/acls.md lists what a job needs)"
+            document["remedy"] = f"allow it: {lacking.remedy} (docs/reference/acls.md lists what a job needs)"
         if _is_client_config_error(error):
             return document, int(ExitCode.BAD_CONFIGURATION)
         return document, int(ExitCode.RETRIABLE if retriable else ExitCode.FAILED)

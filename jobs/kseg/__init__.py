@@ -1,8 +1,8 @@
 """kafka-segment-etl: Kafka to Delta Lake in batches, exactly once.
 
 The folders `client`, `segment_reader`, `etl` and `jobs` of the repository are installed below this package.
-Importing it loads none of them: each public name is loaded when it is first used (PEP 562). docs/python-api.md has
-examples.
+Importing it loads none of them: each public name is loaded when it is first used (PEP 562).
+docs/reference/python-api.md has examples.
 """
 
 from __future__ import annotations

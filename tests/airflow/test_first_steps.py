@@ -1,4 +1,4 @@
-"""docs/airflow.md's first steps, followed word by word in a copy of the repository as version control has it."""
+"""docs/tutorials/airflow.md, followed word by word in a copy of the repository as version control has it."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ import pytest
 pytest.importorskip("airflow.sdk")
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "airflow.md"
+PAGE = ROOT / "docs" / "tutorials" / "airflow.md"
 #: `make setup` makes a folder and a .pth file of this name: see jobs/packaging/checkout.py.
 CHECKOUT = "kafka-segment-etl.checkout"
 PATIENCE = 600.0
 
 
-def blocks(page: str, title: str) -> list[str]:
-    """The bash blocks of a section of a page, in their order."""
-    section = page.split(f"\n## {title}\n", 1)[1].split("\n## ", 1)[0]
-    return re.findall(r"^```bash\n(.*?)^```$", section, flags=re.MULTILINE | re.DOTALL)
+def blocks(page: str) -> list[str]:
+    """The bash blocks of a page, in their order."""
+    return re.findall(r"^```bash\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
 
 
 class Terminal:
@@ -143,7 +142,7 @@ def _runs(clone: Path, dag: str) -> list[tuple[str, str]]:
 def test_the_first_steps_end_with_green_runs_and_a_repetition_that_changed_nothing(
     clone: Path, terminal: Terminal
 ) -> None:
-    shown = [terminal.type(block) for block in blocks(PAGE.read_text(encoding="utf-8"), "First steps")]
+    shown = [terminal.type(block) for block in blocks(PAGE.read_text(encoding="utf-8"))]
     everything = "".join(shown)
     tables = re.findall(r"first-steps/lake/(\w+): version (\d+), (\d+) rows", everything)
     assert [name for name, _, _ in tables] == ["orders", "orders_by_hour", "orders_by_hour"], everything

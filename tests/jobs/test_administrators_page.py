@@ -18,7 +18,7 @@ from kseg.jobs.bench.workload import client_config
 from kseg.segment_reader.encode.batches import Record, encode_batch
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "administrators.md"
+PAGE = ROOT / "docs" / "guides" / "administrators.md"
 PARTITIONS = 40
 
 

@@ -23,7 +23,7 @@ from kseg.etl.config.values import Section
 
 MARKS = dict(marks_below(Job))
 OF_0_1_0: dict[str, bool] = json.loads((Path(__file__).parent / "data" / "field_decides.json").read_text())
-PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "configuration.md"
 
 
 def test_every_field_has_a_mark() -> None:

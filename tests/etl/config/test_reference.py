@@ -1,4 +1,4 @@
-"""docs/configuration.md tells the truth: every key, every default, and examples that load."""
+"""docs/reference/configuration.md tells the truth: every key, every default, and examples that load."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kseg.etl.config.load import load_job
 from kseg.etl.config.properties import _ELSEWHERE
 from kseg.etl.config.times import parse_duration
 
-PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "configuration.md"
 ROWS = {
     match[1]: match[2].strip()
     for match in re.finditer(r"^\| `([a-z_.*\[\]]+)` \|[^|]*\|([^|]*)\|[^|]+\|$", PAGE.read_text(), re.MULTILINE)

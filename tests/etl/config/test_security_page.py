@@ -1,4 +1,4 @@
-"""docs/security.md: its examples are `kafka` sections that a job file takes, its table names all properties."""
+"""docs/guides/security.md: its examples are `kafka` sections that a job file takes, its table names all properties."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import yaml
 from kseg.client.security.config import NAMES
 from kseg.etl.config.load import load_job
 
-PAGE = (Path(__file__).parents[3] / "docs" / "security.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "guides" / "security.md").read_text()
 BLOCKS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 PEM = "-----BEGIN {0}-----\nx\n-----END {0}-----\n"
 OAUTH = "security.protocol: SASL_SSL\nsasl.mechanism: OAUTHBEARER\n"

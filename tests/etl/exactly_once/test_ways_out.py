@@ -1,4 +1,4 @@
-"""For every state that a ledger can be in there is a command that leads out of it: docs/ledger.md lists them by state,
+"""For every state that a ledger can be in there is a command that leads out of it: docs/reference/ledger.md lists them,
 and here a ledger is brought into each state, and each command tried on it.
 
 A state is a run's phase and the state of its chain's lease. After the command the run has ended as the table says, and
@@ -21,7 +21,7 @@ from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.lease import Lease, acquire
 from kseg.etl.ledger.state import Phase
 
-PAGE = (Path(__file__).parents[3] / "docs" / "ledger.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "ledger.md").read_text()
 SECTION = PAGE.partition("## The way out of every state")[2].partition("\n## ")[0]
 LEASES = re.findall(r"^\| `(released|expired|live)` \|", SECTION, re.MULTILINE)
 STATES = re.findall(

@@ -1,4 +1,4 @@
-"""Others can read the ledger: the queries of docs/ledger.md, as they stand there."""
+"""Others can read the ledger: the queries of docs/reference/ledger.md, as they stand there."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -9,7 +9,7 @@ import pytest
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.maintenance import compact
 
-DOCS = Path(__file__).parents[3] / "docs" / "ledger.md"
+DOCS = Path(__file__).parents[3] / "docs" / "reference" / "ledger.md"
 
 
 def queries(dialect):

@@ -1,4 +1,4 @@
-"""A job runs with the ACLs that docs/acls.md lists, and with one of them missing it says which."""
+"""A job runs with the ACLs that docs/reference/acls.md lists, and with one of them missing it says which."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from sending import producer_on, send_batches, send_to
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
-PAGE = Path(__file__).parents[3] / "docs" / "acls.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "acls.md"
 PRINCIPAL = "User:etl"
 
 

@@ -121,7 +121,7 @@ def test_formats_inside_of_bytes_are_data() -> None:
         assert (told["topics"], told["rackId"]) == (["orders"], "a")
     refused = run("decode", name, "data", "--version", "1", "--with-header", whole)
     assert (refused.exit_code, "v3" in refused.stderr) == (2, True)
-    assert "docs/protocol.md" in run("encode", "Metadata", "data", "--version", "1", "{}").stderr
+    assert "kseg api docs" in run("encode", "Metadata", "data", "--version", "1", "{}").stderr
 
 
 def test_an_acl_of_the_metadata_log_is_told_by_names() -> None:

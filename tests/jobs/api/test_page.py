@@ -1,4 +1,4 @@
-"""docs/protocol.md is what the definitions give."""
+"""docs/reference/protocol.md is what the definitions give."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kseg.jobs.api.embedded import by_name
 from kseg.jobs.api.page import page
 from kseg.jobs.cli import cli
 
-PAGE = Path(__file__).parents[3] / "docs" / "protocol.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "protocol.md"
 
 
 def test_the_page_is_what_the_definitions_give() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), "run: kseg api docs > docs/protocol.md"
+    assert PAGE.read_text(encoding="utf-8") == page(), "run: kseg api docs > docs/reference/protocol.md"
 
 
 def test_the_page_is_of_a_size_that_people_can_open() -> None:

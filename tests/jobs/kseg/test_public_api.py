@@ -1,4 +1,4 @@
-"""`import kseg`: it loads nothing, its table of names is right, and the examples of docs/python-api.md run."""
+"""`import kseg`: it loads nothing, its table of names is right; the examples of docs/reference/python-api.md run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 import kseg
 from kseg.etl.config.load import job_from_document
 
-PAGE = Path(__file__).parents[3] / "docs" / "python-api.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "python-api.md"
 FUNCTIONS = {"load_job", "run", "backfill", "plan", "status", "verify", "read", "write_kafka"}
 
 

@@ -1,4 +1,4 @@
-"""The examples in docs/kubernetes, held against Kubernetes' schemas, hadolint, Spark's settings and our job files."""
+"""docs/guides/kubernetes, held against Kubernetes' schemas, hadolint, Spark's settings and our job files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kseg.etl.source.job_origin import deferred_origin_of
 from kseg.etl.spark.cache import DELTA, cache_root, jar_folder
 from kseg.jobs.broker.jars import locked_sets
 
-FOLDER = Path(__file__).parents[3] / "docs" / "kubernetes"
+FOLDER = Path(__file__).parents[3] / "docs" / "guides" / "kubernetes"
 VERSIONS = ("1.31", "1.37")
 
 

@@ -30,7 +30,7 @@ from kseg.jobs.report.options import ReportOptions
 from kseg.jobs.report.reporter import Reporter
 
 PARENT = "0198a1c0-7c4e-7b5d-9a43-0c6f3a2b1d55"
-PAGE = Path(__file__).parents[3] / "docs" / "reports.md"
+PAGE = Path(__file__).parents[3] / "docs" / "guides" / "reports.md"
 
 # What https://openlineage.io/spec/2-0-2/OpenLineage.json and the facets' own schemas require, and each value's type.
 FACETS = {

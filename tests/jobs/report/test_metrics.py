@@ -32,7 +32,7 @@ from kseg.jobs.report import metrics
 from kseg.jobs.report.metrics import METRICS, push, write_file
 from kseg.jobs.report.outcome import Outcome
 
-PAGE = Path(__file__).parents[3] / "docs" / "reports.md"
+PAGE = Path(__file__).parents[3] / "docs" / "guides" / "reports.md"
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
