@@ -17,8 +17,8 @@ MOST_LINES = 450
 #: Folders that have an `__init__.py`, below each part.
 FOLDERS = {
     "client": """
-        admin cluster fetch groups membership producer protocol protocol/embedded protocol/messages security
-        transactions wire
+        admin cluster fetch groups membership producer protocol protocol/embedded protocol/messages registry
+        security transactions wire
     """,
     "segment_reader": """
         codecs decode encode log log/damage log/files log/layouts log/scan log/transactions

@@ -1,27 +1,23 @@
 """The client-credentials flow: id and secret to a token endpoint, a token back (RFC 6749, 4.4; KIP-768).
 
-    POST <url>   Authorization: Basic base64(id:secret)      grant_type=client_credentials[&scope=…]
-    200          {"access_token": …, "expires_in": seconds}
-
-No redirect is followed: the secret belongs to the endpoint that was named, and to none that this one names.
+POST <url>   Authorization: Basic base64(id:secret)      grant_type=client_credentials[&scope=…]
+200          {"access_token": …, "expires_in": seconds}
 """
 
 from __future__ import annotations
 
 import base64
-import http.client
 import json
-import ssl
 import time
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import quote_plus, urlencode, urlsplit
+from urllib.parse import quote_plus, urlencode
 
 from kseg.client.cluster.retry import Deadline, RetryPolicy
 from kseg.client.errors import AuthenticationFailed
+from kseg.client.security.http import HttpConnection, HttpFailure, HttpServer
 from kseg.client.security.secret import Secret
 from kseg.client.security.tls import TlsConfig
-from kseg.client.security.tlserrors import verification_fault
 from kseg.client.security.tokens import Token
 
 _MAX_BYTES: Final = 1 << 20
@@ -75,37 +71,20 @@ class ClientCredentials:
         return Token.of(token, None if lifetime is None else started + lifetime)
 
     def _post(self, deadline: Deadline) -> tuple[int, bytes]:
-        url = urlsplit(self.url)
-        connect = max(min(self.connect_timeout_ms / 1000, deadline.remaining()), 0.001)
-        connection: http.client.HTTPConnection
-        if url.scheme == "https":
-            context = (self.tls or TlsConfig()).context()
-            connection = http.client.HTTPSConnection(url.hostname or "", url.port, timeout=connect, context=context)
-        else:
-            connection = http.client.HTTPConnection(url.hostname or "", url.port, timeout=connect)
-        path = (url.path or "/") + (f"?{url.query}" if url.query else "")
+        server = HttpServer(self.url, self.tls, self.connect_timeout_ms, self.read_timeout_ms)
+        connection = HttpConnection(server, max_bytes=_MAX_BYTES)
         form = {"grant_type": "client_credentials"} | ({"scope": self.scope} if self.scope else {})
-        problem, answer = "", (0, b"")
+        problem, retriable, answer = "", True, (0, b"")
         try:
-            connection.connect()
-            until = deadline.within(self.read_timeout_ms / 1000)
-            connection.sock.settimeout(max(until.remaining(), 0.001))
-            connection.request("POST", path, urlencode(form), self._headers())
-            response = connection.getresponse()
-            body = bytearray()
-            while part := response.read1(65536):
-                body += part
-                if len(body) > _MAX_BYTES or until.passed:
-                    raise TimeoutError("the answer does not end")
-            answer = response.status, bytes(body)
-        except ssl.SSLCertVerificationError as error:
-            raise self._failed(verification_fault(error, url.hostname, "its"), retriable=False) from None
-        except (OSError, http.client.HTTPException) as error:
-            problem = "timed out" if isinstance(error, TimeoutError) else _words(error)
+            answered = connection.exchange("POST", "", self._headers(), deadline, urlencode(form))
+            answer = answered.status, answered.body
+        except HttpFailure as failure:
+            retriable = failure.retriable
+            problem = f"cannot be asked: {failure}" if retriable else str(failure)
         finally:
             connection.close()
-        if problem:
-            raise self._failed(f"cannot be asked: {problem}", retriable=True)
+        if problem:  # outside of the handler: what is chained may quote the request
+            raise self._failed(problem, retriable=retriable)
         return answer
 
     def _headers(self) -> dict[str, str]:
@@ -119,14 +98,9 @@ class ClientCredentials:
         }
 
     def _failed(self, what: str, *, retriable: bool) -> AuthenticationFailed:
-        url = urlsplit(self.url)
         separator = ":" if what.startswith("its ") else ""
-        place = f"{url.scheme}://{url.hostname}{f':{url.port}' if url.port else ''}{url.path}"  # no user, no query
+        place = HttpServer(self.url).place
         return AuthenticationFailed(f"the token endpoint {place}{separator} {what}", retriable=retriable)
-
-
-def _words(error: Exception) -> str:
-    return getattr(error, "strerror", None) or type(error).__name__
 
 
 def _document(body: bytes) -> dict[str, object]:

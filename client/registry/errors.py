@@ -1,0 +1,44 @@
+"""What can go wrong between this client and a Schema Registry.
+
+    SchemaRegistryError
+    ├── RegistryUnavailable   no connection, no answer in time, or a server error      retriable
+    ├── RegistryRejected      it does not know us, or we may not: status 401, 403
+    └── SchemaNotFound        no such id, subject or version: status 404
+
+Error codes: https://docs.confluent.io/platform/current/schema-registry/develop/api.html#errors
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kseg.client.errors import KafkaError
+
+
+class SchemaRegistryError(KafkaError):
+    """Any other answer that is no success. `url`, `status` and the registry's own `error_code`, where there are any."""
+
+    def __init__(
+        self, message: str, *, url: str, status: int | None = None, error_code: int | None = None, **address: Any
+    ) -> None:
+        super().__init__(message, **address)
+        self.url = url
+        self.status = status
+        self.error_code = error_code
+
+    def __str__(self) -> str:
+        return f"the schema registry {self.url} {self.message}"
+
+
+class RegistryUnavailable(SchemaRegistryError):
+    """The registry cannot be reached, does not answer in time, or fails by its own word (5xx, 408, 425, 429)."""
+
+    retriable = True
+
+
+class RegistryRejected(SchemaRegistryError):
+    """The registry rejects who asks: wrong credentials, none, or lacking permissions."""
+
+
+class SchemaNotFound(SchemaRegistryError):
+    """The registry does not have what was asked for."""

@@ -1,0 +1,260 @@
+"""A Schema Registry: schemas by id, by GUID and by subject; kept, since a registered schema never changes.
+
+    GET  /schemas/ids/{id}                         GET  /subjects
+    GET  /schemas/guids/{guid}                     GET  /subjects/{subject}/versions
+    GET  /subjects/{subject}/versions/{version}    POST /subjects/{subject}/versions
+    POST /compatibility/subjects/{subject}/versions/{version}
+
+API: https://docs.confluent.io/platform/current/schema-registry/develop/api.html (also Apicurio's ccompat v7, Karapace
+and Redpanda).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+from urllib.parse import quote
+
+from kseg.client.cluster.retry import Deadline, RetryPolicy
+from kseg.client.errors import AuthenticationFailed
+from kseg.client.registry.config import RegistryConfig
+from kseg.client.registry.errors import RegistryRejected, RegistryUnavailable, SchemaNotFound, SchemaRegistryError
+from kseg.client.registry.schemas import Resolved, Schema, Version, is_guid, schema_of
+from kseg.client.security.http import HttpAnswer, HttpConnection, HttpFailure, HttpServer
+from kseg.client.security.tokens import forget, token_of
+
+_MEDIA: Final = "application/vnd.schemaregistry.v1+json"
+_MAX_BYTES: Final = 64 << 20
+_MAX_REFERENCES: Final = 1000
+_PASSING: Final = frozenset({408, 425, 429})
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class SchemaRegistry:
+    """Thread-safe. Operations try again until `default.api.timeout.ms` where that can help; see `errors`."""
+
+    def __init__(self, config: RegistryConfig) -> None:
+        self._config = config
+        self._lock = threading.Lock()
+        self._connections = [
+            HttpConnection(
+                HttpServer(url, config.tls, config.connect_timeout_ms, config.read_timeout_ms, config.proxy),
+                max_bytes=_MAX_BYTES,
+            )
+            for url in config.urls
+        ]
+        self._next = 0
+        self._by_id: dict[int, Schema] = {}
+        self._by_guid: dict[str, Schema] = {}
+        self._by_version: dict[tuple[str, int], Version] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        with self._lock:
+            for connection in self._connections:
+                connection.close()
+
+    @property
+    def url(self) -> str:
+        """All URLs, for messages and the ledger: without credentials."""
+        return ",".join(connection.server.place for connection in self._connections)
+
+    def schema(self, schema_id: int) -> Schema:
+        """The schema of an id. Raises SchemaNotFound where the registry does not know it."""
+        return self._kept(self._by_id, schema_id, lambda: self._schema(f"/schemas/ids/{schema_id}", schema_id))
+
+    def schema_by_guid(self, guid: str) -> Schema:
+        """The schema of a GUID (Confluent Platform 8). Raises SchemaNotFound."""
+        if not is_guid(guid):
+            raise ValueError(f"{guid!r} is no GUID")
+        return self._kept(self._by_guid, guid.lower(), lambda: self._schema(f"/schemas/guids/{guid.lower()}"))
+
+    def subjects(self) -> list[str]:
+        return [str(name) for name in self._get("/subjects", list)]
+
+    def versions(self, subject: str) -> list[int]:
+        """A subject's versions, ascending. Raises SchemaNotFound where there is no such subject."""
+        return sorted(int(number) for number in self._get(f"/subjects/{_quoted(subject)}/versions", list))
+
+    def latest(self, subject: str) -> Version:
+        """The newest version: asked anew each time. Raises SchemaNotFound."""
+        return self._version(subject, "latest")
+
+    def version(self, subject: str, version: int) -> Version:
+        """Raises SchemaNotFound where subject or version do not exist."""
+        return self._kept(self._by_version, (subject, version), lambda: self._version(subject, str(version)))
+
+    def resolve(self, schema: Schema) -> Resolved:
+        """A schema with all that it references. Raises SchemaNotFound where a reference leads nowhere."""
+        found: dict[str, Schema] = {}
+        self._resolve(schema, found, ())
+        return Resolved(schema, tuple(found.items()))
+
+    def register(self, subject: str, schema: Schema) -> int:
+        """Register a schema as the subject's next version, or find it there; its id.
+
+        Raises SchemaRegistryError with status 409 where it is not compatible with earlier versions.
+        """
+        document = self._ask("POST", f"/subjects/{_quoted(subject)}/versions", _request(schema))
+        if not isinstance(document, dict) or not isinstance(document.get("id"), int):
+            raise self._error(SchemaRegistryError, "answers without an id")
+        return int(document["id"])
+
+    def incompatibilities(self, subject: str, schema: Schema, version: str = "latest") -> list[str] | None:
+        """Why a schema cannot follow a version under the subject's compatibility level; None if it can."""
+        path = f"/compatibility/subjects/{_quoted(subject)}/versions/{version}?verbose=true"
+        document = self._ask("POST", path, _request(schema))
+        if not isinstance(document, dict) or not isinstance(document.get("is_compatible"), bool):
+            raise self._error(SchemaRegistryError, "answers without is_compatible")
+        return None if document["is_compatible"] else [str(message) for message in document.get("messages") or []]
+
+    # Inside
+
+    def _kept(self, cache: dict[K, V], key: K, ask: Callable[[], V]) -> V:
+        with self._lock:
+            if key in cache:
+                return cache[key]
+        value = ask()
+        with self._lock:
+            return cache.setdefault(key, value)
+
+    def _resolve(self, schema: Schema, found: dict[str, Schema], above: tuple[str, ...]) -> None:
+        for reference in schema.references:
+            if reference.name in above:
+                raise self._error(SchemaRegistryError, f"has schemas that reference one another: {reference.name}")
+            if reference.name in found:
+                continue
+            if len(found) >= _MAX_REFERENCES:
+                raise self._error(SchemaRegistryError, f"has a schema with more than {_MAX_REFERENCES} references")
+            referenced = self.version(reference.subject, reference.version).schema
+            self._resolve(referenced, found, (*above, reference.name))
+            found[reference.name] = referenced
+
+    def _schema(self, path: str, schema_id: int | None = None) -> Schema:
+        document = self._get(path, dict)
+        try:
+            return schema_of(document, schema_id)
+        except ValueError as error:
+            raise self._error(SchemaRegistryError, f"answers {path} with no schema: {error}") from None
+
+    def _version(self, subject: str, version: str) -> Version:
+        document = self._get(f"/subjects/{_quoted(subject)}/versions/{version}", dict)
+        number = document.get("version")
+        try:
+            schema = schema_of(document)
+        except ValueError as error:
+            message = f"answers version {version} of subject {subject} with no schema: {error}"
+            raise self._error(SchemaRegistryError, message) from None
+        if not isinstance(number, int):
+            raise self._error(SchemaRegistryError, f"answers version {version} of subject {subject} without a number")
+        return Version(subject, number, schema)
+
+    def _get(self, path: str, kind: type[Any]) -> Any:
+        document = self._ask("GET", path)
+        if not isinstance(document, kind):
+            raise self._error(SchemaRegistryError, f"answers {path} with no JSON {kind.__name__}")
+        return document
+
+    def _ask(self, method: str, path: str, body: str | None = None) -> Any:
+        """One URL after the other, and again with pauses, until one answers."""
+        config = self._config
+        deadline = Deadline.after(config.default_api_timeout_ms / 1000)
+        policy = RetryPolicy(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000)
+        backoff = policy.start(deadline)
+        tries = 0
+        answered: RegistryUnavailable | None = None
+        while True:
+            try:
+                return self._ask_one(method, path, body, deadline)
+            except RegistryUnavailable as error:
+                tries += 1
+                answered = error if error.status is not None else answered
+                if tries % len(self._connections) == 0:
+                    # A try that the deadline cut short says less than the answer before it.
+                    backoff.pause(answered if answered is not None and deadline.passed else error)
+
+    def _ask_one(self, method: str, path: str, body: str | None, deadline: Deadline) -> Any:
+        headers = self._headers(deadline)
+        with self._lock:
+            connection = self._connections[self._next]
+            place = connection.server.place
+            try:
+                answer = connection.exchange(method, path, headers, deadline, body)
+            except HttpFailure as failure:
+                self._next = (self._next + 1) % len(self._connections)
+                kind = RegistryUnavailable if failure.retriable else RegistryRejected
+                raise kind(f"does not answer: {failure}", url=place) from None
+            if answer.status >= 500 or answer.status in _PASSING:
+                self._next = (self._next + 1) % len(self._connections)
+        return self._judged(answer, place, path)
+
+    def _judged(self, answer: HttpAnswer, place: str, path: str) -> Any:
+        document = _json(answer.body)
+        if answer.status == 200:
+            if document is None:
+                raise SchemaRegistryError(f"answers {path} with no JSON", url=place, status=200)
+            return document
+        code = document.get("error_code") if isinstance(document, dict) else None
+        text = document.get("message") if isinstance(document, dict) else None
+        words = f"answers {path} with status {answer.status}" + (f", error code {code}" if code else "")
+        words += f": {str(text)[:500]}" if text else ""
+        address: dict[str, Any] = {"url": place, "status": answer.status, "error_code": code}
+        if answer.status in (401, 403):
+            if self._config.oauth is not None:
+                forget(self._config.oauth)
+            raise RegistryRejected(f"{words}; check basic.auth.* or bearer.auth.*", **address)
+        if answer.status == 404:
+            raise SchemaNotFound(words, **address)
+        if answer.status >= 500 or answer.status in _PASSING:
+            raise RegistryUnavailable(words, **address)
+        raise SchemaRegistryError(words, **address)
+
+    def _headers(self, deadline: Deadline) -> Mapping[str, str]:
+        config = self._config
+        headers = {"Accept": f"{_MEDIA}, application/json", "Content-Type": _MEDIA, **dict(config.headers)}
+        if config.basic is not None:
+            headers["Authorization"] = f"Basic {base64.b64encode(config.basic.reveal().encode()).decode()}"
+        elif config.token is not None:
+            headers["Authorization"] = f"Bearer {config.token.reveal()}"
+        elif config.oauth is not None:
+            try:
+                headers["Authorization"] = f"Bearer {token_of(config.oauth, deadline).value.reveal()}"
+            except AuthenticationFailed as error:
+                kind = RegistryUnavailable if error.retriable else RegistryRejected
+                raise self._error(kind, f"cannot be asked: {error.message}") from None
+        return headers
+
+    def _error(self, kind: type[SchemaRegistryError], message: str) -> SchemaRegistryError:
+        return kind(message, url=self.url)
+
+
+def _request(schema: Schema) -> str:
+    document: dict[str, Any] = {"schema": schema.text, "schemaType": schema.type}
+    if schema.references:
+        document["references"] = [
+            {"name": one.name, "subject": one.subject, "version": one.version} for one in schema.references
+        ]
+    return json.dumps(document)
+
+
+def _quoted(subject: str) -> str:
+    return quote(subject, safe="")
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None

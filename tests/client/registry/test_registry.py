@@ -1,0 +1,193 @@
+"""Schemas from a registry: kept, resolved, and errors that say what to do."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+from typing import Any
+
+import pytest
+
+from kseg.client.registry.config import RegistryConfig
+from kseg.client.registry.errors import RegistryRejected, RegistryUnavailable, SchemaNotFound, SchemaRegistryError
+from kseg.client.registry.registry import SchemaRegistry
+from kseg.client.registry.schemas import Reference, Schema
+
+QUICK = {"retries.wait.ms": "1", "retries.max.wait.ms": "5", "default.api.timeout.ms": "400"}
+ORDER = '{"type":"record","name":"Order","fields":[{"name":"id","type":"long"}]}'
+
+
+def opened(server: Any, **properties: str) -> SchemaRegistry:
+    return SchemaRegistry(RegistryConfig.from_properties({"url": server.url} | QUICK | properties))
+
+
+def test_a_schema_is_asked_for_once_and_over_one_connection(registry_server: Any) -> None:
+    registry_server.answers["/schemas/ids/7"] = (200, {"schema": ORDER})
+    registry_server.answers["/schemas/ids/8"] = (200, {"schema": "{}", "schemaType": "JSON", "guid": "g"})
+    with opened(registry_server) as registry:
+        assert registry.schema(7) == registry.schema(7) == Schema(ORDER, "AVRO", (), 7)
+        assert registry.schema(8) == Schema("{}", "JSON", (), 8, "g")
+    assert [asked.path for asked in registry_server.asked] == ["/schemas/ids/7", "/schemas/ids/8"]
+    assert registry_server.connections == 1
+
+
+def test_versions_of_a_subject_whose_name_needs_quoting(registry_server: Any) -> None:
+    base = "/subjects/a%2Fb%20c-value/versions"
+    registry_server.answers[base] = (200, [2, 1])
+    for name, number in (("1", 1), ("latest", 2)):
+        registry_server.answers[f"{base}/{name}"] = (200, {"version": number, "id": 10 + number, "schema": ORDER})
+    with opened(registry_server) as registry:
+        assert registry.versions("a/b c-value") == [1, 2]
+        assert registry.version("a/b c-value", 1).schema.id == 11
+        assert registry.latest("a/b c-value").version == registry.latest("a/b c-value").version == 2
+    assert len(registry_server.asked) == 4, "the latest is asked for each time"
+
+
+def test_a_guid_is_checked_before_it_is_part_of_a_path(registry_server: Any) -> None:
+    guid = "89791762-2336-4186-9674-299b90a802e2"
+    registry_server.answers[f"/schemas/guids/{guid}"] = (200, {"schema": ORDER, "guid": guid})
+    with opened(registry_server) as registry:
+        assert registry.schema_by_guid(guid.upper()).guid == guid
+        with pytest.raises(ValueError, match="is no GUID"):
+            registry.schema_by_guid("../config")
+
+
+def test_references_come_before_what_uses_them(registry_server: Any) -> None:
+    def add(subject: str, text: str, *references: str) -> None:
+        documents = [{"name": f"{name}.proto", "subject": name, "version": 1} for name in references]
+        document = {"version": 1, "id": 1, "schema": text, "schemaType": "PROTOBUF", "references": documents}
+        registry_server.answers[f"/subjects/{subject}/versions/1"] = (200, document)
+
+    add("money", "m")
+    add("item", "i", "money")
+    top = Schema("top", "PROTOBUF", tuple(Reference(f"{name}.proto", name, 1) for name in ("item", "money")))
+    with opened(registry_server) as registry:
+        resolved = registry.resolve(top)
+    assert [(name, schema.text) for name, schema in resolved.references] == [("money.proto", "m"), ("item.proto", "i")]
+
+
+def test_schemas_that_reference_one_another_are_refused(registry_server: Any) -> None:
+    reference = [{"name": "a.proto", "subject": "a", "version": 1}]
+    document = {"version": 1, "id": 1, "schema": "a", "schemaType": "PROTOBUF", "references": reference}
+    registry_server.answers["/subjects/a/versions/1"] = (200, document)
+    with opened(registry_server) as registry, pytest.raises(SchemaRegistryError, match="reference one another"):
+        registry.resolve(Schema("t", "PROTOBUF", (Reference("a.proto", "a", 1),)))
+
+
+def test_a_schema_is_registered_and_checked(registry_server: Any) -> None:
+    registry_server.answers["/subjects/s/versions"] = (200, {"id": 5})
+    path = "/compatibility/subjects/s/versions/latest?verbose=true"
+    registry_server.answers[path] = (200, {"is_compatible": False, "messages": ["READER_FIELD_MISSING"]})
+    schema = Schema(ORDER, references=(Reference("n.C", "c-value", 2),))
+    with opened(registry_server) as registry:
+        assert registry.register("s", schema) == 5
+        assert registry.incompatibilities("s", schema) == ["READER_FIELD_MISSING"]
+        registry_server.answers[path] = (200, {"is_compatible": True})
+        assert registry.incompatibilities("s", schema) is None
+    sent = registry_server.asked[0].body
+    assert sent == {
+        "schema": ORDER,
+        "schemaType": "AVRO",
+        "references": [{"name": "n.C", "subject": "c-value", "version": 2}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("properties", "header"),
+    [
+        ({"basic.auth.user.info": "me:pä"}, "Basic " + base64.b64encode("me:pä".encode()).decode()),
+        ({"bearer.auth.token": "abc"}, "Bearer abc"),
+    ],
+)
+def test_credentials_are_sent_and_never_shown(registry_server: Any, properties: dict[str, str], header: str) -> None:
+    registry_server.answers["/schemas/ids/1"] = (401, {"error_code": 401, "message": "no"})
+    with opened(registry_server, **properties) as registry, pytest.raises(RegistryRejected) as caught:
+        registry.schema(1)
+    assert registry_server.asked[0].headers["Authorization"] == header
+    assert len(registry_server.asked) == 1, "a rejection is not tried again"
+    assert "check basic.auth.* or bearer.auth.*" in str(caught.value)
+    assert not any(value in str(caught.value) for value in properties.values())
+
+
+def test_an_unknown_id_names_the_id_and_the_registry(registry_server: Any) -> None:
+    registry_server.answers["/schemas/ids/9"] = (404, {"error_code": 40403, "message": "Schema 9 not found"})
+    with opened(registry_server) as registry, pytest.raises(SchemaNotFound) as caught:
+        registry.schema(9)
+    assert caught.value.error_code == 40403
+    assert not caught.value.retriable
+    assert str(caught.value) == (
+        f"the schema registry {registry_server.url} answers /schemas/ids/9 with status 404, error code 40403: "
+        "Schema 9 not found"
+    )
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def test_a_failing_registry_is_asked_again(registry_server: Any) -> None:
+    answers = iter([(503, b"busy"), (429, {}), (200, {"schema": ORDER})])
+    registry_server.answers["/schemas/ids/1"] = lambda asked: next(answers)
+    with opened(registry_server) as registry:
+        assert registry.schema(1).text == ORDER
+
+
+def test_a_registry_that_stays_away_is_a_retriable_error(registry_server: Any) -> None:
+    registry_server.answers["/schemas/ids/1"] = (500, {"error_code": 50001, "message": "store"})
+    with opened(registry_server) as registry, pytest.raises(RegistryUnavailable, match="50001: store") as caught:
+        registry.schema(1)
+    assert caught.value.retriable
+    nobody = SchemaRegistry(RegistryConfig.from_properties({"url": "http://127.0.0.1:9"} | QUICK))
+    with pytest.raises(RegistryUnavailable, match="does not answer: Connection refused"):
+        nobody.schema(1)
+
+
+def test_the_next_url_is_asked_where_one_does_not_answer(registry_server: Any) -> None:
+    registry_server.answers["/schemas/ids/1"] = (200, {"schema": ORDER})
+    config = RegistryConfig.from_properties({"url": f"http://127.0.0.1:9,{registry_server.url}"} | QUICK)
+    with SchemaRegistry(config) as registry:
+        assert registry.schema(1).text == ORDER
+
+
+def test_a_connection_that_the_registry_has_closed_is_opened_again(registry_server: Any) -> None:
+    registry_server.answers["/schemas/ids/1"] = (200, {"schema": ORDER})
+    registry_server.answers["/schemas/ids/2"] = (200, {"schema": "2"})
+    with opened(registry_server) as registry:
+        assert registry.schema(1).text == ORDER
+        for connection in registry._connections:
+            assert connection._open is not None
+            connection._open.sock.close()  # as the system does where the peer is gone
+        assert registry.schema(2).text == "2"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"<html>",
+        b"[]",
+        b"{}",
+        b'{"schema": 1}',
+        b'{"schema": "x", "schemaType": "XML"}',
+        b'{"schema": "x", "references": [1]}',
+        b'{"schema": "x", "id": true}',
+        b"[" * 100_000,
+    ],
+)
+def test_an_answer_that_is_no_schema_is_an_error_of_the_registry(registry_server: Any, answer: bytes) -> None:
+    registry_server.answers["/schemas/ids/1"] = (200, answer)
+    with opened(registry_server) as registry, pytest.raises(SchemaRegistryError, match="/schemas/ids/1"):
+        registry.schema(1)
+
+
+def test_a_redirect_is_not_followed(registry_server: Any) -> None:
+    registry_server.answers["/schemas/ids/1"] = (302, {})
+    with opened(registry_server) as registry, pytest.raises(SchemaRegistryError, match="status 302"):
+        registry.schema(1)
+    assert len(registry_server.asked) == 1
+
+
+def test_the_hash_of_a_schema_is_that_of_its_content() -> None:
+    assert Schema(ORDER, id=1).hash == Schema(ORDER, id=2, guid="g").hash
+    differing = {
+        Schema(ORDER).hash,
+        Schema(ORDER, "JSON").hash,
+        Schema(ORDER, references=(Reference("a", "b", 1),)).hash,
+    }
+    assert len(differing) == 3
