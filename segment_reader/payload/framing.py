@@ -1,0 +1,144 @@
+"""The frames of registries' serializers: which schema a payload was written with, and where the payload begins.
+
+    byte 0 = 0   4 bytes  id of the schema, big-endian                 then the payload
+    byte 0 = 1   16 bytes GUID of the schema                           then the payload
+    a header `__key_schema_id` or `__value_schema_id` of one of the two forms, and the payload as it is
+
+https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kseg.segment_reader.payload.decoder import Status
+
+KEY_HEADER: Final = "__key_schema_id"
+VALUE_HEADER: Final = "__value_schema_id"
+ID_FRAME: Final = 5
+GUID_FRAME: Final = 17
+#: A schema as frames name it: its id, or its GUID as text.
+SchemaKey = int | str
+
+
+@dataclass(frozen=True)
+class Frames:
+    """The frames of n payloads.
+
+    schemas: the schemas that are named, ids ascending before GUIDs. which: n indexes into it, int32, -1 where the
+    status is not DECODED. skip: where each payload begins, int32, in bytes. status: uint8: DECODED, NULL or BAD_FRAME.
+    """
+
+    schemas: tuple[SchemaKey, ...]
+    which: npt.NDArray[np.int32]
+    skip: npt.NDArray[np.int32]
+    status: npt.NDArray[np.uint8]
+
+
+def frames_of(payloads: pa.BinaryArray) -> Frames:
+    """The frame before each payload."""
+    offsets, data = _buffers(payloads)
+    lengths = offsets[1:] - offsets[:-1]
+    null = _nulls(payloads)
+    starts = offsets[:-1]
+    magic = np.full(len(payloads), 255, np.uint8)
+    some = ~null & (lengths >= ID_FRAME)
+    magic[some] = data[starts[some]]
+    by_id = some & (magic == 0)
+    by_guid = some & (magic == 1) & (lengths >= GUID_FRAME)
+    status = np.full(len(payloads), Status.BAD_FRAME, np.uint8)
+    status[by_id | by_guid] = Status.DECODED
+    status[null] = Status.NULL
+    schemas, which = _named(data, starts, by_id, by_guid)
+    skip = np.zeros(len(payloads), np.int32)
+    skip[by_id] = ID_FRAME
+    skip[by_guid] = GUID_FRAME
+    return Frames(schemas, which, skip, status)
+
+
+def frames_in_headers(headers: pa.ListArray, payloads: pa.BinaryArray, name: str) -> Frames:
+    """The frame in the last header `name` of each record; the frame before the payload where a record has none.
+
+    headers: list<struct<key: string, value: binary>>, as records are decoded.
+    """
+    before = frames_of(payloads)
+    entries = headers.flatten()
+    if len(entries) == 0:
+        return before
+    keys, values = entries.field(0), entries.field(1)
+    named = np.flatnonzero(np.asarray(pc.fill_null(pc.equal(keys, name), False)))
+    if len(named) == 0:
+        return before
+    rows = np.asarray(pc.list_parent_indices(headers))[named]
+    last = np.append(rows[1:] != rows[:-1], True)  # entries are in their records' order
+    rows, named = rows[last], named[last]
+    carried = frames_of(pc.take(values, pa.array(named)).cast(pa.binary()))
+    schemas = tuple(sorted({*before.schemas, *carried.schemas}, key=_order))
+    place = {schema: index for index, schema in enumerate(schemas)}
+    which, skip, status = before.which.copy(), before.skip.copy(), before.status.copy()
+    which = _renumbered(which, before.schemas, place)
+    which[rows] = _renumbered(carried.which, carried.schemas, place)
+    skip[rows] = 0
+    # A header that names no schema is as bad as a frame that names none; a record without a payload stays one.
+    status[rows] = np.where(carried.status == Status.DECODED, Status.DECODED, Status.BAD_FRAME)
+    null = _nulls(payloads)
+    status[null] = Status.NULL
+    which[status != Status.DECODED] = -1
+    return Frames(schemas, which, skip, status)
+
+
+def _named(
+    data: npt.NDArray[np.uint8],
+    starts: npt.NDArray[np.int64],
+    by_id: npt.NDArray[np.bool_],
+    by_guid: npt.NDArray[np.bool_],
+) -> tuple[tuple[SchemaKey, ...], npt.NDArray[np.int32]]:
+    which = np.full(len(starts), -1, np.int32)
+    schemas: list[SchemaKey] = []
+    if by_id.any():
+        at = starts[by_id, None] + np.arange(1, ID_FRAME)
+        ids = np.ascontiguousarray(data[at]).view(">i4").ravel()
+        distinct, inverse = np.unique(ids, return_inverse=True)
+        schemas += [int(one) for one in distinct]
+        which[by_id] = inverse
+    if by_guid.any():
+        at = starts[by_guid, None] + np.arange(1, GUID_FRAME)
+        guids = np.ascontiguousarray(data[at]).view([("high", ">u8"), ("low", ">u8")]).ravel()
+        distinct, inverse = np.unique(guids, return_inverse=True)
+        which[by_guid] = inverse + len(schemas)
+        schemas += [str(uuid.UUID(bytes=one.tobytes())) for one in distinct]
+    return tuple(schemas), which
+
+
+def _buffers(payloads: pa.BinaryArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    """Offsets of the n payloads (n + 1), and the bytes that they point into."""
+    _, offsets, data = payloads.buffers()
+    if len(payloads) == 0 or offsets is None:
+        return np.zeros(len(payloads) + 1, np.int64), np.zeros(0, np.uint8)
+    width = np.int64 if pa.types.is_large_binary(payloads.type) else np.int32
+    numbers = np.frombuffer(offsets, width)[payloads.offset : payloads.offset + len(payloads) + 1]
+    return numbers.astype(np.int64), np.frombuffer(data if data is not None else b"", np.uint8)
+
+
+def _nulls(payloads: pa.BinaryArray) -> npt.NDArray[np.bool_]:
+    if payloads.null_count == 0:
+        return np.zeros(len(payloads), np.bool_)
+    return np.asarray(payloads.is_null())
+
+
+def _renumbered(
+    which: npt.NDArray[np.int32], schemas: tuple[SchemaKey, ...], place: dict[SchemaKey, int]
+) -> npt.NDArray[np.int32]:
+    numbers = np.array([*(place[schema] for schema in schemas), -1], np.int32)
+    return numbers[which]  # -1 is the last
+
+
+def _order(schema: SchemaKey) -> tuple[bool, int, str]:
+    return (True, 0, schema) if isinstance(schema, str) else (False, schema, "")

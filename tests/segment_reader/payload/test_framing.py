@@ -1,0 +1,85 @@
+"""Frames of registries' serializers, beside a plain reading of the same bytes."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kseg.segment_reader.payload.decoder import Status
+from kseg.segment_reader.payload.framing import VALUE_HEADER, SchemaKey, frames_in_headers, frames_of
+
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+def plain(payload: bytes | None) -> tuple[SchemaKey | None, int, Status]:
+    if payload is None:
+        return None, 0, Status.NULL
+    if len(payload) >= 5 and payload[0] == 0:
+        return struct.unpack(">i", payload[1:5])[0], 5, Status.DECODED
+    if len(payload) >= 17 and payload[0] == 1:
+        return str(uuid.UUID(bytes=payload[1:17])), 17, Status.DECODED
+    return None, 0, Status.BAD_FRAME
+
+
+framed = st.one_of(
+    st.none(),
+    st.binary(max_size=20),
+    st.builds(lambda number, rest: struct.pack(">bi", 0, number) + rest, st.integers(-3, 3), st.binary(max_size=3)),
+    st.builds(
+        lambda number, rest: b"\1" + bytes(15) + bytes([number]) + rest, st.integers(0, 3), st.binary(max_size=3)
+    ),
+)
+
+
+def found(payloads: pa.BinaryArray, headers: pa.ListArray | None = None) -> list[tuple[SchemaKey | None, int, Status]]:
+    frames = frames_of(payloads) if headers is None else frames_in_headers(headers, payloads, VALUE_HEADER)
+    assert len(set(frames.schemas)) == len(frames.schemas)
+    return [
+        (None if which < 0 else frames.schemas[which], int(skip), Status(status))
+        for which, skip, status in zip(frames.which, frames.skip, frames.status, strict=True)
+    ]
+
+
+@given(st.lists(framed, max_size=30), st.integers(0, 5), st.sampled_from([pa.binary(), pa.large_binary()]))
+def test_every_frame_is_read_as_the_plain_reading_does(
+    payloads: list[bytes | None], start: int, kind: pa.DataType
+) -> None:
+    array = pa.array(payloads, kind)[start:]  # a slice: offsets do not begin at 0
+    assert found(array) == [plain(payload) for payload in payloads[start:]]
+
+
+@given(st.lists(st.tuples(framed, st.lists(st.tuples(st.sampled_from([VALUE_HEADER, "x"]), framed))), max_size=12))
+def test_the_last_header_goes_before_the_frame(
+    records: list[tuple[bytes | None, list[tuple[str, bytes | None]]]],
+) -> None:
+    expected = []
+    for payload, headers in records:
+        named = [value for key, value in headers if key == VALUE_HEADER]
+        if not named or payload is None:
+            expected.append(plain(payload))
+            continue
+        schema, _, status = plain(named[-1])
+        expected.append((schema, 0, Status.DECODED if status == Status.DECODED else Status.BAD_FRAME))
+    rows = [[{"key": key, "value": value} for key, value in headers] for _, headers in records]
+    payloads = pa.array([payload for payload, _ in records], pa.binary())
+    got = found(payloads[start:], pa.array(rows, HEADERS)[start:])
+    # Where a record has no payload, its place does not matter.
+    assert [one if one[2] != Status.NULL else (None, 0, Status.NULL) for one in got] == expected
+
+
+def test_schemas_are_named_once_and_rows_lead_to_them() -> None:
+    payloads = [struct.pack(">bi", 0, number) for number in (9, 3, 9, 9)]
+    frames = frames_of(pa.array(payloads, pa.binary()))
+    assert frames.schemas == (3, 9)
+    assert frames.which.tolist() == [1, 0, 1, 1]
+    assert frames.which.dtype == np.int32
+
+
+def test_records_without_headers_are_read_by_their_frames() -> None:
+    payloads = pa.array([struct.pack(">bi", 0, 5), None], pa.binary())
+    assert found(payloads, pa.array([None, []], HEADERS)) == found(payloads)
