@@ -28,7 +28,7 @@ AIRFLOW_PACKAGES := apache-airflow apache-airflow-providers-apache-kafka apache-
   apache-airflow-providers-apache-spark apache-airflow-providers-cncf-kubernetes asyncpg pillow psycopg2-binary pytest \
   pytest-timeout pytest-xdist types-psutil types-PyYAML "pgserver; python_version < '3.13'"
 
-.PHONY: help setup setup-airflow check format test test-main test-airflow test-airflow-2 test-full demo bench clean
+.PHONY: help setup setup-airflow check format test test-main test-airflow test-airflow-2 test-full demo bench docs clean
 
 help: ## Tell what can be made
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,7 +67,7 @@ $(AIRFLOW_STAMP): $(AIRFLOW_CONSTRAINTS) $(wildcard airflow/pyproject.toml)
 	  $(AIRFLOW_PACKAGES) $(if $(wildcard airflow/pyproject.toml),--editable ./airflow)
 	@touch $@
 
-check: setup setup-airflow ## Check formatting, lint, types and the layers' imports; changes nothing
+check: setup setup-airflow docs ## Check formatting, lint, types, the layers' imports and the docs' links
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -100,6 +100,10 @@ demo: setup ## Run a real job on a real Kafka, from nothing to a verified Delta 
 bench: setup ## Measure the decoder, log files beside DumpLogSegments, and Kafka to Delta beside Spark's own connector
 	@$(BIN)/kseg bench $(ARGS)
 
+docs: setup ## Build the documentation as a site, in site/; a broken link fails
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
+	@echo "Open site/index.html"
+
 clean: ## Remove everything made here (the jars stay in the user's cache)
-	rm -rf $(VENV) .venv-airflow* first-steps build dist *.egg-info airflow/build airflow/*.egg-info tests/airflow/.pytest_cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse demo-output
+	rm -rf $(VENV) .venv-airflow* first-steps site build dist *.egg-info airflow/build airflow/*.egg-info tests/airflow/.pytest_cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse demo-output
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

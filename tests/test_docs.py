@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,11 @@ DOTTED = re.compile(r"(?<![\w./-])kseg(?:\.[A-Za-z_]\w*)+")
 #: Properties of Kafka and of tables, which look like modules.
 PROPERTIES = {"client.dns.lookup", "client.id", "client.rack", "kseg.txn"}
 FILE = re.compile(r"`((?:client|etl|jobs|segment_reader|tests|airflow|docs)/[\w./*-]+)(?:::\w+)?`")
+
+
+LINK = re.compile(r"\]\((?!\w+:|#)([^)\s#]+)")
+#: Pages that `make docs` makes from the source.
+GENERATED = {f"docs/reference/{name}.md" for name in ("cli", "protocol", "protocol-rules", "requests")}
 
 
 def is_there(name: str) -> bool:
@@ -67,8 +73,16 @@ def test_names_in_a_page_are_there(page: Path) -> None:
 @pytest.mark.parametrize("page", NOW, ids=lambda page: page.name)
 def test_files_that_a_page_names_are_there(page: Path) -> None:
     named = [name.replace("NAME", "*") for name in FILE.findall(page.read_text())]
-    folders = (ROOT, ROOT / "tests")  # docs/reference/protocol-rules.md names tests from there
+    folders = (ROOT, ROOT / "tests")
     assert [name for name in named if not any(any(folder.glob(name)) for folder in folders)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_files_of_the_repository_or_to_pages_that_are_made(page: Path) -> None:
+    """Anchors are checked by `make docs`, as are links in the pages that it makes."""
+    text = re.sub(r"^( *)```.*?^\1```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    targets = {path: os.path.relpath(page.parent / path, ROOT) for path in LINK.findall(text)}
+    assert [path for path, target in targets.items() if target not in GENERATED and not (ROOT / target).exists()] == []
 
 
 def test_docstrings_and_comments_name_modules_that_are_there() -> None:

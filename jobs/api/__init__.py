@@ -4,7 +4,7 @@ properties   client properties from a file and from `-X`
 destination  which broker a request belongs to, by default and by `--to`
 calling      one request and its answer
 listing      what this client and a broker speak
-page, requests_page   docs/reference/protocol.md and docs/reference/requests.md, made from the definitions
+page, requests_page   the documentation's pages on the protocol and on requests, made from the definitions
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""docs/reference/protocol.md: every API with its versions and fields, read off the definitions."""
+"""The page on the protocol: every API with its versions and fields, read off the definitions (`kseg api docs`)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ _HEAD = """\
 # The protocol
 
 Every API that this client has a definition of, in every version; below, the [formats inside of
-bytes](#formats-inside-of-bytes). This page is made from the definitions
-(`kseg api docs > docs/reference/protocol.md`); a test fails when the two differ.
+bytes](#formats-inside-of-bytes). This page is made from the definitions, by `make docs` or `kseg api docs`.
 
 A field's name is the one that JSON has in `kseg api call`, `encode` and `decode`; `[]` is a list. *Versions* are those
 that have the field, *null* those in which it may be null, *tag* is its number in the tagged section of a flexible

@@ -1,4 +1,4 @@
-"""docs/reference/requests.md, made from the requests' classes; `python -m kseg.jobs.api.requests_page` prints it."""
+"""The page on requests, made from their classes; `python -m kseg.jobs.api.requests_page` prints it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kseg.client.protocol.schema import NEVER
 
 _ABOUT: Final = """# Requests: routing, retries, permissions and error handling
 
-Made by `python -m kseg.jobs.api.requests_page` from the request classes that the client itself uses
+Made by `make docs`, or by `python -m kseg.jobs.api.requests_page`, from the request classes that the client itself uses
 (`client/protocol/messages`).
 
 ## Routing and retries

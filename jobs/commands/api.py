@@ -234,7 +234,7 @@ def decode(name: str, side: str, data: str, version: int, with_header: bool, raw
 @api.command()
 @click.option("--check", metavar="FILE", type=click.Path(dir_okay=False), help="Only compare; exit 2 if FILE differs.")
 def docs(check: str | None) -> None:
-    """Print docs/reference/protocol.md: every API, version and field, out of the definitions.
+    """Print every API with its versions and fields as Markdown, from the definitions.
 
     \b
     Example:

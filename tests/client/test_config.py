@@ -25,11 +25,13 @@ def test_java_names_become_a_config():
     assert (config.request_timeout_ms, config.default_api_timeout_ms) == (5000, 9000)
 
 
+@pytest.mark.rule(17)
 def test_an_explicit_client_id_wins():
     config = ClientConfig.from_properties({"bootstrap.servers": "a:1", "client.id": "mine"}, client_id="kseg-orders")
     assert config.client_id == "mine"
 
 
+@pytest.mark.rule(24)
 def test_servers_may_be_ipv6_literals_carry_a_protocol_and_repeat():
     config = ClientConfig.from_properties({"bootstrap.servers": "[::1]:9092,PLAINTEXT://h:1,h:1,"}, client_id="c")
     assert config.bootstrap_servers == (("::1", 9092), ("h", 1))

@@ -40,6 +40,7 @@ def test_the_drawn_tree_is_the_real_one():
     assert {cls.__name__ for cls in every_class()} <= drawn
 
 
+@pytest.mark.rule(273)
 @pytest.mark.parametrize("cls", [c for c in every_class() if c not in (errors.ConfigError,)])
 def test_every_error_survives_pickling_with_its_address(cls: type[KafkaError]):
     special = {
@@ -58,6 +59,7 @@ def test_every_error_survives_pickling_with_its_address(cls: type[KafkaError]):
     assert str(copy) == str(error) == "words [topic=t, partition=3, group=g]"
 
 
+@pytest.mark.rule(273)
 def test_a_code_becomes_the_class_that_callers_look_for():
     assert isinstance(error_from_code(3, "x"), UnknownTopic)
     assert isinstance(error_from_code(47, "x"), Fenced)
@@ -89,6 +91,7 @@ def test_an_abortable_transaction_says_so():
     assert not error.retriable
 
 
+@pytest.mark.rule(272)
 def test_a_code_of_a_newer_kafka_keeps_its_number():
     error = error_from_code(9999, "Fetch", broker="1 (h:1)")
     assert isinstance(error.code, UnknownErrorCode)
@@ -102,6 +105,7 @@ def test_the_brokers_own_words_are_kept():
     assert "because of this" in str(error_from_code(40, "CreateTopics", detail="because of this", topic="t"))
 
 
+@pytest.mark.rule(86)
 @pytest.mark.parametrize(
     ("code", "api", "address", "lacking", "remedy"),
     [

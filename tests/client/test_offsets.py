@@ -14,6 +14,7 @@ from kseg.segment_reader.encode.batches import Record
 from sending import begin_with, send_to
 
 
+@pytest.mark.rule(174, 175)
 def test_where_a_log_begins_ends_and_where_a_time_does(cluster: Any, kafka: Any):
     topic = kafka.topic(partitions=2)
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
@@ -31,6 +32,7 @@ def test_where_a_log_begins_ends_and_where_a_time_does(cluster: Any, kafka: Any)
     assert ask(a=now + 1000, b=now)[first].offset == -1
 
 
+@pytest.mark.rule(157, 177)
 def test_latest_is_the_last_stable_offset_under_read_committed(cluster: Any, kafka: Any):
     tp = TopicPartition(kafka.topic(), 0)
     transaction = begin_with(cluster, f"tx-{uuid.uuid4()}", {tp: [Record(value=b"open")] * 3})
@@ -44,6 +46,7 @@ def test_an_isolation_level_that_is_none_is_refused(cluster: Any):
         list_offsets(cluster, {}, isolation_level="serializable")  # type: ignore[arg-type]
 
 
+@pytest.mark.rule(156)
 @pytest.mark.parametrize("version", [0, 1])
 def test_where_there_are_no_transactions_the_last_stable_offset_is_the_high_watermark(
     fake: Any, connect: Any, version: int
@@ -71,6 +74,7 @@ def test_nothing_asked_is_nothing_answered(cluster: Any):
     assert end_of_epoch(cluster, {}) == {}
 
 
+@pytest.mark.rule(299)
 def test_the_end_of_a_leader_epoch(cluster: Any, kafka: Any):
     tp = TopicPartition(kafka.topic(), 0)
     send_to(cluster, {tp: [Record(value=b"v")] * 4})

@@ -30,6 +30,7 @@ def _processes(text: str) -> list[psutil.Process]:
     ]
 
 
+@pytest.mark.rule(254)
 def test_the_oldest_starts_with_its_zookeeper_and_leaves_nothing_behind() -> None:
     with OtherKafka(OLDEST) as kafka:
         directory = kafka.node.directory.parent

@@ -97,6 +97,7 @@ def _exactly(binding: AclBinding) -> AclFilter:
     )
 
 
+@pytest.mark.rule(250, "305-307")
 def test_every_version_makes_finds_and_deletes_bindings(root: Any, each_version: Any, name: str, until: Any):
     literal = AclBinding(ResourceType.TOPIC, name, ETL, Op.READ)
     prefixed = AclBinding(ResourceType.TOPIC, name[:-3], ETL, Op.WRITE, PatternType.PREFIXED)
@@ -155,6 +156,7 @@ def test_without_an_authorizer_there_are_no_acls(cluster: Any):
         assert caught.value.code == ErrorCode.SECURITY_DISABLED
 
 
+@pytest.mark.rule("305-307")
 def test_the_first_version_knows_literal_patterns_alone(connect: Any, each_version: Any, until: Any):
     """Spoken until 3.9: prefixes are refused before they are sent, and not shown as if they were literal names."""
     guarded = {
@@ -184,6 +186,7 @@ def test_the_first_version_knows_literal_patterns_alone(connect: Any, each_versi
         assert describe_acls(cluster) == {prefixed}
 
 
+@pytest.mark.rule(46)
 def test_what_one_may_do_is_told_bit_by_bit(etl: Any, allow: Any, root: Any, name: str, until: Any):
     create_topic(root, name)
     allow(Op.READ, ResourceType.TOPIC, name)
@@ -266,6 +269,7 @@ def _tp(name: str) -> TopicPartition:
     return TopicPartition(name, 0)
 
 
+@pytest.mark.rule(86)
 @pytest.mark.parametrize("what", REFUSED)
 def test_a_refusal_names_operation_and_resource(what: str, etl: Any, root: Any, allow: Any, name: str, until: Any):
     do, at_first, then = REFUSED[what]
@@ -335,6 +339,7 @@ CLUSTER_WIDE: dict[str, tuple[Callable[[Any], Any], Op]] = {
 }
 
 
+@pytest.mark.rule(86)
 @pytest.mark.parametrize("what", CLUSTER_WIDE)
 def test_a_refusal_about_the_cluster_names_the_operation(what: str, etl: Any):
     ask, operation = CLUSTER_WIDE[what]

@@ -36,6 +36,7 @@ def topic_resource(name: str) -> ConfigResource:
     return ConfigResource(Type.TOPIC, name)
 
 
+@pytest.mark.rule(308)
 def test_settings_tell_where_they_come_from(cluster: Any, kafka: Any, connect: Any):
     topic = kafka.topic(config={"cleanup.policy": "compact"})
     settings = describe_topic_configs(cluster, [topic])[topic]
@@ -48,6 +49,7 @@ def test_settings_tell_where_they_come_from(cluster: Any, kafka: Any, connect: A
         describe_topic_configs(impatient, ["nope"])
 
 
+@pytest.mark.rule(308)
 def test_every_version_tells_value_and_source(any_cluster: Any, each_version: Any, name: str):
     create_topics(any_cluster, [NewTopic(name, 1, 1, {"retention.ms": "777", "cleanup.policy": "compact,delete"})])
     for version in each_version(any_cluster, DescribeConfigsRequest):
@@ -100,6 +102,7 @@ def test_one_broker_that_is_not_there_keeps_no_other_back(kafka: Any, connect: A
     assert "77" in str(found.failed()[none])
 
 
+@pytest.mark.rule(250, 320)
 def test_every_version_sets_deletes_appends_and_subtracts(any_cluster: Any, each_version: Any, name: str, until: Any):
     create_topics(any_cluster, [NewTopic(name, 1, 1)]).or_raise()
     resource = topic_resource(name)
@@ -139,6 +142,7 @@ def test_a_change_that_is_refused_is_told_for_its_resource_alone(cluster: Any, k
     assert until(lambda: describe_topic_configs(cluster, [good.name])[good.name]["retention.ms"].value == "5")
 
 
+@pytest.mark.rule(309)
 def test_every_version_replaces_all_settings(any_cluster: Any, each_version: Any, name: str, until: Any):
     create_topics(any_cluster, [NewTopic(name, 1, 1, {"segment.bytes": "1048576"})]).or_raise()
 

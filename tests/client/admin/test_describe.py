@@ -48,6 +48,7 @@ def test_every_version_describes_topics_and_creates_none(any_cluster: Any, each_
                 describe_topics(any_cluster, [topic_id])
 
 
+@pytest.mark.rule(41)
 def test_none_is_all_topics_and_an_empty_collection_is_none(cluster: Any, kafka: Any):
     topic = kafka.topic()
     assert topic in describe_topics(cluster)
@@ -64,6 +65,7 @@ def test_internal_topics_say_that_they_are(cluster: Any, kafka: Any, name: str):
     assert [topic for topic in topics.values() if topic.is_internal and not topic.name.startswith("__")] == []
 
 
+@pytest.mark.rule(31)
 def test_asking_leaves_the_remembered_metadata_alone_and_never_uses_it(cluster: Any, name: str):
     """Admin reads always ask; the two paths are independent of each other."""
     first = create_topic(cluster, name)

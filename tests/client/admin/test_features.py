@@ -13,6 +13,7 @@ from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.configs import UpdateFeaturesRequest
 
 
+@pytest.mark.rule(69)
 def test_finalized_features_are_those_of_the_release(cluster: Any):
     assert finalized_features(cluster)["transaction.version"] == 2
     features = describe_features(cluster)

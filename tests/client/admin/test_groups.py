@@ -71,6 +71,7 @@ def servers(cluster: Any) -> str:
     return ",".join(f"{host}:{port}" for host, port in cluster.config.bootstrap_servers)
 
 
+@pytest.mark.rule(249, 291)
 def test_every_version_describes_a_classic_group(any_cluster: Any, each_version: Any, name: str, join: Join):
     create_topics(any_cluster, [NewTopic(name, 2, 1)]).or_raise()
     join(servers(any_cluster), name, name, group_instance_id="static-1", client_id="reader")
@@ -106,6 +107,7 @@ def test_every_version_describes_a_group_of_the_new_protocol(cluster: Any, each_
         assert member.assignment == {TopicPartition(name, 0), TopicPartition(name, 1)}
 
 
+@pytest.mark.rule(292)
 def test_every_version_lists_and_filters_groups(any_cluster: Any, each_version: Any, name: str, join: Join):
     create_topics(any_cluster, [NewTopic(name, 1, 1)]).or_raise()
     empty = f"{name}-empty"
@@ -141,6 +143,7 @@ def test_another_client_lists_the_same_groups(cluster: Any, kafka: Any, name: st
     assert ours == theirs
 
 
+@pytest.mark.rule(248)
 def test_groups_are_found_at_whichever_broker_coordinates_them(three: Any, name: str):
     create_topics(three, [NewTopic(name, 1, 3)]).or_raise()
     groups = {f"{name}-{number}" for number in range(9)}
@@ -155,6 +158,7 @@ def test_groups_are_found_at_whichever_broker_coordinates_them(three: Any, name:
     assert {found.state for found in describe_groups(three, groups).or_raise().values()} == {"Dead"}
 
 
+@pytest.mark.rule(318)
 def test_every_version_deletes_groups_without_members(any_cluster: Any, each_version: Any, name: str, join: Join):
     create_topics(any_cluster, [NewTopic(name, 1, 1)]).or_raise()
     tp = TopicPartition(name, 0)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kseg.client import BrokerUnavailable, TopicPartition
 from kseg.client.admin.log_dirs import Replica, alter_replica_log_dirs, describe_log_dirs
 from kseg.client.admin.topics import NewTopic, create_topics
@@ -18,6 +20,7 @@ from kseg.segment_reader.encode.batches import Record
 from sending import send_to
 
 
+@pytest.mark.rule(250, 311)
 def test_every_version_tells_sizes_by_partition(any_cluster: Any, each_version: Any, name: str):
     create_topics(any_cluster, [NewTopic(name, 2, 1)]).or_raise()
     tp = TopicPartition(name, 1)
@@ -37,6 +40,7 @@ def test_every_version_tells_sizes_by_partition(any_cluster: Any, each_version: 
             assert (folder.total_bytes, folder.usable_bytes) == (-1, -1)
 
 
+@pytest.mark.rule(311)
 def test_none_is_all_partitions_and_an_empty_collection_is_none(cluster: Any, kafka: Any):
     tp = TopicPartition(kafka.topic(), 0)
     assert tp in describe_log_dirs(cluster).or_raise()[1][0].partitions
@@ -66,6 +70,7 @@ def test_a_broker_that_does_not_answer_keeps_the_others_answers(fakes: Any, conn
     assert isinstance(told[2], BrokerUnavailable)
 
 
+@pytest.mark.rule(310)
 def test_every_version_moves_a_replica_to_the_brokers_other_folder(
     three: Any, each_version: Any, name: str, until: Any
 ):

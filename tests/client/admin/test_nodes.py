@@ -29,6 +29,7 @@ ALL_OF_A_CLUSTER = {
 }
 
 
+@pytest.mark.rule(250, 251)
 def test_every_version_tells_the_brokers_and_what_may_be_done(any_cluster: Any, each_version: Any):
     for version in each_version(any_cluster, DescribeClusterRequest):
         told = describe_cluster(any_cluster, operations=True)
@@ -86,6 +87,7 @@ def test_every_version_tells_the_quorum(any_cluster: Any, each_version: Any):
         assert bool(quorum.endpoints) == (version >= 2)
 
 
+@pytest.mark.rule(253)
 def test_controllers_are_administered_directly(kafka3: Any, three: Any, connect: Any, name: str, until: Any):
     ports = {node.id: node.controller_port for node in kafka3.broker.nodes}
     controllers = connect("", bootstrap_controllers=",".join(f"127.0.0.1:{port}" for port in ports.values()))
@@ -129,6 +131,7 @@ def test_three_voters_follow_one_leader(three: Any, until: Any):
     assert until(all_follow)
 
 
+@pytest.mark.rule(33, 45, 262)
 def test_a_dead_broker_is_told_with_its_replicas_then_unregistered_and_comes_back(
     three: Any, kafka3: Any, until: Any, name: str
 ):

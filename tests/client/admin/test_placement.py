@@ -27,6 +27,7 @@ def partition(cluster: Any, tp: TopicPartition) -> Any:
     return describe_topics(cluster, [tp.topic]).or_raise()[tp.topic].partitions[tp.partition]
 
 
+@pytest.mark.rule(259)
 def test_every_version_moves_replicas(three: Any, each_version: Any, name: str, until: Any):
     create_topics(three, [NewTopic(name, assignments=[[1, 2]])]).or_raise()
     tp = TopicPartition(name, 0)
@@ -44,6 +45,7 @@ def test_every_version_moves_replicas(three: Any, each_version: Any, name: str, 
             assert refused.code == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
+@pytest.mark.rule(259)
 def test_a_move_under_way_is_listed_and_cancelled(three: Any, kafka3: Any, each_version: Any, name: str, until: Any):
     """It cannot end while the broker that it goes to is down."""
     create_topics(three, [NewTopic(name, assignments=[[1], [1]])]).or_raise()
@@ -72,6 +74,7 @@ def test_a_move_under_way_is_listed_and_cancelled(three: Any, kafka3: Any, each_
     assert until(lambda: partition(three, first).replicas == (1,))
 
 
+@pytest.mark.rule(319)
 def test_every_version_elects_the_preferred_leader(three: Any, kafka3: Any, each_version: Any, name: str, until: Any):
     create_topics(three, [NewTopic(name, assignments=[[1, 2], [2, 3]])]).or_raise()
     led, other = TopicPartition(name, 0), TopicPartition(name, 1)
@@ -96,6 +99,7 @@ def test_every_version_elects_the_preferred_leader(three: Any, kafka3: Any, each
             assert elect_leaders(three, "unclean", [led])[led] is False
 
 
+@pytest.mark.rule(319)
 def test_an_unclean_leader_is_elected_only_when_it_is_asked_for(three: Any, kafka3: Any, name: str, until: Any):
     create_topics(three, [NewTopic(name, assignments=[[2, 3]], config={"min.insync.replicas": "1"})]).or_raise()
     tp = TopicPartition(name, 0)
@@ -126,6 +130,7 @@ def test_topics_are_made_although_the_controller_dies(three: Any, kafka3: Any, n
     assert until(lambda: set(names) <= set(describe_topics(three).done()))
 
 
+@pytest.mark.rule(252)
 def test_who_is_no_controller_says_so_and_the_controller_is_asked(fakes: Any, connect: Any):
     """KRaft's brokers forward; those with ZooKeeper refuse, and the controller may have moved."""
     brokers = fakes.cluster(3)

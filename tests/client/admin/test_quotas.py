@@ -71,6 +71,7 @@ def test_a_type_that_there_is_not_is_refused_as_a_whole(cluster: Any):
         describe_quotas(cluster, {"planet": "mars"})
 
 
+@pytest.mark.rule(265)
 def test_a_client_over_its_quota_of_changes_is_told_and_waits(
     cluster: Any, kafka: Any, connect: Any, name: str, until: Any
 ):

@@ -27,6 +27,7 @@ def as_user(guarded_kafka: Any, connect: Any) -> Any:
     return make
 
 
+@pytest.mark.rule(84, 250, "314-317")
 def test_every_version_makes_renews_tells_and_expires_a_token(as_user: Any, each_version: Any, until: Any):
     etl = as_user("etl")
     for version in each_version(etl, CreateDelegationTokenRequest):
@@ -67,6 +68,7 @@ def test_a_token_for_somebody_else_knows_who_asked(as_user: Any, until: Any):
     expire_token(as_user("etl"), token.hmac)
 
 
+@pytest.mark.rule("314-317")
 def test_none_is_everybodys_tokens_and_an_empty_collection_nobodys(as_user: Any, until: Any):
     etl = as_user("etl")
     token = create_token(etl)

@@ -42,6 +42,7 @@ from kseg.segment_reader.encode.batches import Record
 from sending import send_to
 
 
+@pytest.mark.rule(250)
 def test_a_created_topic_has_its_leaders_when_it_is_told(cluster: Any, name: str):
     topic_id = create_topic(cluster, name, partitions=3, config={"retention.ms": "-1"})
     found = cluster.metadata([name]).topics[name]
@@ -97,6 +98,7 @@ def test_one_part_that_fails_keeps_no_other_back(cluster: Any, name: str):
     assert cluster.metadata([f"{name}-new"]).topics[f"{name}-new"].error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+@pytest.mark.rule(295)
 def test_every_version_creates_a_topic_with_its_settings(any_cluster: Any, each_version: Any, name: str):
     for version in each_version(any_cluster, CreateTopicsRequest):
         topic = NewTopic(f"{name}-{version}", 2, 1, {"retention.ms": "1234567"})
@@ -119,6 +121,7 @@ def test_counts_left_to_a_broker_that_is_too_old_for_it_are_refused_before_sendi
     assert not fake.requests(CreateTopicsRequest)
 
 
+@pytest.mark.rule(295)
 def test_validating_creates_nothing(any_cluster: Any, each_version: Any, name: str):
     for version in each_version(any_cluster, CreateTopicsRequest):
         if version == 0:
@@ -131,6 +134,7 @@ def test_validating_creates_nothing(any_cluster: Any, each_version: Any, name: s
         assert isinstance(describe_topics(any_cluster, [name])[name], UnknownTopic)
 
 
+@pytest.mark.rule(295)
 def test_replicas_are_placed_by_hand(three: Any, name: str):
     created = create_topics(three, [NewTopic(name, assignments=[[2, 3], [3, 1]])]).or_raise()[name]
     assert (created.partitions, created.replication_factor) == (2, 2)
@@ -140,6 +144,7 @@ def test_replicas_are_placed_by_hand(three: Any, name: str):
     assert wrong.failed()[f"{name}-9"].code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
+@pytest.mark.rule(295, 296)
 @pytest.mark.parametrize("timeout_ms", [0, -1])
 @pytest.mark.parametrize("release", ["4.3.1", "2.8.2"])
 def test_a_broker_that_may_not_wait_answers_at_once(
@@ -155,6 +160,7 @@ def test_a_broker_that_may_not_wait_answers_at_once(
         assert isinstance(describe_topics(cluster, [name])[name], UnknownTopic)
 
 
+@pytest.mark.rule(250)
 def test_partitions_are_added(any_cluster: Any, each_version: Any, name: str):
     create_topics(any_cluster, [NewTopic(name, 1, 1)]).or_raise()
     for count, version in enumerate(each_version(any_cluster, CreatePartitionsRequest), start=2):
@@ -166,6 +172,7 @@ def test_partitions_are_added(any_cluster: Any, each_version: Any, name: str):
     assert fewer.code == ErrorCode.INVALID_PARTITIONS
 
 
+@pytest.mark.rule(313)
 def test_added_partitions_are_placed_by_hand_or_by_the_controller(three: Any, until: Any, name: str):
     """Null leaves the choice to the controller; a list is the choice."""
 
@@ -183,6 +190,7 @@ def test_added_partitions_are_placed_by_hand_or_by_the_controller(three: Any, un
     assert len(replicas(name)) == 3
 
 
+@pytest.mark.rule(296)
 def test_every_version_deletes_by_name(any_cluster: Any, each_version: Any, name: str):
     for version in each_version(any_cluster, DeleteTopicsRequest):
         create_topics(any_cluster, [NewTopic(f"{name}-{version}", 1, 1)]).or_raise()
@@ -243,6 +251,7 @@ def test_old_brokers_are_not_asked_to_delete_by_id(fake: Any, connect: Any):
         delete_topics(connect(fake.bootstrap_servers), [UUID(int=9)])
 
 
+@pytest.mark.rule(250, 297)
 def test_records_are_deleted_up_to_an_offset_and_to_the_high_watermark(any_cluster: Any, each_version: Any, name: str):
     create_topics(any_cluster, [NewTopic(name, 3, 1)]).or_raise()
     first, second, third = (TopicPartition(name, number) for number in range(3))

@@ -118,6 +118,7 @@ def test_fencing_a_producer_ends_what_it_left_open(
         open_transaction.commit()
 
 
+@pytest.mark.rule(243, 303)
 def test_every_version_aborts_a_hanging_transaction(any_cluster: Any, each_version: Any, name: str):
     """Its coordinator knows nothing of it: as if it had answered before it had written, which is what KIP-664 mends.
 

@@ -52,6 +52,7 @@ def latest(cluster: Any, *partitions: TopicPartition) -> dict[TopicPartition, in
 # -- bootstrap
 
 
+@pytest.mark.rule(23)
 def test_bootstrap_goes_on_to_the_next_server(fake: Any, connect: Any, deaf_port: Any):
     for _ in range(3):  # the order is random
         cluster = connect(f"127.0.0.1:{deaf_port()},{fake.bootstrap_servers},127.0.0.1:{deaf_port()}")
@@ -73,6 +74,7 @@ def test_if_no_server_is_a_kafka_that_is_told_at_once(fake: Any, connect: Any):
     assert time.monotonic() - started < 20
 
 
+@pytest.mark.rule(23)
 def test_servers_that_are_all_away_are_tried_until_the_deadline(connect: Any, deaf_port: Any):
     first, second = deaf_port(), deaf_port()
     cluster = connect(f"127.0.0.1:{first},127.0.0.1:{second}", default_api_timeout_ms=2000)
@@ -92,6 +94,7 @@ def test_a_server_that_comes_up_meanwhile_is_found(fakes: Any, connect: Any):
     assert connect(broker.bootstrap_servers).metadata([]).cluster_id == "fake"
 
 
+@pytest.mark.rule(9)
 def test_the_bootstrap_connection_goes_on_as_the_brokers_own(fake: Any, connect: Any):
     fake.on(ListGroupsRequest, lambda _: ListGroupsResponse())
     cluster = connect(fake.bootstrap_servers)
@@ -145,6 +148,7 @@ def test_a_broker_that_lists_no_brokers_is_not_believed(fake: Any, connect: Any)
 # -- metadata
 
 
+@pytest.mark.rule(26)
 def test_metadata_comes_from_the_cache_until_it_is_too_old(fake: Any, connect: Any):
     fake.add_topic("t", [1])
     cluster = connect(fake.bootstrap_servers)
@@ -160,6 +164,7 @@ def test_metadata_comes_from_the_cache_until_it_is_too_old(fake: Any, connect: A
     assert len(fake.requests(MetadataRequest)) == 4
 
 
+@pytest.mark.rule(27)
 def test_a_broken_connection_refreshes_the_metadata(fake: Any, connect: Any, fakes: Any):
     fake.add_topic("t", [1])
     fake.on(ListOffsetsRequest, lambda _: fakes.CLOSE, fakes.answers.list_offsets())
@@ -168,6 +173,7 @@ def test_a_broken_connection_refreshes_the_metadata(fake: Any, connect: Any, fak
     assert len(fake.requests(MetadataRequest)) == 2
 
 
+@pytest.mark.rule(28, 270)
 @pytest.mark.parametrize(
     "code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 )
@@ -178,6 +184,7 @@ def test_error_codes_that_say_so_refresh_the_metadata(fakes: Any, fake: Any, con
     assert len(fake.requests(MetadataRequest)) == 2
 
 
+@pytest.mark.rule(30)
 def test_other_retriable_codes_are_tried_again_without(fakes: Any, fake: Any, connect: Any):
     fake.add_topic("t", [1])
     fake.on(
@@ -199,6 +206,7 @@ def test_codes_that_are_not_retriable_are_raised_at_once(fakes: Any, fake: Any, 
 # -- leaders
 
 
+@pytest.mark.rule(30, 37)
 def test_a_moved_leader_is_followed(fake: Any, fakes: Any, connect: Any):
     second = fakes.start()
     fake.brokers = [(1, fake.host, fake.port), (2, second.host, second.port)]
@@ -216,6 +224,7 @@ def test_a_moved_leader_is_followed(fake: Any, fakes: Any, connect: Any):
     assert asked.request.topics[0].partitions[0].current_leader_epoch == 5
 
 
+@pytest.mark.rule(36, 56, 172)
 def test_each_leader_is_asked_once_for_all_that_it_leads(fake: Any, fakes: Any, connect: Any):
     second = fakes.start()
     fake.brokers = [(1, fake.host, fake.port), (2, second.host, second.port)]
@@ -252,6 +261,7 @@ def test_a_missing_leader_is_waited_for_and_then_named(fake: Any, connect: Any, 
     assert len(fake.requests(MetadataRequest)) >= 3
 
 
+@pytest.mark.rule(32)
 def test_a_leader_that_appears_is_found(fakes: Any, fake: Any, connect: Any):
     fake.add_topic("t", [-1])
 
@@ -264,6 +274,7 @@ def test_a_leader_that_appears_is_found(fakes: Any, fake: Any, connect: Any):
     assert latest(connect(fake.bootstrap_servers)) == {TP: 42}
 
 
+@pytest.mark.rule(47)
 def test_an_unknown_topic_is_waited_for_and_then_told(fake: Any, connect: Any):
     with pytest.raises(UnknownTopic) as caught:
         latest(connect(fake.bootstrap_servers, default_api_timeout_ms=4000))
@@ -284,6 +295,7 @@ def fetched(code: int = 0) -> Any:
     return answer
 
 
+@pytest.mark.rule(10)
 def test_coordinators_have_a_connection_of_their_own(fake: Any, connect: Any):
     fake.on(OffsetFetchRequest, fetched())
     cluster = connect(fake.bootstrap_servers)
@@ -295,6 +307,7 @@ def test_coordinators_have_a_connection_of_their_own(fake: Any, connect: Any):
     assert len(fake.requests(FindCoordinatorRequest)) == 1
 
 
+@pytest.mark.rule(181, 183)
 @pytest.mark.parametrize("code", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE])
 def test_a_coordinator_that_is_none_any_more_is_looked_up_anew(fake: Any, connect: Any, code: ErrorCode):
     fake.on(OffsetFetchRequest, fetched(code), fetched())
@@ -302,6 +315,7 @@ def test_a_coordinator_that_is_none_any_more_is_looked_up_anew(fake: Any, connec
     assert len(fake.requests(FindCoordinatorRequest)) == 2
 
 
+@pytest.mark.rule(183)
 def test_a_coordinator_that_is_loading_is_asked_again(fake: Any, connect: Any):
     fake.on(OffsetFetchRequest, fetched(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), fetched())
     committed_offsets(connect(fake.bootstrap_servers), "g")
@@ -324,6 +338,7 @@ def test_a_coordinator_that_went_away_is_looked_up_anew(fake: Any, fakes: Any, c
     assert len(fake.requests(FindCoordinatorRequest)) == 2
 
 
+@pytest.mark.rule(183)
 def test_a_coordinator_that_does_not_exist_yet_is_waited_for(fake: Any, connect: Any):
     def none_yet(seen: Any) -> FindCoordinatorResponse:
         found = fake.find_coordinator(seen)
@@ -336,6 +351,7 @@ def test_a_coordinator_that_does_not_exist_yet_is_waited_for(fake: Any, connect:
     assert len(fake.requests(FindCoordinatorRequest)) == 3
 
 
+@pytest.mark.rule(179, 181, 286)
 @pytest.mark.parametrize("version", [0, 1, 3, 4, 6])
 def test_coordinators_are_found_by_every_version(fake: Any, connect: Any, version: int):
     fake.ranges[FindCoordinatorRequest.KEY] = (0, version)
@@ -371,6 +387,7 @@ def test_an_answer_left_behind_by_an_interrupted_call_is_never_taken_for_another
     assert fake.connections == 2
 
 
+@pytest.mark.rule(44, 252)
 def test_the_controller_is_asked_what_only_it_may_do(fake: Any, fakes: Any, connect: Any):
     controller = fakes.start()
     controller.node_id = 2

@@ -6,6 +6,8 @@ import time
 import uuid
 from typing import Any
 
+import pytest
+
 from kseg.client import (
     LATEST,
     CommittedOffset,
@@ -26,6 +28,7 @@ from kseg.segment_reader.encode.batches import Record
 from sending import send_to
 
 
+@pytest.mark.rule(44, 162, 163)
 def test_a_reader_reads_in_its_own_rack_and_from_the_leader_when_that_replica_dies(kafka3: Any, connect: Any):
     cluster = connect(kafka3.bootstrap_servers)
     tp = TopicPartition(f"racks-{uuid.uuid4()}", 0)
@@ -100,6 +103,7 @@ def test_a_leader_that_moves_is_followed_by_what_the_old_one_answers(kafka3: Any
     send_to(cluster, {tp: [Record(value=b"w", timestamp=int(time.time() * 1000))]})
 
 
+@pytest.mark.rule(262)
 def test_reads_and_commits_go_on_when_a_leader_dies(kafka3: Any, connect: Any):
     cluster = connect(kafka3.bootstrap_servers)
     topic, group = f"failover-{uuid.uuid4()}", f"group-{uuid.uuid4()}"

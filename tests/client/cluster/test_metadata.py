@@ -42,6 +42,7 @@ def leader_epoch(metadata: ClusterMetadata | None) -> int:
     return metadata.topics["t"].partitions[0].leader_epoch
 
 
+@pytest.mark.rule(26)
 def test_what_was_asked_is_known_and_nothing_else():
     cache = MetadataCache(60)
     assert cache.find(["t"]) is None
@@ -59,6 +60,7 @@ def test_all_topics_answer_for_each_of_them():
     assert cache.find(None) == state(topic("t"), topic("u"))
 
 
+@pytest.mark.rule(29)
 def test_metadata_that_is_too_old_is_not_believed():
     for seconds, believed in ((60.0, True), (0.05, False)):
         cache = MetadataCache(seconds)
@@ -83,6 +85,7 @@ def test_refreshing_one_topic_does_not_revive_another_that_was_invalidated():
     assert cache.find(["t"]) is None
 
 
+@pytest.mark.rule(45)
 def test_an_older_leader_epoch_does_not_replace_a_newer_one():
     cache = MetadataCache(60)
     cache.merge(state(topic(epoch=5, leader=2)), ["t"])
@@ -107,6 +110,7 @@ def test_forgetting_forgets_epochs_too():
     assert leader_epoch(cache.merge(state(topic(epoch=0)), ["t"])) == 0
 
 
+@pytest.mark.rule(32)
 def test_leaders_and_their_absence():
     tp = TopicPartition("t", 0)
     assert leader_in(state(topic(leader=2, epoch=3)), tp) == (Broker(2, "h", 2), 3, A)
@@ -124,6 +128,7 @@ def test_leaders_and_their_absence():
         leader_in(state(topic(error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)), tp)
 
 
+@pytest.mark.rule(40)
 @pytest.mark.parametrize("version", range(4, 14))
 def test_a_request_forbids_creation(version: int):
     request = metadata_request(version, ["t"])
@@ -146,6 +151,7 @@ def test_an_old_broker_is_asked_for_all_topics_and_the_answer_is_filtered(fake: 
     assert all(not seen.request.topics for seen in fake.requests(MetadataRequest))
 
 
+@pytest.mark.rule(40)
 def test_asking_the_real_broker_creates_no_topic(cluster: Any):
     name = "never-created-by-asking"
     assert cluster.metadata([name]).topics[name].error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -167,6 +173,7 @@ def test_the_real_broker_tells_topics_ids_and_leaders(cluster: Any, kafka: Any):
     assert name in cluster.metadata(None).topics
 
 
+@pytest.mark.rule(42)
 def test_internal_topics_are_told_apart(cluster: Any, kafka: Any):
     commit_offsets(cluster, "internal", {TopicPartition(kafka.topic(), 0): CommittedOffset(0)})
     topics = cluster.metadata(None).topics

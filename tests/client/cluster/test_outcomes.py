@@ -39,6 +39,7 @@ CLIENTS = [name for name, api in API_BY_NAME.items() if api.scope == "client"]
 APART = {"ApiVersions", "Metadata", "FindCoordinator", "Produce"}
 
 
+@pytest.mark.rule(87)
 def test_every_api_declares_whether_it_may_be_sent_again():
     routes = {name: api.request.ROUTE for name, api in API_BY_NAME.items() if api.request.ROUTE is not NOT_SENT}
     assert set(CLIENTS) <= set(routes)
@@ -46,6 +47,7 @@ def test_every_api_declares_whether_it_may_be_sent_again():
     assert not NOT_SENT.safety.allowed
 
 
+@pytest.mark.rule(87)
 @pytest.mark.parametrize("name", [name for name in CLIENTS if name not in APART])
 def test_after_a_lost_answer_each_api_does_as_it_declares(fake: Any, fakes: Any, connect: Any, name: str):
     api = API_BY_NAME[name]
@@ -212,6 +214,7 @@ def committed_without_answer(
     return transaction
 
 
+@pytest.mark.rule(242)
 @pytest.mark.parametrize("state", ["PrepareCommit", "CompleteCommit"])
 def test_a_commit_without_an_answer_that_was_done_is_not_asked_for_again(
     fake: Any, fakes: Any, connect: Any, state: str

@@ -51,6 +51,7 @@ def refused(response: Any) -> None:
 # -- each is found again when it moves
 
 
+@pytest.mark.rule(261)
 def test_the_leader_is_found_again_when_it_moves(fakes: Any, connect: Any):
     brokers = fakes.cluster(3)
     brokers.add_topic("t", [1])
@@ -63,6 +64,7 @@ def test_the_leader_is_found_again_when_it_moves(fakes: Any, connect: Any):
     assert brokers.requests(ListOffsetsRequest) == {1: 2, 3: 1}
 
 
+@pytest.mark.rule(252)
 def test_the_controller_is_found_again_when_it_moves(fakes: Any, connect: Any):
     brokers = fakes.cluster(3)
     brokers.on(ListGroupsRequest, groups())
@@ -87,6 +89,7 @@ def test_a_coordinator_is_found_again_when_it_moves(fakes: Any, connect: Any):
     assert sum(brokers.requests(FindCoordinatorRequest).values()) == 2
 
 
+@pytest.mark.rule(179, 180)
 def test_groups_and_transactions_are_asked_for_by_their_type(fakes: Any, connect: Any):
     brokers = fakes.cluster(1)
     cluster = connect(brokers.bootstrap_servers)
@@ -95,6 +98,7 @@ def test_groups_and_transactions_are_asked_for_by_their_type(fakes: Any, connect
     assert [seen.request.key_type for seen in brokers[1].requests(FindCoordinatorRequest)] == [0, 1]
 
 
+@pytest.mark.rule(310)
 def test_a_named_broker_is_asked_and_no_other(fakes: Any, connect: Any):
     brokers = fakes.cluster(3)
     brokers.on(ListGroupsRequest, groups())
@@ -102,6 +106,7 @@ def test_a_named_broker_is_asked_and_no_other(fakes: Any, connect: Any):
     assert brokers.requests(ListGroupsRequest) == {2: 1}
 
 
+@pytest.mark.rule(33)
 def test_a_broker_that_the_cluster_does_not_list_is_waited_for_and_named(fakes: Any, connect: Any):
     brokers = fakes.cluster(2)
     cluster = connect(brokers.bootstrap_servers, default_api_timeout_ms=2000, retry_backoff_ms=20)
@@ -113,6 +118,7 @@ def test_a_broker_that_the_cluster_does_not_list_is_waited_for_and_named(fakes: 
 # -- every broker
 
 
+@pytest.mark.rule(248)
 def test_every_broker_is_asked_and_the_answers_are_one(fakes: Any, connect: Any):
     brokers = fakes.cluster(3)
     for number, broker in enumerate(brokers, 1):
@@ -181,6 +187,7 @@ def test_a_dead_broker_does_not_keep_the_others_answers_back_for_longer_than_ask
 # -- metadata
 
 
+@pytest.mark.rule(31)
 def test_administrators_always_ask_and_leave_the_cache_alone(fakes: Any, connect: Any):
     brokers = fakes.cluster(2)
     brokers.add_topic("t", [1])
@@ -200,6 +207,7 @@ def test_administrators_always_ask_and_leave_the_cache_alone(fakes: Any, connect
     assert sum(brokers.requests(MetadataRequest).values()) == asked
 
 
+@pytest.mark.rule(29)
 def test_metadata_is_asked_for_anew_after_its_age(fakes: Any, connect: Any):
     brokers = fakes.cluster(1)
     brokers.add_topic("t", [1])
@@ -210,6 +218,7 @@ def test_metadata_is_asked_for_anew_after_its_age(fakes: Any, connect: Any):
     assert brokers.requests(MetadataRequest) == {1: 3}
 
 
+@pytest.mark.rule(40)
 @pytest.mark.parametrize("version", range(14))
 def test_no_version_of_metadata_creates_a_topic(fake: Any, connect: Any, version: int):
     fake.ranges[MetadataRequest.KEY] = (0, version)
@@ -232,6 +241,7 @@ def test_a_connection_begins_with_versions_and_a_new_one_to_a_known_broker_asks_
     assert order == [(0, "ApiVersions"), (0, "Metadata"), (0, "ListGroups"), (1, "ApiVersions"), (1, "ListGroups")]
 
 
+@pytest.mark.rule(275)
 def test_a_partition_with_replicas_that_are_away_has_its_leader_all_the_same(fake: Any, fakes: Any, connect: Any):
     """Code 9 in Metadata is no error of ours; the dead replicas stay named, though no broker of theirs is listed."""
     fake.add_topic("t", [1])
@@ -260,6 +270,7 @@ def test_one_connection_serves_all_that_is_asked_of_a_broker(fakes: Any, connect
     assert [broker.connections for broker in brokers] == [1, 1]
 
 
+@pytest.mark.rule(24, 25)
 def test_a_name_with_several_addresses_is_one_server_with_several_doors(
     fake: Any, connect: Any, monkeypatch: pytest.MonkeyPatch
 ):
@@ -362,6 +373,7 @@ def test_a_hint_about_something_unknown_changes_nothing(fake: Any, connect: Any)
 # -- controllers
 
 
+@pytest.mark.rule(253)
 def test_controllers_are_asked_directly(fakes: Any, connect: Any):
     first, second = fakes.start(), fakes.start()
     nodes = [
@@ -387,6 +399,7 @@ def test_controllers_are_asked_directly(fakes: Any, connect: Any):
         cluster.metadata(["t"])
 
 
+@pytest.mark.rule(253)
 def test_a_broker_among_the_controllers_says_that_it_is_none(fake: Any, connect: Any):
     code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
     fake.on(DescribeClusterRequest, lambda _: DescribeClusterResponse(error_code=code, error_message="a broker"))

@@ -61,6 +61,7 @@ def slow(kafka: Any, connect: Any) -> Iterator[tuple[Any, TopicPartition]]:
     alter_quotas(plain, {entity: {"consumer_byte_rate": None}}).or_raise()
 
 
+@pytest.mark.rule(265)
 def test_over_its_quota_a_client_waits_as_long_as_the_broker_says_on_every_connection_to_it(slow: Any):
     cluster, tp = slow
     broker = next(iter(cluster.metadata([]).brokers.values()))
@@ -76,6 +77,7 @@ def test_over_its_quota_a_client_waits_as_long_as_the_broker_says_on_every_conne
     assert time.monotonic() - started >= told / 1000
 
 
+@pytest.mark.rule(171)
 def test_a_throttled_reader_gets_everything_and_tells_how_long_it_had_to_wait(slow: Any):
     cluster, tp = slow
     before = throttled_ms("Fetch")
@@ -92,6 +94,7 @@ def test_a_throttled_reader_gets_everything_and_tells_how_long_it_had_to_wait(sl
     assert throttled_ms("Fetch") - before == told
 
 
+@pytest.mark.rule(15)
 def test_a_request_above_the_brokers_limit_ends_the_connection_and_the_error_says_why(kafka3: Any, connect: Any):
     cluster = connect(kafka3.bootstrap_servers)
     connection = cluster.retry(cluster.any_connection)
@@ -102,6 +105,7 @@ def test_a_request_above_the_brokers_limit_ends_the_connection_and_the_error_say
     assert cluster.metadata([], refresh=True).brokers  # the broker goes on
 
 
+@pytest.mark.rule(14)
 def test_a_produce_without_acks_is_written_and_the_connection_stays_in_order(cluster: Any, kafka: Any):
 
     topic = kafka.topic()
@@ -116,6 +120,7 @@ def test_a_produce_without_acks_is_written_and_the_connection_stays_in_order(clu
         assert b"silent" in bytes(reader.response().records)
 
 
+@pytest.mark.rule(11)
 def test_a_connections_answers_come_in_order_and_a_long_poll_holds_up_what_follows(cluster: Any, kafka: Any):
     """Which is why fetches and coordinators have connections of their own."""
     topic = kafka.topic()
@@ -140,6 +145,7 @@ def test_a_connections_answers_come_in_order_and_a_long_poll_holds_up_what_follo
     waiting.join()
 
 
+@pytest.mark.rule(153, 154)
 def test_partitions_are_served_in_the_order_given_and_the_first_batch_comes_whole(cluster: Any):
     topic = f"order-{uuid.uuid4()}"
     create_topics(cluster, [NewTopic(topic, partitions=3, replication_factor=1)]).or_raise()
@@ -161,6 +167,7 @@ def test_partitions_are_served_in_the_order_given_and_the_first_batch_comes_whol
         assert sizes[order[1]] == sizes[order[2]] == 0
 
 
+@pytest.mark.rule(155)
 def test_administrators_may_read_as_if_they_were_a_replica(cluster: Any, kafka: Any):
     """replica_id -2 is for debugging (`kseg api call`): the readers of this client never use it."""
     topic = kafka.topic()
@@ -174,6 +181,7 @@ def test_administrators_may_read_as_if_they_were_a_replica(cluster: Any, kafka: 
     assert len(answered.partitions[0].records or b"") > 100
 
 
+@pytest.mark.rule(233)
 def test_a_batch_without_a_producer_id_is_appended_each_time(cluster: Any, kafka: Any):
     tp = TopicPartition(kafka.topic(), 0)
     batch = encode_batch([Record(value=b"v", timestamp=now())])
@@ -184,6 +192,7 @@ def test_a_batch_without_a_producer_id_is_appended_each_time(cluster: Any, kafka
 # -- controllers
 
 
+@pytest.mark.rule(253)
 def test_the_real_controllers_are_asked_directly(kafka: Any, connect: Any):
     [node] = kafka.broker.nodes
     controllers = connect("", bootstrap_controllers=f"127.0.0.1:{node.controller_port}")

@@ -52,6 +52,7 @@ def offsets_asked(broker: Any) -> list[int]:
     return [seen.request.topics[0].partitions[0].fetch_offset for seen in broker.requests(FetchRequest)]
 
 
+@pytest.mark.rule(155, 167)
 def test_what_a_request_says(fake: Any, fakes: Any, reader: PartitionReader):
     reader.request(5)
     reader.response()
@@ -85,6 +86,7 @@ def test_every_version_is_read(fake: Any, reader: PartitionReader, version: int)
     assert fake.requests(FetchRequest)[0].version == version
 
 
+@pytest.mark.rule(10, 11)
 def test_fetches_have_a_connection_of_their_own(fake: Any, reader: PartitionReader):
     reader.request(0)
     reader.response()
@@ -92,6 +94,7 @@ def test_fetches_have_a_connection_of_their_own(fake: Any, reader: PartitionRead
     assert connections[FetchRequest] != connections[MetadataRequest]
 
 
+@pytest.mark.rule(12, 167)
 def test_requests_go_out_before_answers_are_taken(fake: Any, reader: PartitionReader):
     reader.request(0)
     reader.response()
@@ -110,6 +113,7 @@ def test_null_records_are_none(fake: Any, reader: PartitionReader):
     assert bytes(reader.response().records) == b""
 
 
+@pytest.mark.rule(165)
 def test_a_dropped_connection_is_made_again_and_everything_open_is_asked_again(
     fake: Any, fakes: Any, reader: PartitionReader
 ):
@@ -142,6 +146,7 @@ def test_a_silent_broker_is_asked_again_over_a_new_connection(fake: Any, fakes: 
     assert first.connection != second.connection
 
 
+@pytest.mark.rule(161)
 @pytest.mark.parametrize(
     "code",
     [
@@ -160,6 +165,7 @@ def test_codes_that_pass_are_waited_out(fake: Any, reader: PartitionReader, code
     assert bytes(reader.response().records) == b"3"
 
 
+@pytest.mark.rule(37)
 def test_a_moved_leader_is_followed_in_the_middle_of_a_read(fake: Any, fakes: Any, reader: PartitionReader):
     second = fakes.start()
     fake.brokers = second.brokers = [(1, fake.host, fake.port), (2, second.host, second.port)]
@@ -263,6 +269,7 @@ def test_a_garbage_answer_is_a_fault(fake: Any, reader: PartitionReader):
     assert (caught.value.topic, caught.value.partition) == TP
 
 
+@pytest.mark.rule(171)
 def test_a_throttled_answer_holds_back_the_next_request_and_not_the_caller(fake: Any, reader: PartitionReader):
     fake.on(FetchRequest, fetched(b"data", throttle_time_ms=3000), by_offset)
     reader.request(0)

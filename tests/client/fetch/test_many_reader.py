@@ -60,6 +60,7 @@ def test_many_partitions_are_read_with_one_request_a_round(fake: Any, fakes: Any
     assert fake.connections == 2
 
 
+@pytest.mark.rule(159)
 def test_with_a_session_only_those_that_move_on_are_named(fake: Any, fakes: Any, connect: Any):
     fake.add_topic("t", [1] * 3)
     sessions = fakes.sessions(fake, logs(3))
@@ -94,6 +95,7 @@ def test_a_partition_without_news_is_given_without_records_and_with_what_was_kno
     assert (second.high_watermark, second.fetch_offset) == (1, 1)
 
 
+@pytest.mark.rule(160)
 @pytest.mark.parametrize("what", ["refused", "evicted", "epoch", "connection"])
 def test_a_session_that_is_refused_or_lost_costs_a_full_fetch_and_nothing_else(
     fake: Any, fakes: Any, connect: Any, what: str

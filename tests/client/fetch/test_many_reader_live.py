@@ -42,6 +42,7 @@ def test_many_small_partitions_of_the_real_broker_are_read_whole(cluster: Any):
             assert data.count(b"%d-%d" % (tp.partition, round_)) >= 5
 
 
+@pytest.mark.rule(159)
 def test_the_real_brokers_session_is_used_and_its_loss_survived(cluster: Any, kafka: Any):
     tp, other = (TopicPartition(kafka.topic(2), number) for number in range(2))
     other = TopicPartition(tp.topic, 1)

@@ -51,6 +51,7 @@ def test_what_fits_is_handed_on(fake: Any, reader: PartitionReader):
     assert [(seen.version, limit(seen)) for seen in fake.requests(FetchRequest)] == [(2, 1000)]
 
 
+@pytest.mark.rule(152)
 def test_a_message_above_the_limit_is_asked_for_again_as_a_whole(fake: Any, reader: PartitionReader):
     reader.request(7)
     fetched = reader.response()
@@ -67,6 +68,7 @@ def test_requests_behind_it_are_answered_in_their_order(fake: Any, reader: Parti
     assert [bytes(reader.response().records) for _ in range(3)] == [LARGE, SMALL, LARGE]
 
 
+@pytest.mark.rule(152)
 def test_above_the_largest_limit_it_is_refused_with_its_size(fake: Any, connect: Any):
     fake.add_topic("t", [1])
     fake.ranges[FetchRequest.KEY] = (0, 2)
@@ -102,6 +104,7 @@ def test_an_answer_that_is_cut_without_need_is_a_fault(fake: Any, reader: Partit
         reader.response()
 
 
+@pytest.mark.rule(153)
 def test_newer_versions_are_not_looked_into(fake: Any, reader: PartitionReader):
     fake.ranges[FetchRequest.KEY] = (0, 3)
     fake.on(FetchRequest, lambda seen: answer(seen, b"not a message"))

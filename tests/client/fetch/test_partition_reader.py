@@ -53,6 +53,7 @@ def now() -> int:
 # -- the real broker
 
 
+@pytest.mark.rule(53, 156, 169)
 def test_a_range_is_read_whole_and_in_order(cluster: Any, kafka: Any):
     tp = TopicPartition(kafka.topic(), 0)
     with producer_on(cluster) as producer:
@@ -69,6 +70,7 @@ def test_a_range_is_read_whole_and_in_order(cluster: Any, kafka: Any):
     assert answers[0].fetch_offset == 0
 
 
+@pytest.mark.rule(153)
 def test_one_batch_larger_than_every_limit_comes_whole(cluster: Any, kafka: Any):
     tp = TopicPartition(kafka.topic(), 0)
     send_to(cluster, {tp: [Record(value=b"x" * 1000, timestamp=now())] * 100})
@@ -77,6 +79,7 @@ def test_one_batch_larger_than_every_limit_comes_whole(cluster: Any, kafka: Any)
     assert len(answer.records) > 100_000
 
 
+@pytest.mark.rule(157, 166)
 def test_aborted_transactions_come_along_and_open_ones_do_not(cluster: Any, kafka: Any):
     tp = TopicPartition(kafka.topic(), 0)
     aborting = begin_with(cluster, f"tx-{uuid.uuid4()}", {tp: [Record(value=b"aborted", timestamp=now())] * 2})
@@ -99,6 +102,7 @@ def test_aborted_transactions_come_along_and_open_ones_do_not(cluster: Any, kafk
     staying.abort()
 
 
+@pytest.mark.rule(150)
 def test_the_last_fetch_does_not_wait(cluster: Any, kafka: Any):
     tp = TopicPartition(kafka.topic(), 0)
     send_to(cluster, {tp: [Record(value=b"v", timestamp=now())]})
@@ -110,6 +114,7 @@ def test_the_last_fetch_does_not_wait(cluster: Any, kafka: Any):
         assert time.monotonic() - started < 20
 
 
+@pytest.mark.rule(11, 150)
 def test_a_long_poll_ends_when_something_comes(cluster: Any, kafka: Any, connect: Any):
     tp = TopicPartition(kafka.topic(), 0)
     with PartitionReader(cluster, tp, isolation_level="read_committed", max_wait_ms=20_000) as reader:
@@ -122,6 +127,7 @@ def test_a_long_poll_ends_when_something_comes(cluster: Any, kafka: Any, connect
         assert time.monotonic() - started < 20
 
 
+@pytest.mark.rule(150)
 def test_a_long_poll_without_anything_ends_after_its_wait(cluster: Any, kafka: Any):
     tp = TopicPartition(kafka.topic(), 0)
     with PartitionReader(cluster, tp, isolation_level="read_committed", max_wait_ms=300) as reader:
@@ -131,6 +137,7 @@ def test_a_long_poll_without_anything_ends_after_its_wait(cluster: Any, kafka: A
         assert 0.2 < time.monotonic() - started < 20
 
 
+@pytest.mark.rule(158, 170)
 def test_an_offset_outside_of_the_log_is_told_with_its_limits(cluster: Any, kafka: Any):
     tp = TopicPartition(kafka.topic(), 0)
     send_to(cluster, {tp: [Record(value=b"v", timestamp=now())] * 10})

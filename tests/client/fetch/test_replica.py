@@ -49,6 +49,7 @@ def racks(broker: Any) -> list[str]:
     return [seen.request.rack_id for seen in broker.requests(FetchRequest)]
 
 
+@pytest.mark.rule(162)
 def test_the_preferred_replica_is_read_from(brokers: Any, reader: PartitionReader):
     assert read(reader, 1) == b"1"
     assert read(reader, 2) == b"2"
@@ -108,6 +109,7 @@ def test_a_replica_that_cannot_serve_sends_the_reader_back_to_the_leader_at_once
     assert not brokers.requests(ListOffsetsRequest)  # out of the replica's range says nothing of the leader's
 
 
+@pytest.mark.rule(163)
 @pytest.mark.parametrize("how", ["closes", "is gone", "is silent", "talks garbage"])
 def test_a_replica_that_fails_sends_the_reader_back_to_the_leader(brokers: Any, fakes: Any, connect: Any, how: str):
     timeout_ms = 300 if how == "is silent" else 30_000
@@ -193,6 +195,7 @@ def test_a_leader_told_by_the_answer_is_read_from_at_once(brokers: Any, fakes: A
     assert seen.request.topics[0].partitions[0].current_leader_epoch == 1
 
 
+@pytest.mark.rule(161)
 @pytest.mark.parametrize("code", [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH])
 def test_a_leader_of_another_epoch_is_asked_with_the_right_one(fakes: Any, connect: Any, code: ErrorCode):
     brokers = fakes.cluster(1)
@@ -235,6 +238,7 @@ def test_versions_that_cannot_tell_truncation_are_read_without(brokers: Any, con
         assert bytes(reader.response().records) == b"5"
 
 
+@pytest.mark.rule(155)
 def test_a_reader_never_says_that_it_is_a_replica(brokers: Any, connect: Any):
     for version in (4, 12, 18):
         brokers[1].ranges[FetchRequest.KEY] = (4, version)

@@ -34,6 +34,7 @@ def forgotten(part: SessionPart) -> list[tuple[str | UUID, list[int]]]:
     return [(topic.topic or topic.topic_id, topic.partitions) for topic in part.forgotten]
 
 
+@pytest.mark.rule(159)
 def test_the_first_request_names_everything_and_the_next_only_what_has_changed():
     session = FetchSession()
     first = session.request(asks(ask("t", 0), ask("t", 1), ask("t", 2)), 12)
@@ -49,6 +50,7 @@ def test_the_first_request_names_everything_and_the_next_only_what_has_changed()
     assert (third.session_epoch, named(third), forgotten(third)) == (2, [], [])
 
 
+@pytest.mark.rule(154)
 def test_partitions_stand_in_the_order_given():
     order = [ask("b", 1), ask("a", 0), ask("b", 0), ask("b", 2)]
     part = FetchSession().request(asks(*order), 12)
@@ -65,6 +67,7 @@ def test_a_session_that_the_broker_refuses_is_asked_for_again_with_a_full_fetch(
     assert named(again) == [(0, 0)]
 
 
+@pytest.mark.rule(160)
 @pytest.mark.parametrize(
     ("code", "session_id"),
     [

@@ -66,12 +66,14 @@ def group() -> str:
     return f"group-{uuid.uuid4()}"
 
 
+@pytest.mark.rule(224)
 def test_a_missing_group_is_dead(cluster: Any, group: str):
     described = describe_group(cluster, group)
     assert described == GroupDescription(group, "", "Dead", ())
     assert not described.has_members
 
 
+@pytest.mark.rule(224, 231)
 def test_a_group_of_offsets_alone_is_empty(cluster: Any, kafka: Any, group: str):
     commit_offsets(cluster, group, {TopicPartition(kafka.topic(), 0): CommittedOffset(0)})
     described = describe_group(cluster, group)
@@ -79,6 +81,7 @@ def test_a_group_of_offsets_alone_is_empty(cluster: Any, kafka: Any, group: str)
     assert not described.has_members
 
 
+@pytest.mark.rule(4, 249)
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_live_members_are_described(cluster: Any, kafka: Any, group: str, join: Join, protocol: str):
     consumer = join(group, kafka.topic(), protocol)
@@ -99,6 +102,7 @@ def test_live_members_are_described(cluster: Any, kafka: Any, group: str, join: 
     assert not left.has_members
 
 
+@pytest.mark.rule(191)
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_broker_takes_a_transactional_commit_for_a_group_with_members(
     cluster: Any, kafka: Any, group: str, join: Join, protocol: str
@@ -148,6 +152,7 @@ def test_a_missing_group_is_dead_for_old_brokers_too(fake: Any, connect: Any):
     assert describe_group(connect(fake.bootstrap_servers), "g") == GroupDescription("g", "", "Dead")
 
 
+@pytest.mark.rule(6)
 def test_a_group_of_a_type_without_members_here_is_taken_for_a_live_one(fake: Any, connect: Any):
     """A group that is not empty must not look as if nobody were in it."""
     del fake.ranges[ShareGroupDescribeRequest.KEY], fake.ranges[StreamsGroupDescribeRequest.KEY]
@@ -167,6 +172,7 @@ def test_errors_name_the_group(fake: Any, connect: Any):
     assert not caught.value.retriable  # type: ignore[attr-defined]
 
 
+@pytest.mark.rule(4, 248)
 def test_every_broker_lists_its_own_groups(fake: Any, fakes: Any, connect: Any):
     second = fakes.start()
     fake.brokers = [(1, fake.host, fake.port), (2, second.host, second.port)]

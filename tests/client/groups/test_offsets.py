@@ -51,6 +51,7 @@ def through_confluent(kafka: Any, group: str, *partitions: TopicPartition) -> di
         consumer.close()
 
 
+@pytest.mark.rule(202)
 def test_a_plain_commit_is_what_other_clients_read(cluster: Any, kafka: Any, group: str):
     topic = kafka.topic(partitions=3)
     partitions = [TopicPartition(topic, number) for number in range(3)]
@@ -106,6 +107,7 @@ def test_another_clients_commit_is_read(cluster: Any, kafka: Any, group: str):
     assert found.metadata.rstrip("\0") == "by hand"  # confluent-kafka sends C's closing zero along
 
 
+@pytest.mark.rule(195, 199)
 def test_a_group_that_never_was_has_no_offsets(cluster: Any, kafka: Any, group: str):
     tp = TopicPartition(kafka.topic(), 0)
     assert committed_offsets(cluster, group, [tp]) == {tp: CommittedOffset(-1)}
@@ -113,6 +115,7 @@ def test_a_group_that_never_was_has_no_offsets(cluster: Any, kafka: Any, group: 
     assert committed_offsets(cluster, group, []) == {}
 
 
+@pytest.mark.rule(190)
 def test_a_group_with_live_members_refuses_a_plain_commit(cluster: Any, kafka: Any, group: str):
     tp = TopicPartition(kafka.topic(), 0)
     with live_member(kafka, group, tp.topic), pytest.raises(OffsetCommitFailed) as caught:
@@ -138,6 +141,7 @@ class live_member:  # noqa: N801
         self.consumer.close()
 
 
+@pytest.mark.rule(203)
 def test_pending_offsets_are_waited_for(cluster: Any, connect: Any, kafka: Any, group: str):
     tp = TopicPartition(kafka.topic(), 0)
     send_to(cluster, {tp: [Record(value=b"v")] * 9})
@@ -185,6 +189,7 @@ def plain_commit(fake: Any, connect: Any, highest: int, topic_id: uuid.UUID = SO
     return seen
 
 
+@pytest.mark.rule(189, 192)
 @pytest.mark.parametrize("version", [2, 5, 6, 8, 9, 10])
 def test_a_plain_commit_names_no_generation_and_carries_the_leader_epoch(fake: Any, connect: Any, version: int):
     seen = plain_commit(fake, connect, version)
@@ -212,6 +217,7 @@ def test_a_commit_names_the_topic_by_id_where_it_is_known_and_else_by_name(fake:
     assert seen.request.groups[0].topics[0].name == "t"
 
 
+@pytest.mark.rule(203)
 @pytest.mark.parametrize("version", [1, 5, 6, 7, 8, 9, 10])
 def test_stable_offsets_are_required_wherever_the_version_carries_it(fake: Any, connect: Any, version: int):
     fake.add_topic("t", [1])
@@ -241,12 +247,14 @@ def test_stable_offsets_are_required_wherever_the_version_carries_it(fake: Any, 
     assert seen.request.require_stable == (version >= 7)
 
 
+@pytest.mark.rule(201)
 def test_version_1_cannot_tell_all_offsets(fake: Any, connect: Any):
     fake.ranges[OffsetFetchRequest.KEY] = (1, 1)
     with pytest.raises(UnsupportedVersion, match="too old"):
         committed_offsets(connect(fake.bootstrap_servers), "g")
 
 
+@pytest.mark.rule(194)
 def test_a_failed_commit_names_each_partition_and_is_retriable_only_if_all_are(fake: Any, connect: Any):
     fake.add_topic("t", [1, 1])
     codes = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.OFFSET_METADATA_TOO_LARGE]

@@ -57,6 +57,7 @@ def peer(request: pytest.FixtureRequest, peers: Callable[[str], Any], scale: Any
     return peers(request.param)
 
 
+@pytest.mark.rule(63)
 def test_the_release_offers_to_clients_what_is_tried_on_it(peer: Any):
     offered = [API_BY_KEY[key] for key in peer.connection.versions.ranges if key in API_BY_KEY]
     clients = {api.name for api in offered if api.scope == "client"}
@@ -64,12 +65,14 @@ def test_the_release_offers_to_clients_what_is_tried_on_it(peer: Any):
     assert clients <= set(CHECKS)
 
 
+@pytest.mark.rule(70)
 def test_all_that_the_release_speaks_is_defined_here(peer: Any):
     for key, (lowest, highest) in peer.connection.versions.ranges.items():
         ours = API_BY_KEY[key].versions
         assert ours.lowest <= lowest <= highest <= ours.highest, API_BY_KEY[key].name
 
 
+@pytest.mark.rule(2, 59, 70, 106, 111, 143, 164, 173, "185-187", 196, "198-200", 254, "276-279", "284-292")
 @pytest.mark.parametrize("api", list(CHECKS))
 def test_each_version_does_what_it_means(peer: Any, api: str):
     versions = peer.versions(api)

@@ -69,6 +69,7 @@ def only(*releases: str) -> Any:
     return pytest.mark.parametrize("release", releases, indirect=True, scope="module")
 
 
+@pytest.mark.rule(43)
 def test_metadata_names_brokers_and_leaders_and_never_creates(here: Here):
     tp = here.written([])
     known = here.cluster.metadata([tp.topic, "nobody-made-this"])
@@ -80,6 +81,7 @@ def test_metadata_names_brokers_and_leaders_and_never_creates(here: Here):
     assert "nobody-made-this" not in here.cluster.metadata(refresh=True).topics
 
 
+@pytest.mark.rule(39)
 @only(OLDEST)
 def test_asking_for_a_topic_by_name_alone_would_have_created_it(here: Here):
     asked = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name="made-by-asking")])
@@ -91,12 +93,14 @@ def _is_in(name: str, topics: Any) -> None:
     assert name in topics
 
 
+@pytest.mark.rule(42)
 def test_internal_topics_are_told_apart_also_where_the_broker_does_not(here: Here):
     here.peer.await_coordinator("any")
     topics = here.cluster.metadata(refresh=True).topics
     assert topics["__consumer_offsets"].is_internal
 
 
+@pytest.mark.rule(173, 174)
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
 def test_both_ends_of_a_log_are_found(here: Here, isolation: Any):
     tp = here.written([b"a", b"b"])
@@ -104,6 +108,7 @@ def test_both_ends_of_a_log_are_found(here: Here, isolation: Any):
         assert list_offsets(here.cluster, {tp: mark}, isolation_level=isolation)[tp].offset == offset
 
 
+@pytest.mark.rule(175)
 def test_a_time_is_found_or_refused_with_the_reason(here: Here):
     before = int(time.time() * 1000) - 3_600_000
     tp = here.written([b"a", b"b"])
@@ -115,6 +120,7 @@ def test_a_time_is_found_or_refused_with_the_reason(here: Here):
         assert list_offsets(here.cluster, {tp: before}, isolation_level="read_uncommitted")[tp].offset == 0
 
 
+@pytest.mark.rule(176)
 @only("0.10.2.2", "1.1.1", "3.9.2-zookeeper")
 def test_a_time_in_an_old_message_format_is_refused_with_topic_and_remedy(here: Here):
     tp = here.written([b"a"], message_format_version="0.9.0")
@@ -126,6 +132,7 @@ def test_a_time_in_an_old_message_format_is_refused_with_topic_and_remedy(here: 
     assert list_offsets(here.cluster, {tp: LATEST}, isolation_level="read_uncommitted")[tp].offset == 1
 
 
+@pytest.mark.rule(164)
 def test_a_partition_is_read_whatever_the_size_of_its_messages(here: Here):
     tp = here.written([b"small", b"x" * 20_000, b"last"])
     with PartitionReader(here.cluster, tp, isolation_level="read_committed", max_bytes=2000) as reader:
@@ -150,6 +157,7 @@ def _complete(here: Here, tp: TopicPartition, records: Any, start: int, end: int
     return True
 
 
+@pytest.mark.rule(152)
 @only(OLDEST)
 def test_a_message_above_every_limit_is_refused(here: Here):
     tp = here.written([b"x" * 20_000])
@@ -172,6 +180,7 @@ def test_an_offset_outside_of_the_log_is_told_with_its_bounds(here: Here):
     assert (caught.value.log_start, caught.value.high_watermark) == (0, 2)
 
 
+@pytest.mark.rule(201)
 def test_offsets_that_a_group_commits_come_back(here: Here):
     tp, group = here.written([b"a"]), here.peer.name("group")
     other = TopicPartition(tp.topic, 7)

@@ -113,6 +113,7 @@ def readable(assignments: Mapping[str, Any]) -> dict[str, list[str]]:
     return {member: sorted(str(tp) for tp in given) for member, given in assignments.items()}
 
 
+@pytest.mark.rule(230)
 def test_assignments_are_the_ones_that_java_makes(
     java: Callable[[str, str], list[str]], scale: Callable[[int, int], int]
 ):
@@ -156,6 +157,7 @@ def subscriptions(**owned: list[TP]) -> dict[str, Subscription]:
     return {name: Subscription(("t",), owned=tuple(tps), generation=1) for name, tps in owned.items()}
 
 
+@pytest.mark.rule(229)
 def test_a_cooperative_assignor_gives_a_partition_away_only_after_its_owner_let_go():
     """KIP-429: two generations to move a partition, and nobody stops reading what stays."""
     before = subscriptions(a=[TP("t", n) for n in range(4)], b=[])
@@ -181,6 +183,7 @@ def test_a_former_owner_that_does_not_want_the_topic_any_more_gets_nothing_of_it
     assert all(tp.topic == "u" for tp in given["former"])
 
 
+@pytest.mark.rule(216)
 def test_sticky_tells_the_next_leader_what_it_had():
     assignor = StickyAssignor()
     assert assignor.subscription_data(["t"]) is None
@@ -197,6 +200,7 @@ def test_user_data_that_is_none_counts_as_nothing_owned(data: bytes):
     assert decode_owned(data)[0] == ()
 
 
+@pytest.mark.rule(216)
 def test_user_data_of_old_members_lacks_the_generation():
     assert decode_owned(encode_owned([TP("t", 1)], 5)[:-4]) == ((TP("t", 1),), None)
     assert decode_generation(encode_generation(7)) == 7

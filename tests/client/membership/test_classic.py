@@ -24,6 +24,7 @@ from kseg.client.protocol.messages.groups import (
 from kseg.client.protocol.messages.offsets import OffsetCommitRequest
 
 
+@pytest.mark.rule(193, 223)
 def test_a_static_member_names_its_instance_everywhere_and_does_not_leave(fake: Any, fakes: Any, member: Open):
     fakes.group(fake)
     one = member(instance_id="i")
@@ -135,6 +136,7 @@ def test_what_a_listener_raises_comes_out_of_poll_and_the_member_goes_on(
     assert group.state == "Empty"  # it has left, too
 
 
+@pytest.mark.rule(220)
 def test_a_member_leaves_with_a_reason_when_it_is_closed(fake: Any, fakes: Any, member: Open):
     group = fakes.group(fake)
     one = member()

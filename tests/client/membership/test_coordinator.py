@@ -101,6 +101,7 @@ def states_of(cluster: Cluster, group: str) -> tuple[str, int]:
     return described.state, len(described.members)
 
 
+@pytest.mark.rule(205, 211, 212, 218, 224)
 def test_a_group_goes_through_the_coordinators_states(cluster: Cluster, group: str, until: Callable[..., None]):
     assert states_of(cluster, group)[0] == "Dead"
     first, second = ByHand(cluster, group), ByHand(cluster, group)
@@ -129,6 +130,7 @@ def test_a_group_goes_through_the_coordinators_states(cluster: Cluster, group: s
     assert states_of(cluster, group) == ("Empty", 0)
 
 
+@pytest.mark.rule(6, 209)
 def test_a_group_of_another_type_is_moved_through_as_bytes_and_shut_to_consumers(
     cluster: Cluster, kafka: Any, group: str
 ):
@@ -147,6 +149,7 @@ def test_a_group_of_another_type_is_moved_through_as_bytes_and_shut_to_consumers
         assert caught.value.code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
+@pytest.mark.rule(182)
 def test_a_groups_coordinator_leads_the_partition_that_its_hash_names(cluster: Cluster):
     """Any broker is asked; all give the same answer, which can be worked out."""
     groups = [f"g{number}" for number in range(20)]
@@ -175,6 +178,7 @@ def offsets_reader(kafka: Any) -> Iterator[confluent_kafka.Consumer]:
     consumer.close()
 
 
+@pytest.mark.rule(232)
 def test_the_group_stands_in_the_offsets_topic(
     cluster: Cluster, kafka: Any, group: str, offsets_reader: confluent_kafka.Consumer
 ):
@@ -205,6 +209,7 @@ def test_the_group_stands_in_the_offsets_topic(
         assert (assigned.topic, assigned.partitions) == (topic, [0, 1])
 
 
+@pytest.mark.rule(231)
 def test_a_group_that_all_have_left_stays_empty_while_it_has_offsets(cluster: Cluster, kafka: Any, group: str):
     tp = TopicPartition(kafka.topic(), 0)
     with GroupMember(cluster.config, group, topics=[tp.topic], settings=SETTINGS) as member:
@@ -215,6 +220,7 @@ def test_a_group_that_all_have_left_stays_empty_while_it_has_offsets(cluster: Cl
     commit_offsets(cluster, group, {tp: CommittedOffset(4)})  # and somebody from outside may commit again
 
 
+@pytest.mark.rule(222)
 def test_a_session_timeout_that_the_broker_does_not_allow_is_told(cluster: Cluster, kafka: Any, group: str):
     settings = MemberSettings(session_timeout_ms=50, heartbeat_interval_ms=10)
     with GroupMember(cluster.config, group, topics=[kafka.topic()], settings=settings) as member:

@@ -25,6 +25,7 @@ from kseg.client.protocol.messages.groups import (
 from kseg.client.protocol.messages.metadata import FindCoordinatorRequest
 
 
+@pytest.mark.rule(204)
 def test_a_new_member_joins_twice_with_the_id_that_it_is_given(fake: Any, fakes: Any, member: Open):
     fakes.group(fake)
     one = member()
@@ -35,6 +36,7 @@ def test_a_new_member_joins_twice_with_the_id_that_it_is_given(fake: Any, fakes:
     assert (first.member_id, second.member_id) == ("", one.member_id)
 
 
+@pytest.mark.rule(204)
 def test_before_version_4_one_join_is_enough(fake: Any, fakes: Any, member: Open):
     fake.ranges[JoinGroupRequest.KEY] = (0, 3)
     fakes.group(fake)
@@ -44,6 +46,7 @@ def test_before_version_4_one_join_is_enough(fake: Any, fakes: Any, member: Open
     assert one.member_id
 
 
+@pytest.mark.rule(207, 210)
 def test_a_join_tells_timeouts_protocols_in_order_and_a_reason(fake: Any, fakes: Any, member: Open):
     fakes.group(fake)
     member(rebalance_timeout_ms=4321, assignors=[RoundRobinAssignor(), RangeAssignor()]).poll(60)
@@ -54,6 +57,7 @@ def test_a_join_tells_timeouts_protocols_in_order_and_a_reason(fake: Any, fakes:
     assert all(decode_subscription(protocol.metadata).topics == ["t"] for protocol in request.protocols)
 
 
+@pytest.mark.rule(207)
 def test_the_oldest_version_has_the_session_timeout_alone(fake: Any, fakes: Any, member: Open):
     for kind in (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest):
         fake.ranges[kind.KEY] = (0, 0)
@@ -65,6 +69,7 @@ def test_the_oldest_version_has_the_session_timeout_alone(fake: Any, fakes: Any,
     assert [request.member_id for request in asked(fake, LeaveGroupRequest)] == ["c-1"]
 
 
+@pytest.mark.rule(210, 230)
 def test_the_groups_protocol_decides_which_assignor_assigns(fake: Any, fakes: Any, member: Open):
     """A rolling change of strategy: the second one, which all members have, is what the group takes."""
     group = fakes.group(fake)
@@ -142,6 +147,7 @@ def test_a_join_takes_as_many_polls_as_it_takes(fake: Any, fakes: Any, member: O
     assert len(asked(fake, JoinGroupRequest)) == 2
 
 
+@pytest.mark.rule(209, 222)
 @pytest.mark.parametrize(
     "code",
     [

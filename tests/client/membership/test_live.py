@@ -153,6 +153,7 @@ def party(kafka3: Any, topic: str, java_members: Any, until: Until) -> Iterator[
     made.close()
 
 
+@pytest.mark.rule(3, 205, 209, 215)
 @pytest.mark.parametrize(("ours", "javas", "name"), STRATEGIES, ids=[name for *_, name in STRATEGIES])
 def test_one_group_with_java_and_librdkafka(party: Party, ours: type[Assignor], javas: str, name: str):
     """Ours leads at first; then it leaves, and another's leader assigns to a second one of ours."""
@@ -204,6 +205,7 @@ def test_a_pattern_takes_topics_that_come_later(
             wait_for("a", "b")
 
 
+@pytest.mark.rule(228)
 def test_the_leader_notices_new_partitions(party: Party):
     admin = AdminClient({"bootstrap.servers": party.servers})
     party.our(assignors=[RoundRobinAssignor()])
@@ -228,6 +230,7 @@ while True:
 """
 
 
+@pytest.mark.rule(206)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_others_take_over_from_a_member_that_dies(kafka3: Any, party: Party, protocol: str):
     # With the new protocol it is the group's setting that says when a member is dead.
@@ -250,6 +253,7 @@ def test_others_take_over_from_a_member_that_dies(kafka3: Any, party: Party, pro
     party.settle()
 
 
+@pytest.mark.rule(223)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_static_member_that_comes_back_gets_its_partitions_without_a_rebalance(party: Party, protocol: str):
     stays = party.our(instance_id="stays", protocol=protocol)
@@ -267,6 +271,7 @@ def test_a_static_member_that_comes_back_gets_its_partitions_without_a_rebalance
         assert back.generation == stays.generation == generation
 
 
+@pytest.mark.rule(227)
 def test_members_go_on_when_their_coordinator_dies(kafka3: Any, party: Party, java_members: Any, until: Until):
     """The new coordinator reads the groups from the offsets topic: nobody joins again, commits go on."""
     other = Party(kafka3, party.topic, java_members, until)
@@ -320,6 +325,7 @@ def test_one_group_of_both_protocols(party: Party):
     party.settle()
 
 
+@pytest.mark.rule(210)
 def test_a_rolling_change_of_strategy_takes_what_all_have(party: Party):
     """Who prefers another strategy already goes on with the old one until the last member has moved over."""
     first = party.our(assignors=[CooperativeStickyAssignor(), RangeAssignor()])
@@ -334,6 +340,7 @@ def test_a_rolling_change_of_strategy_takes_what_all_have(party: Party):
     party.settle()
 
 
+@pytest.mark.rule(190, 196, 212)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_only_a_member_in_its_generation_may_commit(kafka3: Any, party: Party, protocol: str):
     """Neither somebody from outside, nor a member that the group has gone on without."""
@@ -354,6 +361,7 @@ def test_only_a_member_in_its_generation_may_commit(kafka3: Any, party: Party, p
     assert member.committed([tp])[tp].offset == 5
 
 
+@pytest.mark.rule(216)
 def test_sticky_members_keep_what_they_can(party: Party):
     """Eager, yet what a member had comes back to it: its user data tells the leader."""
     first, second = party.our(assignors=[StickyAssignor()]), party.our(assignors=[StickyAssignor()])

@@ -27,6 +27,7 @@ from kseg.client.protocol.messages.groups import (
 )
 
 
+@pytest.mark.rule(205, 219)
 def test_a_rebalance_is_heard_by_heartbeat_and_joined_as_the_same_member(
     fake: Any, fakes: Any, member: Open, until: Until
 ):
@@ -42,6 +43,7 @@ def test_a_rebalance_is_heard_by_heartbeat_and_joined_as_the_same_member(
     assert [request.member_id for request in asked(fake, JoinGroupRequest)] == ["", name, name]
 
 
+@pytest.mark.rule(206, 221)
 @pytest.mark.parametrize(
     ("code", "keeps"), [(ErrorCode.ILLEGAL_GENERATION, True), (ErrorCode.UNKNOWN_MEMBER_ID, False)]
 )
@@ -61,6 +63,7 @@ def test_a_member_that_the_group_went_on_without_joins_afresh(
     assert (one.member_id == name) is keeps
 
 
+@pytest.mark.rule(227)
 def test_a_member_goes_on_without_joining_when_its_coordinator_moves(fakes: Any, member: Open, until: Until):
     trio = fakes.cluster(2)
     trio.add_topic("t", [1, 1])
@@ -78,6 +81,7 @@ def test_a_member_goes_on_without_joining_when_its_coordinator_moves(fakes: Any,
     assert trio.requests(JoinGroupRequest) == {1: 2}
 
 
+@pytest.mark.rule(208)
 def test_heartbeats_go_on_while_the_user_is_busy_and_while_the_group_rebalances(
     fake: Any, fakes: Any, member: Open, until: Until
 ):
@@ -157,6 +161,7 @@ def test_an_error_that_ends_the_heartbeat_thread_is_raised_by_poll(fake: Any, fa
     assert one.assignment == frozenset()
 
 
+@pytest.mark.rule(228)
 def test_partitions_that_are_added_make_the_leader_rebalance(fake: Any, fakes: Any, member: Open, until: Until):
     fakes.group(fake)
     one = member(max_age=100)
@@ -206,6 +211,7 @@ def test_a_topic_that_is_not_wanted_is_not_taken(fake: Any, fakes: Any, member: 
     assert one.assignment == BOTH
 
 
+@pytest.mark.rule(229)
 def test_a_cooperative_member_gives_up_only_what_goes_and_joins_again(
     fake: Any, fakes: Any, member: Open, until: Until
 ):

@@ -32,6 +32,7 @@ def config(servers: str, release: str) -> ClientConfig:
     return ClientConfig.from_properties(properties, client_id="ours")
 
 
+@pytest.mark.rule(207)
 @pytest.mark.parametrize("release", RELEASES)
 def test_two_members_share_and_hand_over(
     kafka_release: Callable[[str], Any], until: Until, scale: Callable[[Any, Any], Any], release: str
@@ -66,6 +67,7 @@ def test_two_members_share_and_hand_over(
         until(lambda: first.assignment == everything, 120, first, lambda: first.poll(0.2))
 
 
+@pytest.mark.rule(225)
 def test_a_group_that_waits_for_its_leader_is_called_awaiting_sync_by_old_brokers(kafka_release: Callable[[str], Any]):
     """CompletingRebalance since 1.1; the name is passed on as the broker tells it."""
     release = "0.9.0.1"

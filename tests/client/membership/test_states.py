@@ -39,6 +39,7 @@ STEPS: list[tuple[Any, Any, Enum, Enum]] = [
 ]
 
 
+@pytest.mark.rule(226)
 def test_a_step_that_is_not_in_the_table_raises_and_changes_nothing():
     refused = 0
     for table, start, state, event in STEPS:
@@ -56,6 +57,7 @@ def test_a_step_that_is_not_in_the_table_raises_and_changes_nothing():
     assert refused > len(STEPS) / 2
 
 
+@pytest.mark.rule(226)
 def test_every_state_can_be_reached_and_the_classic_ones_are_the_guides():
     assert {state.value for state in ClassicState} == {
         "Unjoined",
@@ -344,6 +346,7 @@ TestClassicWalk = ClassicWalk.TestCase
 TestConsumerWalk = ConsumerWalk.TestCase
 
 
+@pytest.mark.rule(211, 218)
 def test_the_leader_alone_is_told_of_the_members():
     """What a leader gets, it hands to the protocol; a follower brings nothing to SyncGroup."""
     session = ClassicSession("g", MemberSettings(), Bytes())

@@ -25,6 +25,7 @@ def test_defaults_are_those_of_java():
     assert pickle.loads(pickle.dumps(made)) == made
 
 
+@pytest.mark.rule(134)
 @pytest.mark.parametrize(("text", "acks"), [("all", -1), ("-1", -1), ("0", 0), ("1", 1)])
 def test_acks_are_all_one_or_none(text: str, acks: int):
     made = config(acks=text)
@@ -32,6 +33,7 @@ def test_acks_are_all_one_or_none(text: str, acks: int):
     assert made.idempotent == (acks == -1)  # gives way where nobody has asked for it
 
 
+@pytest.mark.rule(135)
 @pytest.mark.parametrize("text", ["2", "-2", "3", "", "quorum"])
 def test_other_acks_are_refused_before_anything_is_sent(text: str):
     with pytest.raises(ConfigError, match="acks"):
@@ -55,6 +57,7 @@ def test_a_transactional_producer_is_idempotent():
         config(transactional_id="tx", enable_idempotence="false")
 
 
+@pytest.mark.rule(136)
 def test_the_delivery_timeout_covers_lingering_and_a_request():
     with pytest.raises(ConfigError, match=r"delivery\.timeout\.ms"):
         config(delivery_timeout_ms=30_004)

@@ -32,6 +32,7 @@ def expected(records: list[Record]) -> list[tuple[Any, ...]]:
     return [(r.key, r.value, list(r.headers), r.timestamp) for r in records]
 
 
+@pytest.mark.rule(112, 130, 298)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # kafka-python loads its schemas by an old function
 @pytest.mark.parametrize("codec", CODECS)
 def test_records_of_every_codec_are_read_equal_by_other_clients(kafka: Any, producing: Any, read_back: Any, codec: str):
@@ -74,6 +75,7 @@ def test_a_compression_level_is_used(kafka: Any, producing: Any, read_back: Any,
     assert [m.value() for m in read_back(kafka.bootstrap_servers, topic, 0)] == values
 
 
+@pytest.mark.rule(139, 140)
 def test_log_append_time_and_base_offset_are_told(kafka: Any, producing: Any):
     topic = kafka.topic(config={"message.timestamp.type": "LogAppendTime"})
     producer = producing(kafka.bootstrap_servers, linger_ms=60_000)
@@ -87,6 +89,7 @@ def test_log_append_time_and_base_offset_are_told(kafka: Any, producing: Any):
     assert created.result().log_append_time == -1
 
 
+@pytest.mark.rule(134)
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
 def test_every_acks_arrives(kafka: Any, producing: Any, read_back: Any, acks: str):
     topic = kafka.topic()
@@ -101,6 +104,7 @@ def test_every_acks_arrives(kafka: Any, producing: Any, read_back: Any, acks: st
     assert [m.value() for m in found] == [b"%d" % n for n in range(50)]
 
 
+@pytest.mark.rule(48)
 def test_a_key_goes_where_java_and_librdkafka_send_it(kafka: Any, producing: Any, read_back: Any):
     from confluent_kafka import Producer
 
@@ -120,6 +124,7 @@ def test_a_key_goes_where_java_and_librdkafka_send_it(kafka: Any, producing: Any
         assert by[b"ours"] == {k for k, d in zip(keys, placed, strict=True) if d.result().partition == partition}
 
 
+@pytest.mark.rule(144)
 def test_a_batch_that_the_topic_finds_too_large_is_split(kafka: Any, producing: Any, read_back: Any):
     topic = kafka.topic(config={"max.message.bytes": "5000"})
     producer = producing(kafka.bootstrap_servers, batch_size=100_000, linger_ms=1000)
@@ -137,6 +142,7 @@ def test_a_batch_that_the_topic_finds_too_large_is_split(kafka: Any, producing: 
     assert {m.offset(): m.value() for m in found} == places
 
 
+@pytest.mark.rule(137, 146)
 def test_what_the_broker_refuses_in_a_batch_is_named(kafka: Any, producing: Any, read_back: Any):
     topic = kafka.topic(config={"cleanup.policy": "compact"})
     producer = producing(kafka.bootstrap_servers, linger_ms=60_000)
@@ -169,6 +175,7 @@ def test_a_topic_or_partition_that_is_not_there_is_told_at_once(kafka: Any, prod
     assert (caught.value.topic, caught.value.partition) == (topic, 2)
 
 
+@pytest.mark.rule(142, 242, 244)
 def test_transactions_commit_and_abort(kafka: Any, producing: Any, read_back: Any, cluster: Any):
     topic = kafka.topic(partitions=3)
     group = f"group-{uuid.uuid4()}"
@@ -186,6 +193,7 @@ def test_transactions_commit_and_abort(kafka: Any, producing: Any, read_back: An
     assert committed_offsets(cluster, group, [TopicPartition(topic, 0)])[TopicPartition(topic, 0)].offset == 7
 
 
+@pytest.mark.rule(236)
 def test_a_fenced_producer_cannot_write_or_commit(kafka: Any, producing: Any, read_back: Any, await_markers: Any):
     topic, name = kafka.topic(), f"tx-{uuid.uuid4()}"
     older, newer = (producing(kafka.bootstrap_servers, transactional_id=name, linger_ms=0) for _ in range(2))

@@ -37,6 +37,7 @@ def java(keys: list[bytes]) -> list[list[int]]:
     return [[int(word) for word in line.split()] for line in told.stdout.splitlines()]
 
 
+@pytest.mark.rule(48, 51)
 def test_the_hash_and_the_partition_are_javas(keys: list[bytes], java: list[list[int]]):
     assert len(java) == len(keys)
     for key, (theirs, *partitions) in zip(keys, java, strict=True):

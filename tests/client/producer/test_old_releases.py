@@ -87,6 +87,7 @@ def test_the_format_goes_by_the_version(
             producing(kafka.bootstrap_servers, **idempotent).send(topic, b"v").result(60)
 
 
+@pytest.mark.rule(141)
 def test_a_producer_whose_records_were_deleted_begins_anew(
     kafka_release: Callable[[str], Any], connect: Any, producing: Any
 ):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+import pytest
+
 from kseg.client.producer.murmur2 import partition_of_key
 from kseg.client.producer.partitioners import Default, RandomOnce, RoundRobin, TopicPartitions, Users
 
@@ -13,6 +15,7 @@ FOUR = TopicPartitions(4, (0, 1, 2, 3))
 THREE_OF_FOUR = TopicPartitions(4, (0, 1, 3))
 
 
+@pytest.mark.rule(51)
 def test_a_key_decides_alone_also_while_its_partition_has_no_leader():
     choose = Default(100)
     for number in range(200):
@@ -56,12 +59,14 @@ def test_long_queues_are_drawn_less_often():
     assert [round(counts[partition] / 1000) for partition in range(4)] == [4, 3, 1, 1]
 
 
+@pytest.mark.rule(49)
 def test_round_robin_takes_every_record_to_the_next_partition():
     choose = RoundRobin()
     assert [choose("t", b"k", b"v", FOUR, 10) for _ in range(8)] == [0, 1, 2, 3, 0, 1, 2, 3]
     assert [choose("u", None, b"v", THREE_OF_FOUR, 10) for _ in range(4)] == [0, 1, 3, 0]
 
 
+@pytest.mark.rule(50)
 def test_one_random_partition_lasts_for_a_producers_life():
     drawn = set()
     for seed in range(60):
@@ -71,6 +76,7 @@ def test_one_random_partition_lasts_for_a_producers_life():
     assert drawn == {0, 1, 3}
 
 
+@pytest.mark.rule(52)
 def test_a_users_callable_is_asked_with_topic_key_value_and_number():
     seen = []
 

@@ -28,6 +28,7 @@ from sending import send_all
 # -- what is sent again, where, and for how long
 
 
+@pytest.mark.rule(147)
 def test_an_expired_batch_says_whether_it_may_have_been_written(leader: Any, make: Any):
     leader.once("silent")
     producer = make(request_timeout_ms=100_000, delivery_timeout_ms=100_000)
@@ -45,6 +46,7 @@ def test_an_expired_batch_says_whether_it_may_have_been_written(leader: Any, mak
     assert (caught.value.topic, caught.value.partition) == ("t", 0)
 
 
+@pytest.mark.rule(147)
 def test_no_leader_for_long_expires_what_waits(fake: Any, leader: Any, make: Any):
     fake.add_topic("t", [-1])
     producer = make(request_timeout_ms=200, delivery_timeout_ms=2000)
@@ -54,6 +56,7 @@ def test_no_leader_for_long_expires_what_waits(fake: Any, leader: Any, make: Any
     assert leader.arrived == []
 
 
+@pytest.mark.rule(136)
 def test_a_request_that_is_never_answered_is_sent_again_over_a_new_connection(leader: Any, make: Any):
     leader.once("silent")
     producer = make(request_timeout_ms=1500)
@@ -61,6 +64,7 @@ def test_a_request_that_is_never_answered_is_sent_again_over_a_new_connection(le
     assert len({a.connection for a in leader.arrived}) == 2
 
 
+@pytest.mark.rule(137)
 def test_only_the_partitions_that_failed_are_sent_again(fake: Any, leader_on: Any, make: Any):
     leader = leader_on(fake, partitions=4)
     leader.once({2: ErrorCode.NOT_LEADER_OR_FOLLOWER})
@@ -71,6 +75,7 @@ def test_only_the_partitions_that_failed_are_sent_again(fake: Any, leader_on: An
     assert [sorted(tp.partition for tp in request) for request in leader.requests] == [[0, 1, 2, 3], [2]]
 
 
+@pytest.mark.rule(148)
 def test_a_leader_that_moved_is_found_and_gets_only_its_own(fake: Any, fakes: Any, leader_on: Any, make: Any):
     """Broker 1 loses a partition to broker 2 and says so: the metadata is asked again, and 2 gets that partition."""
     other = fakes.start()
@@ -97,6 +102,7 @@ def test_a_leader_that_moved_is_found_and_gets_only_its_own(fake: Any, fakes: An
 # -- what is sent together, and when
 
 
+@pytest.mark.rule(56)
 def test_one_request_a_broker_carries_many_partitions(fake: Any, leader_on: Any, make: Any, numbered: Any):
     leader = leader_on(fake, partitions=20)
     producer = make(batch_size=10_000, linger_ms=60_000)
@@ -116,6 +122,7 @@ def test_a_request_stays_below_the_size_asked_for_and_no_partition_starves(fake:
     assert len({tp for request in leader.requests for tp in request}) == 6
 
 
+@pytest.mark.rule(54, 55, 149)
 def test_lingering_collects_what_comes_meanwhile(leader: Any, make: Any, numbered: Any):
     producer = make(batch_size=100_000, linger_ms=1500)
     began = time.monotonic()
@@ -127,6 +134,7 @@ def test_lingering_collects_what_comes_meanwhile(leader: Any, make: Any, numbere
     assert [len(a.values) for a in leader.arrived] == [10]
 
 
+@pytest.mark.rule(55)
 def test_a_full_batch_a_flush_and_a_close_do_not_linger(leader: Any, make: Any):
     producer = make(batch_size=1000, linger_ms=600_000, delivery_timeout_ms=1_000_000)
     full = send_all(producer, "t", [Record(None, b"x" * 500, (), 1)] * 3)
@@ -137,6 +145,7 @@ def test_a_full_batch_a_flush_and_a_close_do_not_linger(leader: Any, make: Any):
     assert leader.log == [b"x" * 500] * 3 + [b"last"]
 
 
+@pytest.mark.rule(12)
 def test_no_more_than_five_requests_are_under_way(leader: Any, make: Any, values: Any, numbered: Any):
     leader.pause = 0.01
     most = 0
@@ -153,6 +162,7 @@ def test_no_more_than_five_requests_are_under_way(leader: Any, make: Any, values
     assert leader.log == values(60)
 
 
+@pytest.mark.rule(149)
 def test_a_full_buffer_holds_senders_up_and_then_gives_up(leader: Any, make: Any):
     leader.once("silent")
     producer = make(buffer_memory=1000, request_timeout_ms=60_000)
@@ -177,6 +187,7 @@ def test_a_topic_is_asked_about_for_as_long_as_sending_may_take(fake: Any, fakes
     assert 0.29 <= time.monotonic() - began < 50  # any other question may take a minute
 
 
+@pytest.mark.rule(144)
 def test_a_record_above_the_request_size_is_refused_before_it_is_sent(leader: Any, make: Any):
     with pytest.raises(RecordTooLarge, match=r"max\.request\.size"):
         make(max_request_size=1000).send("t", b"x" * 1000)
@@ -221,6 +232,7 @@ def test_an_error_is_typed_and_has_its_address(leader: Any, make: Any, code: Err
     assert len(leader.arrived) == 1
 
 
+@pytest.mark.rule(145)
 @pytest.mark.parametrize("code", [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND])
 def test_too_few_replicas_are_waited_for(leader: Any, make: Any, code: ErrorCode):
     leader.once(code, code)
@@ -246,6 +258,7 @@ def test_a_broker_without_zstd_is_told_before_anything_is_written(fake: Any, lea
     assert leader.arrived == []
 
 
+@pytest.mark.rule(14)
 @pytest.mark.parametrize(("acks", "offset"), [(0, -1), (1, 0)])
 def test_a_record_without_an_answer_is_done_when_it_is_written(leader: Any, make: Any, acks: int, offset: int):
     leader.pause = 6 if acks == 0 else 0.2
@@ -253,6 +266,7 @@ def test_a_record_without_an_answer_is_done_when_it_is_written(leader: Any, make
     assert told.offset == offset
 
 
+@pytest.mark.rule(138)
 def test_a_throttled_producer_holds_back(leader: Any, fake: Any, make: Any):
     plain = leader.answer
 

@@ -39,6 +39,7 @@ def transactional(fake: Any, leader: Any, make: Any) -> Callable[..., Any]:
     return start
 
 
+@pytest.mark.rule(239)
 @pytest.mark.parametrize("version", [1, 2])
 def test_partitions_join_a_transaction_once(fake: Any, leader: Any, transactional: Any, version: int):
     producer = transactional(version)

@@ -16,6 +16,7 @@ LARGEST = 2**31 - 1
 TP = TopicPartition("t", 0)
 
 
+@pytest.mark.rule(233)
 @pytest.mark.parametrize("fault", ["lost before", "lost after"])
 @pytest.mark.parametrize("at", [1, 3, 7])
 def test_a_lost_answer_leads_to_no_duplicate_and_no_disorder(
@@ -29,6 +30,7 @@ def test_a_lost_answer_leads_to_no_duplicate_and_no_disorder(
     assert [d.result().offset for d in deliveries] == list(range(40))
 
 
+@pytest.mark.rule(131)
 def test_the_sequence_stays_the_same_on_a_retry(leader: Any, make: Any, numbered: Any):
     leader.once(None, "lost after")
     producer = make(max_in_flight_requests_per_connection=1)
@@ -62,6 +64,7 @@ FAULTS = [
 ]
 
 
+@pytest.mark.rule(53)
 @pytest.mark.parametrize("seed", range(8))
 def test_records_arrive_once_and_in_order_whatever_goes_wrong(
     fake: Any, leader_on: Any, make: Any, numbered: Any, scale: Any, seed: int
@@ -124,6 +127,7 @@ def test_a_batch_whose_answer_was_lost_is_known_again_however_often_it_is_refuse
     assert {batch.epoch for batch in leader.arrived} == {0}
 
 
+@pytest.mark.rule(233)
 def test_without_sequences_a_lost_answer_may_duplicate(leader: Any, make: Any):
     leader.once("lost after")
     producer = make(enable_idempotence="false")
@@ -139,6 +143,7 @@ def test_without_retries_a_lost_answer_is_told(leader: Any, make: Any):
     assert leader.log == [b"v"]
 
 
+@pytest.mark.rule(235)
 def test_sequences_wrap_after_the_largest(leader: Any, make: Any, values: Any, numbered: Any):
     producer = make(batch_size=10_000, linger_ms=60_000)
     producer.send("t", b"first")
@@ -183,6 +188,7 @@ def test_an_exhausted_epoch_takes_a_new_producer_id(leader: Any, make: Any):
     assert (leader.arrived[-1].producer_id, leader.arrived[-1].epoch, leader.arrived[-1].sequence) == (8, 0, 0)
 
 
+@pytest.mark.rule(141)
 def test_a_forgotten_producer_id_is_asked_about_until_the_log_start_is_told(leader: Any, make: Any):
     """A leader that is just moving away does not know where its log starts."""
     producer = make()

@@ -12,6 +12,7 @@ from kseg.client.protocol.messages.groups import HeartbeatRequest, HeartbeatResp
 from kseg.client.protocol.registry import API_BY_KEY, API_BY_NAME, decode_request, encode_response
 
 
+@pytest.mark.rule(18)
 def test_the_header_of_a_plain_request() -> None:
     frame = encode_request(0, 9, "me", HeartbeatRequest(group_id="g"))
     assert frame.hex(" ") == "00 0c 00 00 00 00 00 09 00 02 6d 65 00 01 67 00 00 00 00 00 00"
@@ -22,6 +23,7 @@ def test_the_header_of_a_flexible_request_keeps_the_long_client_id() -> None:
     assert frame.hex(" ") == "00 0c 00 04 00 00 00 09 00 02 6d 65 00 02 67 00 00 00 00 01 00 00"
 
 
+@pytest.mark.rule(19)
 def test_a_client_may_have_no_id() -> None:
     header, request = decode_request(encode_request(4, 9, None, HeartbeatRequest(group_id="g")))
     assert (header.client_id, header.correlation_id, header.request_api_version) == (None, 9, 4)
@@ -33,12 +35,14 @@ def test_a_client_id_that_does_not_fit_is_refused() -> None:
         encode_request(4, 9, "c" * 40000, HeartbeatRequest())
 
 
+@pytest.mark.rule(16)
 @pytest.mark.parametrize("version", range(5))
 def test_a_response_is_read_with_its_correlation_id(version: int) -> None:
     frame = encode_response(version, 77, HeartbeatResponse(error_code=27))
     assert decode_response(api_of(HeartbeatRequest()), version, frame) == (77, HeartbeatResponse(error_code=27))
 
 
+@pytest.mark.rule(21)
 def test_an_api_versions_response_has_the_oldest_header_in_all_versions() -> None:
     answer = ApiVersionsResponse(api_keys=[ApiVersionsResponse.ApiVersion(api_key=3, max_version=13)])
     for version in range(5):
@@ -60,6 +64,7 @@ def test_an_api_is_found_by_key_name_request_and_class() -> None:
     assert (api.key, api.name, api.versions) == (12, "Heartbeat", (0, 4))
 
 
+@pytest.mark.rule(20, 262, 283)
 def test_the_request_header_of_controlled_shutdown_0_has_no_client_id() -> None:
     request = ControlledShutdownRequest(broker_id=3)
     assert encode_request(0, 9, "me", request).hex(" ") == "00 07 00 00 00 00 00 09 00 00 00 03"

@@ -58,6 +58,7 @@ def test_what_is_written_is_read_again(
     written_and_read()
 
 
+@pytest.mark.rule(88)
 def test_a_fetch_request_stands_in_bytes_as_the_protocol_says() -> None:
     partition = FetchRequest.FetchPartition(partition=1, fetch_offset=42, partition_max_bytes=9)
     topic = FetchRequest.FetchTopic(topic="t", partitions=[partition])
@@ -69,6 +70,7 @@ def test_a_fetch_request_stands_in_bytes_as_the_protocol_says() -> None:
     )
 
 
+@pytest.mark.rule(91)
 def test_record_sets_are_not_copied() -> None:
     records = memoryview(bytes(1000))
     data = ProduceRequest.PartitionProduceData(records=records)
@@ -84,6 +86,7 @@ def test_record_sets_are_not_copied() -> None:
     assert bytes(read) == b"record set"
 
 
+@pytest.mark.rule(71)
 def test_a_value_without_a_place_in_the_version_is_refused() -> None:
     request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
     assert encode(request, 4)
@@ -112,6 +115,7 @@ def test_lists_and_structs_without_a_place_are_refused(field: str, value: object
         encode(fetch_request(**{field: value}), 4)
 
 
+@pytest.mark.rule(188)
 def test_a_value_that_may_be_ignored_is_left_out() -> None:
     with_rack = FetchRequest(rack_id="r", session_id=4)
     assert encode(with_rack, 4) == encode(FetchRequest(), 4)
@@ -199,6 +203,7 @@ def test_a_short_message_says_where_it_ends(data: bytes, position: int, reason: 
     assert "byte" in str(caught.value)
 
 
+@pytest.mark.rule(89)
 def test_null_is_refused_where_a_version_has_none() -> None:
     with pytest.raises(DecodeError, match="null"):
         decode(AddOffsetsToTxnRequest, 0, b"\xff\xff" + bytes(12))
@@ -213,6 +218,7 @@ def test_a_string_that_is_no_utf8_is_refused_at_its_byte() -> None:
     assert caught.value.position == 4
 
 
+@pytest.mark.rule(90)
 @pytest.mark.parametrize("count", [b"\x7f\xff\xff\xff", b"\x00\x10\x00\x00", b"\x80\x00\x00\x00"])
 def test_a_count_beyond_the_frame_is_refused_before_anything_is_made(count: bytes) -> None:
     started = time.process_time()

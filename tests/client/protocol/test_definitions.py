@@ -106,6 +106,7 @@ def compare(struct: type[Struct], entries: list[Definition], common: dict[str, l
             compare(field.of, fields, common, version)
 
 
+@pytest.mark.rule(2, 58, 92, 96, 178, "186-189", 202, 255, "276-320")
 def test_a_message_is_defined_as_in_kafka(message_class: type[Message], definitions: Any, comparisons: Any) -> None:
     """Every version against the newest release that has it; so also those that Kafka 4 dropped."""
     name = message_class.__name__
@@ -127,6 +128,7 @@ def test_no_field_stands_in_no_version(message_class: type[Message]) -> None:
             assert field.versions.highest >= lowest, (struct.__qualname__, field.name)
 
 
+@pytest.mark.rule(257)
 def test_every_api_of_kafka_is_defined(definitions: Any) -> None:
     """All of today's and those that Kafka 4 dropped, each from its first stable version on."""
     requests = {
@@ -154,6 +156,7 @@ def test_every_record_of_internal_topics_is_defined(definitions: Any) -> None:
     assert len(told) == 80
 
 
+@pytest.mark.rule(65)
 def test_deprecated_versions_are_those_that_kafka_4_dropped(definitions: Any) -> None:
     for api in API_BY_KEY.values():
         spoken = definitions.stable(definitions.newest, f"{api.name}Request")
@@ -161,6 +164,7 @@ def test_deprecated_versions_are_those_that_kafka_4_dropped(definitions: Any) ->
         assert [v for v in every if api.deprecated.has(v)] == [v for v in every if not spoken.has(v)], api.name
 
 
+@pytest.mark.rule(5)
 def test_who_asks_is_told_by_the_listeners_and_by_java(definitions: Any, java: Callable[..., list[str]]) -> None:
     """Clients ask what brokers answer and needs no right to act for the cluster, or administrators need too."""
     for_administrators = {"WriteTxnMarkers", "DescribeQuorum", "UpdateFeatures"}
@@ -196,6 +200,7 @@ def test_nested_structs_are_reached_from_their_message(message_class: type[Messa
         assert getattr(message_class, struct.__name__.lstrip("_")) is struct
 
 
+@pytest.mark.rule(58)
 def test_an_api_pairs_a_request_with_its_response() -> None:
     for key, api in API_BY_KEY.items():
         assert api.request.KEY == api.response.KEY == key

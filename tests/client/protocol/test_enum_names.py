@@ -60,6 +60,7 @@ def test_a_bit_field_is_read_as_it_is_told(value: int) -> None:
     assert AUTHORIZED_OPERATIONS.read(AUTHORIZED_OPERATIONS.show(value)) == value
 
 
+@pytest.mark.rule(46)
 def test_authorized_operations_are_listed_by_name() -> None:
     assert AUTHORIZED_OPERATIONS.show((1 << 3) | (1 << 8) | (1 << 30)) == ["READ", "DESCRIBE", "BIT_30"]
     assert AUTHORIZED_OPERATIONS.show(-(1 << 31)) == NOT_REQUESTED
@@ -110,6 +111,7 @@ def test_api_keys_are_named_where_they_are_listed() -> None:
     assert table.show(32000) == 32000
 
 
+@pytest.mark.rule(225)
 def test_states_of_groups_are_text_already_whatever_they_are() -> None:
     [field] = [field for field in DescribeGroupsResponse.DescribedGroup.FIELDS if field.name == "group_state"]
     assert field.kind == "string"

@@ -39,6 +39,7 @@ def test_every_name_and_number_is_javas(java: Callable[..., list[str]]):
     assert ours == told
 
 
+@pytest.mark.rule(46)
 @pytest.mark.parametrize(
     ("bits", "operations"),
     [

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 
+import pytest
+
 from kseg.client.protocol.error_codes import ErrorCode, UnknownErrorCode
 from kseg.client.protocol.registry import API_BY_KEY, API_BY_NAME
 
@@ -13,6 +15,7 @@ def facts(lines: list[str], kind: str) -> list[list[str]]:
     return [line.split()[1:] for line in lines if line.startswith(f"{kind} ")]
 
 
+@pytest.mark.rule(28, "268-270")
 def test_codes_names_and_classes_are_javas(java: Callable[..., list[str]]) -> None:
     lines = java("ProtocolFacts.java")
     told = {
@@ -25,6 +28,7 @@ def test_codes_names_and_classes_are_javas(java: Callable[..., list[str]]) -> No
     assert ours == told
 
 
+@pytest.mark.rule(18, 20)
 def test_names_versions_and_headers_are_javas(
     java: Callable[..., list[str]], old_java: Callable[..., list[str]]
 ) -> None:
@@ -51,6 +55,7 @@ def test_a_code_is_its_number_and_survives_pickling() -> None:
     assert all(code.message for code in ErrorCode)
 
 
+@pytest.mark.rule(272)
 def test_an_unknown_code_keeps_its_number_and_is_not_retriable() -> None:
     code = ErrorCode.of(999)
     assert isinstance(code, UnknownErrorCode)

@@ -68,6 +68,7 @@ ROWS = [(api, code) for api, rows in TABLE.items() for code in rows]
 BETTER_KNOWN = [(api, code) for api, code in ROWS if TABLE[api][code] is not reaction_by_code(code)]
 
 
+@pytest.mark.rule(47, 85, 170, 194, 200, 222, 271, 274, 275)
 @pytest.mark.parametrize("api", [*GUIDES])
 def test_every_error_that_the_guides_list_has_its_row(api: str):
     assert GUIDES[api] <= {int(code) for code in TABLE[api]}
@@ -78,6 +79,7 @@ def test_every_error_that_javas_documentation_lists_has_its_row(api: str):
     assert JAVA[api] <= {int(code) for code in TABLE[api]}
 
 
+@pytest.mark.rule(271)
 def test_every_error_that_the_definitions_comments_list_has_its_row():
     (path,) = jars.ensure(jars.KAFKA).glob("kafka-clients-*.jar")
     checked = 0
@@ -112,6 +114,7 @@ def test_the_two_codes_that_say_more_than_java_does():
     assert reaction("Metadata", E.REBOOTSTRAP_REQUIRED) is Reaction.REBOOTSTRAP
 
 
+@pytest.mark.rule(275)
 @pytest.mark.parametrize(
     ("api", "code", "kind"),
     [
@@ -154,6 +157,7 @@ def test_an_unknown_code_keeps_its_number_and_is_never_tried_again():
     assert (error.code, error.reaction, error.retriable) == (9999, Reaction.FAIL, False)
 
 
+@pytest.mark.rule(145, 274)
 def test_an_error_is_retriable_as_its_row_says():
     for api, code in ROWS:
         error = error_from_code(code, api)

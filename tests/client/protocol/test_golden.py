@@ -63,6 +63,7 @@ def golden(
     return answered
 
 
+@pytest.mark.rule("88-91", 213, 214, 243, 255, 257, "276-320")
 def test_bytes_are_the_ones_that_kafka_writes_and_reads(
     message_class: type[Message], golden: dict[tuple[str, int], list[tuple[Any, str, str]]], comparisons: Any
 ) -> None:

@@ -16,6 +16,7 @@ from kseg.jobs.broker.java import find_java
 LEAST = "polygenelubricants"
 
 
+@pytest.mark.rule(182)
 def test_keys_of_all_kinds_are_where_java_puts_them() -> None:
     rng = random.Random(182)
     pools = ["abc-_.0", "äöüß€", "\U0001f9ea\U0001f600a", "".join(map(chr, range(0x20, 0x3000))), "\ud83e\uddeaz"]

@@ -85,6 +85,7 @@ def test_the_metadata_and_assignment_of_consumers_are_told_decoded(version: int)
     assert read.groups[0].members[0] == member
 
 
+@pytest.mark.rule(6)
 def test_another_protocol_types_metadata_is_opaque() -> None:
     data = encode_subscription(ConsumerProtocolSubscription(topics=["orders"]))
     member = DescribeGroupsResponse.DescribedGroupMember(member_metadata=data)
@@ -132,6 +133,7 @@ def test_enums_bit_fields_and_error_codes_are_told_by_name() -> None:
     assert cluster["endpointType"] == "BROKERS"
 
 
+@pytest.mark.rule(225)
 def test_unknown_numbers_stay_numbers_and_unknown_states_text() -> None:
     topic = MetadataResponse.MetadataResponseTopic(error_code=3333)
     assert to_json(MetadataResponse(topics=[topic]), 12)["topics"][0]["errorCode"] == 3333
@@ -166,6 +168,7 @@ def metadata_by(topic_id: UUID) -> MetadataRequest:
     return MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(topic_id=topic_id)])
 
 
+@pytest.mark.rule(92)
 def test_null_and_empty_are_two_things() -> None:
     for topics in (None, []):
         data = encode(from_json(MetadataRequest, {"topics": topics}, 9), 9)

@@ -74,6 +74,7 @@ def topic(kafka: Kafka) -> str:
     return kafka.topic()
 
 
+@pytest.mark.rule(60, 294)
 def test_api_versions_in_every_version_and_one_that_is_too_new(wire: Wire) -> None:
     asked = ApiVersionsRequest(client_software_name="kseg", client_software_version="0")
     for version in range(5):
@@ -90,6 +91,7 @@ def test_api_versions_in_every_version_and_one_that_is_too_new(wire: Wire) -> No
     assert [api.max_version for api in refusal.api_keys if api.api_key == ApiVersionsRequest.KEY] == [4]
 
 
+@pytest.mark.rule(279)
 def test_metadata_in_every_version(wire: Wire, topic: str) -> None:
     for version in wire.versions(api_of(MetadataRequest)):
         asked = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=topic)])
@@ -124,6 +126,7 @@ def test_reading_requests_in_every_version(wire: Wire, topic: str) -> None:
         assert told.partitions[0].error_code == 0
 
 
+@pytest.mark.rule(251)
 @pytest.mark.parametrize(
     "request_of",
     [

@@ -20,6 +20,7 @@ def chosen(name: str, transaction_version: int | None = None, *, ids: bool = Tru
     )
 
 
+@pytest.mark.rule(64)
 def test_the_highest_common_version_is_spoken() -> None:
     metadata = API_BY_NAME["Metadata"]
     for theirs, expected in [((0, 99), 13), ((0, 13), 13), ((0, 7), 7), ((0, 0), 0), ((13, 20), 13)]:
@@ -38,6 +39,7 @@ def test_a_broker_that_lacks_an_api_is_an_error() -> None:
         negotiate(API_BY_NAME["ConsumerGroupDescribe"], {1: (0, 9)}, finalized_features={}, topic_ids_known=True)
 
 
+@pytest.mark.rule(173, 185, 198)
 @pytest.mark.parametrize("name", ["OffsetCommit", "OffsetFetch", "ListOffsets"])
 def test_versions_that_mean_something_else_are_never_chosen(name: str) -> None:
     api = API_BY_NAME[name]
@@ -52,6 +54,7 @@ def test_no_version_below_the_brokers_lowest_is_spoken_to_keep_a_rule() -> None:
         negotiate(API_BY_NAME["Fetch"], {1: (13, 18)}, finalized_features={}, topic_ids_known=False)
 
 
+@pytest.mark.rule(142, 247)
 @pytest.mark.parametrize(
     ("name", "first_protocol", "second_protocol"),
     [("Produce", 11, 13), ("TxnOffsetCommit", 4, 5), ("EndTxn", 4, 5), ("AddOffsetsToTxn", 4, 4)],
@@ -88,6 +91,7 @@ def test_unstable_versions_are_never_spoken() -> None:
     assert chosen("InitProducerId", 2) == 5
 
 
+@pytest.mark.rule(39)
 @pytest.mark.parametrize("version", range(14))
 def test_asking_for_topics_creates_them_where_the_version_cannot_say_no(version: int) -> None:
     cannot = asking_creates_topics(version)
@@ -96,6 +100,7 @@ def test_asking_for_topics_creates_them_where_the_version_cannot_say_no(version:
     assert encode(request, version)
 
 
+@pytest.mark.rule(41)
 def test_all_topics_are_asked_for_with_an_empty_list_first_and_null_later() -> None:
     assert [all_topics(version) for version in (0, 1, 13)] == [[], None, None]
 

@@ -29,6 +29,7 @@ def join(member_id: str = "") -> JoinGroupRequest:
     return JoinGroupRequest(group_id="g", member_id=member_id, protocol_type="consumer", protocols=[protocol])
 
 
+@pytest.mark.rule(212, 224)
 def test_a_group_goes_through_its_states(fake: Any, fakes: Any, ask: Any):
     group = fakes.group(fake, size=2)
     ids = [ask(fake, join()).member_id for _ in range(2)]

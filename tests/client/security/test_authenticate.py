@@ -95,6 +95,7 @@ def names(fake: Any) -> list[tuple[str, int]]:
 
 
 class TestHandshakeV1:
+    @pytest.mark.rule(35, 61, 62, 72)
     def test_the_order_is_versions_handshake_tokens_then_the_rest(self, fake: Any):
         fake.on(SaslHandshakeRequest, offering("SCRAM-SHA-256"))
         fake.on(SaslAuthenticateRequest, wrapped(server))
@@ -110,6 +111,7 @@ class TestHandshakeV1:
         assert "signature is wrong" in str(refusal(fake, SCRAM))
         assert not fake.requests(MetadataRequest)
 
+    @pytest.mark.rule(73)
     @pytest.mark.parametrize("code", [ErrorCode.UNSUPPORTED_SASL_MECHANISM, ErrorCode.ILLEGAL_SASL_STATE])
     def test_a_refused_handshake_sends_no_password(self, fake: Any, code: ErrorCode):
         fake.on(SaslHandshakeRequest, offering("GSSAPI", code=code))
@@ -165,6 +167,7 @@ class TestHandshakeV0:
         fake.on(SaslHandshakeRequest, offering("PLAIN", "SCRAM-SHA-256", "GSSAPI"))
         return fake
 
+    @pytest.mark.rule(74, 293)
     def test_plain(self, old: Any):
         tokens = []
 
@@ -178,10 +181,12 @@ class TestHandshakeV0:
         assert [name for name, _ in names(old)] == ["ApiVersions", "SaslHandshake", "Metadata"]
         assert dict(names(old))["SaslHandshake"] == 0
 
+    @pytest.mark.rule(74)
     def test_scram(self, old: Any):
         old.tokens = server
         log_in(old, SCRAM)
 
+    @pytest.mark.rule(75)
     def test_a_closed_connection_means_refused(self, old: Any, fakes: Any):
         def script() -> Generator[Any, bytes, Any]:
             yield
@@ -190,6 +195,7 @@ class TestHandshakeV0:
         old.tokens = script
         assert "closed the connection, which is how it refuses" in str(refusal(old, PLAIN))
 
+    @pytest.mark.rule(74)
     @pytest.mark.parametrize("size", [b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff"])
     def test_a_size_that_is_none_allocates_nothing(self, old: Any, size: bytes, fakes: Any):
         def answer(seen: Any) -> Any:
@@ -240,6 +246,7 @@ class TestGssapi:
     def _context(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(kerberos, "library_context", Context)
 
+    @pytest.mark.rule(76)
     def test_behind_sasl_authenticate(self, fake: Any):
         fake.on(SaslHandshakeRequest, offering("GSSAPI"))
         fake.on(SaslAuthenticateRequest, wrapped(kerberos_server(last=b"")))
@@ -251,6 +258,7 @@ class TestGssapi:
         fake.tokens = kerberos_server(last=fakes.SILENT)
         log_in(fake, GSSAPI)
 
+    @pytest.mark.rule(77)
     def test_a_broker_of_0_9_gets_its_tokens_without_a_handshake(self, fake: Any, fakes: Any):
         # It does not answer ApiVersions; the second connection begins with a token.
         fake.on(ApiVersionsRequest, lambda seen: fakes.CLOSE)
@@ -260,16 +268,19 @@ class TestGssapi:
         assert not fake.requests(SaslHandshakeRequest)
         assert fake.requests(MetadataRequest)
 
+    @pytest.mark.rule(77)
     def test_other_mechanisms_are_not_tried_on_a_broker_of_0_9(self, fake: Any, fakes: Any):
         fake.on(ApiVersionsRequest, lambda seen: fakes.CLOSE)
         assert "0.9" in str(refusal(fake, PLAIN, **{"broker.version.fallback": "0.9.0"}))
 
+    @pytest.mark.rule(81)
     def test_a_broker_that_wants_a_security_layer_is_refused(self, fake: Any):
         fake.on(SaslHandshakeRequest, offering("GSSAPI"))
         fake.on(SaslAuthenticateRequest, wrapped(kerberos_server(b"\x04\x00\x10\x00", last=b"")))
         assert "security layer" in str(refusal(fake, GSSAPI))
 
 
+@pytest.mark.rule(81)
 def test_without_the_library_gssapi_is_refused_clearly(fake: Any, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "gssapi", None)
     fake.on(SaslHandshakeRequest, offering("GSSAPI"))

@@ -46,6 +46,7 @@ def refusal(given: dict[str, str]) -> AuthenticationFailed:
     return caught.value
 
 
+@pytest.mark.rule(80)
 def test_client_credentials_become_a_token_and_a_login(secure_kafka: Any, endpoint: Any):
     endpoint.answers = [lambda asked: (200, {"access_token": secure_kafka.jwt("service"), "expires_in": 60})]
     given = properties(secure_kafka, **{"sasl.oauthbearer.token.endpoint.url": endpoint.url}) | CREDENTIALS
@@ -88,6 +89,7 @@ def test_a_token_from_a_file(secure_kafka: Any, tmp_path: Path):
     assert principal(properties(secure_kafka, **{"sasl.oauthbearer.token.endpoint.url": file.as_uri()})) == "from-file"
 
 
+@pytest.mark.rule(80)
 def test_a_token_from_a_function(secure_kafka: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "my_tokens.py").write_text(f"def token():\n    return {secure_kafka.jwt('from-function')!r}\n")
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -63,6 +63,7 @@ def log_in(kafka: OtherKafka, mechanism: str, user: str, password: str, servers:
         return list(cluster.metadata([]).brokers)
 
 
+@pytest.mark.rule(74)
 def test_each_mechanism_logs_in_as_the_release_knows_it(old_kafka: OtherKafka):
     assert log_in(old_kafka, "PLAIN", "alice", ALICE) == [1]
     sent = {(api, version) for at, api, version in TRAFFIC.snapshot() if old_kafka.sasl_servers in at}
@@ -73,6 +74,7 @@ def test_each_mechanism_logs_in_as_the_release_knows_it(old_kafka: OtherKafka):
         assert {("SaslHandshake", 1), ("SaslAuthenticate", 0)} <= sent
 
 
+@pytest.mark.rule(75)
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
 def test_a_wrong_password(old_kafka: OtherKafka, mechanism: str):
     with pytest.raises(AuthenticationFailed) as caught:

@@ -48,6 +48,7 @@ def plain(kafka: Any, listener: str, password: str | None = None) -> dict[str, s
     return kafka.properties(listener) | user
 
 
+@pytest.mark.rule(76, 78, 79, 293)
 @pytest.mark.parametrize("listener", ["PLAINSASL", "SECURE"])
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_the_broker_knows_who_logged_in(secure_kafka: Any, listener: str, mechanism: str):
@@ -59,11 +60,13 @@ def test_the_broker_knows_who_logged_in(secure_kafka: Any, listener: str, mechan
     assert principal(properties) == ("User:alice" if mechanism == "PLAIN" else "User:bob")
 
 
+@pytest.mark.rule(82)
 @pytest.mark.parametrize("listener", ["MTLS", "MTLS12"])
 def test_a_client_certificate_is_an_identity(secure_kafka: Any, listener: str):
     assert principal(secure_kafka.properties(listener)) == "User:CN=client"
 
 
+@pytest.mark.rule(78)
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_a_wrong_password(secure_kafka: Any, mechanism: str):
     wrong = {"sasl.mechanism": mechanism, "sasl.password": "wrong-hunter2"}
@@ -78,6 +81,7 @@ def test_a_user_who_is_not_known(secure_kafka: Any):
     refusal(secure_kafka.properties("SECURE") | {"sasl.username": "nobody"})
 
 
+@pytest.mark.rule(73, 85)
 def test_a_mechanism_that_is_not_offered_names_those_that_are(secure_kafka: Any):
     error = refusal(secure_kafka.properties("PLAINSASL") | {"sasl.mechanism": "SCRAM-SHA-512"})
     assert "it offers PLAIN, SCRAM-SHA-256" in str(error)
@@ -99,6 +103,7 @@ def test_a_listener_with_sasl_says_so_where_none_is_used(secure_kafka: Any, list
     assert f"wants SASL: set security.protocol to {better}, and sasl.mechanism to one of PLAIN, SCRAM" in str(error)
 
 
+@pytest.mark.rule(35, 62, 72)
 def test_the_order_on_the_wire_is_the_same_after_a_reconnect(secure_kafka: Any, caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.DEBUG, LOGGER.name)
     with Cluster(config(secure_kafka.properties("SECURE"))) as cluster:
@@ -113,6 +118,7 @@ def test_the_order_on_the_wire_is_the_same_after_a_reconnect(secure_kafka: Any, 
     assert secure_kafka.bob not in caplog.text
 
 
+@pytest.mark.rule(84)
 def test_a_delegation_token_logs_in_as_its_owner(secure_kafka: Any):
     with Cluster(config(secure_kafka.properties("SECURE"))) as cluster:
         token = cluster.send(CreateDelegationTokenRequest(max_lifetime_ms=60_000))
@@ -151,6 +157,7 @@ class TestSessions:
             if at.rpartition(":")[2] in broker and name == api.__name__.removesuffix("Request")
         )
 
+    @pytest.mark.rule(83, 312)
     @pytest.mark.usefixtures("early_logins")
     def test_a_busy_connection_logs_in_again_and_stays(self, secure_kafka: Any):
         with Cluster(config(secure_kafka.properties("SHORT"))) as cluster:
@@ -170,6 +177,7 @@ class TestSessions:
         assert after[ApiVersionsRequest] - before[ApiVersionsRequest] == 1, "one connection, never opened anew"
         assert after[SaslHandshakeRequest] - before[SaslHandshakeRequest] >= 3
 
+    @pytest.mark.rule(83)
     def test_an_idle_connection_logs_in_before_it_is_used_again(self, secure_kafka: Any):
         with Cluster(config(secure_kafka.properties("SHORT"))) as cluster:
             cluster.metadata([])

@@ -28,6 +28,7 @@ def scram(mechanism: str = "SCRAM-SHA-256", *, nonce: str | None = NONCE, **opti
     return Scram(mechanism, "user", Secret("pencil"), nonce=nonce, **options)
 
 
+@pytest.mark.rule(79)
 def test_the_rfcs_exchange():
     login = scram()
     assert login.first() == b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
@@ -49,6 +50,7 @@ def test_sha_512_is_the_same_with_another_hash():
     assert bytes(a ^ b for a, b in zip(proof, signature, strict=True)) == key
 
 
+@pytest.mark.rule(84)
 def test_a_delegation_token_says_so_and_names_are_escaped():
     assert Scram("SCRAM-SHA-256", "a=b,c", Secret("x"), token=True, nonce="n").first() == (
         b"n,,n=a=3Db=2Cc,r=n,tokenauth=true"

@@ -47,6 +47,7 @@ def refusal(properties: dict[str, str]) -> KafkaError:
 
 @needs_broker
 class TestRealBroker:
+    @pytest.mark.rule(8)
     @pytest.mark.parametrize("listener", ["TLS", "MTLS", "MTLS12"])
     def test_it_answers_over_tls(self, secure_kafka: Any, listener: str):
         assert brokers(secure_kafka.properties(listener)) == [1]
@@ -98,6 +99,7 @@ class TestRealBroker:
         assert f"not for {host}" in str(error)
         assert brokers(strange | {"ssl.endpoint.identification.algorithm": ""}) == [1]
 
+    @pytest.mark.rule(82)
     @pytest.mark.parametrize("listener", ["MTLS", "MTLS12"])
     def test_a_missing_client_certificate(self, secure_kafka: Any, listener: str):
         properties = secure_kafka.properties(listener)
@@ -356,6 +358,7 @@ def test_the_key_of_an_identity_never_lies_on_a_disk(authority: Authority, tmp_p
     TlsConfig(keystore=store).context()
 
 
+@pytest.mark.rule(8)
 @pytest.mark.parametrize(
     ("suite", "name"),
     [

@@ -49,6 +49,7 @@ TARGETS = {
 }
 
 
+@pytest.mark.rule(245)
 @pytest.mark.parametrize("state", list(S))
 @pytest.mark.parametrize("step", list(T))
 def test_every_step_from_every_state_is_taken_or_refused(state: State, step: Step):
@@ -108,6 +109,7 @@ class TableWalk(RuleBasedStateMachine):
             assert self.begun > 0
 
 
+@pytest.mark.rule(245)
 def test_a_walk_through_the_table_keeps_its_promises():
     run_state_machine_as_test(TableWalk, settings=settings(stateful_step_count=40))
 

@@ -93,6 +93,7 @@ def commits_aborts_and_fences(cluster: Any, servers: str, tp: TopicPartition, *,
     assert committed_offsets(cluster, group, [tp])[tp] == CommittedOffset(7, 0)
 
 
+@pytest.mark.rule(236, 237)
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_every_transaction_version_commits_aborts_fences_and_times_out(connect: Any, scale: Any, version: int):
     if version not in scale({0, 2}, {0, 1, 2}):
@@ -159,6 +160,7 @@ def test_the_second_protocol_gives_every_transaction_an_epoch_of_its_own(cluster
     assert epochs == [0, 1, 2, 3]
 
 
+@pytest.mark.rule(241)
 def test_kafkas_own_tool_sees_the_committed_offsets(cluster: Any, kafka: Any, name: str):
     tp = TopicPartition(kafka.topic(), 0)
     send_to(cluster, {tp: [Record(value=b"v")] * 9})
@@ -204,6 +206,7 @@ def test_an_error_within_the_block_aborts_at_once(cluster: Any, kafka: Any, name
     assert committed_offsets(cluster, name, [tp])[tp].offset == -1
 
 
+@pytest.mark.rule(238)
 def test_a_transaction_without_content_ends_without_a_word(cluster: Any, name: str):
     transaction = Transaction(cluster, name)
     transaction.begin()
@@ -221,6 +224,7 @@ def test_a_transaction_that_is_not_open_is_a_mistake(cluster: Any, name: str):
             call()  # type: ignore[operator]
 
 
+@pytest.mark.rule(237)
 def test_a_timeout_beyond_the_brokers_is_told(cluster: Any, name: str):
     with pytest.raises(TransactionError, match="INVALID_TRANSACTION_TIMEOUT"):
         Transaction(cluster, name, timeout_ms=2**31 - 1).begin()
@@ -258,6 +262,7 @@ def committed(code: int = 0) -> Callable[[Any], TxnOffsetCommitResponse]:
     )
 
 
+@pytest.mark.rule(247)
 @pytest.mark.parametrize(("version", "caps"), [(None, (4, 4)), (1, (4, 4)), (2, (5, 5)), (3, (5, 5))])
 def test_versions_are_capped_by_the_finalized_feature_alone(fake: Any, connect: Any, version: int | None, caps: Any):
     transaction = begun(fake, connect, version=version)
@@ -305,6 +310,7 @@ def test_a_commit_carries_the_leader_epoch_and_no_generation(fake: Any, connect:
     assert (seen.request.producer_id, seen.request.producer_epoch) == (7, 3)
 
 
+@pytest.mark.rule(184, 240, 241)
 def test_offsets_go_to_the_groups_coordinator_the_rest_to_the_transactions(fake: Any, connect: Any):
     transaction = begun(fake, connect, version=1)
     transaction.commit_offsets("g", {TP: CommittedOffset(1)})
@@ -399,6 +405,7 @@ def test_a_lost_answer_to_the_end_is_asked_for_again(fake: Any, fakes: Any, conn
     assert transaction.producer_epoch == 4
 
 
+@pytest.mark.rule(239)
 def test_adding_partitions_stays_at_the_clients_last_version(fake: Any, connect: Any):
     transaction = begun(fake, connect, version=1)
     fake.on(AddPartitionsToTxnRequest, lambda _: AddPartitionsToTxnResponse())

@@ -34,12 +34,14 @@ def metadata(connection: BrokerConnection) -> Any:
     return connection.call(MetadataRequest(topics=[]), version, deadline=soon())
 
 
+@pytest.mark.rule(17)
 def test_every_request_carries_the_client_id(fake: Any):
     with open_to(fake) as connection:
         metadata(connection)
     assert {seen.client_id for seen in fake.seen} == {"kseg-orders"}
 
 
+@pytest.mark.rule(68)
 def test_the_client_introduces_itself(fake: Any):
     open_to(fake).close()
     [seen] = fake.requests(ApiVersionsRequest)
@@ -54,6 +56,7 @@ def test_the_highest_common_version_is_spoken(fake: Any):
     assert [seen.version for seen in fake.requests(MetadataRequest)] == [11]
 
 
+@pytest.mark.rule(66)
 def test_versions_hold_for_their_connection_only(fake: Any):
     with open_to(fake) as first:
         fake.ranges[MetadataRequest.KEY] = (5, 9)  # the broker behind the address is an older one from now on
@@ -107,6 +110,7 @@ def test_topics_are_named_by_id_only_where_ids_are_known(fake: Any):
         assert connection.version_of(FetchRequest, topic_ids_known=True) == 18
 
 
+@pytest.mark.rule(11, 12)
 def test_requests_are_pipelined_and_answered_in_order(fake: Any):
     fake.on(ListGroupsRequest, lambda seen: ListGroupsResponse(error_code=seen.correlation_id))
     with open_to(fake) as connection:
@@ -117,6 +121,7 @@ def test_requests_are_pipelined_and_answered_in_order(fake: Any):
     assert codes == [1, 2, 3]  # 0 was ApiVersions
 
 
+@pytest.mark.rule(16)
 def test_a_wrong_correlation_id_closes_the_connection(fake: Any, fakes: Any):
     fake.on(MetadataRequest, lambda seen: fakes.framed(struct.pack(">i", seen.correlation_id + 1)))
     connection = open_to(fake)
@@ -170,6 +175,7 @@ def test_a_peer_that_closes_within_an_answer_is_unavailable(fake: Any, fakes: An
         metadata(connection)
 
 
+@pytest.mark.rule(265)
 def test_throttling_is_honoured(fake: Any):
     fake.on(ListGroupsRequest, lambda _: ListGroupsResponse(throttle_time_ms=300), lambda _: ListGroupsResponse())
     with open_to(fake) as connection:
@@ -196,6 +202,7 @@ def test_a_throttle_beyond_the_deadline_is_told_at_once(fake: Any):
         assert not connection.closed
 
 
+@pytest.mark.rule(9)
 def test_an_idle_connection_is_not_used_any_more(fake: Any):
     with open_to(fake, connections_max_idle_ms=1500) as connection:
         assert connection.usable

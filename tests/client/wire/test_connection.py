@@ -51,6 +51,7 @@ def metadata_answer(correlation_id: int, cluster_id: str = "c") -> bytes:
     return framed(encode_response(12, correlation_id, MetadataResponse(cluster_id=cluster_id)))
 
 
+@pytest.mark.rule(7)
 def test_a_request_is_framed_and_numbered():
     connection = Connection("me")
     first = connection.request(METADATA, 1, MetadataRequest(topics=None))
@@ -98,6 +99,7 @@ def test_record_sets_are_views_of_the_one_received_buffer():
     assert len(records.obj) > 1_000_000
 
 
+@pytest.mark.rule(16)
 def test_an_answer_to_another_than_the_oldest_request_is_a_fault():
     request = MetadataRequest(topics=None)
     connection = asked((METADATA, 12, request), (METADATA, 12, request))

@@ -93,6 +93,7 @@ def groups(frame: bytes) -> bytes:
 # -- our requests
 
 
+@pytest.mark.rule(15)
 def test_a_request_above_what_brokers_take_is_refused_before_it_is_sent(fake: Any, connect: Any):
     cluster = connect(fake.bootstrap_servers)
     connection = cluster.retry(cluster.any_connection)
@@ -209,6 +210,7 @@ def test_an_answer_to_another_request_is_a_fault(peer: Any):
         list_groups(open_to(peer(answer)))
 
 
+@pytest.mark.rule(13)
 def test_random_bytes_are_never_waited_for_beyond_the_deadline(peer: Any, scale: Callable[[int, int], int]):
     def answer(stream: socket.socket, frame: bytes) -> bool:
         stream.sendall(versions(frame) or os.urandom(64))

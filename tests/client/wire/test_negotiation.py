@@ -37,6 +37,7 @@ def metadata(connection: BrokerConnection) -> Any:
 
 
 class TestAsking:
+    @pytest.mark.rule(61)
     def test_api_versions_is_the_first_request_of_each_connection(self, fake: Any):
         for _ in range(2):
             with open_to(fake) as connection:
@@ -44,18 +45,21 @@ class TestAsking:
         order = [(seen.connection, type(seen.request)) for seen in fake.seen]
         assert order == [(n, kind) for n in (0, 1) for kind in (ApiVersionsRequest, MetadataRequest)]
 
+    @pytest.mark.rule(68)
     def test_the_client_tells_its_name_and_version(self, fake: Any):
         open_to(fake).close()
         [seen] = fake.requests(ApiVersionsRequest)
         assert seen.request.client_software_name == "kafka-segment-etl"
         assert seen.request.client_software_version
 
+    @pytest.mark.rule(64)
     def test_the_highest_version_of_both_is_spoken(self, fake: Any):
         fake.ranges[MetadataRequest.KEY] = (3, 7)
         with open_to(fake) as connection:
             metadata(connection)
         assert [seen.version for seen in fake.requests(MetadataRequest)] == [7]
 
+    @pytest.mark.rule(66)
     def test_what_was_learnt_holds_for_one_connection(self, fake: Any):
         with open_to(fake) as before:
             fake.ranges[MetadataRequest.KEY] = (0, 2)
@@ -69,6 +73,7 @@ class TestAsking:
             assert connection.versions.ranges[12_345] == (3, 9)
             metadata(connection)
 
+    @pytest.mark.rule(69)
     def test_features_are_the_finalized_levels_and_what_the_broker_could_do(self, fake: Any):
         fake.on(
             ApiVersionsRequest,
@@ -136,11 +141,13 @@ class TestRefused:
 class TestSilence:
     """Brokers before 0.10: with `broker.version.fallback`, its table is believed after a short wait."""
 
+    @pytest.mark.rule(63)
     def test_without_the_property_the_error_names_it(self, fake: Any, fakes: Any):
         fake.on(ApiVersionsRequest, lambda _: fakes.SILENT)
         with pytest.raises(RequestTimedOut, match=r"brokers before 0\.10 .* set broker\.version\.fallback"):
             open_to(fake, {"request.timeout.ms": "100"})
 
+    @pytest.mark.rule(38, 63)
     @pytest.mark.parametrize("how", ["SILENT", "CLOSE"])
     def test_it_is_spoken_to_as_its_release_after_a_new_connection(self, fake: Any, fakes: Any, how: str):
         fake.on(ApiVersionsRequest, lambda _: getattr(fakes, how))
@@ -229,6 +236,7 @@ class TestSilence:
 
 
 class TestTables:
+    @pytest.mark.rule(38)
     def test_each_release_adds_to_the_one_before(self):
         names = {
             release: {API_BY_KEY[key].name: versions for key, versions in assumed_versions(release).ranges.items()}
@@ -257,6 +265,7 @@ class TestTables:
             )
 
 
+@pytest.mark.rule(71)
 def test_no_version_is_sent_that_was_not_negotiated(fake: Any):
     fake.ranges[MetadataRequest.KEY] = (3, 7)
     del fake.ranges[FetchRequest.KEY]

@@ -30,6 +30,7 @@ def javas_word() -> dict[tuple[str, int], bool]:
     return {(name, int(version)): waits == "true" for name, version, waits in lines}
 
 
+@pytest.mark.rule(22, 138)
 def test_who_waits_is_javas_word_for_every_api_and_version(javas_word: dict[tuple[str, int], bool]):
     assert len(javas_word) > 250
     waits = {name: api.request.CLIENT_WAITS for name, api in API_BY_NAME.items()}
@@ -37,6 +38,7 @@ def test_who_waits_is_javas_word_for_every_api_and_version(javas_word: dict[tupl
     assert {name for name in waits if waits[name] != NEVER} <= {name for name, _ in javas_word}
 
 
+@pytest.mark.rule(265)
 def test_a_wait_is_as_long_as_the_broker_says_and_a_shorter_one_does_not_shorten_it():
     throttle = Throttle()
     throttle.note(API_BY_NAME["Fetch"], 12, SimpleNamespace(throttle_time_ms=300_000))
@@ -52,6 +54,7 @@ def test_after_an_old_versions_answer_nobody_waits():
     assert throttle.remaining == 0
 
 
+@pytest.mark.rule(22)
 def test_an_answer_without_a_throttle_time_says_nothing():
     throttle = Throttle()
     throttle.note(API_BY_NAME["SaslHandshake"], 1, SimpleNamespace())

@@ -61,6 +61,7 @@ def soon() -> Deadline:
     return Deadline.after(5)
 
 
+@pytest.mark.rule(266)
 def test_a_request_and_its_answer_are_a_line_each(fake: Any, connect: Any, lines: Callable[[], list[str]]) -> None:
     fake.on(ListGroupsRequest, lambda _: ListGroupsResponse())
     with connect(fake.bootstrap_servers) as cluster:
@@ -99,6 +100,7 @@ def test_error_codes_are_named_wherever_they_stand(fake: Any, connect: Any, line
     )
 
 
+@pytest.mark.rule(265)
 def test_a_throttled_answer_says_for_how_long(
     fake: Any, connect: Any, lines: Callable[[], list[str]], traffic: trace.Traffic
 ) -> None:
@@ -179,6 +181,7 @@ def test_no_secret_is_in_a_line(request_: Any, response: Any, lines: Callable[[]
         assert form not in "".join(told)
 
 
+@pytest.mark.rule(14)
 def test_a_produce_without_acks_is_done_when_it_is_written(
     fake: Any, fakes: Any, connect: Any, lines: Callable[[], list[str]], traffic: trace.Traffic
 ) -> None:

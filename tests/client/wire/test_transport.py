@@ -38,6 +38,7 @@ def resolve_to(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
 
 
+@pytest.mark.rule(7)
 def test_bytes_go_both_ways(listener: socket.socket):
     transport = connect("127.0.0.1", listener.getsockname()[1])
     peer, _ = listener.accept()
@@ -51,6 +52,7 @@ def test_bytes_go_both_ways(listener: socket.socket):
     transport.close()
 
 
+@pytest.mark.rule(25)
 def test_every_address_of_a_name_is_tried(listener: socket.socket, monkeypatch: pytest.MonkeyPatch):
     resolve_to(monkeypatch, "127.0.0.9", "127.0.0.8", "127.0.0.1")
     transport = connect("brokers.test", listener.getsockname()[1])
@@ -111,6 +113,7 @@ def test_a_connect_that_nobody_answers_ends_with_its_timeout():
             client_socket.close()
 
 
+@pytest.mark.rule(13)
 def test_a_silent_peer_is_a_timeout(listener: socket.socket):
     transport = connect("127.0.0.1", listener.getsockname()[1])
     started = time.monotonic()
@@ -120,6 +123,7 @@ def test_a_silent_peer_is_a_timeout(listener: socket.socket):
     transport.close()
 
 
+@pytest.mark.rule(13)
 def test_a_peer_that_takes_nothing_is_a_timeout(listener: socket.socket):
     transport = connect("127.0.0.1", listener.getsockname()[1])
     with pytest.raises(RequestTimedOut):
@@ -147,6 +151,7 @@ def test_a_reset_is_a_broken_connection(listener: socket.socket):
     transport.close()
 
 
+@pytest.mark.rule(13)
 def test_a_deadline_that_has_passed_is_a_timeout_not_a_block(listener: socket.socket):
     transport = connect("127.0.0.1", listener.getsockname()[1])
     with pytest.raises(RequestTimedOut):

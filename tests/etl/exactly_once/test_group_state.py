@@ -154,6 +154,7 @@ def test_a_first_run_that_is_a_backfill_begins_there_as_well(topic, home, record
 # --- expired
 
 
+@pytest.mark.rule(195)
 def test_expired_offsets_are_committed_again(job, topic, records):
     records.delete_group(job.group)
     assert job.group_offsets() == {}

@@ -62,6 +62,7 @@ def test_a_deleted_topic_is_refused(topic, home, records):
     assert refused(job).code == "topic-missing"
 
 
+@pytest.mark.rule(43)
 def test_another_cluster_is_refused(topic, home, records):
     """With a topic of the same name, of the same length."""
     job = home(topic)

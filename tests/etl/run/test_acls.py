@@ -118,6 +118,7 @@ def binding(operation: str, kind: str, names: dict[str, str]) -> AclBinding:
     return AclBinding(ResourceType[kind], names[kind], PRINCIPAL, AclOperation[operation])
 
 
+@pytest.mark.rule(86)
 def test_the_main_job_runs_with_exactly_the_acls_of_the_page(
     job: Callable[..., Job], topic: str, allow: Any, root: Cluster
 ):

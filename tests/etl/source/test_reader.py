@@ -50,6 +50,7 @@ def plain(kafka: Any, produce: Callable[..., None]) -> str:
     return name
 
 
+@pytest.mark.rule(169)
 def test_a_whole_range(client_config: ClientConfig, plain: str, read_back: Callable[..., Any]) -> None:
     table, outcome = read(RangeTask(plain, 0, 0, 5000), client_config)
     columns = (table.column(name).to_pylist() for name in ("partition", "offset", "key", "value"))
@@ -151,6 +152,7 @@ def test_every_split_point_gives_the_same_rows(
             assert getattr(told_first, kind) + getattr(told_second, kind) == getattr(outcome, kind), f"cut at {cut}"
 
 
+@pytest.mark.rule(166)
 def test_read_uncommitted_reads_what_is_undecided(
     client_config: ClientConfig, cluster: Cluster, transactions: Any
 ) -> None:

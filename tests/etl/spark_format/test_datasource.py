@@ -302,6 +302,7 @@ def test_a_log_whose_end_compaction_has_emptied(old_logs: tuple[str, list[str]])
     assert reader.result.high_watermark == 51
 
 
+@pytest.mark.rule(98, 143)
 def test_logs_of_every_magic(same: Callable[..., list[Any]], old_logs: tuple[str, list[str]]) -> None:
     servers, topics = old_logs
     found = same(servers, subscribe=",".join(topics), includeHeaders="true")

@@ -48,6 +48,7 @@ def call(kafka: Broker, api: str, document: Any = None, *args: str) -> tuple[int
 # ---- list
 
 
+@pytest.mark.rule(65)
 def test_the_list_without_a_broker_is_what_this_client_speaks() -> None:
     result = CliRunner().invoke(cli, ["api", "list", "--json"])
     rows = json.loads(result.stdout)["apis"]
@@ -69,6 +70,7 @@ def test_the_list_for_people_has_a_line_for_each_api() -> None:
         assert any(line.split()[:2] == [str(api.key), api.name] for line in lines), api.name
 
 
+@pytest.mark.rule(69)
 def test_with_a_broker_the_list_has_its_versions_those_used_and_the_features(kafka: Broker) -> None:
     result = run(kafka, "list", "--json")
     document = json.loads(result.stdout)
@@ -157,6 +159,7 @@ def test_a_partition_that_there_is_not_is_retriable(kafka: Broker) -> None:
     assert json.loads(result.stdout)["error"]["kind"] == "UnknownTopic"
 
 
+@pytest.mark.rule(184)
 def test_a_groups_coordinator(kafka: Broker) -> None:
     topic = kafka.topic()
     place = {"name": topic, "partitions": [{"partitionIndex": 0, "committedOffset": 7, "committedMetadata": "m"}]}
@@ -171,6 +174,7 @@ def test_a_groups_coordinator(kafka: Broker) -> None:
     assert (code, answer["groups"][0]["groupState"]) == (0, "Empty")
 
 
+@pytest.mark.rule(215)
 def test_a_consumers_subscription_and_assignment_are_told(kafka: Broker) -> None:
     from confluent_kafka import Consumer
 
@@ -204,6 +208,7 @@ def test_a_transactions_coordinator(kafka: Broker) -> None:
     assert (code, answer["producerEpoch"]) == (0, 1)
 
 
+@pytest.mark.rule(311)
 def test_all_brokers_each_with_its_own_answer(kafka: Broker) -> None:
     code, answer = call(kafka, "DescribeLogDirs", {"topics": None})
     [told] = answer["brokers"]

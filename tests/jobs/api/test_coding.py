@@ -97,6 +97,7 @@ def test_with_header_it_is_the_frame_of_the_wire() -> None:
     assert again.stdout == encoded.stdout
 
 
+@pytest.mark.rule(21)
 def test_the_header_of_an_api_versions_answer_is_never_flexible() -> None:
     document = {"header": {"correlationId": 7}, "body": {}}
     encoded = run("encode", "ApiVersions", "response", "--version", "3", "--with-header", json.dumps(document))

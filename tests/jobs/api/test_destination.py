@@ -47,6 +47,7 @@ def asked(api: str, document: dict[str, Any]) -> list[Destination]:
     return by_default(api, _any_version(API_BY_NAME[api], document))
 
 
+@pytest.mark.rule(36, 234)
 @pytest.mark.parametrize(
     ("api", "document", "meant"),
     [
@@ -155,6 +156,7 @@ def test_every_api_has_somebody_to_ask_or_asks_back(api: Any) -> None:
             by_default(api.name, api.request())
 
 
+@pytest.mark.rule(172)
 def test_the_fields_of_leaders_tables_are_those_of_the_definitions() -> None:
     for api, (topics, name, partitions, number) in destination._LEADER.items():
         [field] = [field for field in API_BY_NAME[api].request.FIELDS if field.name == topics]

@@ -25,11 +25,13 @@ def functions() -> set[str]:
     return {name.replace("_", "") for name in found}
 
 
+@pytest.mark.rule(5)
 def test_every_api_that_a_client_may_call_is_called() -> None:
     called = {name.lower() for name, api in API_BY_NAME.items() if api.scope == "client"}
     assert called == functions()
 
 
+@pytest.mark.rule(59)
 def test_no_version_that_the_broker_offers_is_left_out(live: Any) -> None:
     client_apis = [api for api in API_BY_NAME.values() if api.scope == "client"]
     offered = {
@@ -47,6 +49,7 @@ def test_no_version_that_the_broker_offers_is_left_out(live: Any) -> None:
     assert not_offered <= {"GetTelemetrySubscriptions", "PushTelemetry"}
 
 
+@pytest.mark.rule(257)
 def test_a_codec_only_api_is_not_called(live: Any) -> None:
     with pytest.raises(ConfigurationError, match="among brokers and controllers"):
         call(live.cluster, API_BY_NAME["Vote"], {})

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.broker
 Live = Any
 
 
+@pytest.mark.rule(234, 243, 298, "300-304")
 def test_an_api_means_what_it_should(live: Live, function: Callable[[Live, int], None], version: int) -> None:
     live.skip_unless_offered(function, version)
     function(live, version)
@@ -111,6 +112,7 @@ def list_transactions(live: Live, version: int) -> None:
     live.end(who)
 
 
+@pytest.mark.rule(155)
 def test_replica_minus_2_sees_what_is_not_decided_yet(live: Live) -> None:
     """A client is replica -1; -2 is for looking at a log as its replicas do (rule of the guide, `api call` alone)."""
     topic = live.kafka.topic()

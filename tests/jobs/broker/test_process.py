@@ -132,6 +132,7 @@ def test_neither_process_nor_files_stay_when_the_parent_goes(tmp_path: Path, how
         time.sleep(0.1)
 
 
+@pytest.mark.rule(262)
 @pytest.mark.slow
 def test_three_nodes_go_on_without_one(tmp_path: Path) -> None:
     with EmbeddedKafka(tmp_path, nodes=3, light=True) as kafka:

@@ -18,6 +18,7 @@ from kseg.segment_reader.codecs.gzip import GZIP
 from kseg.segment_reader.errors import Fault
 
 
+@pytest.mark.rule(114)
 def test_several_members_are_joined() -> None:
     assert registry.decompress(GZIP.number, gzip.compress(b"one") + gzip.compress(b"two")) == b"onetwo"
 

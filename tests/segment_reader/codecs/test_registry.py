@@ -28,6 +28,7 @@ def test_names_and_numbers_are_unique_and_fit_the_attributes() -> None:
     assert len(registry.BY_NAME) == len(registry.BY_NUMBER) == len(CODECS) <= 8
 
 
+@pytest.mark.rule(103, 112, 126)
 @pytest.mark.parametrize("magic", [0, 1, 2])
 @pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name)
 @pytest.mark.parametrize("data", [b"", b"a", TEXT, TEXT * 20])

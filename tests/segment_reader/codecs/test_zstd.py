@@ -13,6 +13,7 @@ from kseg.segment_reader.codecs.zstd import ZSTD
 from kseg.segment_reader.errors import Fault
 
 
+@pytest.mark.rule(114)
 def test_several_frames_are_joined() -> None:
     sized = zstandard.compress(b"one")
     unsized = zstandard.ZstdCompressor(write_content_size=False).compress(b"two")

@@ -17,6 +17,7 @@ ANSWER = (
 )
 
 
+@pytest.mark.rule(117, 125, 132)
 def test_frames_tell_what_headers_say() -> None:
     batch, wrapper, *plain = frames(ANSWER)
     assert batch == Frame(
@@ -39,6 +40,7 @@ def test_frames_tell_what_headers_say() -> None:
     assert plain[-1].position + plain[-1].size == len(ANSWER)
 
 
+@pytest.mark.rule(165)
 def test_next_offset_is_the_one_after_the_last_complete_batch() -> None:
     ends = {frame.position + frame.size: frame.next_offset for frame in frames(ANSWER)}
     expected = 2
@@ -48,6 +50,7 @@ def test_next_offset_is_the_one_after_the_last_complete_batch() -> None:
         assert next_offset(memoryview(ANSWER)[:cut], 15) == max(15, expected)
 
 
+@pytest.mark.rule(102, 105)
 @pytest.mark.parametrize(("at", "new"), [(8, b"\xff"), (16, b"\x09"), (23, b"\xff")])
 def test_an_impossible_header_is_refused(at: int, new: bytes) -> None:
     bad = bytearray(encode_batch(ROWS, base_offset=4))

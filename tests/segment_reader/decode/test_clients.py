@@ -81,6 +81,7 @@ def as_consumed(rows: list[dict[str, Any]]) -> list[Row]:
     ]
 
 
+@pytest.mark.rule(129)
 @pytest.mark.parametrize("codec", CODECS)
 def test_librdkafkas_batches_decode_to_what_it_reads(kafka: Any, both: Callable[..., Any], codec: str) -> None:
     topic = kafka.topic()
@@ -103,6 +104,7 @@ def test_batches_that_the_broker_packs_anew(kafka: Any, both: Callable[..., Any]
     assert {row[4] for row in rows} == {1}
 
 
+@pytest.mark.rule(127)
 def test_transactions_of_several_producers(
     kafka: Any, both: Callable[..., Any], decode_with: Callable[..., Any]
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -139,6 +140,7 @@ def test_engines_agree_on_random_bytes(decode_with: Callable[..., Any], data: by
     assert outcome(decode_with, data, "fast") == outcome(decode_with, data, "reference")
 
 
+@pytest.mark.rule(115)
 @settings(max_examples=20)
 @given(data=record_sets())
 def test_every_truncation_gives_a_prefix_of_the_rows(decode_with: Callable[..., Any], data: bytes) -> None:

@@ -57,6 +57,7 @@ HEAD = b"\x00" + varint(0) + varint(0)  # attributes, timestamp and offset delta
 NULLS = varint(-1) + varint(-1)
 
 
+@pytest.mark.rule(120)
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_flipped_bit_is_found_by_the_checksum(decode: Any, codec: str) -> None:
     good = encode_batch(plain(3), base_offset=10, compression=codec)
@@ -77,6 +78,7 @@ def test_checksums_can_be_left_unchecked(decode: Any) -> None:
     assert decode(bytes(bad), check_crcs=False).counts.data == 3
 
 
+@pytest.mark.rule(118)
 @pytest.mark.parametrize(
     ("body", "count", "reason"),
     [
@@ -119,6 +121,7 @@ def test_negative_lengths_are_null_as_in_kafkas_own_reader(decode: Any) -> None:
     assert (row["key"], row["value"], row["headers"]) == (None, None, [{"key": "", "value": None}])
 
 
+@pytest.mark.rule(119)
 @pytest.mark.parametrize(
     ("at", "new", "kind", "reason"),
     [
@@ -170,6 +173,7 @@ def test_header_key_that_is_not_utf8_names_the_record(decode: Any, name: bytes) 
     assert "offset 42" in str(error)
 
 
+@pytest.mark.rule(119)
 @pytest.mark.parametrize("name", ["é", "\u07ff", "\u0800", "\ud7ff", "\ue000", "\uffff", "\U00010000", "\U0010ffff"])
 def test_header_keys_of_every_utf8_length(decode: Any, name: str) -> None:
     assert decode(encode_batch([Record(b"", b"", [(name, b"")])])).rows[0]["headers"][0]["key"] == name
@@ -185,12 +189,14 @@ def test_timestamp_beyond_microseconds_names_the_record(decode: Any, millis: int
     assert fault(decode, append_time, 0, 2).offset == 0
 
 
+@pytest.mark.rule(124)
 def test_timestamp_that_overflows_milliseconds_names_the_record(decode: Any) -> None:
     body = record_bytes(b"\x00" + varint(2**63 - 1) + varint(0) + NULLS + b"\x00")
     batch = patched(with_records(body, 1), 27, (2**62).to_bytes(8, "big"))
     assert fault(decode, batch, 0, 1).offset == 0
 
 
+@pytest.mark.rule(124)
 def test_largest_and_smallest_timestamps_are_kept(engine: str) -> None:
     millis = [9_223_372_036_854_775, -9_223_372_036_854_775]
     decoder = RangeDecoder("t", 0, 0, 2, isolation_level="read_committed", engine=engine)
@@ -207,6 +213,7 @@ def test_a_batch_that_unpacks_to_too_much_is_refused(decode: Any, codec: str) ->
     assert decode(bomb, 0, 1, limits=Limits(max_batch_bytes=1 << 21)).counts.data == 1
 
 
+@pytest.mark.rule(105, 133)
 @pytest.mark.parametrize("codec", CODECS[1:])
 def test_bytes_that_do_not_unpack_are_refused(decode: Any, codec: str) -> None:
     batch = bytearray(encode_batch(plain(30), compression=codec))

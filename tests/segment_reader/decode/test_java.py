@@ -130,6 +130,7 @@ NAMES = [
 ]
 
 
+@pytest.mark.rule(93, 129)
 @pytest.mark.parametrize("name", NAMES)
 def test_javas_bytes_decode_to_what_java_reads(java: Any, both: Callable[..., Any], name: str) -> None:
     theirs = java[0][name]
@@ -139,6 +140,7 @@ def test_javas_bytes_decode_to_what_java_reads(java: Any, both: Callable[..., An
         assert [r[0] for r in rows] == [*range(100, 140), 150]
 
 
+@pytest.mark.rule(122)
 def test_a_batch_that_javas_cleaner_emptied_is_absent(java: Any, both: Callable[..., Any]) -> None:
     out = both(java[0]["2-lz4-CreateTime-compacted"].data, 100)
     assert out.counts.batches == 2
@@ -156,6 +158,7 @@ def test_javas_transactions(java: Any, both: Callable[..., Any]) -> None:
     ]
 
 
+@pytest.mark.rule(120, 123)
 def test_java_reads_our_bytes_as_we_do(java: Any, both: Callable[..., Any]) -> None:
     *sets, markers = java[1]
     assert len(sets) == len(OURS)

@@ -31,6 +31,7 @@ def expected(row_of: Any, magic: int, base: int = 0, time: int | None = None) ->
     return rows
 
 
+@pytest.mark.rule(97, 99, 100)
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("magic", [0, 1])
 def test_message_sets_come_back(decode: Any, row_of: Any, magic: int, codec: str) -> None:
@@ -40,12 +41,14 @@ def test_message_sets_come_back(decode: Any, row_of: Any, magic: int, codec: str
     assert out.counts.batches == (len(ROWS) if codec == "none" else 1)
 
 
+@pytest.mark.rule(104)
 @pytest.mark.parametrize("codec", CODECS)
 def test_log_append_time_is_the_wrappers(decode: Any, row_of: Any, codec: str) -> None:
     answer = encode_message_set(ROWS, magic=1, compression=codec, timestamp_type=1, timestamp=77_000)
     assert decode(answer).rows == expected(row_of, 1, 0, 77_000)
 
 
+@pytest.mark.rule(100)
 def test_create_time_of_a_plain_message_is_its_own(decode: Any) -> None:
     assert [row["timestampType"] for row in decode(encode_message_set(ROWS, magic=1)).rows] == [0, 0, 0, 0, -1]
     rows = decode(encode_message_set(ROWS, magic=1), null_timestamps=False).rows
@@ -69,6 +72,7 @@ def test_holes_of_compaction_are_absent(decode: Any, magic: int, codec: str) -> 
     assert decode(answer, 16, 25).gaps == [(17, 19), (20, 25)]
 
 
+@pytest.mark.rule(108)
 @pytest.mark.parametrize("magic", [0, 1])
 def test_nested_message_sets_are_opened_level_by_level(decode: Any, row_of: Any, magic: int) -> None:
     first = encode_message_set(ROWS[:2], magic=magic, base_offset=50 if magic == 0 else 0, compression="gzip")
@@ -80,6 +84,7 @@ def test_nested_message_sets_are_opened_level_by_level(decode: Any, row_of: Any,
     assert decode(twice, 50).rows == expected(row_of, magic, 50)
 
 
+@pytest.mark.rule(104)
 def test_outermost_log_append_time_wins_and_an_inner_one_stays_with_its_own(decode: Any) -> None:
     inner = encode_message_set(ROWS[:2], magic=1, compression="gzip", timestamp_type=1, timestamp=9_000)
     plain = encode_message(ROWS[2], magic=1, offset=2)
@@ -91,6 +96,7 @@ def test_outermost_log_append_time_wins_and_an_inner_one_stays_with_its_own(deco
     assert {(row["timestampType"], row["timestamp"].timestamp()) for row in rows} == {(1, 8.0)}
 
 
+@pytest.mark.rule(102, 116)
 def test_formats_may_be_mixed_in_one_answer(decode: Any) -> None:
     answer = (
         encode_message_set(ROWS, magic=0, compression="lz4")
@@ -124,6 +130,7 @@ def recrc(message: bytearray) -> bytes:
     return bytes(message)
 
 
+@pytest.mark.rule(101)
 @pytest.mark.parametrize("magic", [0, 1])
 def test_checksums_are_checked_outside_and_inside(decode: Any, magic: int) -> None:
     plain = bytearray(encode_message_set(ROWS[:2], magic=magic))
@@ -165,6 +172,7 @@ def test_inner_messages_are_of_the_wrappers_magic(decode: Any) -> None:
     assert "magic" in fault(decode, wrapped).reason
 
 
+@pytest.mark.rule(109)
 def test_wrapper_below_its_last_inner_offset_is_refused(decode: Any) -> None:
     inner = encode_message_set(ROWS, magic=1)
     assert "inner offset" in fault(decode, encode_wrapper(inner, magic=1, offset=3, compression="gzip")).reason
@@ -185,6 +193,7 @@ def test_nesting_has_a_limit(decode: Any) -> None:
     assert "nested" in fault(decode, answer).reason
 
 
+@pytest.mark.rule(97)
 @pytest.mark.parametrize("magic", [0, 1])
 def test_lengths_must_fill_the_message(decode: Any, magic: int) -> None:
     at = 18 + 8 * magic

@@ -34,6 +34,7 @@ def numbers(first: int, last: int) -> list[int]:
     return list(range(first, last + 1))
 
 
+@pytest.mark.rule(54, 93, 107, 118, 121)
 @pytest.mark.parametrize("codec", CODECS)
 def test_every_kind_of_record_comes_back(decode: Any, row_of: Any, codec: str) -> None:
     out = decode(encode_batch(ROWS, base_offset=7, compression=codec), 7)
@@ -63,6 +64,7 @@ def test_empty_record_set_gives_nothing_and_moves_nothing(engine: str) -> None:
         list(decoder.finish())
 
 
+@pytest.mark.rule(121, 151)
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize(("start", "end"), [(0, 30), (3, 30), (10, 20), (13, 14), (19, 21), (9, 11), (29, 30), (5, 5)])
 def test_range_may_start_and_end_inside_of_a_batch(decode: Any, codec: str, start: int, end: int) -> None:
@@ -72,6 +74,7 @@ def test_range_may_start_and_end_inside_of_a_batch(decode: Any, codec: str, star
     assert out.counts.absent == 0
 
 
+@pytest.mark.rule(115)
 def test_incomplete_last_batch_is_never_looked_at(decode: Any) -> None:
     first, second = encode_batch(plain(3)), encode_batch(plain(3), base_offset=3)
     for cut in range(len(second)):
@@ -81,12 +84,14 @@ def test_incomplete_last_batch_is_never_looked_at(decode: Any) -> None:
         assert decode(first + bytes(tail), 0, 3).offsets == [0, 1, 2]
 
 
+@pytest.mark.rule(116)
 def test_next_answer_goes_on_where_the_cut_one_ended(decode: Any) -> None:
     answer = encode_batch(plain(3)) + encode_batch(plain(3), base_offset=3)
     out = decode([answer[:-1], encode_batch(plain(3), base_offset=3)], 0, 6)
     assert out.offsets == numbers(0, 5)
 
 
+@pytest.mark.rule(151)
 def test_a_batch_that_comes_again_is_dropped(decode: Any) -> None:
     answer = encode_batch(plain(4)) + encode_batch(plain(4), base_offset=4)
     out = decode([answer, answer], 2, 8)
@@ -94,6 +99,7 @@ def test_a_batch_that_comes_again_is_dropped(decode: Any) -> None:
     assert out.counts.batches == 2
 
 
+@pytest.mark.rule(122)
 def test_holes_inside_and_between_batches_are_absent(decode: Any) -> None:
     answer = (
         encode_batch(plain(3), base_offset=2, offset_deltas=[1, 2, 5], last_offset_delta=7)
@@ -132,6 +138,7 @@ def test_skipped_offsets_are_absent_on_the_brokers_word(engine: str) -> None:
     assert (decoder.counts.data, decoder.counts.absent, decoder.next_offset) == (2, 13, 20)
 
 
+@pytest.mark.rule(128)
 @pytest.mark.parametrize("level", ["read_committed", "read_uncommitted"])
 def test_control_records_are_counted_and_never_landed(decode: Any, level: str) -> None:
     answer = (
@@ -223,12 +230,14 @@ def test_data_of_an_aborted_producer_outside_of_transactions_is_landed(decode: A
     assert decode(answer, aborted=[(9, 0)]).offsets == [0]
 
 
+@pytest.mark.rule(125, 126)
 def test_log_append_time_goes_to_every_record(decode: Any, row_of: Any) -> None:
     rows = plain(3)
     out = decode(encode_batch(rows, timestamp_type=1, max_timestamp=5_000))
     assert out.rows == [row_of(row._replace(timestamp=5_000), i, 1) for i, row in enumerate(rows)]
 
 
+@pytest.mark.rule(113)
 def test_record_without_a_timestamp_has_null_or_what_spark_gives(decode: Any) -> None:
     batch = encode_batch([Record(b"", b"", (), -1), Record(b"", b"", (), 5), Record(b"", b"", (), -2)])
     ours, sparks = decode(batch).rows, decode(batch, null_timestamps=False).rows
@@ -237,6 +246,7 @@ def test_record_without_a_timestamp_has_null_or_what_spark_gives(decode: Any) ->
     assert [row["timestampType"] for row in sparks] == [0, 0, 0]
 
 
+@pytest.mark.rule(117, 123, 130)
 def test_provenance_tells_what_the_batch_header_says(decode: Any) -> None:
     answer = encode_batch(
         plain(2),
@@ -329,6 +339,7 @@ def test_many_small_answers_fill_one_batch(decode: Any) -> None:
     assert decode(answers, 0, 20).sizes == [20]
 
 
+@pytest.mark.rule(119)
 def test_thousands_of_headers_on_one_record(decode: Any, row_of: Any) -> None:
     record = Record(b"", b"", [(f"h{i}", b"%d" % i if i % 3 else None) for i in range(5000)], 1)
     assert decode(encode_batch([record, *plain(2)])).rows[0] == row_of(record, 0)

@@ -165,6 +165,7 @@ def read(
     return offsets, DecodeCounts(counts.data, counts.control, counts.aborted, counts.absent)
 
 
+@pytest.mark.rule(127, 168, 244)
 @pytest.mark.parametrize("compacted", [False, True])
 @given(data=st.data())
 def test_any_range_gives_what_the_model_says(compacted: bool, data: st.DataObject) -> None:
@@ -179,6 +180,7 @@ def test_any_range_gives_what_the_model_says(compacted: bool, data: st.DataObjec
             assert read(log, start, end, engine=engine, committed=committed, sizes=sizes, cut=cut) == expected
 
 
+@pytest.mark.rule(168)
 @pytest.mark.parametrize("compacted", [False, True])
 @given(data=st.data())
 def test_every_split_point_gives_the_same_rows_and_counts(compacted: bool, data: st.DataObject) -> None:

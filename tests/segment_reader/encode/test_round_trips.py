@@ -25,6 +25,7 @@ limits = st.builds(
 )
 
 
+@pytest.mark.rule(132, 133)
 @given(data=st.data(), rows=records, codec=st.sampled_from(CODECS), base=st.integers(0, 2**62), limits=limits)
 def test_batches_round_trip(
     both: Callable[..., Any],
@@ -42,6 +43,7 @@ def test_batches_round_trip(
     assert out.rows == [row_of(record, base + delta) for record, delta in zip(rows, deltas, strict=True)]
 
 
+@pytest.mark.rule(103, 107, 109, 111, 114)
 @given(
     rows=bare_records, codec=st.sampled_from(CODECS), magic=st.integers(0, 1), base=st.integers(0, 2**61), limits=limits
 )
@@ -77,6 +79,7 @@ def test_kafka_pythons_batches_decode(
     assert both(bytes(builder.build())).rows == [row_of(record, i) for i, record in enumerate(rows)]
 
 
+@pytest.mark.rule(99)
 @given(rows=bare_records, codec=st.sampled_from(CODECS[:4]), magic=st.integers(0, 1))
 def test_kafka_pythons_message_sets_decode(
     both: Callable[..., Any], row_of: Callable[..., Any], kafka_python: Any, rows: list[Record], codec: str, magic: int
@@ -111,6 +114,7 @@ def test_kafka_python_reads_our_batches(kafka_python: Any, rows: list[Record], c
     ]
 
 
+@pytest.mark.rule(106)
 @given(rows=bare_records, codec=st.sampled_from(CODECS[:4]), magic=st.integers(0, 1))
 def test_kafka_python_reads_our_message_sets(kafka_python: Any, rows: list[Record], codec: str, magic: int) -> None:
     data = encode_message_set(rows, magic=magic, base_offset=5, compression=codec)

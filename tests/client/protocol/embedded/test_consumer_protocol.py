@@ -21,12 +21,14 @@ ASSIGNED = [ConsumerProtocolAssignment.TopicPartition(topic="t", partitions=[0, 
 ASSIGNMENT = ConsumerProtocolAssignment(assigned_partitions=ASSIGNED, user_data=b"u")
 
 
+@pytest.mark.rule(213)
 def test_a_subscription_stands_behind_its_version() -> None:
     assert encode_subscription(ConsumerProtocolSubscription(topics=["t"]), 0).hex(" ") == (
         "00 00 00 00 00 01 00 01 74 ff ff ff ff"
     )
 
 
+@pytest.mark.rule(214)
 @pytest.mark.parametrize("version", range(4))
 def test_a_version_carries_what_it_has_and_leaves_out_the_rest(version: int) -> None:
     data = encode_subscription(SUBSCRIPTION, version)

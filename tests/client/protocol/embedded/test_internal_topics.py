@@ -55,6 +55,7 @@ def records(rng: random.Random, any_message: AnyMessage) -> list[tuple[str, Any,
     return made
 
 
+@pytest.mark.rule(232)
 def test_every_type_and_version_stands_in_bytes_as_kafka_writes_it(
     any_message: AnyMessage, java: Callable[[str, str], list[str]]
 ) -> None:
@@ -135,6 +136,7 @@ def test_a_topic_that_is_not_internal_is_refused() -> None:
         decode_internal("orders", b"\0\1", b"")
 
 
+@pytest.mark.rule(246)
 def test_the_transaction_log_names_its_states() -> None:
     value = TransactionLogValue(producer_id=5, transaction_status=TransactionStatus.PREPARE_COMMIT)
     coded = encode_internal(TRANSACTION_STATE, TransactionLogKey(transactional_id="x"), value, 1)
@@ -159,6 +161,7 @@ def test_a_leader_change_is_read_in_the_version_that_it_begins_with() -> None:
     assert len(coded[1]) > 32
 
 
+@pytest.mark.rule(128)
 def test_a_newer_marker_is_read_as_the_one_that_is_known() -> None:
     key, value = encode_control_record(ControlRecordType.COMMIT, EndTxnMarker(coordinator_epoch=9))
     assert decode_control_record(b"\0\5" + key[2:] + b"more", b"\0\4" + value[2:] + b"more") == ControlRecord(

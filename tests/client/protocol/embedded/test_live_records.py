@@ -103,6 +103,7 @@ def transaction(kafka: Kafka) -> tuple[str, str]:
     return topic, name
 
 
+@pytest.mark.rule(182, 232)
 @pytest.mark.parametrize("protocol", FAMILIES)
 def test_a_group_is_told_with_its_member_and_its_offset(kafka: Kafka, transaction: Any, protocol: str) -> None:
     topic, _ = transaction
@@ -150,6 +151,7 @@ def test_a_group_is_told_with_its_member_and_its_offset(kafka: Kafka, transactio
         assert awaited(gone)
 
 
+@pytest.mark.rule(128, 246)
 def test_a_transaction_is_told_from_its_beginning_to_its_end(kafka: Kafka, transaction: Any) -> None:
     topic, name = transaction
     key = TransactionLogKey(transactional_id=name)

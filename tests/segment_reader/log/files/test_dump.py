@@ -55,6 +55,7 @@ def said(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+@pytest.mark.rule(263)
 def test_a_log_says_what_kafka_s_tool_says(folder: Path, java_dump: Callable[..., list[str]]) -> None:
     files = sorted(folder.glob("*.log"))
     assert len(files) > 1

@@ -110,6 +110,7 @@ def as_rows(batch: Any) -> list[Row]:
     return list(zip(*(batch.column(name).to_pylist() for name in ("offset", "key", "value")), strict=True))
 
 
+@pytest.mark.rule(98, 263)
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
 @pytest.mark.parametrize("partition", range(PARTITIONS))
 def test_rows_are_those_that_a_consumer_gets(
