@@ -33,6 +33,7 @@ COMMANDS = {
     "recover": "Land all that can be read from a damaged log directory.",
     "package": "Pack what a cluster's executors need, for spark-submit.",
     "broker": "Start and stop an embedded Kafka for trying things out.",
+    "registry": "Start and stop a Schema Registry for trying things out.",
     "doctor": "Check this machine, and the stores of a job.",
     "bench": "Measure the decoder and the way from Kafka to Delta.",
 }

@@ -1,15 +1,12 @@
 """A Kafka that outlives the command that started it: ``kseg broker start``, ``status``, ``stop``.
 
-``broker.json`` in its directory lists what was started. A process id may have been reused by another program, so each
-has the time at which its process began.
+``broker.json`` in its directory lists what was started.
 """
 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -19,9 +16,8 @@ from kseg.etl.spark.cache import cache_root
 from kseg.jobs.broker.errors import BrokerError
 from kseg.jobs.broker.probe import live_brokers
 from kseg.jobs.broker.process import VERSION, EmbeddedKafka
+from kseg.jobs.broker.started import began, end, live_process
 from kseg.jobs.output.files import write_atomically
-
-_STOP_TIMEOUT = 30.0
 
 
 @dataclass(frozen=True)
@@ -37,11 +33,7 @@ class RunningNode:
 
     def process(self) -> psutil.Process | None:
         """Its process; None when that has ended."""
-        with suppress(psutil.Error):
-            process = psutil.Process(self.pid)
-            if abs(process.create_time() - self.began) < 1 and process.status() != psutil.STATUS_ZOMBIE:
-                return process
-        return None
+        return live_process(self.pid, self.began)
 
 
 @dataclass(frozen=True)
@@ -103,7 +95,7 @@ def start(
             RunningNode(
                 node.id,
                 pids[node.id],
-                psutil.Process(pids[node.id]).create_time(),
+                began(pids[node.id]),
                 node.port,
                 str(node.log_dir),
                 str(node.log_file),
@@ -129,17 +121,7 @@ def stop(directory: Path) -> bool:
     """Stop what runs in a directory, by force after 30 s; its topics stay. Returns whether anything ran."""
     state = read(directory)
     processes = [process for node in state.running if (process := node.process())] if state else []
-    for process in processes:
-        with suppress(psutil.NoSuchProcess):
-            process.terminate()
-    deadline = time.monotonic() + _STOP_TIMEOUT
-    for process in processes:
-        try:
-            process.wait(max(0.1, deadline - time.monotonic()))
-        except psutil.TimeoutExpired:
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
-                process.wait(_STOP_TIMEOUT)
+    end(processes)
     _file(directory).unlink(missing_ok=True)
     return bool(processes)
 

@@ -1,8 +1,10 @@
 """The jars that Kafka and Delta need: resolved from Maven Central once, then kept in the cache.
 
-``jars.lock``, beside this file, names every jar of a set with its SHA-256, one a line::
+``jars.lock``, beside this file, names every jar of a set with its SHA-256, one a line, an archive with its classifier
+and extension as well::
 
-    kafka-4.3.1  org.apache.kafka kafka-clients 4.3.1 <sha256>
+    kafka-4.3.1     org.apache.kafka kafka-clients 4.3.1 <sha256>
+    apicurio-3.0.9  io.apicurio apicurio-registry-app 3.0.9 <sha256> all tar.gz
 
 ``fetch`` hands these names to Ivy, which ships inside pyspark, so neither Maven nor a Kafka download is needed. As the
 set is complete already, Ivy reads no POM, and several JVMs share the list: 53 jars arrive in 4 s, against 38 s when one
@@ -25,6 +27,7 @@ import importlib.util
 import os
 import re
 import subprocess
+import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -47,16 +50,21 @@ S3PROXY = "s3proxy-2.9.0"
 YARN = "hadoop-yarn-3.5.0"
 LIVY = "livy-0.7.1"
 OPENLINEAGE = "openlineage-1.54.0"
+APICURIO = "apicurio-3.0.9"
 
 Progress = Callable[[str, int, int], None]
 """Called with (set name, jars arrived, jars in all)."""
+
+#: Names of what Ivy retrieves, as `Jar.filename` has them.
+RETRIEVED = "[artifact]-[revision](-[classifier]).[ext]"
 
 _JVMS = 4
 _REMEDY = (
     "Check the network and try again. In a closed network set KSEG_IVY_SETTINGS to an Ivy settings file that names "
     "your repository, or copy the cache's jars folder from a machine that has it."
 )
-_SETTINGS = """<ivysettings>
+#: Maven Central, without its POMs: nothing is worked out from them.
+SETTINGS = """<ivysettings>
   <settings defaultResolver="central"/>
   <resolvers>
     <ibiblio name="central" m2compatible="true" usepoms="false" useMavenMetadata="false" checksums=""/>
@@ -67,16 +75,24 @@ _SETTINGS = """<ivysettings>
 
 @dataclass(frozen=True)
 class Jar:
-    """One artifact, as Maven addresses it, and the SHA-256 of its bytes."""
+    """One artifact, as Maven addresses it, and the SHA-256 of its bytes. An archive (tar.gz) is kept unpacked."""
 
     organisation: str
     module: str
     version: str
     sha256: str
+    classifier: str = ""
+    extension: str = "jar"
 
     @property
     def filename(self) -> str:
-        return f"{self.module}-{self.version}.jar"
+        classifier = f"-{self.classifier}" if self.classifier else ""
+        return f"{self.module}-{self.version}{classifier}.{self.extension}"
+
+    @property
+    def kept(self) -> str:
+        """The name in the cache: of the jar, or of the folder that an archive was unpacked into."""
+        return self.filename if self.extension == "jar" else f"{self.module}-{self.version}"
 
 
 @cache
@@ -99,7 +115,7 @@ def directory(name: str) -> Path:
 def present(name: str) -> bool:
     """Whether all jars of a set are in the cache (by name; sums were compared when they arrived)."""
     folder = directory(name)
-    return all((folder / jar.filename).exists() for jar in locked_sets()[name])
+    return all((folder / jar.kept).exists() for jar in locked_sets()[name])
 
 
 def ensure(name: str, *, progress: Progress | None = None) -> Path:
@@ -137,6 +153,7 @@ def fetch(name: str, target: Path, *, progress: Progress | None = None) -> None:
             # This Java knows fewer certificate authorities than the machine: lend it the machine's.
             _run_ivy(ivy_command(find_java(), *trust_options(work)), jars, work, arrived, tell)
         _check_sums(name, jars, arrived)
+        _unpack(jars, arrived)
         if target.exists():
             target.rename(work / "replaced")
         arrived.rename(target)
@@ -182,7 +199,7 @@ def _run_ivy(
         )
     settings = Path(own) if own else work / "settings.xml"
     if not own:
-        settings.write_text(_SETTINGS)
+        settings.write_text(SETTINGS)
     shares = [jars[start::_JVMS] for start in range(min(_JVMS, len(jars)))]
     running: list[tuple[subprocess.Popen[bytes], Path]] = []
     try:
@@ -190,7 +207,7 @@ def _run_ivy(
             module, log = work / f"ivy-{number}.xml", work / f"ivy-{number}.log"
             module.write_text(_ivy_module(share))
             arguments = ["-settings", str(settings), "-cache", str(work / f"cache-{number}"), "-ivy", str(module)]
-            arguments += ["-confs", "default", "-retrieve", f"{arrived}/[artifact]-[revision].[ext]"]
+            arguments += ["-confs", "default", "-retrieve", f"{arrived}/{RETRIEVED}"]
             with log.open("wb") as out:
                 process = subprocess.Popen(
                     [*command, *arguments], stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, cwd=work
@@ -215,13 +232,28 @@ def _run_ivy(
 
 
 def _ivy_module(jars: Sequence[Jar]) -> str:
-    dependency = '<dependency org="{}" name="{}" rev="{}" transitive="false" conf="default->*"/>'
-    lines = [dependency.format(jar.organisation, jar.module, jar.version) for jar in jars]
     return (
-        '<ivy-module version="2.0"><info organisation="kseg" module="jars"/>'
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven"><info organisation="kseg" module="jars"/>'
         '<configurations><conf name="default"/></configurations>'
-        f"<dependencies>{''.join(lines)}</dependencies></ivy-module>"
+        f"<dependencies>{''.join(_ivy_dependency(jar) for jar in jars)}</dependencies></ivy-module>"
     )
+
+
+def _ivy_dependency(jar: Jar) -> str:
+    artifact = ""
+    if jar.extension != "jar":
+        kind = f'type="{jar.extension}" ext="{jar.extension}" m:classifier="{jar.classifier}"'
+        artifact = f'<artifact name="{jar.module}" {kind}/>'
+    address = f'org="{jar.organisation}" name="{jar.module}" rev="{jar.version}"'
+    return f'<dependency {address} transitive="false" conf="default->*">{artifact}</dependency>'
+
+
+def _unpack(jars: Sequence[Jar], folder: Path) -> None:
+    for jar in jars:
+        if jar.extension == "tar.gz":
+            with tarfile.open(folder / jar.filename) as archive:
+                archive.extractall(folder / jar.kept, filter="data")
+            (folder / jar.filename).unlink()
 
 
 def _reason(logs: Sequence[Path]) -> str:

@@ -12,9 +12,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from kseg.jobs.broker.jars import Jar, ivy_command, locked_sets, sha256
+from kseg.jobs.broker.jars import RETRIEVED, SETTINGS, Jar, ivy_command, locked_sets, sha256
 from kseg.jobs.broker.java import find_java
 
 _KAFKA = "4.3.1"
@@ -75,6 +76,12 @@ _MODULES = {
       <dependency org="com.fasterxml.jackson.module" name="jackson-module-blackbird" rev="2.21.2" transitive="false"/>
       <dependency org="com.fasterxml.jackson.datatype" name="jackson-datatype-jdk8" rev="2.21.2" transitive="false"/>
     """,
+    # The registry of tests, demo and `kseg registry`: an archive with everything that it needs.
+    "apicurio-3.0.9": """
+      <dependency org="io.apicurio" name="apicurio-registry-app" rev="3.0.9" transitive="false" conf="default->*">
+        <artifact name="apicurio-registry-app" type="tar.gz" ext="tar.gz" m:classifier="all"/>
+      </dependency>
+    """,
     # Other releases of Kafka, with their ZooKeeper (tests/harness/releases.py), without Netty: it uses plain NIO.
     "kafka-3.9.2": """
       <dependency org="org.apache.kafka" name="kafka_2.13" rev="3.9.2"/>
@@ -102,10 +109,15 @@ _MODULES = {
       <exclude org="junit" module=".*" matcher="regexp"/>
     """,
 }
-_IVY = """<ivy-module version="2.0"><info organisation="kseg" module="lock"/>
+_IVY = """<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven"><info organisation="kseg" module="lock"/>
 <configurations defaultconfmapping="default->master,runtime()"><conf name="default"/></configurations>
 <dependencies>{dependencies}</dependencies></ivy-module>"""
-_ARRIVED = re.compile(r"\[SUCCESSFUL \] ([^#\s]+)#([^;]+);([^!]+)!")
+_ARRIVED = re.compile(r"\[SUCCESSFUL \] ([^#\s]+)#([^;]+);([^!]+)!\S+\.(jar|tar\.gz)")
+
+
+#: Sets of one artifact each whose POM has a parent that was never published.
+_WITHOUT_POM = frozenset({"apicurio-3.0.9"})
+_CLASSIFIER = re.compile(r'm:classifier="([^"]+)"')
 
 
 def lock_lines(name: str) -> Iterator[str]:
@@ -114,23 +126,30 @@ def lock_lines(name: str) -> Iterator[str]:
         work = Path(scratch)
         dependencies = _MODULES[name].format(kafka=_KAFKA, delta=_DELTA, connector=_CONNECTOR)
         (work / "ivy.xml").write_text(_IVY.format(dependencies=dependencies))
-        arguments = ["-cache", str(work / "cache"), "-ivy", str(work / "ivy.xml"), "-confs", "default"]
-        arguments += ["-retrieve", f"{work}/jars/[artifact]-[revision].[ext]"]
+        if name in _WITHOUT_POM:
+            (work / "settings.xml").write_text(SETTINGS)
+        settings = ["-settings", str(work / "settings.xml")] if name in _WITHOUT_POM else []
+        arguments = [*settings, "-cache", str(work / "cache"), "-ivy", str(work / "ivy.xml"), "-confs", "default"]
+        arguments += ["-retrieve", f"{work}/jars/{RETRIEVED}"]
         completed = subprocess.run(
             [*ivy_command(find_java()), *arguments], check=True, stdout=subprocess.PIPE, text=True, cwd=work
         )
-        for organisation, module, version in sorted(set(_ARRIVED.findall(completed.stdout))):
-            jar = Jar(organisation, module, version, "")
-            yield f"{name} {organisation} {module} {version} {sha256(work / 'jars' / jar.filename)}"
+        for organisation, module, version, extension in sorted(set(_ARRIVED.findall(completed.stdout))):
+            classifier = next(iter(_CLASSIFIER.findall(dependencies)), "") if extension != "jar" else ""
+            jar = Jar(organisation, module, version, "", classifier, extension)
+            yield _line(name, replace(jar, sha256=sha256(work / "jars" / jar.filename)))
+
+
+def _line(name: str, jar: Jar) -> str:
+    line = f"{name} {jar.organisation} {jar.module} {jar.version} {jar.sha256}"
+    return line if jar.extension == "jar" else f"{line} {jar.classifier} {jar.extension}"
 
 
 def main() -> None:
     wanted = sys.argv[1:] or list(_MODULES)
     print("# Every jar that is fetched: set, organisation, module, version, SHA-256. Written by jobs/broker/lock.py.")
     for name in _MODULES:
-        kept = [
-            f"{name} {jar.organisation} {jar.module} {jar.version} {jar.sha256}" for jar in locked_sets().get(name, ())
-        ]
+        kept = [_line(name, jar) for jar in locked_sets().get(name, ())]
         for line in lock_lines(name) if name in wanted else kept:
             print(line)
 
