@@ -53,11 +53,11 @@ class PayloadError:
 class DecodedPayloads:
     """n payloads as rows.
 
-    rows: n rows of the decoder's struct type; null where the status is not DECODED.
+    rows: n rows of the decoder's type; null where the status is not DECODED.
     status: n values of Status, uint8.
     """
 
-    rows: pa.StructArray
+    rows: pa.Array
     status: npt.NDArray[np.uint8]
 
 
@@ -65,8 +65,8 @@ class PayloadDecoder(Protocol):
     """Decodes payloads of one schema. A format's two implementations agree on each status and each value."""
 
     @property
-    def type(self) -> pa.StructType:
-        """The rows' type: all fields nullable."""
+    def type(self) -> pa.DataType:
+        """The rows' type: a struct of nullable fields for records, else the value's own."""
 
     def decode(self, payloads: pa.BinaryArray, *, skip: int = 0) -> DecodedPayloads:
         """Decode each payload from its byte `skip` on (a frame's header is before it)."""

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kseg.segment_reader.payload.buffers import byte_buffers, null_mask
 from kseg.segment_reader.payload.decoder import Status
 
 KEY_HEADER: Final = "__key_schema_id"
@@ -44,9 +45,9 @@ class Frames:
 
 def frames_of(payloads: pa.BinaryArray) -> Frames:
     """The frame before each payload."""
-    offsets, data = _buffers(payloads)
+    offsets, data = byte_buffers(payloads)
     lengths = offsets[1:] - offsets[:-1]
-    null = _nulls(payloads)
+    null = null_mask(payloads)
     starts = offsets[:-1]
     magic = np.full(len(payloads), 255, np.uint8)
     some = ~null & (lengths >= ID_FRAME)
@@ -88,7 +89,7 @@ def frames_in_headers(headers: pa.ListArray, payloads: pa.BinaryArray, name: str
     skip[rows] = 0
     # A header that names no schema is as bad as a frame that names none; a record without a payload stays one.
     status[rows] = np.where(carried.status == Status.DECODED, Status.DECODED, Status.BAD_FRAME)
-    null = _nulls(payloads)
+    null = null_mask(payloads)
     status[null] = Status.NULL
     which[status != Status.DECODED] = -1
     return Frames(schemas, which, skip, status)
@@ -115,22 +116,6 @@ def _named(
         which[by_guid] = inverse + len(schemas)
         schemas += [str(uuid.UUID(bytes=one.tobytes())) for one in distinct]
     return tuple(schemas), which
-
-
-def _buffers(payloads: pa.BinaryArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-    """Offsets of the n payloads (n + 1), and the bytes that they point into."""
-    _, offsets, data = payloads.buffers()
-    if len(payloads) == 0 or offsets is None:
-        return np.zeros(len(payloads) + 1, np.int64), np.zeros(0, np.uint8)
-    width = np.int64 if pa.types.is_large_binary(payloads.type) else np.int32
-    numbers = np.frombuffer(offsets, width)[payloads.offset : payloads.offset + len(payloads) + 1]
-    return numbers.astype(np.int64), np.frombuffer(data if data is not None else b"", np.uint8)
-
-
-def _nulls(payloads: pa.BinaryArray) -> npt.NDArray[np.bool_]:
-    if payloads.null_count == 0:
-        return np.zeros(len(payloads), np.bool_)
-    return np.asarray(payloads.is_null())
 
 
 def _renumbered(
