@@ -1,4 +1,6 @@
-"""One run of a job, step by step: lease, plan, land, account, commit, finish. Why each step is safe: ARCHITECTURE.md.
+"""One run of a job, step by step: lease, plan, land, account, commit, finish.
+
+Why each step is safe: docs/explanation/exactly-once.md.
 
 Every step reads what it needs from the ledger, so a run that died at any point is continued by the same steps: those
 that the ledger has already are skipped.
