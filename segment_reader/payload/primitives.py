@@ -35,6 +35,7 @@ _NUMBERS: Final = {
     "boolean": (pa.bool_(), ">u1"),
 }
 FORMATS: Final = ("bytes", "string", "short", "int", "long", "float", "double", "boolean", "uuid")
+_END: Final = 2**31 - 1  # without an end, binary_slice of several values fails: their lengths' sum overflows
 _UUID: Final = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
 
 
@@ -62,9 +63,7 @@ class BytesDecoder:
         if skip:
             offsets, _ = byte_buffers(payloads)
             status[~null & (np.diff(offsets) < skip)] = Status.TRUNCATED
-            # binary_slice counts on `skip` bytes in each value, and fails where too few have them.
-            filled = pc.if_else(pa.array(status == Status.DECODED), payloads, pa.scalar(bytes(skip), payloads.type))
-            payloads = pc.binary_slice(filled, skip)
+            payloads = pc.binary_slice(payloads, skip, _END)
         return DecodedPayloads(_null_where(payloads, status != Status.DECODED), status)
 
     def explain(self, payload: bytes, *, skip: int = 0) -> PayloadError:
