@@ -1,0 +1,34 @@
+"""Avro payloads of one writer's schema as rows of a reader's: the door to both decoders.
+
+schema.py       JSON -> types, names resolved         nodes.py        a resolved schema, as a tree
+resolution.py   writer's against reader's -> nodes    defaults.py     a field's default -> Avro bytes
+types.py        reader's schema -> Arrow              reference.py    nodes and a payload -> Python values
+program.py      nodes -> instructions (opcodes.py)    kernel.py       instructions and payloads -> Arrow buffers
+compiled.py     buffers around the kernel             numbers.py, slots.py: parts of the kernel
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from kseg.segment_reader.payload.avro.compiled import CompiledDecoder
+from kseg.segment_reader.payload.avro.reference import ReferenceDecoder
+from kseg.segment_reader.payload.avro.resolution import Missing, resolve
+from kseg.segment_reader.payload.avro.schema import Schema
+from kseg.segment_reader.payload.decoder import PayloadDecoder
+
+Engine = Literal["fast", "reference"]
+
+
+def avro_decoder(
+    writer: Schema, reader: Schema | None = None, *, missing: Missing = Missing.NULL, engine: Engine = "fast"
+) -> PayloadDecoder:
+    """reader: None takes the writer's. missing: what a reader's field is that the writer's schema lacks.
+
+    The compiled decoder takes every schema that has a column type, and compiles nothing for a new one.
+
+    Raises:
+        IncompatibleSchemas, UnsupportedSchema, InvalidSchema: see `segment_reader.payload.avro.resolution.resolve`.
+    """
+    resolution = resolve(writer, reader or writer, missing)
+    return CompiledDecoder(resolution) if engine == "fast" else ReferenceDecoder(resolution)

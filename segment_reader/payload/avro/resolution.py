@@ -1,0 +1,343 @@
+"""The writer's schema resolved against the reader's.
+
+By the specification's rules of schema resolution, and where columns call for more:
+
+- A field that the writer lacks is null. With `Missing.FILL` it has the reader's default, and one without a default is
+  incompatible, as the specification says.
+- Every column is nullable, so a written null always fits.
+- Logical types are resolved too. The specification ignores them, which would read milliseconds as microseconds:
+  timestamps and times of day change their unit, decimals their scale, exactly or with an error for the payload; other
+  pairs of different logical types (a date as a timestamp) are incompatible. A bare type matches any logical type on it.
+- In a reader's union the branch that equals what was written goes before one that it is promoted to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum as PythonEnum
+from typing import Final
+
+import pyarrow as pa
+
+from kseg.segment_reader.payload.avro.defaults import encode_default
+from kseg.segment_reader.payload.avro.limits import MAX_DEPTH
+from kseg.segment_reader.payload.avro.nodes import (
+    Binary,
+    Boolean,
+    Choice,
+    Constant,
+    Decimal,
+    Duration,
+    Entries,
+    Floating,
+    Integer,
+    Items,
+    Member,
+    Mismatch,
+    Node,
+    Null,
+    Skipped,
+    Step,
+    Structure,
+    Symbols,
+    Text,
+    UuidText,
+)
+from kseg.segment_reader.payload.avro.schema import (
+    NO_DEFAULT,
+    Array,
+    Enum,
+    Field,
+    Fixed,
+    Kind,
+    Logical,
+    Map,
+    Named,
+    Primitive,
+    Record,
+    Schema,
+    Union,
+    describe,
+    is_null,
+    simple_name,
+)
+from kseg.segment_reader.payload.avro.types import arrow_type, is_decimal, joined, members
+from kseg.segment_reader.payload.errors import IncompatibleSchemas, InvalidSchema
+
+
+class Missing(PythonEnum):
+    """What a reader's field is that the writer's schema lacks."""
+
+    NULL = "null"
+    FILL = "fill"
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """type: the rows'. node: fills such a row."""
+
+    type: pa.DataType
+    node: Node
+
+
+def resolve(writer: Schema, reader: Schema, missing: Missing = Missing.NULL) -> Resolution:
+    """How payloads of the writer's schema become rows of the reader's.
+
+    Raises:
+        IncompatibleSchemas: no payload of the writer's schema can be read with the reader's.
+        UnsupportedSchema: the reader's schema has no column type.
+        InvalidSchema: a default that is needed is no value of its field.
+    """
+    kind = arrow_type(reader)
+    return Resolution(kind, _Resolver(missing).resolve(writer, reader, "", ""))
+
+
+# -- logical types
+
+_MILLIS, _MICROS, _NANOS = 1_000_000, 1_000, 1  # nanoseconds
+
+#: Kind of time, unit of the number, unit of the column.
+_TIMES: Final = {
+    Logical.TIME_MILLIS: ("time", _MILLIS, _MILLIS),
+    Logical.TIME_MICROS: ("time", _MICROS, _MICROS),
+    Logical.TIMESTAMP_MILLIS: ("timestamp", _MILLIS, _MICROS),
+    Logical.TIMESTAMP_MICROS: ("timestamp", _MICROS, _MICROS),
+    Logical.TIMESTAMP_NANOS: ("timestamp", _NANOS, _NANOS),
+    Logical.LOCAL_TIMESTAMP_MILLIS: ("local-timestamp", _MILLIS, _MICROS),
+    Logical.LOCAL_TIMESTAMP_MICROS: ("local-timestamp", _MICROS, _MICROS),
+    Logical.LOCAL_TIMESTAMP_NANOS: ("local-timestamp", _NANOS, _NANOS),
+}
+
+_INTEGERS: Final = {Kind.INT: 32, Kind.LONG: 64}
+_FLOATS: Final = {Kind.FLOAT: 32, Kind.DOUBLE: 64}
+_SIZED: Final = (Kind.BYTES, Kind.STRING)
+
+#: What a bare number may be read as, besides itself.
+_WIDER: Final = {
+    Kind.INT: (Kind.LONG, Kind.FLOAT, Kind.DOUBLE),
+    Kind.LONG: (Kind.FLOAT, Kind.DOUBLE),
+    Kind.FLOAT: (Kind.DOUBLE,),
+}
+
+
+class _Resolver:
+    def __init__(self, missing: Missing) -> None:
+        self._missing = missing
+
+    def resolve(self, writer: Schema, reader: Schema, at: str, to: str) -> Node:
+        """at, to: where the two stand, for errors."""
+        if isinstance(writer, Union):
+            return self._choice(writer, reader, at, to)
+        if is_null(writer):
+            return Null()
+        if isinstance(reader, Union):
+            return self._member(writer, reader, at, to)
+        match writer, reader:
+            case Record(), Record() if _named_alike(writer, reader):
+                return self._structure(writer, reader, at or simple_name(writer.name), to or simple_name(reader.name))
+            case Array(), Array():
+                item = self.resolve(writer.items, reader.items, f"{at}[]", f"{to}[]")
+                return Items(item, smallest(writer.items))
+            case Map(), Map():
+                value = self.resolve(writer.values, reader.values, f"{at}{{}}", f"{to}{{}}")
+                return Entries(value, 1 + smallest(writer.values))
+            case Enum(), Enum() if _named_alike(writer, reader):
+                known = frozenset(reader.symbols)
+                return Symbols(tuple(s if s in known else reader.default for s in writer.symbols), writer.symbols)
+            case Primitive() | Fixed(), Primitive() | Fixed():
+                node = _value(writer, reader)
+                if node is not None:
+                    return node
+        raise IncompatibleSchemas(at, to, f"{describe(writer)} cannot be read as {describe(reader)}")
+
+    def _choice(self, writer: Union, reader: Schema, at: str, to: str) -> Node:
+        branches: list[Node] = []
+        causes: list[IncompatibleSchemas] = []
+        for n, branch in enumerate(writer.branches):
+            try:
+                branches.append(self.resolve(branch, reader, f"{at}<{n}>" if len(writer.branches) > 1 else at, to))
+            except IncompatibleSchemas as error:
+                branches.append(Mismatch(error.reason))
+                causes.append(error)
+        if causes and len(causes) == len(members(writer)):
+            raise causes[0]
+        return Choice(tuple(branches))
+
+    def _member(self, writer: Schema, reader: Union, at: str, to: str) -> Node:
+        """The best branch first: the same type and name, then the same type, then what it may be promoted to."""
+        branches = members(reader)
+        one = joined(branches)
+        if one is not None:
+            return self.resolve(writer, one, at, to)
+        cause: IncompatibleSchemas | None = None
+        for number in sorted(range(len(branches)), key=lambda n: _distance(writer, branches[n])):
+            try:
+                node = self.resolve(writer, branches[number], at, f"{to}<{number}>")
+            except IncompatibleSchemas as error:
+                cause = cause or error
+            else:
+                return Member(number, len(branches), node)
+        if len(branches) and cause is not None and _distance(writer, _best(writer, branches)) < 3:
+            raise cause  # of the branch that was meant
+        raise IncompatibleSchemas(at, to, f"{describe(writer)} cannot be read as {describe(reader)}")
+
+    def _structure(self, writer: Record, reader: Record, at: str, to: str) -> Structure:
+        written = {field.name: field for field in writer.fields}
+        names = {field.name for field in reader.fields}
+        columns: dict[str, int] = {}  # by the writer's name
+        absent: list[tuple[int, Constant | None]] = []
+        for number, field in enumerate(reader.fields):
+            # An alias does not take what another field has by its own name.
+            known = [alias for alias in field.aliases if alias in written and alias not in names]
+            name = field.name if field.name in written else next(iter(known), None)
+            if name is None or name in columns:
+                absent.append((number, self._default(field, at, f"{to}.{field.name}")))
+            else:
+                columns[name] = number
+        steps = []
+        for field in writer.fields:
+            column = columns.get(field.name)
+            if column is None:
+                steps.append(Step(field.name, Skipped(field.schema), None))
+            else:
+                target = reader.fields[column]
+                node = self.resolve(field.schema, target.schema, f"{at}.{field.name}", f"{to}.{target.name}")
+                steps.append(Step(field.name, node, column))
+        return Structure(tuple(field.name for field in reader.fields), tuple(steps), tuple(absent))
+
+    def _default(self, field: Field, at: str, to: str) -> Constant | None:
+        if self._missing is Missing.NULL:
+            return None
+        if field.default is NO_DEFAULT:
+            raise IncompatibleSchemas(at, to, f"the writer has no field `{field.name}`, and the reader no default")
+        try:
+            data = encode_default(field.default, field.schema)
+        except ValueError as error:
+            raise InvalidSchema(to, f"the default is no value of {describe(field.schema)}: {error}") from None
+        return Constant(data, self.resolve(field.schema, field.schema, to, to))
+
+
+def _named_alike(writer: Named, reader: Named) -> bool:
+    """By the name without its namespace, or by an alias."""
+    if simple_name(writer.name) == simple_name(reader.name):
+        return True
+    return any(alias in (writer.name, simple_name(writer.name)) for alias in reader.aliases)
+
+
+def _distance(writer: Schema, reader: Schema) -> int:
+    """How far a branch of the reader's union is from what was written: see `_Resolver._member`."""
+    match writer, reader:
+        case Primitive(), Primitive():
+            return int(writer.logical is not reader.logical) if writer.kind is reader.kind else 4
+        case (Record() | Enum() | Fixed(), Record() | Enum() | Fixed()) if type(writer) is type(reader):
+            if writer.name == reader.name:
+                return 0
+            return 2 if _named_alike(writer, reader) else 3
+        case _ if type(writer) is type(reader):
+            return 0
+    return 5
+
+
+def _best(writer: Schema, branches: tuple[Schema, ...]) -> Schema:
+    return min(branches, key=lambda branch: _distance(writer, branch))
+
+
+def _value(writer: Primitive | Fixed, reader: Primitive | Fixed) -> Node | None:
+    """A value without parts; None: they do not match."""
+    if writer.logical is Logical.DECIMAL and reader.logical is Logical.DECIMAL:
+        if is_decimal(reader):
+            return Decimal(_size(writer), reader.precision, reader.scale, reader.scale - writer.scale)
+        return Binary(_size(writer)) if writer.scale == reader.scale else None
+    if isinstance(writer, Fixed) or isinstance(reader, Fixed):
+        if not isinstance(writer, Fixed) or not isinstance(reader, Fixed) or not _alike_fixed(writer, reader):
+            return None
+    elif writer.kind is not reader.kind:
+        return _promoted(writer, reader)
+    if writer.logical is not None and reader.logical is not None and writer.logical is not reader.logical:
+        if not isinstance(writer, Primitive) or not isinstance(reader, Primitive):
+            return None
+        return _changed_unit(writer, reader)
+    if is_decimal(reader):
+        return Decimal(_size(writer), reader.precision, reader.scale)
+    if isinstance(reader, Fixed):
+        match reader.logical:
+            case Logical.UUID:
+                return UuidText()
+            case Logical.DURATION:
+                return Duration()
+        return Binary(reader.size)
+    return _primitive(reader)
+
+
+def _alike_fixed(writer: Fixed, reader: Fixed) -> bool:
+    return writer.size == reader.size and _named_alike(writer, reader)
+
+
+def _size(schema: Primitive | Fixed) -> int | None:
+    return schema.size if isinstance(schema, Fixed) else None
+
+
+def _primitive(schema: Primitive) -> Node:
+    kind = schema.kind
+    if kind in _INTEGERS:
+        unit = _TIMES.get(schema.logical) if schema.logical else None
+        return Integer(_INTEGERS[kind], kind, unit[1] // unit[2] if unit else 1)
+    if kind in _FLOATS:
+        return Floating(_FLOATS[kind], kind)
+    if kind is Kind.BOOLEAN:
+        return Boolean()
+    if kind is Kind.STRING:
+        return Text()
+    return Null() if kind is Kind.NULL else Binary(None)
+
+
+def _promoted(writer: Primitive, reader: Primitive) -> Node | None:
+    if writer.logical and reader.logical:
+        return _changed_unit(writer, reader)
+    if writer.kind in _SIZED and reader.kind in _SIZED:
+        # a decimal's or a uuid's own form is no text, and no bytes, of another kind
+        if writer.logical is Logical.DECIMAL or reader.logical is not None:
+            return None
+        return Text() if reader.kind is Kind.STRING else Binary(None)
+    if reader.kind not in _WIDER.get(writer.kind, ()):
+        return None
+    if writer.kind is Kind.FLOAT:
+        return Floating(32, reader.kind)
+    own = _primitive(reader)
+    return Integer(_INTEGERS[writer.kind], reader.kind, own.multiply if isinstance(own, Integer) else 1)
+
+
+def _changed_unit(writer: Primitive, reader: Primitive) -> Node | None:
+    """Times of one kind, of different units."""
+    if writer.logical not in _TIMES or reader.logical not in _TIMES or writer.kind not in (reader.kind, Kind.INT):
+        return None
+    kind, unit, _ = _TIMES[writer.logical]
+    wanted, _, column = _TIMES[reader.logical]
+    if kind != wanted:
+        return None
+    return Integer(_INTEGERS[writer.kind], reader.kind, max(unit // column, 1), max(column // unit, 1))
+
+
+# -- sizes
+
+
+def smallest(schema: Schema) -> int:
+    """The fewest bytes that a value takes; less for records that contain themselves, or are nested very deep."""
+    return _smallest(schema, {}, 0)
+
+
+def _smallest(schema: Schema, known: dict[int, int], depth: int) -> int:
+    match schema:
+        case Primitive(kind=kind):
+            return {Kind.NULL: 0, Kind.FLOAT: 4, Kind.DOUBLE: 8}.get(kind, 1)
+        case Fixed():
+            return schema.size
+        case Record():
+            if id(schema) not in known:
+                known[id(schema)] = 0
+                if depth < MAX_DEPTH:
+                    known[id(schema)] = sum(_smallest(field.schema, known, depth + 1) for field in schema.fields)
+            return known[id(schema)]
+        case Union():
+            return 1 + min(_smallest(branch, known, depth) for branch in schema.branches)
+    return 1

@@ -1,0 +1,116 @@
+"""Compiled: what the kernel does to all slots below one, and to the items of a list or map."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kseg.segment_reader.decode.jit import compiled, inlined
+from kseg.segment_reader.payload.avro.opcodes import (
+    BINARY,
+    BITS,
+    L_COUNT,
+    L_HIGH,
+    L_SAVED,
+    S_DATA,
+    S_END,
+    S_LEVEL,
+    S_NEXT,
+    S_NULLS,
+    S_OFFSETS,
+    S_SHAPE,
+    S_VALID,
+    S_WIDTH,
+    VALUES,
+)
+from kseg.segment_reader.payload.memory import load8, load32, shift_right, store8, store32, store64
+
+#: Maps of at most so many entries compare each key with each other.
+FEW_KEYS = 8
+
+
+@inlined
+def put_bit(data: Any, index: Any, bit: Any) -> None:
+    at = data + (index >> 3)
+    place = index & 7
+    store8(at, (load8(at) & ~(1 << place)) | (bit << place))
+
+
+@compiled
+def put_nulls(slots: Any, slot: Any, index: Any) -> None:
+    """The slot and those below it are null at an index of their level."""
+    end = slots[slot, S_END]
+    while slot < end:
+        shape = slots[slot, S_SHAPE]
+        if shape:
+            put_bit(slots[slot, S_VALID], index, 0)
+            slots[slot, S_NULLS] = 1
+        if shape == VALUES:
+            width = slots[slot, S_WIDTH]
+            at = slots[slot, S_DATA] + index * width
+            if width == 8:
+                store64(at, 0)
+            elif width == 4:
+                store32(at, 0)
+            else:
+                store64(at, 0)
+                store64(at + 8, 0)
+        elif shape == BITS:
+            put_bit(slots[slot, S_DATA], index, 0)
+        elif shape >= BINARY:  # or LISTS
+            at = slots[slot, S_OFFSETS] + 4 * index
+            store32(at + 4, load32(at))
+        slot = slots[slot, S_NEXT]
+
+
+@compiled
+def take_back(slots: Any, levels: Any) -> None:
+    """The items that a payload has added are no more: their validity bits are set again."""
+    for slot in range(slots.shape[0]):
+        level = slots[slot, S_LEVEL]
+        if level and slots[slot, S_SHAPE]:
+            for index in range(levels[level, L_SAVED], levels[level, L_HIGH]):
+                put_bit(slots[slot, S_VALID], index, 1)
+    for level in range(levels.shape[0]):
+        levels[level, L_COUNT] = levels[level, L_SAVED]
+
+
+@inlined
+def _same(a: Any, b: Any, size: Any) -> Any:
+    n = 0
+    while n < size and load8(a + n) == load8(b + n):
+        n += 1
+    return n == size
+
+
+@compiled
+def repeats_a_key(offsets: Any, data: Any, first: Any, end: Any, scratch: Any) -> Any:
+    """Whether two of a map's keys are the same. scratch: a hash table, of four places a key."""
+    count = end - first
+    if count <= FEW_KEYS:
+        for k in range(first + 1, end):
+            at = load32(offsets + 4 * k)
+            size = load32(offsets + 4 * k + 4) - at
+            for other in range(first, k):
+                start = load32(offsets + 4 * other)
+                if load32(offsets + 4 * other + 4) - start == size and _same(data + at, data + start, size):
+                    return True
+        return False
+    places = 16
+    while places < 2 * count:
+        places *= 2
+    for place in range(places):
+        scratch[place] = -1
+    for k in range(first, end):
+        at = load32(offsets + 4 * k)
+        size = load32(offsets + 4 * k + 4) - at
+        mixed = size
+        for n in range(size):
+            mixed = (mixed ^ load8(data + at + n)) * 0x100000001B3
+        place = (mixed ^ shift_right(mixed, 32)) & (places - 1)
+        while scratch[place] >= 0:
+            start = load32(offsets + 4 * scratch[place])
+            if load32(offsets + 4 * scratch[place] + 4) - start == size and _same(data + at, data + start, size):
+                return True
+            place = (place + 1) & (places - 1)
+        scratch[place] = k
+    return False

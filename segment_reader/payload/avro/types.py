@@ -1,0 +1,137 @@
+"""Avro schema -> Arrow type: docs/reference/types.md is the rule.
+
+Only types that Spark and Delta have, all nullable, and nothing that would round or drop a value: what has no exact
+column type keeps its number (times of day, nanoseconds) or its bytes (a decimal of more than 38 digits).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+from kseg.segment_reader.payload.avro.limits import MAX_DEPTH
+from kseg.segment_reader.payload.avro.schema import (
+    Array,
+    Enum,
+    Fixed,
+    Kind,
+    Logical,
+    Map,
+    Primitive,
+    Record,
+    Schema,
+    Union,
+    is_null,
+    simple_name,
+)
+from kseg.segment_reader.payload.errors import UnsupportedSchema
+
+#: Of all levels. A few records that contain each other many times can name more columns than memory holds.
+MAX_COLUMNS: Final = 100_000
+MAX_PRECISION: Final = 38
+
+INSTANT: Final = pa.timestamp("us", tz="UTC")
+WALL_CLOCK: Final = pa.timestamp("us")
+DURATION: Final = pa.struct([("months", pa.int64()), ("days", pa.int64()), ("millis", pa.int64())])
+
+_KINDS: Final = {
+    Kind.NULL: pa.null(),
+    Kind.BOOLEAN: pa.bool_(),
+    Kind.INT: pa.int32(),
+    Kind.LONG: pa.int64(),
+    Kind.FLOAT: pa.float32(),
+    Kind.DOUBLE: pa.float64(),
+    Kind.BYTES: pa.binary(),
+    Kind.STRING: pa.string(),
+}
+
+_LOGICALS: Final = {
+    Logical.UUID: pa.string(),
+    Logical.DATE: pa.date32(),
+    Logical.TIME_MILLIS: pa.int32(),
+    Logical.TIME_MICROS: pa.int64(),
+    Logical.TIMESTAMP_MILLIS: INSTANT,
+    Logical.TIMESTAMP_MICROS: INSTANT,
+    Logical.TIMESTAMP_NANOS: pa.int64(),
+    Logical.LOCAL_TIMESTAMP_MILLIS: WALL_CLOCK,
+    Logical.LOCAL_TIMESTAMP_MICROS: WALL_CLOCK,
+    Logical.LOCAL_TIMESTAMP_NANOS: pa.int64(),
+    Logical.DURATION: DURATION,
+}
+
+_LONG, _DOUBLE = Primitive(Kind.LONG), Primitive(Kind.DOUBLE)
+
+
+def arrow_type(schema: Schema) -> pa.DataType:
+    """The type of a schema's column; for a record at the top, of the rows.
+
+    Raises:
+        UnsupportedSchema: a record that contains itself, or more columns than MAX_COLUMNS.
+    """
+    return _Builder().build(schema, "", ())
+
+
+def members(union: Union) -> tuple[Schema, ...]:
+    """A union's branches but null. More than one become a struct of member0, member1, … unless `joined`."""
+    return tuple(branch for branch in union.branches if not is_null(branch))
+
+
+def joined(branches: tuple[Schema, ...]) -> Schema | None:
+    """The one type that all of these are read as: of int and long, long; of float and double, double."""
+    if len(branches) == 1:
+        return branches[0]
+    plain = {b.kind for b in branches if isinstance(b, Primitive) and b.logical is None}
+    if len(plain) == len(branches):
+        if plain == {Kind.INT, Kind.LONG}:
+            return _LONG
+        if plain == {Kind.FLOAT, Kind.DOUBLE}:
+            return _DOUBLE
+    return None
+
+
+def is_decimal(schema: Primitive | Fixed) -> bool:
+    """Whether it is a decimal that a column can have."""
+    return schema.logical is Logical.DECIMAL and schema.precision <= MAX_PRECISION
+
+
+class _Builder:
+    def __init__(self) -> None:
+        self._columns = 0
+
+    def build(self, schema: Schema, place: str, above: tuple[Record, ...]) -> pa.DataType:
+        self._columns += 1
+        if self._columns > MAX_COLUMNS:
+            raise UnsupportedSchema(place, f"the schema has more than {MAX_COLUMNS:,} columns")
+        match schema:
+            case Primitive() | Fixed() if is_decimal(schema):
+                return pa.decimal128(schema.precision, schema.scale)
+            case Primitive():
+                return _KINDS[schema.kind] if schema.logical in (None, Logical.DECIMAL) else _LOGICALS[schema.logical]
+            case Fixed():
+                return pa.binary() if schema.logical in (None, Logical.DECIMAL) else _LOGICALS[schema.logical]
+            case Enum():
+                return pa.string()
+            case Array():
+                return pa.list_(self.build(schema.items, f"{place}[]", above))
+            case Map():
+                return pa.map_(pa.string(), self.build(schema.values, f"{place}{{}}", above))
+            case Record():
+                if schema in above:
+                    raise UnsupportedSchema(
+                        place, f"record {schema.name} contains itself: no column type can hold it; leave the field out"
+                    )
+                place = place or simple_name(schema.name)
+                inner = (*above, schema)
+                if len(inner) > MAX_DEPTH:
+                    raise UnsupportedSchema(place, f"records are nested more than {MAX_DEPTH} deep")
+                return pa.struct([(f.name, self.build(f.schema, f"{place}.{f.name}", inner)) for f in schema.fields])
+            case Union():
+                branches = members(schema)
+                if not branches:
+                    return pa.null()
+                one = joined(branches)
+                if one is not None:
+                    return self.build(one, place, above)
+                kinds = [self.build(branch, f"{place}<{n}>", above) for n, branch in enumerate(branches)]
+                return pa.struct([(f"member{n}", kind) for n, kind in enumerate(kinds)])
