@@ -44,9 +44,11 @@ def job_files() -> Iterator[tuple[str, str]]:
             if re.search(r"^version: 1$", path.read_text(), re.MULTILINE):
                 yield str(path.relative_to(ROOT)), path.read_text()
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
-        blocks = re.findall(r"(?:^    .*\n|^\n(?=    ))+|^```yaml\n(?:.*\n)*?(?=```)", page.read_text(), re.MULTILINE)
+        blocks = re.findall(
+            r"(?:^    .*\n|^\n(?=    ))+|^```yaml[^\n]*\n(?:.*\n)*?(?=```)", page.read_text(), re.MULTILINE
+        )
         for number, block in enumerate(blocks):
-            text = textwrap.dedent(block.removeprefix("```yaml\n")).lstrip()
+            text = textwrap.dedent(re.sub(r"^```.*\n", "", block)).lstrip()
             if text.startswith(("version: 1", "# yaml-language-server")):
                 yield f"{page.relative_to(ROOT)}:{number}", text
 
