@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 
 import comparisons as comparisons_module
 import log_files as log_files_module
+import skips
 from kafkas import PATIENCE, GuardedKafka, SecureKafka, TestKafka
 from kseg.etl.spark import jvm
 from kseg.jobs.broker import jars
@@ -27,13 +28,12 @@ from kseg.jobs.broker.process import EmbeddedKafka
 from memory_s3 import MemoryS3, serve_memory_s3
 from releases import OtherKafka
 from s3 import s3_server
+from skips import FULL
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 T = TypeVar("T")
-
-FULL = os.environ.get("KSEG_TEST_SCALE") == "full"
 
 _slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile("reduced", max_examples=50, derandomize=True, deadline=None, suppress_health_check=_slow)
@@ -67,10 +67,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let `harness/comparisons.py` watch the run."""
+    """Let `harness/comparisons.py` and `harness/skips.py` watch the run."""
     watching = comparisons_module.Comparisons()
     watching.listen()
     config.pluginmanager.register(watching, "comparisons")
+    skips.register(config)
 
 
 @pytest.fixture(scope="session", autouse=True)

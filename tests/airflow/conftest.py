@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import skips
+
 if TYPE_CHECKING:
     from airflow_rest import RunningAirflow
     from kseg_process import KafkaProcess, Kseg
@@ -40,6 +42,11 @@ collect_ignore_glob = {None: ["*"], 2: NEEDS_3}.get(RELEASE, ["test_on_airflow_2
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--write-images", action="store_true", help="write the docs' screenshots to docs/images")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let `harness/skips.py` watch the run."""
+    skips.register(config)
 
 
 def pytest_report_header() -> str | None:

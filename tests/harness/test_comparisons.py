@@ -46,22 +46,24 @@ def test_what_a_kafka_answers_counts_with_its_release(table: Any, kafka: Any) ->
     for version in (0, 1, 4):
         table.answered(port, "Heartbeat", version, HeartbeatResponse())
     assert "4.3.1 v0-1,4 (1 test, e.g. a)" in row(table, "Heartbeat")
-    assert "Heartbeat" not in table._gaps()["no live broker has answered"]
+    assert "Heartbeat" not in table._gaps()["no live broker has answered without an error"]
 
 
 @pytest.mark.broker
-def test_a_refusal_is_told_as_one(table: Any, kafka: Any) -> None:
+def test_a_refusal_is_told_as_one_and_is_no_answer(table: Any, kafka: Any) -> None:
     (port,) = ports(kafka.bootstrap_servers)
     table.answered(port, "Heartbeat", 4, HeartbeatResponse(error_code=25))
     assert "refusals alone: 4.3.1 v4" in row(table, "Heartbeat")
+    assert "Heartbeat" in table._gaps()["no live broker has answered without an error"]
+    assert re.search(r"\b0 APIs answered by live brokers", "\n".join(table.table()))
 
 
 def test_what_another_process_answers_does_not_count(table: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         table.answered(stranger.getsockname()[1], "Heartbeat", 4, HeartbeatResponse())
     assert row(table, "Heartbeat").endswith("none")
-    assert "Heartbeat" in table._gaps()["no live broker has answered"]
-    assert "LeaderAndIsr" not in table._gaps()["no live broker has answered"]
+    assert "Heartbeat" in table._gaps()["no live broker has answered without an error"]
+    assert "LeaderAndIsr" not in table._gaps()["no live broker has answered without an error"]
 
 
 def test_what_a_failed_test_saw_is_dropped(table: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 import urllib.request
 from collections.abc import Callable
@@ -14,10 +13,11 @@ import psutil
 import pytest
 
 from livy import Livy
+from skips import full_scale_only
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.skipif(os.environ.get("KSEG_TEST_SCALE") != "full", reason="jars of Livy: make test-full"),
+    full_scale_only,
 ]
 
 # Spark is started, but not asked for anything: a driver that goes on without its JVM, and without Livy.

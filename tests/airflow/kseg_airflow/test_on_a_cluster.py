@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,13 +11,14 @@ import pytest
 from airflow_process import wait_for
 from gated import Gated, gated_dag
 from kseg_airflow.processes import session_members
+from skips import full_scale_only
 from spark_cluster import SparkCluster
 
 if TYPE_CHECKING:
     from airflow_rest import RunningAirflow
     from kseg_process import KafkaProcess, Kseg
 
-pytestmark = pytest.mark.skipif(os.environ.get("KSEG_TEST_SCALE") != "full", reason="minutes: make test-full")
+pytestmark = full_scale_only
 
 SUBMIT = """, submit="spark-submit", spark_conn_id="kseg_cluster",
     submit_options={"conf": {"spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false"}}"""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,12 +13,13 @@ from airflow_process import wait_for
 from connect_cluster import ConnectCluster
 from gated import Gated, gated_dag
 from kseg_airflow.processes import session_members
+from skips import full_scale_only
 
 if TYPE_CHECKING:
     from airflow_rest import RunningAirflow
     from kseg_process import KafkaProcess, Kseg
 
-pytestmark = pytest.mark.skipif(os.environ.get("KSEG_TEST_SCALE") != "full", reason="minutes: make test-full")
+pytestmark = full_scale_only
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from gated import Gated, gated_dag
 from kseg_airflow.drivers.handles import handle_of
 from kseg_airflow.submit.spark_submit import APPLICATION
 from livy_cluster import LivyServer
+from skips import full_scale_only
 from spark_cluster import SparkCluster
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from kseg_process import KafkaProcess, Kseg
 
 pytestmark = [
-    pytest.mark.skipif(os.environ.get("KSEG_TEST_SCALE") != "full", reason="minutes: make test-full"),
+    full_scale_only,
     pytest.mark.timeout(1800),
 ]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,13 +11,14 @@ import pytest
 from airflow_process import wait_for
 from gated import Gated, gated_dag
 from kseg_airflow.drivers.yarn import YarnDriver
+from skips import full_scale_only
 from yarn_cluster import YarnCluster
 
 if TYPE_CHECKING:
     from airflow_rest import RunningAirflow
     from kseg_process import KafkaProcess, Kseg
 
-pytestmark = pytest.mark.skipif(os.environ.get("KSEG_TEST_SCALE") != "full", reason="minutes: make test-full")
+pytestmark = full_scale_only
 
 _PACKED = {"py_files": "--py-files", "jars": "--jars"}
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kseg.client.protocol.registry import API_BY_KEY
+from skips import IN_FULL
 
 
 def _load(name: str) -> ModuleType:
@@ -53,7 +54,7 @@ FULL_ONLY = {"2.8.2"}
 @pytest.fixture(scope="module", params=list(OFFERED))
 def peer(request: pytest.FixtureRequest, peers: Callable[[str], Any], scale: Any) -> Any:
     if request.param in scale(FULL_ONLY, set()):
-        pytest.skip("at full scale only: the releases around it are tried always")
+        pytest.skip(IN_FULL)
     return peers(request.param)
 
 

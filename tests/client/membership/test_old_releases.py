@@ -18,6 +18,7 @@ from kseg.client.membership.settings import MemberSettings
 from kseg.client.membership.simple_assignors import RoundRobinAssignor
 from kseg.client.membership.sticky import CooperativeStickyAssignor
 from kseg.client.protocol.messages.groups import JoinGroupRequest
+from skips import IN_FULL
 
 pytestmark = pytest.mark.broker
 
@@ -39,7 +40,7 @@ def test_two_members_share_and_hand_over(
 ):
     """JoinGroup v0 on 0.9, v1 on 0.10, v2 on 1.1, v7 on 2.8, v9 on 3.9."""
     if release not in scale(["0.9.0.1", "2.8.2"], RELEASES):
-        pytest.skip("tried in full runs")
+        pytest.skip(IN_FULL)
     kafka = kafka_release(release)
     topic = kafka.topic(4)
     group = f"group-{uuid.uuid4().hex[:8]}"

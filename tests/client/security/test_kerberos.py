@@ -22,11 +22,12 @@ from kseg.jobs.broker.ports import free_ports
 from kseg.jobs.broker.process import EmbeddedKafka
 
 pytestmark = pytest.mark.broker
-pytest.importorskip("gssapi")
+IN_ITS_PART = "make test-full PART=kerberos"
+pytest.importorskip("gssapi", reason=f"gssapi is not installed: {IN_ITS_PART}")
 
 TOOLS = {name: shutil.which(name) for name in ("krb5kdc", "kdb5_util", "kadmin.local")}
 if not all(TOOLS.values()):
-    pytest.skip("MIT Kerberos' KDC is not installed", allow_module_level=True)
+    pytest.skip(f"MIT Kerberos' KDC is not installed: {IN_ITS_PART}", allow_module_level=True)
 
 SERVICE = "kafka/127.0.0.1"
 

@@ -41,6 +41,7 @@ from kseg.jobs.broker.java import find_java
 from kseg.jobs.broker.process import EmbeddedKafka
 from kseg.segment_reader.encode.batches import Record
 from sending import producer_on, send_batches, send_to
+from skips import IN_FULL
 
 TP = TopicPartition("t", 0)
 
@@ -97,7 +98,7 @@ def commits_aborts_and_fences(cluster: Any, servers: str, tp: TopicPartition, *,
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_every_transaction_version_commits_aborts_fences_and_times_out(connect: Any, scale: Any, version: int):
     if version not in scale({0, 2}, {0, 1, 2}):
-        pytest.skip("the same protocol as version 0: in the full run")
+        pytest.skip(IN_FULL)
     look_often = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
     with EmbeddedKafka(features={"transaction.version": version}, config=look_often, light=True) as broker:
         cluster = connect(broker.bootstrap_servers)

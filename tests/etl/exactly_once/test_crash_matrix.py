@@ -14,6 +14,7 @@ import pytest
 from kseg.etl.errors import AnotherRunActive
 from kseg.etl.ledger.lease import grace
 from run_steps import STEPS
+from skips import IN_FULL
 
 TABLES = ("first", "rest")
 
@@ -63,7 +64,7 @@ def test_a_job_killed_in_its_first_run_is_taken_up(step, topics, home, children,
 def test_a_job_killed_in_its_second_run_is_taken_up(step, topics, home, children, scale):
     """Tables, bases and group offsets are there already, and there is an earlier app transaction."""
     if step not in scale(("land:rest:before", "commit:after"), STEPS):
-        pytest.skip("in the full scale")
+        pytest.skip(IN_FULL)
     middle = {topic: dict.fromkeys(range(2 - number), 20) for number, topic in enumerate(topics)}
     job = home(*topics, source={"ending_offsets": middle})
     assert job.ingest().counts["offsets"] == 60

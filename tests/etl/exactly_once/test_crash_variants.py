@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from run_steps import STEPS, steps_of
+from skips import IN_FULL
 
 STEP_MODULE = """
 def same(rows):
@@ -110,7 +111,7 @@ def is_taken_up(job: Any, step: str, children: Any, *, swept: bool = True) -> No
 @pytest.mark.parametrize("name", ["sql step", "python step", "spark writer", "partitioned"])
 def test_a_killed_run_is_taken_up(name, step, topics, home, children, scale, tmp_path, monkeypatch):
     if step not in few(name, STEPS, scale):
-        pytest.skip("in the full scale")
+        pytest.skip(IN_FULL)
     monkeypatch.syspath_prepend(tmp_path)
     job = variant(name, home, topics, tmp_path)
     job.python_path = str(tmp_path)
@@ -121,7 +122,7 @@ def test_a_killed_run_is_taken_up(name, step, topics, home, children, scale, tmp
 @pytest.mark.parametrize("step", STEPS)
 def test_a_killed_run_in_an_object_store_is_taken_up(step, topics, in_bucket, children, scale):
     if step not in few("object store", STEPS, scale):
-        pytest.skip("in the full scale")
+        pytest.skip(IN_FULL)
     is_taken_up(in_bucket(*topics), step, children)
 
 

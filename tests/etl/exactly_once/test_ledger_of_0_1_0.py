@@ -22,6 +22,7 @@ from click.testing import CliRunner
 from deltalake import DeltaTable
 
 from kseg.jobs.cli import cli
+from skips import IN_FULL
 
 FIXTURES = Path(__file__).parent / "data" / "ledger_0_1_0"
 HOME = Path("/tmp/kseg-ledger-0.1.0")
@@ -120,7 +121,7 @@ def continue_job(job: str) -> None:
 @pytest.mark.parametrize("job", EXPECTED)
 def test_what_was_left_is_continued(job: str, home: Path, scale: Callable[[Any, Any], Any]) -> None:
     if job not in scale(REDUCED, EXPECTED):
-        pytest.skip("at full scale only")
+        pytest.skip(IN_FULL)
     assert_holds(job, "before")
     continue_job(job)
     assert_holds(job, "after")

@@ -15,6 +15,7 @@ import pytest
 from kseg.etl.errors import AnotherRunActive, ExitCode
 from kseg.etl.run import group_commit
 from run_steps import STEPS
+from skips import IN_FULL
 
 ENDS_WELL = ("lease:before", "finish:after")
 """Who holds no lease there has nothing to lose: it takes one of its own, or had done everything."""
@@ -37,7 +38,7 @@ def go_on(child: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("step", STEPS)
 def test_a_run_suspended_past_its_lease(step, topics, home, children, records, scale):
     if step not in scale(("land:first:before", "commit:before"), STEPS):
-        pytest.skip("in the full scale")
+        pytest.skip(IN_FULL)
     job = home(*topics, run={"lease": "10s"})
     child = children.run(job, at=step, signal="SIGSTOP", own_jvm=scale(False, True))
     child.suspended()
@@ -64,7 +65,7 @@ def test_a_run_suspended_past_its_lease(step, topics, home, children, records, s
 def test_a_run_taken_over_while_its_lease_is_live(step, topics, home, children, records, scale):
     """By its own clocks the sleeper still holds the lease when it wakes up."""
     if step not in scale(("land:first:before", "land:rest:before", "commit:before"), STEPS):
-        pytest.skip("in the full scale")
+        pytest.skip(IN_FULL)
     job = home(*topics)
     child = children.run(job, at=step, signal="SIGSTOP", own_jvm=scale(False, True))
     child.suspended()

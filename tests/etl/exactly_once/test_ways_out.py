@@ -20,6 +20,7 @@ from kseg.etl.errors import AnotherRunActive
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.lease import Lease, acquire
 from kseg.etl.ledger.state import Phase
+from skips import IN_FULL
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "ledger.md").read_text()
 SECTION = PAGE.partition("## The way out of every state")[2].partition("\n## ")[0]
@@ -103,7 +104,7 @@ def states(scale: Any) -> list[tuple[tuple[str, str, str], str]]:
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: f"{way[0]}: {way[1]}")
 def test_the_command_leads_out(way, lease, topic, home, records, scale):
     if (way, lease) not in states(scale):
-        pytest.skip("in the full scale")
+        pytest.skip(IN_FULL)
     phase, command, end = way
     job = home(topic)
     run_id = bring_to(job, phase)

@@ -31,6 +31,7 @@ from kseg.etl.spark.connect_probe import digest
 from kseg.etl.spark.range_result_files import RangeResultFiles
 from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.transform.needed_modules import modules_needed, references_of
+from skips import full_scale_only
 
 STEPS = """
 import pyarrow as pa
@@ -196,7 +197,7 @@ def test_a_server_that_is_killed_while_its_tasks_read(server: ConnectServer, hom
 
 @pytest.mark.broker
 @pytest.mark.spark
-@pytest.mark.skipif(os.environ.get("KSEG_TEST_SCALE") != "full", reason="minutes: make test-full")
+@full_scale_only
 def test_backfills_and_recoveries(server: ConnectServer, kafka: Any, home: Any, tmp_path: Path) -> None:
     file = home()
     topic = load_job(file).source.topics[0]
@@ -293,7 +294,7 @@ def client(server: ConnectServer, kafka: Any, topic: str, folder: Path, how: str
 
 @pytest.mark.broker
 @pytest.mark.spark
-@pytest.mark.skipif(os.environ.get("KSEG_TEST_SCALE") != "full", reason="minutes: make test-full")
+@full_scale_only
 def test_sources_and_sinks(server: ConnectServer, kafka: Any, home: Any, tmp_path: Path) -> None:
     topic = load_job(home()).source.topics[0]
     found = client(server, kafka, topic, tmp_path, "register")
@@ -304,7 +305,7 @@ def test_sources_and_sinks(server: ConnectServer, kafka: Any, home: Any, tmp_pat
 @pytest.mark.broker
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.skipif(os.environ.get("KSEG_TEST_SCALE") != "full", reason="minutes: make test-full")
+@full_scale_only
 def test_a_server_without_our_packages_that_is_killed(kafka: Any, home: Any, tmp_path: Path) -> None:
     """It is sent what it lacks; its death is a failure that may pass, and the run is taken up on the next one."""
     python = _bare_python(tmp_path / "bare")

@@ -18,6 +18,7 @@ import pytest
 
 from kseg.etl.spark_format.datasource import KsegDataSource
 from kseg.jobs.broker import jars
+from skips import full_scale_only
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -241,7 +242,7 @@ spark.streams.awaitAnyTermination()
 """
 
 
-@pytest.mark.skipif(os.environ.get("KSEG_TEST_SCALE") != "full", reason="minutes: make test-full")
+@full_scale_only
 def test_a_driver_that_is_killed_in_the_middle(
     query: Any, kafka: Any, produce: Produce, read_back: Any, scale: Any
 ) -> None:

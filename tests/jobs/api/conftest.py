@@ -18,6 +18,7 @@ from uuid import uuid4
 import pytest
 
 from kseg.client import ClientConfig, Cluster
+from kseg.client.errors import UnsupportedVersion
 from kseg.client.protocol.api import Api
 from kseg.client.protocol.registry import API_BY_NAME
 from kseg.jobs.api import destination
@@ -88,10 +89,14 @@ class Live:
         assert version is None or outcome.version == version
         return outcome.answer
 
-    def skip_unless_offered(self, function: Callable[..., Any], version: int) -> None:
-        lowest, highest = self.offered().get(API_OF[function.__name__].key, (0, -1))
-        if not lowest <= version <= highest:
-            pytest.skip(f"the broker offers {lowest} to {highest}")
+    def try_out(self, function: Callable[[Live, int], None], version: int) -> None:
+        """Call a function named after an API. An API that the broker does not offer is refused before it is sent."""
+        api = API_OF[function.__name__]
+        if api.key in self.offered():
+            function(self, version)
+        else:
+            with pytest.raises(UnsupportedVersion):
+                function(self, version)
 
     def offered(self) -> dict[int, tuple[int, int]]:
         return dict(self.cluster.retry(self.cluster.any_connection).versions.ranges)

@@ -21,8 +21,7 @@ Live = Any
 
 @pytest.mark.rule(3, 187, 218, 284, 285, "287-292", 318)
 def test_an_api_means_what_it_should(live: Live, function: Callable[[Live, int], None], version: int) -> None:
-    live.skip_unless_offered(function, version)
-    function(live, version)
+    live.try_out(function, version)
 
 
 def offset_commit(live: Live, version: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,13 @@ import pytest
 from kseg.etl.telemetry.progress import NULL_PROGRESS
 from kseg.jobs.bench import scaling
 from kseg.jobs.bench.workload import fill_topic
+from skips import full_scale_only
 
 
 @pytest.mark.broker
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.skipif(os.environ.get("KSEG_TEST_SCALE") != "full", reason="two clusters are started: make test-full")
+@full_scale_only
 def test_partitions_tables_and_workers_are_measured(kafka: Any, tmp_path: Path) -> None:
     effort = scaling.Effort((30,), (5,), 1, 4000)
     topic = fill_topic(kafka, f"workers-{uuid.uuid4()}", effort.rows, NULL_PROGRESS)

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from kseg.jobs.bench.standalone import StandaloneSpark, spark_home
+from skips import full_scale_only
 
 TASK = """
 from pyspark import SparkContext
@@ -44,7 +45,7 @@ def test_a_master_that_is_still_starting_does_not_answer_yet(tmp_path: Path, mon
 
 
 @pytest.mark.spark
-@pytest.mark.skipif(os.environ.get("KSEG_TEST_SCALE") != "full", reason="minutes: make test-full")
+@full_scale_only
 def test_tasks_run_in_the_python_that_the_cluster_was_given_and_nothing_outlives_it(tmp_path: Path) -> None:
     venv.create(tmp_path / "bare", symlinks=True)
     python = tmp_path / "bare" / "bin" / "python3"

@@ -23,9 +23,9 @@ import pytest
 from deltalake import DeltaTable
 
 from kseg.jobs.bench.standalone import StandaloneSpark, spark_home
+from skips import full_scale_only
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
-in_full = pytest.mark.skipif(os.environ.get("KSEG_TEST_SCALE") != "full", reason="minutes: make test-full")
 
 ROWS = 3000
 SMALL = (
@@ -304,7 +304,7 @@ print("read", rows.select("partition", "offset", "value").distinct().count())
 """
 
 
-@in_full
+@full_scale_only
 @pytest.mark.parametrize("packed", ["archive", "py-files"])
 def test_the_data_source_is_read_from_with_what_was_packed(
     secure_kafka: Any, topic: str, job_file: Path, pythons: dict[str, Path], submit: Submit, packed: str
@@ -319,7 +319,7 @@ def test_the_data_source_is_read_from_with_what_was_packed(
     assert f"read {ROWS}" in done.stdout
 
 
-@in_full
+@full_scale_only
 def test_an_archive_is_enough_for_workers_with_a_bare_python_and_verify_tells_what_differs(
     job_file: Path, cluster: StandaloneSpark, pythons: dict[str, Path], submit: Submit
 ) -> None:

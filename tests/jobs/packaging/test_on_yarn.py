@@ -18,12 +18,13 @@ import pytest
 from deltalake import DeltaTable
 
 from kseg.jobs.bench.standalone import spark_home
+from skips import full_scale_only
 from yarn import Yarn
 
 pytestmark = [
     pytest.mark.broker,
     pytest.mark.spark,
-    pytest.mark.skipif(os.environ.get("KSEG_TEST_SCALE") != "full", reason="minutes: make test-full"),
+    full_scale_only,
 ]
 
 ROWS = 500
