@@ -16,7 +16,14 @@ from kseg.segment_reader.decode import primitives, sources
 from kseg.segment_reader.decode.sources import PACKAGE, closure, fingerprint, write_source
 
 ROOT = Path(sources.__file__).parents[1]
-COMPILED = ("decode.kernel", "decode.primitives", "decode.scan", "encode.columns", "log.scan.kernels")
+COMPILED = (
+    "decode.kernel",
+    "decode.primitives",
+    "decode.scan",
+    "encode.columns",
+    "log.scan.kernels",
+    "payload.json.kernel",
+)
 
 FROM_ZIP = """
 import sys

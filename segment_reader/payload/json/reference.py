@@ -1,0 +1,254 @@
+"""The decoder in plain Python: it defines the rules, and explains what compiled code refuses.
+
+First the grammar of the whole document (`document`), then its values in the order in which they are written: so a
+document that is no JSON is MALFORMED, TRUNCATED …, whatever the declared types, and WRONG_TYPE and the like are about
+sound documents. Of two errors the first counts.
+
+    null, or a field that is not written     null; the document itself must be an object
+    a declared field that is written twice   DUPLICATE_KEY at the second; so is a map's key, when the map is complete
+    a field that no type declares            validated; rescued as it is written, or ignored
+    string                                   of strings alone: a number or an object is a WRONG_TYPE
+    binary                                   base64 (RFC 4648, section 4, with its padding)
+    integers, decimals                       exact: 1e3 is 1000, 1.5 is INEXACT
+    float, double                            the nearest one; too large is OUT_OF_RANGE
+    date, timestamp                          see `formats`
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadError, Status
+from kseg.segment_reader.payload.json.document import Member, Refused, Step, Token, Value, parse
+from kseg.segment_reader.payload.json.formats import FIRST_DAY, LAST_DAY, days_of, instant_in_range, micros_of
+from kseg.segment_reader.payload.json.numbers import Unfit, decimal, double, integer, scaled, shown, single
+from kseg.segment_reader.payload.json.shape import INTEGERS, JsonOptions, Kind, Shape, row_type, shape_of
+
+
+class JsonReference:
+    """See `segment_reader.payload.decoder.PayloadDecoder`. declared: a struct of the columns. Raises InvalidSchema."""
+
+    def __init__(self, declared: pa.StructType, options: JsonOptions | None = None) -> None:
+        self._options = options or JsonOptions()
+        self._shape = shape_of(declared, self._options)
+        self._type = row_type(declared, self._options)
+
+    @property
+    def type(self) -> pa.StructType:
+        return self._type
+
+    def decode(self, payloads: pa.BinaryArray, *, skip: int = 0) -> DecodedPayloads:
+        rows: list[dict[str, Any] | None] = []
+        status = np.zeros(len(payloads), np.uint8)
+        for number, payload in enumerate(payloads):
+            row = None
+            try:
+                if payload.is_valid:
+                    row = self.row(payload.as_py(), skip)
+                else:
+                    status[number] = Status.NULL
+            except Refused as refused:
+                status[number] = refused.status
+            rows.append(row)
+        return DecodedPayloads(pa.array(rows, self._type), status)
+
+    def row(self, payload: bytes, skip: int = 0) -> dict[str, Any]:
+        """Raises Refused."""
+        document = parse(payload, skip, self._options.max_depth)
+        if document.token is not Token.OBJECT:
+            raise Refused(Status.WRONG_TYPE, [], document.start, f"a row is an object, not {document.token.value}")
+        row: dict[str, Any] = convert(document, self._shape, [])
+        if self._options.unknown_fields == "rescue":
+            text = _unknown(document, self._shape, payload)
+            row[self._options.rescued] = None if text is None else text.decode()
+        return row
+
+    def explain(self, payload: bytes, *, skip: int = 0) -> PayloadError:
+        try:
+            self.row(payload, skip)
+        except Refused as refused:
+            return PayloadError(refused.status, refused.path, f"{refused.reason} (byte {refused.position})")
+        raise ValueError("the payload has a row: there is nothing to explain")
+
+
+def convert(value: Value, shape: Shape, steps: list[Step]) -> Any:
+    """The value as pyarrow takes it for the declared type. steps: the path to it. Raises Refused."""
+    if value.token is Token.NULL:
+        return None
+    if shape.kind is Kind.STRUCT:
+        return _struct(value, shape, steps)
+    if shape.kind is Kind.LIST:
+        if value.token is not Token.ARRAY:
+            raise _wrong(value, shape, steps)
+        return [convert(each, shape.children[0], [*steps, number]) for number, each in enumerate(value.elements)]
+    if shape.kind is Kind.MAP:
+        return _map(value, shape, steps)
+    try:
+        return scalar(value.token, value.text, shape)
+    except Unfit as unfit:
+        raise Refused(unfit.status, steps, value.start, unfit.reason) from None
+
+
+def _wrong(value: Value, shape: Shape, steps: list[Step]) -> Refused:
+    return Refused(Status.WRONG_TYPE, steps, value.start, f"{value.token.value} is no {type_name(shape)}")
+
+
+def _struct(value: Value, shape: Shape, steps: list[Step]) -> dict[str, Any]:
+    if value.token is not Token.OBJECT:
+        raise _wrong(value, shape, steps)
+    fields = shape.by_name
+    row: dict[str, Any] = {}
+    for member in value.members:
+        if member.name in row:
+            raise Refused(Status.DUPLICATE_KEY, [*steps, member.name], member.start, "the field is written twice")
+        if member.name in fields:
+            row[member.name] = convert(member.value, fields[member.name], [*steps, member.name])
+    return row
+
+
+def _map(value: Value, shape: Shape, steps: list[Step]) -> list[tuple[str, Any]]:
+    if value.token is not Token.OBJECT:
+        raise _wrong(value, shape, steps)
+    pairs = [(each.name, convert(each.value, shape.children[0], [*steps, each.name])) for each in value.members]
+    seen: set[str] = set()
+    for member in value.members:
+        if member.name in seen:
+            raise Refused(Status.DUPLICATE_KEY, [*steps, member.name], member.start, "the key is written twice")
+        seen.add(member.name)
+    return pairs
+
+
+def scalar(token: Token, text: str, shape: Shape) -> Any:
+    """A value of no nested type. Dates are days, timestamps microseconds. Raises Unfit."""
+    kind, name = shape.kind, type_name(shape)
+    if kind is Kind.BOOLEAN and token in (Token.TRUE, Token.FALSE):
+        return token is Token.TRUE
+    if token is Token.STRING and kind in _OF_TEXT:
+        return _OF_TEXT[kind](text, shape)
+    if token is Token.NUMBER and kind is not Kind.STRING and kind is not Kind.BINARY:
+        if kind in INTEGERS:
+            return integer(text, INTEGERS[kind], name)
+        if kind is Kind.DECIMAL:
+            return decimal(text, shape.type.precision, shape.type.scale, name)
+        if kind is Kind.DOUBLE:
+            return double(text)
+        if kind is Kind.FLOAT:
+            return single(text)
+        if kind is not Kind.BOOLEAN and shape.format is not None and shape.format.pattern is None:
+            return _epoch(text, shape)
+    raise Unfit(Status.WRONG_TYPE, f"{token.value} is no {name}{_hint(token, shape)}")
+
+
+def _epoch(text: str, shape: Shape) -> int:
+    assert shape.format is not None
+    value = scaled(text, shape.format.shift, 19, f"{shape.format.name} of a {type_name(shape)}")
+    if not (FIRST_DAY <= value <= LAST_DAY if shape.kind is Kind.DATE else instant_in_range(value)):
+        raise Unfit(Status.OUT_OF_RANGE, f"{shown(text)} as {shape.format.name} is not within the years 1 to 9999")
+    return value
+
+
+def _base64(text: str, shape: Shape) -> bytes:
+    try:
+        found = base64.b64decode(text.encode(), validate=True)
+    except binascii.Error:
+        found = None
+    if found is None or base64.b64encode(found) != text.encode():
+        raise Unfit(Status.WRONG_TYPE, f"{shown(text)!r} is no base64")
+    return found
+
+
+def _date(text: str, shape: Shape) -> int:
+    assert shape.format is not None
+    days = days_of(text, shape.format)
+    if isinstance(days, str):
+        raise Unfit(Status.WRONG_TYPE, f"{shown(text)!r} is no date of format {shape.format.name}")
+    return days
+
+
+def _timestamp(text: str, shape: Shape) -> int:
+    assert shape.format is not None
+    micros = micros_of(text, shape.format, instant=shape.kind is Kind.TIMESTAMP)
+    if not isinstance(micros, str):
+        return micros
+    written, name = repr(shown(text)), type_name(shape)
+    status, reason = {
+        "format": (Status.WRONG_TYPE, f"{written} is no {name} of format {shape.format.name}"),
+        "no zone": (Status.WRONG_TYPE, f"{written} has no time zone, and none is declared for such texts"),
+        "zone": (Status.WRONG_TYPE, f"{written} has a time zone: declare timestamp, not timestamp_ntz"),
+        "gap": (Status.WRONG_TYPE, f"clocks of {shape.format.zone} never show {written}"),
+        "fraction": (Status.INEXACT, f"{written} has digits below a microsecond"),
+        "range": (Status.OUT_OF_RANGE, f"{written} is not within the years 1 to 9999 of UTC"),
+    }[micros]
+    raise Unfit(status, reason)
+
+
+_OF_TEXT: dict[Kind, Callable[[str, Shape], Any]] = {
+    Kind.STRING: lambda text, shape: text,
+    Kind.BINARY: _base64,
+    Kind.DATE: _date,
+    Kind.TIMESTAMP: _timestamp,
+    Kind.TIMESTAMP_NTZ: _timestamp,
+}
+
+
+def type_name(shape: Shape) -> str:
+    """The type in Spark's words, a nested one in short."""
+    if shape.kind is Kind.DECIMAL:
+        return f"decimal({shape.type.precision},{shape.type.scale})"
+    return _NAMES[shape.kind]
+
+
+_NAMES = {
+    Kind.BOOLEAN: "boolean",
+    Kind.INT8: "tinyint",
+    Kind.INT16: "smallint",
+    Kind.INT32: "int",
+    Kind.INT64: "bigint",
+    Kind.FLOAT: "float",
+    Kind.DOUBLE: "double",
+    Kind.STRING: "string",
+    Kind.BINARY: "binary, which is base64 in a string",
+    Kind.DATE: "date",
+    Kind.TIMESTAMP: "timestamp",
+    Kind.TIMESTAMP_NTZ: "timestamp_ntz",
+    Kind.LIST: "array",
+    Kind.MAP: "map, which is an object",
+    Kind.STRUCT: "struct, which is an object",
+}
+
+
+def _hint(token: Token, shape: Shape) -> str:
+    return f" of format {shape.format.name}" if shape.format and token in (Token.NUMBER, Token.STRING) else ""
+
+
+def _unknown(value: Value, shape: Shape, payload: bytes) -> bytes | None:
+    """The document without what is declared: unknown fields as they are written, at their places. None: there are none.
+
+    Lists keep their elements' numbers: `null` stands for one without unknown fields that others follow.
+    """
+    if value.token is Token.OBJECT and shape.kind is not Kind.LIST:
+        fields = shape.by_name
+        members = [_member(each, fields.get(each.name), shape, payload) for each in value.members]
+        kept = [text for text in members if text is not None]
+        return b"{" + b",".join(kept) + b"}" if kept else None
+    if value.token is Token.ARRAY:
+        elements = [_unknown(each, shape.children[0], payload) for each in value.elements]
+        while elements and elements[-1] is None:
+            elements.pop()
+        return b"[" + b",".join(text or b"null" for text in elements) + b"]" if elements else None
+    return None
+
+
+def _member(member: Member, field: Shape | None, shape: Shape, payload: bytes) -> bytes | None:
+    if shape.kind is Kind.MAP:
+        field = shape.children[0]
+    if field is None:
+        return payload[member.start : member.value.end]
+    below = _unknown(member.value, field, payload)
+    return None if below is None else payload[member.start : member.end] + b":" + below
