@@ -8,9 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
@@ -18,15 +16,15 @@ from hypothesis import HealthCheck, settings
 
 import comparisons as comparisons_module
 import log_files as log_files_module
+import scheduling
 import skips
-from kafkas import PATIENCE, GuardedKafka, SecureKafka, TestKafka
+from kafkas import PATIENCE, GuardedKafka, SecureKafka, SharedReleases, TestKafka
 from kseg.etl.spark import jvm
 from kseg.jobs.broker import jars
 from kseg.jobs.broker.errors import JarsUnavailable
 from kseg.jobs.broker.java import use_java
 from kseg.jobs.broker.process import EmbeddedKafka
 from memory_s3 import MemoryS3, serve_memory_s3
-from releases import OtherKafka
 from s3 import s3_server
 from skips import FULL
 
@@ -44,22 +42,23 @@ settings.load_profile("full" if FULL else "reduced")
 os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join(jvm.LIGHT))
 
 
-#: About how many seconds of a processor a test takes that asks for this fixture; one that is marked as slow takes 60.
-COSTS = {"spark": 2, "kafka3": 2, "kafka": 0.3, "kafka_release": 0.3, "secure_kafka": 0.3, "guarded_kafka": 0.3}
-
-
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of several processes, each takes the next file when it has done one (`--dist loadfile --no-loadscope-reorder`):
-    long files come first, since a long one at the end would leave the other processes idle."""
-    if not hasattr(config, "workerinput"):
+    """Of several processes each takes a file when it has done one (`harness/scheduling.py`): long ones come first."""
+    told = getattr(config, "workerinput", None)
+    if told is None:
         return
-    costs: dict[Path, float] = defaultdict(float)
-    for item in items:
-        fixtures = getattr(item, "fixturenames", ())
-        asked = max((cost for name, cost in COSTS.items() if name in fixtures), default=0.02)
-        costs[item.path] += 60 if item.get_closest_marker("slow") else asked
-    items.sort(key=lambda item: -costs[item.path])
+    demands = scheduling.demands(items)
+    items.sort(key=lambda item: -demands[item.path].seconds)
+    if told["workerid"] == "gw0":
+        by_name = {item.nodeid.partition("::")[0]: demands[item.path] for item in items}
+        scheduling.write_demands(told["testrunuid"], by_name)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Files go where what they ask for runs already."""
+    return scheduling.ByNeeds(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -215,27 +214,19 @@ def kafka3(_three: TestKafka) -> Iterator[TestKafka]:
 def kafka_release() -> Iterator[Callable[[str], TestKafka]]:
     """``kafka_release("0.10.2.2")``: a node of another release (`harness/releases.py`), shared like ``kafka``.
 
-    Two at most run at a time: asking for a third stops the one that was not asked for the longest, with its data. So
+    Five at most run at a time: asking for another stops the one that was not asked for the longest, with its data. So
     ask again in each test rather than keep what was given.
     """
-    running: dict[str, TestKafka] = {}
+    releases = SharedReleases(most=5)
 
     def ask(version: str) -> TestKafka:
-        if version not in running:
-            while len(running) > 1:
-                running.pop(next(iter(running))).broker.stop()
-            try:
-                started = TestKafka(OtherKafka(version).start())
-            except JarsUnavailable as error:
-                pytest.skip(str(error))
-        else:
-            started = running.pop(version)
-        running[version] = started
-        return started
+        try:
+            return releases(version)
+        except JarsUnavailable as error:
+            pytest.skip(str(error))
 
     yield ask
-    for release in running.values():
-        release.broker.stop()
+    releases.stop()
 
 
 @pytest.fixture(scope="session")

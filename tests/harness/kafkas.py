@@ -7,8 +7,10 @@ import itertools
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
@@ -18,6 +20,9 @@ from kseg.jobs.broker.listeners import SCRAM, Listener, login_module
 from kseg.jobs.broker.probe import partition_leaders
 from kseg.jobs.broker.process import EmbeddedKafka
 from releases import OtherKafka
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
 
 #: Seconds that a broker has to start: beside others that start too, on a machine with two processors.
 PATIENCE = 300.0
@@ -41,6 +46,15 @@ class TestKafka:
     def log_dirs(self) -> tuple[Path, ...]:
         return self.broker.log_dirs
 
+    @cached_property
+    def _admin(self) -> AdminClient:
+        """One for all topics: a new one connects for longer than a broker takes to make a topic."""
+        from confluent_kafka.admin import AdminClient
+
+        # A node that was away is asked again at once, and nobody is told that it was.
+        patient = {"reconnect.backoff.max.ms": 200, "log_level": 0}
+        return AdminClient({"bootstrap.servers": self.bootstrap_servers, **patient})
+
     def topic(self, partitions: int = 1, config: Mapping[str, str] | None = None, *, prefix: str = "topic") -> str:
         """Create a topic with a name that no other test has; returns it when leaders answer and all brokers know."""
         name = f"{prefix}-{os.getpid()}-{next(self._numbers)}"
@@ -52,12 +66,9 @@ class TestKafka:
 
     def delete(self, name: str) -> None:
         """Delete a topic, and wait until the broker, which hears of it after the controller, lists it no more."""
-        from confluent_kafka.admin import AdminClient
-
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
-        admin.delete_topics([name], operation_timeout=60)[name].result(60)
+        self._admin.delete_topics([name], operation_timeout=60)[name].result(60)
         deadline = time.monotonic() + 60
-        while name in admin.list_topics(timeout=60).topics:
+        while name in self._admin.list_topics(timeout=60).topics:
             assert time.monotonic() < deadline, f"{name} is still listed"
             time.sleep(0.05)
 
@@ -68,35 +79,30 @@ class TestKafka:
 
     def add_partitions(self, name: str, total: int) -> None:
         """Let a topic have so many partitions, and wait until all leaders answer: before, a producer knows fewer."""
-        from confluent_kafka.admin import AdminClient
         from confluent_kafka.cimpl import NewPartitions
 
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
-        admin.create_partitions([NewPartitions(name, total)], operation_timeout=60)[name].result(60)
+        self._admin.create_partitions([NewPartitions(name, total)], operation_timeout=60)[name].result(60)
         self._await_leaders(name, total)
 
     def _create(self, name: str, partitions: int, config: Mapping[str, str] | None) -> None:
-        from confluent_kafka.admin import AdminClient
         from confluent_kafka.cimpl import NewTopic
 
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
         new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
-        for created in admin.create_topics([new], operation_timeout=30).values():
+        for created in self._admin.create_topics([new], operation_timeout=30).values():
             created.result(timeout=60)
         self._await_leaders(name, partitions)
 
     def _await_leaders(self, name: str, partitions: int) -> None:
         from confluent_kafka import KafkaException, TopicPartition
-        from confluent_kafka.admin import AdminClient, OffsetSpec
+        from confluent_kafka.admin import OffsetSpec
 
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
         deadline = time.monotonic() + 60
         for number in range(partitions):
             place = TopicPartition(name, number)
             while True:
                 try:
                     # A broker may be told that it leads a moment after the topic is there for all others.
-                    admin.list_offsets({place: OffsetSpec.latest()}, request_timeout=10)[place].result(timeout=20)
+                    self._admin.list_offsets({place: OffsetSpec.latest()}, request_timeout=10)[place].result(timeout=20)
                     break
                 except KafkaException:
                     if time.monotonic() > deadline:
@@ -107,6 +113,30 @@ class TestKafka:
             while node.id in running and len(partition_leaders(node.port, name)) < partitions:
                 assert time.monotonic() < deadline, f"broker {node.id} never hears of {name}"
                 time.sleep(0.05)
+
+
+class SharedReleases:
+    """Nodes of other releases, each started when it is first asked for: `releases("0.10.2.2")`.
+
+    most: so many run at a time; one more stops the one that was not asked for the longest, with its data.
+    """
+
+    def __init__(self, most: int, start: Callable[[str], TestKafka] | None = None) -> None:
+        self._most = most
+        self._start = start or (lambda version: TestKafka(OtherKafka(version).start()))
+        self._running: dict[str, TestKafka] = {}
+
+    def __call__(self, version: str) -> TestKafka:
+        """Raises JarsUnavailable."""
+        found = self._running.pop(version, None)
+        while found is None and len(self._running) >= self._most:
+            self._running.pop(next(iter(self._running))).broker.stop()
+        self._running[version] = found or self._start(version)
+        return self._running[version]
+
+    def stop(self) -> None:
+        for release in self._running.values():
+            release.broker.stop()
 
 
 class SecureKafka(TestKafka):

@@ -23,13 +23,12 @@ def name() -> str:
 
 
 @pytest.fixture(params=["4.3.1", "3.9.2"])
-def any_cluster(request: pytest.FixtureRequest, connect: Callable[..., Cluster]) -> Cluster:
+def any_cluster(
+    request: pytest.FixtureRequest, connect: Callable[..., Cluster], kafka: Any, kafka_release: Callable[[str], Any]
+) -> Cluster:
     """A node of the newest release, and one of the last that still spoke the first versions."""
-    if request.param == "4.3.1":
-        servers = request.getfixturevalue("kafka").bootstrap_servers
-    else:
-        servers = request.getfixturevalue("kafka_release")(request.param).bootstrap_servers
-    return connect(servers)
+    asked = kafka if request.param == kafka.version else kafka_release(request.param)
+    return connect(asked.bootstrap_servers)
 
 
 @pytest.fixture

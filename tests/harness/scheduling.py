@@ -1,0 +1,119 @@
+"""Which process runs which test file, where several share the tests (`--dist loadfile`).
+
+Each process has brokers and a Spark session of its own, started when a test first asks for them. So a file goes to a
+process that runs already what it asks for, and what few files ask for (three nodes, secured brokers, other releases) is
+started by one process for all of them, not by each. Within that long files come first, and those that ask for nothing
+last: they keep all processes busy to the end.
+
+What a file asks for is known where tests are collected; whoever hands them out does not collect. So the first process
+writes it down, and the other reads it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadFileScheduling
+
+#: What a process starts once: by the fixture, about how many seconds of a processor that takes.
+STARTS = {"spark": 12, "kafka": 5, "kafka3": 15, "kafka_release": 20, "secure_kafka": 6, "guarded_kafka": 6, "s3": 5}
+#: About how many seconds a test takes that asks for this fixture; one that is marked as slow takes 30.
+COSTS = {"spark": 1.5, "kafka3": 2.0, "kafka_release": 0.6, "kafka": 0.3, "secure_kafka": 0.3, "guarded_kafka": 0.3}
+
+
+@dataclass
+class Demand:
+    """What the tests of one file take together, in seconds, and which of `STARTS` they ask for."""
+
+    seconds: float = 0.0
+    needs: frozenset[str] = frozenset()
+
+
+def demands(items: Sequence[pytest.Item]) -> dict[Path, Demand]:
+    """What each file of these tests takes."""
+    found: dict[Path, Demand] = {}
+    for item in items:
+        fixtures = frozenset(getattr(item, "fixturenames", ()))
+        demand = found.setdefault(item.path, Demand())
+        slow = 30.0 if item.get_closest_marker("slow") else 0.02
+        demand.seconds += max(slow, *(seconds for name, seconds in COSTS.items() if name in fixtures), 0.02)
+        demand.needs |= fixtures & STARTS.keys()
+    return found
+
+
+def quotas(found: Mapping[str, Demand], processes: int) -> dict[str, int]:
+    """How many processes are to start each of `STARTS`: as many as is its share of the work."""
+    total = sum(demand.seconds for demand in found.values()) or 1
+    asked = {need: sum(demand.seconds for demand in found.values() if need in demand.needs) for need in STARTS}
+    return {need: ceil(seconds / total * processes) for need, seconds in asked.items()}
+
+
+def choose(
+    queue: Mapping[str, Demand], quota: Mapping[str, int], started: frozenset[str], others: Sequence[frozenset[str]]
+) -> str:
+    """The file that a process takes next of a queue, in which long ones come first.
+
+    started: what it has started; others: what each of the other processes has.
+    """
+    enough = {need for need in STARTS if sum(need in other for other in others) >= quota[need]}
+
+    def reluctance(name: str) -> tuple[int, int]:
+        needs = queue[name].needs
+        too_many = sum(STARTS[need] for need in (needs - started) & enough)
+        return (2, too_many) if too_many else (0, 0) if needs else (1, 0)
+
+    return min(queue, key=reluctance)
+
+
+class ByNeeds(LoadFileScheduling):  # type: ignore[misc]
+    """Hands out whole files, each to a process that has what it asks for."""
+
+    def __init__(self, config: pytest.Config, log: Any) -> None:
+        super().__init__(config, log)
+        self._demands: Mapping[str, Demand] = {}
+        self._quotas: Mapping[str, int] = {}
+        self._started: dict[Any, frozenset[str]] = {}
+
+    def schedule(self) -> None:
+        if self.collection is None:
+            self._demands = read_demands(self.nodes[0].workerinput["testrunuid"])
+            self._quotas = quotas(self._demands, len(self.nodes))
+        super().schedule()
+
+    def _assign_work_unit(self, node: Any) -> None:
+        queue = {name: self._demands.get(name, Demand()) for name in self.workqueue}
+        started = self._started.get(node, frozenset())
+        others = [self._started.get(other, frozenset()) for other in self.nodes if other is not node]
+        chosen = choose(queue, self._quotas, started, others)
+        self._started[node] = started | queue[chosen].needs
+        self.workqueue.move_to_end(chosen, last=False)
+        super()._assign_work_unit(node)
+
+
+def _place(run: str) -> Path:
+    return Path(tempfile.gettempdir(), f"kseg-tests-{run}.json")
+
+
+def write_demands(run: str, found: Mapping[str, Demand]) -> None:
+    """Leave word of what files take, for whoever hands them out. run: xdist's id of the test run."""
+    partial = _place(run).with_suffix(f".{os.getpid()}")
+    partial.write_text(json.dumps({name: [demand.seconds, *demand.needs] for name, demand in found.items()}))
+    partial.replace(_place(run))
+
+
+def read_demands(run: str) -> dict[str, Demand]:
+    """What was written for this run, which is taken away; nothing where the tests could not be collected."""
+    try:
+        found = json.loads(_place(run).read_text())
+    except FileNotFoundError:
+        return {}
+    _place(run).unlink()
+    return {name: Demand(seconds, frozenset(needs)) for name, (seconds, *needs) in found.items()}

@@ -1,0 +1,51 @@
+"""Files go to processes that run already what they ask for."""
+
+from __future__ import annotations
+
+from scheduling import Demand, choose, quotas, read_demands, write_demands
+
+NOTHING: frozenset[str] = frozenset()
+KAFKA, SPARK, THREE = frozenset({"kafka"}), frozenset({"kafka", "spark"}), frozenset({"kafka", "kafka3"})
+
+
+FILES = {
+    "crashes": Demand(100, SPARK),
+    "words": Demand(90, NOTHING),
+    "runs": Demand(80, SPARK),
+    "leaders": Demand(50, THREE),
+    "groups": Demand(40, KAFKA),
+    "racks": Demand(30, THREE),
+    "topics": Demand(10, KAFKA),
+}
+QUOTA = quotas(FILES, 3)
+
+
+def order(started: frozenset[str], *others: frozenset[str]) -> list[str]:
+    """All files as one process would take them."""
+    queue, taken = dict(FILES), []
+    while queue:
+        taken.append(choose(queue, QUOTA, started, others))
+        started |= queue.pop(taken[-1]).needs
+    return taken
+
+
+def test_as_many_start_a_thing_as_is_its_share_of_the_work() -> None:
+    assert {need: count for need, count in QUOTA.items() if count} == {"kafka": 3, "spark": 2, "kafka3": 1}
+    assert order(NOTHING, NOTHING, NOTHING)[:2] == ["crashes", "runs"]
+    assert order(NOTHING, SPARK, NOTHING)[:2] == ["crashes", "runs"]
+    assert order(NOTHING, SPARK, SPARK)[:2] == ["leaders", "groups"]
+
+
+def test_long_files_come_first_then_those_that_ask_for_nothing_then_what_others_have() -> None:
+    assert order(KAFKA, SPARK, SPARK | THREE) == [
+        *("groups", "topics"),
+        "words",
+        *("crashes", "runs", "leaders", "racks"),
+    ]
+    assert order(THREE, SPARK, SPARK) == ["leaders", "groups", "racks", "topics", "words", "crashes", "runs"]
+
+
+def test_word_of_what_files_take_is_read_once() -> None:
+    write_demands("of-a-test", FILES)
+    assert read_demands("of-a-test") == FILES
+    assert read_demands("of-a-test") == {}
