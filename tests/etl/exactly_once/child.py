@@ -21,22 +21,14 @@ from pathlib import Path
 from typing import Any
 
 from pyspark import SparkContext
-from pyspark.java_gateway import launch_gateway
 
+import shared_jvm
 from kseg.etl.config.load import load_job
 from kseg.etl.operations.backfill import run_backfill
 from kseg.etl.planning.backfill_request import BackfillRequest
 from kseg.etl.run.pipeline import run_ingest
 from kseg.jobs.broker.java import use_java
 from kseg.jobs.invocation.failures import failure_of
-
-
-def adopt_session() -> None:
-    """Work in the Spark application of the JVM that the test has, which outlives this process."""
-    gateway = launch_gateway()
-    SparkContext._ensure_initialized(gateway=gateway)
-    application = gateway.jvm.org.apache.spark.SparkContext.getOrCreate()
-    SparkContext(gateway=gateway, jsc=gateway.jvm.JavaSparkContext.fromSparkContext(application))
 
 
 def short(step: str) -> str:
@@ -83,8 +75,8 @@ def main() -> None:
     use_java()
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what Spark, the JVM and its workers print
-    if "PYSPARK_GATEWAY_PORT" in os.environ:
-        adopt_session()
+    if shared_jvm.given():
+        shared_jvm.adopt()
     for line in sys.stdin:
         command = json.loads(line)
         print(json.dumps("ready"), file=answers, flush=True)

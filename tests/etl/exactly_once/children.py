@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 NURSERY = Path(__file__).with_name("nursery.py")
+HARNESS = Path(__file__).parents[2] / "harness"
 ANSWER_SECONDS = 300
 
 
@@ -100,6 +101,7 @@ class Children:
         self._status: dict[int, int] = {}
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PYSPARK_GATEWAY")}
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [environment.get("PYTHONPATH"), str(HARNESS)]))
         with theirs:
             self._nursery = subprocess.Popen(
                 [sys.executable, str(NURSERY), str(theirs.fileno())],

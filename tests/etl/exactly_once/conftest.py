@@ -23,6 +23,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+import shared_jvm
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import load_job
 from kseg.etl.ledger.state import JobState
@@ -297,9 +298,7 @@ def look_behind(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[JobState]
 
 @pytest.fixture(scope="session")
 def all_children(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Children]:
-    java = spark.sparkContext._gateway.java_parameters
-    gateway = {"PYSPARK_GATEWAY_PORT": str(java.port), "PYSPARK_GATEWAY_SECRET": java.auth_token}
-    children = Children(tmp_path_factory.mktemp("children"), gateway)
+    children = Children(tmp_path_factory.mktemp("children"), shared_jvm.gateway(spark))
     yield children
     children.close()
 

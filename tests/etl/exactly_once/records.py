@@ -131,7 +131,7 @@ class Records:
         deadline = time.monotonic() + 60
         while self.ends(*topics) != self.ends(*topics, stable=False):
             assert time.monotonic() < deadline, "markers are missing"
-            time.sleep(0.1)
+            time.sleep(0.01)
 
     def group_offsets(self, group: str) -> dict[tuple[str, int], int]:
         """The stable offsets that a group has, in all topics there are.

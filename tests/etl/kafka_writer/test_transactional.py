@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import shared_jvm
 from kseg.client import CommittedOffset, TopicPartition, commit_offsets
 from kseg.client.admin.topics import create_topic, delete_topics
 from kseg.client.errors import Fenced, TransactionError, UnknownTopic
@@ -236,7 +237,7 @@ def test_every_mistake_is_told_at_once(frame: Any, write: Any):
         write(frame, "no-such-topic")
 
 
-def run_driver(what: str, kafka: Any, topic: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def run_driver(what: str, kafka: Any, topic: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
     script = Path(__file__).with_name("write_driver.py")
     return subprocess.run(
         [sys.executable, str(script), what, kafka.bootstrap_servers, topic, str(ROWS), str(folder)],
@@ -244,7 +245,7 @@ def run_driver(what: str, kafka: Any, topic: str, folder: Path) -> subprocess.Co
         text=True,
         timeout=400,
         check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **env},
     )
 
 
@@ -266,10 +267,11 @@ def test_a_killed_task_or_a_repeated_stage_aborts_everything_and_the_next_write_
 
 @pytest.mark.parametrize("what", ["before", "after"])
 def test_a_driver_killed_around_the_end_of_the_transaction_is_made_up_for(
-    kafka: Any, session: Any, frame: Any, read_topic: Any, tmp_path: Path, what: str
+    kafka: Any, session: Any, frame: Any, read_topic: Any, tmp_path: Path, scale: Any, what: str
 ):
+    """In the full scale its JVM is its own, and ends with it."""
     topic = kafka.topic(partitions=4)
-    done = run_driver(what, kafka, topic, tmp_path)
+    done = run_driver(what, kafka, topic, tmp_path, **scale(shared_jvm.gateway(session), {}))
     assert done.returncode == -signal.SIGKILL, done.stderr[-4000:]
     options = {"bootstrap.servers": kafka.bootstrap_servers}
     again = write_kafka(frame, transactional_id=f"tx-{topic}", topic=topic, options=options, run_id="run")

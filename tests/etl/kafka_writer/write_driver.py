@@ -1,6 +1,7 @@
 """Writes a DataFrame exactly once in a process of its own, in which something dies. Prints one line of JSON, if it can.
 
-Run by test_transactional.py: `local[2,4]` runs failed tasks again, which the tests' shared session does not.
+Run by test_transactional.py: `local[1,4]` runs failed tasks again, which the tests' shared session does not. A driver
+that is killed may have been given the tests' JVM.
 
     task    a worker is killed in the midst of a task; then shuffle files are lost, so that a stage runs again; then the
             same is written once more, undisturbed
@@ -22,6 +23,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+import shared_jvm
 from kseg.client import Transaction
 from kseg.etl.kafka_writer import transactional
 from kseg.etl.kafka_writer.transactional import TaskRepeated, write_kafka
@@ -30,16 +32,20 @@ from kseg.jobs.broker.java import use_java
 
 what, servers, topic, rows, folder = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5]
 
-use_java()
-os.environ["PYSPARK_PYTHON"] = sys.executable
-builder = SparkSession.builder.master("local[1,4]" if what == "task" else "local[2]").config(
-    "spark.ui.enabled", "false"
-)
-builder = builder.config("spark.local.dir", str(Path(folder, "spark")))
-builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
-# As in the shared session: a short life takes less of a processor so.
-spark = builder.config("spark.driver.extraJavaOptions", " ".join(light_options())).getOrCreate()
-spark.sparkContext.setLogLevel("OFF")
+
+def own_session() -> SparkSession:
+    use_java()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[1,4]" if what == "task" else "local[2]")
+    builder = builder.config("spark.ui.enabled", "false").config("spark.local.dir", str(Path(folder, "spark")))
+    builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
+    # As in the shared session: a short life takes less of a processor so.
+    session = builder.config("spark.driver.extraJavaOptions", " ".join(light_options())).getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+spark = SparkSession(shared_jvm.adopt()) if shared_jvm.given() else own_session()
 
 
 def frame() -> DataFrame:
