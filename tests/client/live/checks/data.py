@@ -17,35 +17,37 @@ ROWS = [
 
 
 def produce(peer: Any, version: int) -> None:
-    """Every codec that the version allows, in the format that it demands, read back."""
+    """Every codec that the version allows, in the format that it demands, read back; one after the other in one log."""
+    topic, end = peer.topic(), 0
     for compression in ("none", "gzip", "snappy", "lz4", *(["zstd"] if version >= 7 else [])):
-        topic = peer.topic()
-        for expected in (0, 3):
+        start = end
+        for end in (start + 3, start + 6):
             entry = peer.produce(topic, peer.encode(ROWS, version, compression=compression), version)
-            assert (entry.error_code, entry.base_offset) == (0, expected), (compression, entry)
+            assert (entry.error_code, entry.base_offset) == (0, end - 3), (compression, entry)
             assert entry.log_append_time_ms == -1
             if version >= 5:
                 assert entry.log_start_offset == 0
-        found = peer.rows(topic, peer.fetch(topic, 0).records, 0, 6)
+        found = peer.rows(topic, peer.fetch(topic, start).records, start, end)
         assert [(row["offset"], row["key"], row["value"]) for row in found] == [
-            (at + shift, row.key, row.value) for shift in (0, 3) for at, row in enumerate(ROWS)
+            (start + at + shift, row.key, row.value) for shift in (0, 3) for at, row in enumerate(ROWS)
         ], compression
         if version >= 2:
             assert [row["timestamp"].timestamp() * 1000 for row in found[:3]] == [row.timestamp for row in ROWS]
         else:
             assert {row["timestampType"] for row in found} == {-1}
-    _refused_formats(peer, version)
+    _refused_formats(peer, topic, end, version)
 
 
-def _refused_formats(peer: Any, version: int) -> None:
-    """A partition that is not there has its own error, beside one that is."""
-    entry = peer.produce(topic := peer.topic(), peer.encode(ROWS[:1], version), version)
-    assert entry.error_code == 0
+def _refused_formats(peer: Any, topic: str, end: int, version: int) -> None:
+    """What is damaged has its own error, and leaves nothing behind what is there."""
+    entry = peer.produce(topic, peer.encode(ROWS[:1], version), version)
+    assert (entry.error_code, entry.base_offset) == (0, end)
     damaged = bytearray(peer.encode(ROWS[:1], version))
     damaged[-1] ^= 1
     refused = peer.produce(topic, bytes(damaged), version)
     assert refused.error_code in (2, 87), refused  # CORRUPT_MESSAGE; some releases say INVALID_RECORD
-    assert peer.values(topic, 0, 1) == [ROWS[0].value]
+    assert peer.values(topic, end, end + 1) == [ROWS[0].value]
+    assert peer.fetch(topic, end).high_watermark == end + 1
 
 
 def fetch(peer: Any, version: int) -> None:
