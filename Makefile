@@ -20,6 +20,8 @@ ARGS ?=
 PART ?=
 # The same for the tests on Airflow: make test-airflow AIRFLOW_ARGS="-k backfill -x"
 AIRFLOW_ARGS ?=
+# Compiled Python is kept, also where the shell says otherwise: the tests' many processes would each compile everything anew.
+export PYTHONDONTWRITEBYTECODE :=
 comma := ,
 EXTRAS := dev$(if $(JRE),$(comma)jre)$(if $(GSSAPI),$(comma)gssapi)
 STAMP := $(VENV)/.installed$(if $(JRE),-with-jre)$(if $(GSSAPI),-with-gssapi)

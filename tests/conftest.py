@@ -20,6 +20,7 @@ import scheduling
 import skips
 from kafkas import PATIENCE, GuardedKafka, SecureKafka, SharedReleases, TestKafka
 from kseg.etl.spark import jvm
+from kseg.etl.spark.session import LOCAL_DEFAULTS
 from kseg.jobs.broker import jars
 from kseg.jobs.broker.errors import JarsUnavailable
 from kseg.jobs.broker.java import use_java
@@ -246,6 +247,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.jars": jars.class_path(jars.DELTA).replace(os.pathsep, ","),
         "spark.driver.memory": "2g",
+        # As in the sessions that we start ourselves: else each worker that Spark forks imports for a second.
+        "spark.python.daemon.module": LOCAL_DEFAULTS["spark.python.daemon.module"],
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.shuffle.partitions": "2",
