@@ -8,13 +8,15 @@ Nothing is left behind: when this process ends, however it ends, `kseg.jobs.brok
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 from collections.abc import Mapping
 from pathlib import Path
 
+from kseg.etl.spark.jvm import light_options
 from kseg.etl.spark.session import DELTA_EXTENSIONS
-from kseg.jobs.bench.standalone import SMALL_JVM, spark_environment, spark_home
+from kseg.jobs.bench.standalone import spark_environment, spark_home
 from kseg.jobs.broker import jars
 from kseg.jobs.broker.child import await_ready
 from kseg.jobs.broker.ports import free_ports
@@ -88,8 +90,9 @@ class ConnectServer(Server[str]):
             "spark.driver.host": HOST,
             "spark.driver.bindAddress": HOST,
             "spark.driver.memory": "1g",
-            "spark.driver.extraClassPath": jars.class_path(jars.DELTA),
-            "spark.driver.extraJavaOptions": f"{' '.join(SMALL_JVM)} -Dderby.system.home={self.directory}",
+            # Not `extraClassPath`: the archive of classes fits the class path that it was made with.
+            "spark.jars": jars.class_path(jars.DELTA).replace(os.pathsep, ","),
+            "spark.driver.extraJavaOptions": " ".join([*light_options(), f"-Dderby.system.home={self.directory}"]),
             "spark.sql.shuffle.partitions": "2",
             "spark.databricks.delta.snapshotPartitions": "2",
             "spark.sql.warehouse.dir": str(self.directory / "warehouse"),
