@@ -9,11 +9,11 @@ import sys
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from kseg.etl.spark.class_archive import make_archive
-from kseg.etl.spark.jvm import archive_path
-from kseg.jobs.broker import jars
+from kseg.etl.spark import class_archive, jvm
+from kseg.jobs.broker import class_archive as broker_class_archive
+from kseg.jobs.broker import jars, shared_classes
 from kseg.jobs.broker.errors import BrokerError
-from kseg.jobs.broker.java import use_java
+from kseg.jobs.broker.java import find_java, use_java
 
 
 def fetch_jars(*names: str) -> None:
@@ -58,12 +58,16 @@ def main() -> int:
 
 
 def keep_classes() -> None:
-    """Keep the classes of a Spark that starts, where that was not done yet; nothing depends on it but the time."""
-    if archive_path().exists():
-        return
-    print("Keeping Spark's classes, for a faster start …", file=sys.stderr)
-    with contextlib.suppress(OSError, subprocess.SubprocessError):
-        make_archive()
+    """Keep the classes of a Spark and of a broker that start, where that was not done yet; without, starts are slow."""
+    archives = {
+        "Spark": (jvm.archive_path(), class_archive.make_archive),
+        "Kafka": (shared_classes.archive_path(find_java()), broker_class_archive.make_archive),
+    }
+    for name, (path, make) in archives.items():
+        if not path.exists():
+            print(f"Keeping {name}'s classes, for a faster start …", file=sys.stderr)
+            with contextlib.suppress(OSError, subprocess.SubprocessError, BrokerError):
+                make()
 
 
 if __name__ == "__main__":
