@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kseg.etl.telemetry.progress import Progress
-from kseg.jobs.bench import cold, decoding, log_files, memory, producing, scaling
+from kseg.jobs.bench import cold, decoding, log_files, memory, payloads, producing, scaling
 from kseg.jobs.bench.contenders import Contender, contenders
 from kseg.jobs.bench.efforts import Effort
 from kseg.jobs.bench.figures import Run, medians, ratios
@@ -37,7 +37,10 @@ def measure(effort: Effort, sections: Collection[str], progress: Progress) -> di
     if "decode" in sections:
         progress.phase("decode")
         document["decode"] = list(decoding.measure(effort.decode_times, effort.decode_batches))
-    if set(sections) <= {"decode"}:
+    if "payload" in sections:
+        progress.phase("payload")
+        document["payload"] = list(payloads.measure(effort.decode_times))
+    if set(sections) <= {"decode", "payload"}:
         return document
     for name in JAR_SETS if "spark" in sections or "cold" in sections else (jars.KAFKA,):
         jars.ensure(name)

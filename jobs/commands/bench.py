@@ -15,7 +15,7 @@ from kseg.jobs.invocation.result import Result
 TO_DELTA = "kafka_to_delta_vs_spark_tuned"
 TO_NOOP = "kafka_to_noop_vs_spark_tuned"
 
-SECTIONS: Final = ("decode", "produce", "cold", "spark", "memory", "files", "scaling")
+SECTIONS: Final = ("decode", "payload", "produce", "cold", "spark", "memory", "files", "scaling")
 
 
 @click.command(cls=KsegCommand, epilog="Example:  kseg bench --quick --section files --json")
@@ -29,7 +29,7 @@ SECTIONS: Final = ("decode", "produce", "cold", "spark", "memory", "files", "sca
 )
 @common_options
 def bench(invocation: Invocation, quick: bool, sections: tuple[str, ...]) -> Result:
-    """Measure how fast records are decoded, produced, read from log files, and landed from Kafka in Delta.
+    """Measure how fast records and payloads are decoded, produced, read from log files, and landed from Kafka in Delta.
 
     Compared in turn, on the same broker and the same machine: Spark's own connector, Kafka's DumpLogSegments, other
     producers, and bare decompression; shows medians and ratios.

@@ -329,7 +329,7 @@ def test_bench_prints_what_was_measured(facade: Any) -> None:
     assert "files 20.5 to 31.0 times as fast as DumpLogSegments" in told
     quick, full = (call["args"] for call in calls)
     assert quick[0].rows < full[0].rows
-    assert quick[1] == ("decode", "produce", "cold", "spark", "memory", "files", "scaling")
+    assert quick[1] == ("decode", "payload", "produce", "cold", "spark", "memory", "files", "scaling")
     assert full[1] == ("files", "spark")
 
 

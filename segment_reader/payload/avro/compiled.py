@@ -6,6 +6,7 @@ at least double when the kernel asks for more.
 
 from __future__ import annotations
 
+import secrets
 from typing import Any, Final
 
 import numpy as np
@@ -83,6 +84,7 @@ class _Columns:
         self._stack = np.empty((program.frames, op.FRAME), np.int64)
         self._scratch = np.empty(_SCRATCH, np.int64)
         self._state = np.zeros(op.STATE_SIZE, np.int64)
+        self._state[op.SEED] = secrets.randbits(63)
         self._valid: dict[int, Bytes] = {}
         self._data: dict[int, Bytes] = {}
         self._offsets: dict[int, npt.NDArray[np.int32]] = {}
@@ -123,16 +125,13 @@ class _Columns:
     def _grow(self, wanted: int, number: int, need: int) -> None:
         if need > MAX_OFFSET:
             raise OverflowError("the payloads decode to more than 2 GiB of one column: decode fewer at once")
-        rows_done = max(1, int(self._state[op.ROW]))
         if wanted == op.GROW_SLOT:
             old = self._data[number]
-            expected = need * self._n // rows_done * 5 // 4 if rows_done > 64 else 0
-            self._make_data(number, min(max(need, 2 * len(old), expected), MAX_OFFSET))
+            self._make_data(number, min(max(need, 2 * len(old)), MAX_OFFSET))
             self._data[number][: len(old)] = old
             return
         level = self._levels[number]
-        expected = need * self._n // rows_done * 5 // 4 if rows_done > 64 else 0
-        level[op.L_CAPACITY] = min(max(need, 2 * int(level[op.L_CAPACITY]), expected), MAX_OFFSET)
+        level[op.L_CAPACITY] = min(max(need, 2 * int(level[op.L_CAPACITY])), MAX_OFFSET)
         for slot in self._program.by_number:
             if slot.level == number:
                 self._make(slot)

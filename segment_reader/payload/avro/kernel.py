@@ -56,6 +56,7 @@ from kseg.segment_reader.payload.avro.opcodes import (
     ROW,
     S_DATA,
     S_OFFSETS,
+    SEED,
     SKIP_BLOCK,
     SKIP_FIXED,
     SKIP_LIST,
@@ -397,7 +398,9 @@ def run(
                             state[NEED] = 4 * (items_end - begin)
                             failed = _GROW + GROW_SCRATCH
                             break
-                        if repeats_a_key(slots[key, S_OFFSETS], slots[key, S_DATA], begin, items_end, scratch):
+                        if repeats_a_key(
+                            slots[key, S_OFFSETS], slots[key, S_DATA], begin, items_end, scratch, state[SEED]
+                        ):
                             failed = _DUPLICATE_KEY
                             break
                 left = stack[top, 1]

@@ -94,6 +94,7 @@ GROW_LEVEL: Final = 2  # a level has too few items
 GROW_SCRATCH: Final = 3  # the table of a map's keys is too small
 NEED: Final = 4  # the size that is needed
 SLOT_NUMBER: Final = 5  # or the level's
-STATE_SIZE: Final = 6
+SEED: Final = 6  # of the hashes of maps' keys
+STATE_SIZE: Final = 7
 
 FRAME: Final = 3  # columns of the stack: index, items left in the block, end of the block

@@ -83,8 +83,11 @@ def _same(a: Any, b: Any, size: Any) -> Any:
 
 
 @compiled
-def repeats_a_key(offsets: Any, data: Any, first: Any, end: Any, scratch: Any) -> Any:
-    """Whether two of a map's keys are the same. scratch: a hash table, of four places a key."""
+def repeats_a_key(offsets: Any, data: Any, first: Any, end: Any, scratch: Any, seed: Any) -> Any:
+    """Whether two of a map's keys are the same.
+
+    scratch: a hash table, of four places a key. seed: of the hashes, so that nobody can choose keys that share a place.
+    """
     count = end - first
     if count <= FEW_KEYS:
         for k in range(first + 1, end):
@@ -103,7 +106,7 @@ def repeats_a_key(offsets: Any, data: Any, first: Any, end: Any, scratch: Any) -
     for k in range(first, end):
         at = load32(offsets + 4 * k)
         size = load32(offsets + 4 * k + 4) - at
-        mixed = size
+        mixed = seed ^ size
         for n in range(size):
             mixed = (mixed ^ load8(data + at + n)) * 0x100000001B3
         place = (mixed ^ shift_right(mixed, 32)) & (places - 1)

@@ -77,8 +77,8 @@ def test_a_later_reader_reads_what_an_earlier_writer_wrote(seed: int) -> None:
 @given(seeds)
 def test_damaged_bytes_are_an_error_or_what_fastavro_reads(seed: int) -> None:
     random = Random(seed)
-    # fastavro has a time of day for every number, -1 too
-    maker = Maker(random, promotions=False, without=("time-millis", "time-micros"))
+    # fastavro has a time of day for every number, -1 too, and writes the letters of a uuid small
+    maker = Maker(random, promotions=False, without=("time-millis", "time-micros", "uuid"))
     writer = maker.record()
     reader = random.choice((writer, Evolution(random).schema(writer)))
     good = encode(writer, maker.value(writer), random)
