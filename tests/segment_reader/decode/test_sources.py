@@ -22,7 +22,11 @@ COMPILED = (
     "decode.scan",
     "encode.columns",
     "log.scan.kernels",
+    "payload.avro.kernel",
+    "payload.avro.numbers",
+    "payload.avro.slots",
     "payload.json.kernel",
+    "payload.text",
 )
 
 FROM_ZIP = """
