@@ -1,16 +1,17 @@
 """An S3 server in memory whose conditional PUTs are atomic, racing, ignored or unknown, as in stores of many makes.
 
-It knows what delta-rs and pyarrow ask of a bucket: GET (also of a range), HEAD, PUT, DELETE, DeleteObjects,
-ListObjectsV2. Signatures are not checked (`harness.s3` has a server that does).
+It knows what delta-rs and pyarrow ask of a bucket: GET (also of a range), HEAD, PUT, uploads in parts, DELETE,
+DeleteObjects, ListObjectsV2. Signatures are not checked (`harness.s3` has a server that does).
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+import secrets
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.utils import formatdate
@@ -24,13 +25,18 @@ Conditional = Literal["atomic", "racing", "ignored", "unknown"]
 
 @dataclass
 class MemoryS3:
-    """A bucket `logs`. conditional: what becomes of `If-None-Match: *`. asked: (method, key) of all requests."""
+    """A bucket `logs`. conditional: what becomes of `If-None-Match: *`. asked: (method, key) of all requests.
+
+    on_write: called with the key after each object that was written or deleted, before that is answered.
+    """
 
     port: int
     conditional: Conditional = "atomic"
     objects: dict[str, tuple[bytes, float]] = field(default_factory=dict)
     asked: list[tuple[str, str]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    on_write: Callable[[str], None] | None = None
+    uploads: dict[str, dict[int, bytes]] = field(default_factory=dict)
 
     @property
     def options(self) -> dict[str, str]:
@@ -66,7 +72,18 @@ class MemoryS3:
             if conditional == "atomic" and key in self.objects:
                 return 412
             self.objects[key] = (body, time.time())
+        self.written(key)
         return 200
+
+    def delete(self, *keys: str) -> None:
+        for key in keys:
+            with self.lock:
+                self.objects.pop(key, None)
+            self.written(key)
+
+    def written(self, key: str) -> None:
+        if self.on_write is not None:
+            self.on_write(key)
 
 
 @contextmanager
@@ -84,6 +101,9 @@ def serve_memory_s3(conditional: Conditional = "atomic") -> Iterator[MemoryS3]:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    # Headers and body are two writes: with Nagle's algorithm the second waits 40 ms for the first one's
+    # acknowledgement.
+    disable_nagle_algorithm = True
 
     @property
     def store(self) -> MemoryS3:
@@ -115,7 +135,11 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(404, b"<Error><Code>NoSuchKey</Code><Message>no such key</Message></Error>")
 
     def do_PUT(self) -> None:
-        key, _, body = self._begin()
+        key, query, body = self._begin()
+        if "uploadId" in query:
+            self.store.uploads[query["uploadId"][0]][int(query["partNumber"][0])] = body
+            self._answer(200, ETag=_etag(body))
+            return
         status = self.store.put(key, body, only_if_absent=self.headers.get("If-None-Match") == "*")
         code = {412: "PreconditionFailed", 501: "NotImplemented"}.get(status)
         refusal = f"<Error><Code>{code}</Code><Message>no</Message></Error>".encode()
@@ -144,17 +168,28 @@ class _Handler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def do_DELETE(self) -> None:
-        key, _, _ = self._begin()
-        with self.store.lock:
-            self.store.objects.pop(key, None)
+        key, query, _ = self._begin()
+        if "uploadId" in query:
+            self.store.uploads.pop(query["uploadId"][0], None)
+        else:
+            self.store.delete(key)
         self._answer(204)
 
     def do_POST(self) -> None:
-        _, _, body = self._begin()
+        key, query, body = self._begin()
+        if "uploads" in query:
+            upload = secrets.token_hex(8)
+            self.store.uploads[upload] = {}
+            self._answer(200, _result("InitiateMultipartUploadResult", UploadId=upload, Key=key))
+            return
+        if "uploadId" in query:
+            parts = self.store.uploads.pop(query["uploadId"][0])
+            whole = b"".join(part for _, part in sorted(parts.items()))
+            self.store.put(key, whole, only_if_absent=False)
+            self._answer(200, _result("CompleteMultipartUploadResult", Key=key, ETag=_etag(whole)))
+            return
         keys = re.findall(r"<Key>(.*?)</Key>", body.decode())
-        with self.store.lock:
-            for key in keys:
-                self.store.objects.pop(key, None)
+        self.store.delete(*keys)
         gone = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in keys)
         self._answer(200, f"<DeleteResult>{gone}</DeleteResult>".encode())
 
@@ -186,6 +221,11 @@ class _Handler(BaseHTTPRequestHandler):
             f"<MaxKeys>100000</MaxKeys><IsTruncated>false</IsTruncated>{''.join(entries)}{common}</ListBucketResult>"
         )
         self._answer(200, body.encode(), Content_Type="application/xml")
+
+
+def _result(name: str, **fields: str) -> bytes:
+    inner = "".join(f"<{key}>{escape(value)}</{key}>" for key, value in {"Bucket": "logs", **fields}.items())
+    return f'<?xml version="1.0" encoding="UTF-8"?><{name}>{inner}</{name}>'.encode()
 
 
 def _etag(data: bytes) -> str:

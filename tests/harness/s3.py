@@ -131,6 +131,9 @@ def _handler(server: S3Server, port: int) -> type[BaseHTTPRequestHandler]:
 
     class Forward(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # Headers and body are two writes: with Nagle's algorithm the second waits 40 ms for the first one's
+        # acknowledgement.
+        disable_nagle_algorithm = True
 
         def do_GET(self) -> None:
             self._forward()
