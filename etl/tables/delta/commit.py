@@ -28,6 +28,7 @@ from kseg.etl.ledger.conditional_put import StoreChecks
 from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.run_ids import parse_run_id
 from kseg.etl.ledger.values import TableCommit, TableState
+from kseg.etl.tables.delta.checkpoints import write_checkpoint_if_due
 from kseg.etl.tables.delta.ensure import ensure
 from kseg.etl.tables.delta.features import refuse_retention, removal_reasons, spark_may_commit, spark_reasons
 from kseg.etl.tables.delta.log import find_transaction, incidents_since
@@ -272,6 +273,7 @@ class _Call:
             )
         except (DeltaError, OSError) as error:
             raise self._target.race_or(error, before.version) from error
+        write_checkpoint_if_due(table, self._target.location.open())
         left = None if before.rows is None else before.rows + rows - rewrite.rows_removed
         return TableCommit(
             version=before.version + 1,
