@@ -41,7 +41,7 @@ def abandon_run(context: JobContext, lease: Lease, run: RunState, reason: str) -
         if not any(access.incidents_since(old, new) for old, new in known if old is not None):
             tables[table] = after.after
         removed.append(TableReport(table, after.version, after.removed))
-        access.clean_up(run.run_id)
+        access.clean_up(run.run_id, after=run.plan.tables.get(table))
         # A suspended attempt may have landed between the note and the removal: that commit is young.
         if table in (run.landed_in or run.landed) or _landed_late(access, run.plan, table):
             landed_in.append(table)

@@ -349,7 +349,7 @@ class _Landing:
                 continue  # listing all files of a table is expensive
             access = self.context.targets.access(event.table)
             if access is not None:
-                access.clean_up(self.plan.run_id, [event.commit])
+                access.clean_up(self.plan.run_id, [event.commit], after=self.plan.tables.get(event.table))
 
     def _refuse_missing_files(self) -> None:
         """What was committed must be there, before the ledger says that it has landed. A VACUUM by somebody else may

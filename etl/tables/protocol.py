@@ -117,13 +117,16 @@ class TableAccess(ABC):
         """These columns of all rows of the newest snapshot, batch by batch."""
 
     @abstractmethod
-    def clean_up(self, run_id: str, commits: Collection[TableCommit] | None = None) -> FileCount:
+    def clean_up(
+        self, run_id: str, commits: Collection[TableCommit] | None = None, *, after: TableState | None = None
+    ) -> FileCount:
         """Delete the run's data files that no commit names: of failed tasks, of attempts that did not land.
 
         Only after a commit with the run's app transaction is durable: before, a suspended attempt may commit its files.
 
         commits: all commits of this run (its landing, its removal); None: the history is searched. Where one of them
             cannot be read any more, nothing is deleted.
+        after: the table as it was before the run; the history is searched back to there.
 
         Raises:
             OSError: the table's folder cannot be listed. Files that cannot be deleted are skipped.

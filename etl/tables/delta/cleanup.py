@@ -21,14 +21,22 @@ from kseg.etl.tables.values import FileCount
 
 
 def clean_up(
-    table: DeltaTable | None, store: Opened, run_id: str, versions: Collection[int] | None = None
+    table: DeltaTable | None,
+    store: Opened,
+    run_id: str,
+    versions: Collection[int] | None = None,
+    *,
+    after: int = -1,
 ) -> FileCount:
     """Delete the run's files below the table's folder that no commit refers to.
 
     table: the newest snapshot; None: there is no table. versions: every version that holds a commit of this run (its
-    landing, its removal); None: the log is searched. Their files and those of the newest snapshot stay, also those that
-    were compacted away since: older versions can still be read. Where a commit cannot be read any more, or none is
-    found, nothing is deleted: VACUUM deletes such files later.
+    landing, its removal); None: the log is searched. after: the version before the run's first commit, where that is
+    known; the log is searched no further back.
+
+    The files of these versions and those of the newest snapshot stay, also those that were compacted away since: older
+    versions can still be read. Where a commit cannot be read any more, or none is found, nothing is deleted: VACUUM
+    deletes such files later.
 
     Raises:
         OSError: the table's folder cannot be listed. Files that cannot be deleted are skipped.
@@ -36,7 +44,7 @@ def clean_up(
     if table is None:
         return FileCount()
     if versions is None:
-        commits = [commit for commit in commits_back(store, table.version()) if commit.run == run_id]
+        commits = [commit for commit in commits_back(store, table.version(), after + 1) if commit.run == run_id]
     else:
         read = [read_commit(store, version) for version in versions]
         commits = [commit for commit in read if commit is not None and commit.run == run_id]

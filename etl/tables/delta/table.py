@@ -174,11 +174,14 @@ class DeltaAccess(TableAccess):
         if table is not None:
             yield from pa.RecordBatchReader.from_stream(table.scan(list(columns)))
 
-    def clean_up(self, run_id: str, commits: Collection[TableCommit] | None = None) -> FileCount:
+    def clean_up(
+        self, run_id: str, commits: Collection[TableCommit] | None = None, *, after: TableState | None = None
+    ) -> FileCount:
         versions = None if commits is None else [commit.version for commit in commits]
         if versions is not None and UNKNOWN_VERSION in versions:
             versions = None
-        return clean_up(self.load(), self.location.open(), run_id, versions)
+        oldest = -1 if after is None else after.version
+        return clean_up(self.load(), self.location.open(), run_id, versions, after=oldest)
 
     # --- trying ------------------------------------------------------------------------------------------------------
 

@@ -6,13 +6,14 @@ import pyarrow as pa
 import pytest
 
 from kseg.etl.tables.delta.cleanup import clean_up as delete_unnamed
+from kseg.etl.tables.delta.log import read_commit
 from kseg.etl.tables.values import FileCount, RunCommit
 
 APP = "kseg/ledger/job"
 
 
-def clean_up(target, run_id, versions=None) -> FileCount:
-    return delete_unnamed(target.load(), target.location.open(), run_id, versions)
+def clean_up(target, run_id, versions=None, **more) -> FileCount:
+    return delete_unnamed(target.load(), target.location.open(), run_id, versions, **more)
 
 
 def data_files(table) -> set[str]:
@@ -40,6 +41,24 @@ def test_the_log_is_searched_where_no_version_is_known(lander, rows):
     table.land(rows(10, 20), run_id="run-2", number=2)
     assert clean_up(table.target, "run-1").files == len(lost)
     assert len(table.offsets()) == 20
+
+
+def test_the_log_is_searched_no_further_back_than_the_run(lander, rows, monkeypatch):
+    """Each log entry is a request, and a table may have many thousands of them."""
+    table = lander()
+    for number in range(2, 7):
+        before = table.land(rows(0, 10), run_id=f"run-{number}", number=1, app=f"{APP}/run-{number}").commit.after
+    landed, lost = table.write([rows(0, 10)]), table.write([rows(0, 10)], attempt=1)
+    table.commit(landed)
+    read = []
+
+    def noted(store, version):
+        read.append(version)
+        return read_commit(store, version)
+
+    monkeypatch.setattr("kseg.etl.tables.delta.log.read_commit", noted)
+    assert clean_up(table.target, "run-1", after=before.version).files == len(lost)
+    assert read == [before.version + 1]
 
 
 def test_compacted_files_of_the_run_stay_for_readers_of_older_versions(lander, rows):
