@@ -33,6 +33,7 @@ Offsets = npt.NDArray[np.int32]
 MOST: Final = 2**31 - 1
 _SMALLEST: Final = 1024
 _TRIM_ABOVE: Final = 1 << 16
+_SAMPLE: Final = 100  # rows
 
 _DTYPES: Final = {
     Kind.INT8: np.int8,
@@ -79,11 +80,11 @@ class Columns:
     def grow(self, answer: int, node: int, need: int, row: int) -> None:
         """Enlarges a text's data, or all that a list's elements have. row: the one that needs it.
 
-        As large as all rows will need if the others are like those so far, within what their bytes can give.
+        Twice as large, or as all rows will need if these are enough to judge by, within what their bytes can give.
         """
         if need > MOST:
             raise ValueError(f"{self._n} payloads have a column of more than {MOST} bytes: decode fewer at once")
-        expected = need * self._n // (row + 1) * 5 // 4
+        expected = need * self._n // (row + 1) * 5 // 4 if row >= _SAMPLE else 0
         if answer == GROW_TEXT:
             size = max(need, 2 * len(self._data[node]), min(expected, self._total)) + 2 * SLACK
             self._data[node] = _larger(self._data[node], size)

@@ -1,8 +1,7 @@
 """The compiled decoder: the kernel, its buffers, and the reference for what the kernel leaves to it.
 
 That is single values (a double that needs more than 128 bits to be rounded, a decimal of twenty digits and more, a
-timestamp of a pattern or in a zone with clock changes, and what may be wrong), the order of two errors in one row, and
-each error's words.
+date or timestamp that may be wrong), the order of two errors in one row, and each error's words.
 """
 
 from __future__ import annotations
@@ -143,6 +142,8 @@ class _Call:
                 POWERS,
                 TENS,
                 UNSIGNED_TENS,
+                nodes.steps,
+                nodes.zone,
                 state,
                 status,
             )

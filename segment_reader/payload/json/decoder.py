@@ -4,8 +4,8 @@ shape.py       declared type and options, checked    formats.py     how dates an
 document.py    RFC 8259: bytes -> a tree             reference.py   a tree -> values; numbers.py: exact numbers
 
 table.py       the shape as integers                 kernel.py      documents -> Arrow buffers, by the table
-columns.py     buffers around the kernel             strings.py, grammar.py, scalars.py, floats.py, names.py,
-compiled.py    kernel, buffers, and the reference    rescue.py, words.py: parts of the kernel
+columns.py     buffers around the kernel             strings.py, grammar.py, scalars.py, names.py, floats.py,
+compiled.py    kernel, buffers, and the reference    times.py, rescue.py, words.py: parts of the kernel
                for what the kernel leaves to it
 """
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 import datetime as dt
 import re
 from dataclasses import dataclass
-from typing import Literal
+from functools import cache
+from typing import Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
 from kseg.segment_reader.payload.errors import InvalidSchema
@@ -55,14 +56,24 @@ _PART = re.compile(r"(?P<letters>([A-Za-z])\2*)|'(?P<text>(?:[^']|'')*)'|(?P<oth
 Zone = dt.tzinfo
 
 
+class Step(NamedTuple):
+    """A part of a pattern: text as it is, or a unit's least and most digits (of a zone: how many X)."""
+
+    unit: str
+    least: int = 0
+    most: int = 0
+    text: bytes = b""
+
+
 @dataclass(frozen=True)
 class Format:
-    """One column's: a pattern for texts, or the power of ten for numbers. name: as declared."""
+    """One column's: a pattern for texts, or the power of ten for numbers. name: as declared. steps: a pattern's."""
 
     name: str
     pattern: re.Pattern[str] | None = None
     shift: int = 0
     zone: Zone | None = None
+    steps: tuple[Step, ...] = ()
 
 
 def date_format(name: str, place: str) -> Format:
@@ -71,7 +82,10 @@ def date_format(name: str, place: str) -> Format:
         return Format(name)
     if name in EPOCHS:
         raise InvalidSchema(place, f"{name} is a format of timestamps: a date's are iso8601, epoch_days or a pattern")
-    return Format(name, re.compile(_DATE, re.ASCII) if name == ISO else _pattern(name, place, time=False))
+    if name == ISO:
+        return Format(name, re.compile(_DATE, re.ASCII))
+    pattern, steps = _pattern(name, place, time=False)
+    return Format(name, pattern, steps=steps)
 
 
 def timestamp_format(name: str, zone: Zone | None, place: str) -> Format:
@@ -82,12 +96,14 @@ def timestamp_format(name: str, zone: Zone | None, place: str) -> Format:
         raise InvalidSchema(place, "epoch_days is a format of dates: a timestamp's are iso8601, epoch_… or a pattern")
     if name == ISO:
         return Format(name, re.compile(f"{_DATE}[T ]{_TIME}{_ZONE}?", re.ASCII), zone=zone)
-    return Format(name, _pattern(name, place, time=True), zone=zone)
+    pattern, steps = _pattern(name, place, time=True)
+    return Format(name, pattern, zone=zone, steps=steps)
 
 
-def _pattern(text: str, place: str, *, time: bool) -> re.Pattern[str]:
+def _pattern(text: str, place: str, *, time: bool) -> tuple[re.Pattern[str], tuple[Step, ...]]:
     found: set[str] = set()
     parts: list[str] = []
+    steps: list[Step] = []
     at = 0
     while at < len(text):
         match = _PART.match(text, at)
@@ -96,7 +112,9 @@ def _pattern(text: str, place: str, *, time: bool) -> re.Pattern[str]:
         at = match.end()
         letters = match["letters"]
         if letters is None:
-            parts.append(re.escape(match["other"] or match["text"].replace("''", "'") or "'"))
+            literal = match["other"] or match["text"].replace("''", "'") or "'"
+            parts.append(re.escape(literal))
+            steps.append(Step("text", text=literal.encode()))
             continue
         group = rf"(?P<fraction>\d{{{len(letters)}}})" if letters[0] == "S" else _LETTERS.get(letters)
         if group is None:
@@ -109,12 +127,14 @@ def _pattern(text: str, place: str, *, time: bool) -> re.Pattern[str]:
             raise InvalidSchema(place, f"pattern {text!r} has the {name} twice")
         found.add(name)
         parts.append(group)
+        size = len(letters)
+        steps.append(Step(name, size, 2 if size == 1 and name not in ("fraction", "zone") else size))
     wanted = {"year", "month", "day"}
     if wanted - found:
         raise InvalidSchema(place, f"pattern {text!r} lacks the {', '.join(sorted(wanted - found))}")
     if not time and found - wanted:
         raise InvalidSchema(place, f"pattern {text!r} of a date has the {', '.join(sorted(found - wanted))}")
-    return re.compile("".join(parts), re.ASCII)
+    return re.compile("".join(parts), re.ASCII), tuple(steps)
 
 
 def time_zone(name: str) -> Zone:
@@ -137,6 +157,38 @@ def offset_seconds(sign: str, hours: str, minutes: str) -> int | None:
     if int(minutes) > 59 or seconds > 18 * 3600:
         return None
     return -seconds if sign == "-" else seconds
+
+
+#: Between these years compiled code knows a zone's offsets; beyond, the reference is asked.
+KNOWN_YEARS = (1970, 2070)
+
+
+@cache
+def local_offsets(zone: Zone) -> tuple[tuple[int, int | None], ...]:
+    """From which local time on (seconds since 1970-01-01) which offset counts; None: that is not known here, or clocks
+    show no such time. Of a time that they show twice, the first offset counts."""
+    first, last = (int(dt.datetime(year, 1, 1, tzinfo=dt.UTC).timestamp()) for year in KNOWN_YEARS)
+
+    def offset_at(second: int) -> int:
+        offset = dt.datetime.fromtimestamp(second, zone).utcoffset()
+        return 0 if offset is None else int(offset.total_seconds())
+
+    day = 86_400
+    before = offset_at(first)
+    found: list[tuple[int, int | None]] = [(first + 2 * day, before)]
+    for second in range(first + day, last, day):
+        after = offset_at(second)
+        if after == before:
+            continue
+        low, high = second - day, second  # the change is behind low, and not behind high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if offset_at(middle) == before else (low, middle)
+        if after > before:
+            found.append((high + before, None))
+        found.append((high + max(before, after), after))
+        before = after
+    return (*found, (last - 2 * day, None))
 
 
 Reason = Literal["format", "no zone", "zone", "gap", "fraction", "range"]

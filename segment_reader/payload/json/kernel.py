@@ -15,7 +15,7 @@ from kseg.segment_reader.payload.decoder import Status
 from kseg.segment_reader.payload.json.grammar import literal, skip_number, skip_value, status_of
 from kseg.segment_reader.payload.json.names import field, has_twice, is_name
 from kseg.segment_reader.payload.json.rescue import rescue
-from kseg.segment_reader.payload.json.scalars import base64_in_place, put_date, put_epoch, put_number, put_timestamp
+from kseg.segment_reader.payload.json.scalars import base64_in_place, put_epoch, put_number
 from kseg.segment_reader.payload.json.shape import Kind
 from kseg.segment_reader.payload.json.strings import SLACK, copy_string, skip_string, space
 from kseg.segment_reader.payload.json.table import (
@@ -63,6 +63,7 @@ from kseg.segment_reader.payload.json.table import (
     TEXT,
     UNSURE,
 )
+from kseg.segment_reader.payload.json.times import put_date, put_pattern, put_timestamp
 from kseg.segment_reader.payload.json.words import store16
 from kseg.segment_reader.payload.memory import load8, load32, store8, store32, store64
 
@@ -119,7 +120,9 @@ def _copy_text(p: Any, e: Any, limit: Any, t: Any, node: Any, slot: Any, s: Any)
 
 
 @compiled
-def _put_date_or_timestamp(p: Any, e: Any, limit: Any, c: Any, t: Any, node: Any, slot: Any, tens: Any) -> Any:
+def _put_date_or_timestamp(
+    p: Any, e: Any, c: Any, t: Any, node: Any, slot: Any, tens: Any, steps: Any, zone: Any
+) -> Any:
     written = t[node, N_FORMAT]
     if written == NUMBER:
         if c == 34:
@@ -127,11 +130,11 @@ def _put_date_or_timestamp(p: Any, e: Any, limit: Any, c: Any, t: Any, node: Any
         return put_epoch(p, e, t, node, slot, tens)
     if c != 34:
         return -WRONG_TYPE
-    if written == TEXT:
-        if t[node, N_KIND] == DATE:
-            return put_date(p + 1, e, t, node, slot)
-        return put_timestamp(p + 1, e, t, node, slot)
-    return -UNSURE
+    if written != TEXT:
+        return put_pattern(p + 1, e, t, node, slot, steps, zone)
+    if t[node, N_KIND] == DATE:
+        return put_date(p + 1, e, t, node, slot)
+    return put_timestamp(p + 1, e, t, node, slot, zone)
 
 
 @compiled
@@ -160,6 +163,8 @@ def decode(
     powers: Any,
     tens: Any,
     unsigned_tens: Any,
+    steps: Any,
+    zone: Any,
     s: Any,
     status: Any,
 ) -> Any:
@@ -167,7 +172,8 @@ def decode(
 
     source: address of the payloads' bytes; offsets: where each begins and ends; names: address of the fields' names.
     masks: of the lowest n bytes of a word. stamps: by node, the number of the struct that has had this field last.
-    opened, seen_keys: of skipped levels and of a map's keys. status: 0 where there is a payload; what becomes of it.
+    steps, zone: of patterns, and the declared zone's offsets. opened, seen_keys: of skipped levels and of a map's keys.
+    status: 0 where there is a payload; what becomes of it.
     """
     n = offsets.shape[0] - 1
     limit = source + offsets[n]
@@ -324,7 +330,7 @@ def decode(
                                 if c != 34:
                                     p = put_number(start, e, t, child, at, powers, tens, unsigned_tens)
                             else:
-                                p = _put_date_or_timestamp(p, e, limit, c, t, child, at, unsigned_tens)
+                                p = _put_date_or_timestamp(p, e, c, t, child, at, unsigned_tens, steps, zone)
                             if p == -UNSURE:
                                 p = _token_end(start, e, limit)
                                 if p >= 0:

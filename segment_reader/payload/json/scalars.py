@@ -1,4 +1,4 @@
-"""Compiled: numbers, dates, timestamps and base64 into columns, by the rules of `numbers`, `formats` and `reference`.
+"""Compiled: numbers and base64 into columns, by the rules of `numbers` and `reference`.
 
 Each function answers with the position behind the value, or below zero with minus a Status or minus an answer of
 `table`; UNSURE leaves the value to the reference. Addresses: see `strings`.
@@ -17,13 +17,10 @@ from kseg.segment_reader.payload.json.formats import FIRST_DAY, FIRST_MICROS, LA
 from kseg.segment_reader.payload.json.shape import Kind
 from kseg.segment_reader.payload.json.table import (
     BAD,
-    LOCAL,
     N_DATA,
     N_KIND,
-    N_OFFSET,
     N_PRECISION,
     N_SHIFT,
-    NO_OFFSET,
     UNSURE,
 )
 from kseg.segment_reader.payload.json.words import high_product, store16
@@ -253,134 +250,6 @@ def put_epoch(p: Any, e: Any, t: Any, node: Any, slot: Any, unsigned_tens: Any) 
             return OUT_OF_RANGE
         store64(t[node, N_DATA] + 8 * slot, value)
     return p
-
-
-# -- dates and timestamps of ISO 8601: what is not read here, right or wrong, is left to the reference
-
-
-@inlined
-def _two(p: Any) -> Any:
-    """Two digits, or below zero."""
-    tens = load8(p) - 48
-    ones = load8(p + 1) - 48
-    if tens < 0 or tens > 9 or ones < 0 or ones > 9:
-        return -1
-    return tens * 10 + ones
-
-
-@inlined
-def _days(p: Any) -> Any:
-    """Days since 1970-01-01 of the ten characters at p; None of them: NO_OFFSET."""
-    century = _two(p)
-    year = _two(p + 2)
-    month = _two(p + 5)
-    day = _two(p + 8)
-    if century < 0 or year < 0 or load8(p + 4) != 45 or load8(p + 7) != 45 or day < 1:
-        return NO_OFFSET
-    if month < 1 or month > 12:
-        return NO_OFFSET
-    year += 100 * century
-    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    length = 30 + ((month + (month >> 3)) & 1)
-    if month == 2:
-        length = 29 if leap else 28
-    if year < 1 or day > length:
-        return NO_OFFSET
-    before = year - 1
-    in_year = 31 * (month - 1)
-    if month > 2:
-        in_year = 59 + (153 * (month - 3) + 2) // 5 + (1 if leap else 0)
-    return before * 365 + before // 4 - before // 100 + before // 400 + in_year + day - 719163
-
-
-@compiled
-def put_date(p: Any, e: Any, t: Any, node: Any, slot: Any) -> Any:
-    """`2024-02-29"`; p: behind the opening quote."""
-    if e - p < 11 or load8(p + 10) != 34:
-        return ASKED
-    days = _days(p)
-    if days == NO_OFFSET:
-        return ASKED
-    store32(t[node, N_DATA] + 4 * slot, days)
-    return p + 11
-
-
-@compiled
-def put_timestamp(p: Any, e: Any, t: Any, node: Any, slot: Any) -> Any:
-    """`2024-02-29T12:30:00.25Z"`; p: behind the opening quote."""
-    if e - p < 17:
-        return ASKED
-    days = _days(p)
-    between = load8(p + 10)
-    hour = _two(p + 11)
-    minute = _two(p + 14)
-    if days == NO_OFFSET or (between != 84 and between != 32) or load8(p + 13) != 58:
-        return ASKED
-    if hour < 0 or hour > 23 or minute < 0 or minute > 59:
-        return ASKED
-    p += 16
-    seconds = days * 86400 + hour * 3600 + minute * 60
-    micros = 0
-    if load8(p) == 58:
-        if e - p < 4:
-            return ASKED
-        second = _two(p + 1)
-        if second < 0 or second > 59:
-            return ASKED
-        seconds += second
-        p += 3
-        if load8(p) == 46:
-            p += 1
-            first = p
-            unit = 100000
-            while p < e and 48 <= load8(p) <= 57:
-                if unit == 0 and load8(p) != 48:
-                    return ASKED
-                micros += (load8(p) - 48) * unit
-                unit //= 10
-                p += 1
-            if p == first:
-                return ASKED
-    if p >= e:
-        return ASKED
-    offset = t[node, N_OFFSET]
-    c = load8(p)
-    if c == 34:
-        if offset == NO_OFFSET:
-            return ASKED
-        if offset == LOCAL:
-            offset = 0
-    else:
-        if offset == LOCAL:
-            return ASKED
-        offset = 0
-        if c == 90:
-            p += 1
-        elif c == 43 or c == 45:
-            if e - p < 4:
-                return ASKED
-            hour = _two(p + 1)
-            p += 3
-            minute = 0
-            if load8(p) != 34:
-                if load8(p) == 58:
-                    p += 1
-                if e - p < 3:
-                    return ASKED
-                minute = _two(p)
-                p += 2
-            offset = hour * 3600 + minute * 60
-            if hour < 0 or minute < 0 or minute > 59 or offset > 18 * 3600:
-                return ASKED
-            if c == 45:
-                offset = -offset
-        if p >= e or load8(p) != 34:
-            return ASKED
-    value = (seconds - offset) * 1000000 + micros
-    if value < FIRST_MICROS or value > LAST_MICROS:
-        return ASKED
-    store64(t[node, N_DATA] + 8 * slot, value)
-    return p + 1
 
 
 # -- base64

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kseg.segment_reader.payload.json.formats import EPOCH_DAYS, ISO
+from kseg.segment_reader.payload.json.formats import EPOCH_DAYS, ISO, local_offsets
 from kseg.segment_reader.payload.json.shape import Kind, Shape
 
 # -- a node's row of the table
@@ -34,15 +34,30 @@ N_OFFSETS: Final = 15  # address: 32-bit offsets, one more than slots
 N_ROOM: Final = 16  # bytes of a text's data
 N_SLOTS: Final = 17
 N_FIELD: Final = 18  # its number among its struct's fields
-N_SIZE_OF_ROW: Final = 19
+N_STEPS: Final = 19  # where a pattern's steps begin
+N_SIZE_OF_ROW: Final = 20
 
 # -- how dates and timestamps are written
 TEXT: Final = 0  # ISO 8601
 NUMBER: Final = 1
-ASK: Final = 2  # the reference reads it
+PATTERN: Final = 2
 
 NO_OFFSET: Final = 1 << 40  # of texts without a zone: the reference reads them
 LOCAL: Final = 1 << 41  # texts have no zone: timestamp_ntz
+ZONED: Final = 1 << 42  # see the zone's offsets
+
+# -- a pattern's steps: what, and its least and most digits; a byte, and which
+STEP_END: Final = 0
+STEP_BYTE: Final = 1
+STEP_YEAR: Final = 2
+STEP_MONTH: Final = 3
+STEP_DAY: Final = 4
+STEP_HOUR: Final = 5
+STEP_MINUTE: Final = 6
+STEP_SECOND: Final = 7
+STEP_FRACTION: Final = 8
+STEP_ZONE: Final = 9
+_UNITS: Final = ("year", "month", "day", "hour", "minute", "second", "fraction", "zone")
 
 # -- a level of the stack: an object or array that is open
 L_NODE: Final = 0
@@ -121,7 +136,10 @@ class Rules(NamedTuple):
 
 
 class Nodes:
-    """A shape as arrays: table, children, names, hashes. shapes: by node; None for a map's keys and rescued fields."""
+    """A shape as arrays: table, children, names, hashes, steps of patterns, and the zone's offsets.
+
+    shapes: by node; None for a map's keys and rescued fields.
+    """
 
     def __init__(self, root: Shape, *, rescue: bool) -> None:
         self.shapes: list[Shape | None] = []
@@ -129,6 +147,8 @@ class Nodes:
         self._children: list[int] = []
         self._hashes: list[int] = []
         self._names = bytearray()
+        self._steps: list[tuple[int, int, int]] = [(STEP_END, 0, 0)]
+        self._zone: list[tuple[int, int]] = [(0, NO_OFFSET)]
         #: the list node that a node's slots are elements of; -1: slots are rows
         self.lists: list[int] = []
         self._add(root, -1)
@@ -139,6 +159,8 @@ class Nodes:
         self.table = np.array(self._rows, np.int64)
         self.children = np.array([*self._children, 0], np.int64)
         self.hashes = np.array([*self._hashes, 0], np.int64)
+        self.steps = np.array(self._steps, np.int64)
+        self.zone = np.array(self._zone, np.int64)
         self.names = np.frombuffer(bytes(self._names) + bytes(8), np.uint8).copy()
 
     def _node(self, shape: Shape | None, kind: Kind, around: int) -> int:
@@ -166,17 +188,25 @@ class Nodes:
             self._fields(shape, row, children)
         return number
 
-    @staticmethod
-    def _format(shape: Shape, row: list[int]) -> None:
+    def _format(self, shape: Shape, row: list[int]) -> None:
         written = shape.format
         assert written is not None
         number = written.pattern is None
-        row[N_FORMAT] = NUMBER if number else TEXT if written.name == ISO else ASK
+        row[N_FORMAT] = NUMBER if number else TEXT if written.name == ISO else PATTERN
         row[N_SHIFT] = 0 if written.name == EPOCH_DAYS else written.shift
+        row[N_STEPS] = len(self._steps)
+        for step in written.steps:
+            self._steps += [(STEP_BYTE, byte, 0) for byte in step.text]
+            if step.unit in _UNITS:
+                self._steps.append((STEP_YEAR + _UNITS.index(step.unit), step.least, step.most))
+        self._steps.append((STEP_END, 0, 0))
         row[N_OFFSET] = LOCAL if shape.kind is Kind.TIMESTAMP_NTZ else NO_OFFSET
-        offset = None if written.zone is None else written.zone.utcoffset(None)
-        if shape.kind is Kind.TIMESTAMP and offset is not None:
-            row[N_OFFSET] = int(offset.total_seconds())
+        if shape.kind is Kind.TIMESTAMP and written.zone is not None:
+            offset = written.zone.utcoffset(None)
+            row[N_OFFSET] = ZONED if offset is None else int(offset.total_seconds())
+            if offset is None:
+                known = local_offsets(written.zone)
+                self._zone = [(since, NO_OFFSET if at is None else at) for since, at in known]
 
     def _fields(self, shape: Shape, row: list[int], children: list[int]) -> None:
         size = 2

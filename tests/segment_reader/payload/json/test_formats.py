@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
+import re
 from collections.abc import Callable
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -12,6 +15,7 @@ import pytest
 from kseg.segment_reader.payload.ddl import parse_columns
 from kseg.segment_reader.payload.decoder import Status
 from kseg.segment_reader.payload.errors import InvalidSchema
+from kseg.segment_reader.payload.json.formats import local_offsets
 from kseg.segment_reader.payload.json.shape import JsonOptions, shape_of
 
 WRONG_TYPE, OUT_OF_RANGE, INEXACT = Status.WRONG_TYPE, Status.OUT_OF_RANGE, Status.INEXACT
@@ -221,6 +225,72 @@ def test_any_instant_is_read_as_it_is_written(read: Callable[..., Any], scale: C
     documents = [f'{{"t":"{text}Z","n":"{text}","d":"{text[:10]}"}}' for text in texts]
     for instant, (_, row) in zip(instants, read(columns, *documents, unknown_fields="ignore"), strict=True):
         assert row == {"t": instant.replace(tzinfo=dt.UTC), "n": instant, "d": instant.date()}
+
+
+ZONES = [
+    "Europe/Berlin",
+    "America/New_York",
+    "Australia/Lord_Howe",
+    "Africa/Casablanca",
+    "Asia/Kathmandu",
+    "Pacific/Apia",
+]
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_local_times_of_a_zone_with_clock_changes(
+    zone: str, read: Callable[..., Any], scale: Callable[..., int]
+) -> None:
+    """Around each change of the clocks, and anywhere."""
+    random = np.random.default_rng(5)
+    found = ZoneInfo(zone)
+    changes = [since for since, _ in local_offsets(found)]
+    seconds = [change + delta for change in changes[:: scale(8, 1)] for delta in (-7200, -3600, -1, 0, 1, 1800, 3600)]
+    seconds += random.integers(-62135500000, 253402200000, scale(200, 5000)).tolist()
+    seconds += random.integers(0, 4102444800, scale(200, 5000)).tolist()
+    locals_ = [EPOCH + dt.timedelta(seconds=each) for each in seconds]
+    documents = [f'{{"t":"{each.isoformat()}"}}' for each in locals_]
+    for local, (status, row) in zip(locals_, read({"t": "timestamp"}, *documents, time_zone=zone), strict=True):
+        instant = local.replace(tzinfo=found).astimezone(dt.UTC)
+        if instant.astimezone(found).replace(tzinfo=None) == local:
+            assert row["t"] == instant
+        else:
+            assert status == WRONG_TYPE
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "yyyy-MM-dd HH:mm:ss.SSSSSSX",
+        "d.M.yyyy H:m:s XXX",
+        "MM/dd/yyyy'T'HH''mm ss.SSSSSSSSS XX",
+        "SSSSSSXXXyyyyMMddHHmmss",
+        "yyyy'年'MM'月'dd'日' HH:mm:ss.SSSSSS X",
+    ],
+)
+def test_any_instant_is_read_by_a_pattern(pattern: str, read: Callable[..., Any], scale: Callable[..., int]) -> None:
+    random = np.random.default_rng(6)
+    fraction = pattern.count("S")
+    texts, instants = [], []
+    for second in random.integers(-62135500000, 253402200000, scale(100, 5000)).tolist():
+        instant = EPOCH + dt.timedelta(seconds=second, microseconds=int(random.integers(10**6)) if fraction else 0)
+        offset = int(random.integers(-17, 18))
+        local = instant + dt.timedelta(hours=offset)
+        zone = "Z" if offset == 0 else f"{offset:+03d}" + {1: "", 2: "00", 3: ":00"}[pattern.count("X")]
+        text = re.sub("X+", zone, pattern.replace("''", "\0").replace("'T'", "\1").replace("'", "").replace("\0", "'"))
+        text = re.sub("S+", f"{local.microsecond:06d}".ljust(fraction, "0"), text)
+        for letters, number in (("y", local.year), ("M", local.month), ("d", local.day)):
+            text = re.sub(f"{letters}+", lambda match, n=number: f"{n:0{len(match[0])}d}", text)
+        for letters, number in (("H", local.hour), ("m", local.minute), ("s", local.second)):
+            text = re.sub(f"{letters}+", lambda match, n=number: f"{n:0{len(match[0])}d}", text)
+        texts.append(text.replace("\1", "T"))
+        instants.append(instant.replace(tzinfo=dt.UTC))
+    rows = read(
+        {"t": "timestamp"}, *(json.dumps({"t": text}, ensure_ascii=False) for text in texts), timestamp_format=pattern
+    )
+    assert [(text, row and row["t"]) for text, (_, row) in zip(texts, rows, strict=True)] == list(
+        zip(texts, instants, strict=True)
+    )
 
 
 BAD_FORMATS = {
