@@ -24,9 +24,9 @@ FOLDERS = {
         codecs decode encode log log/damage log/files log/layouts log/scan log/transactions
         payload payload/avro payload/json
     """,
-    "etl": """
-        config internal_topics kafka_writer ledger operations planning run source source/brokers source/files spark
-        spark_format spark_format/pyspark_kseg tables tables/delta tables/parquet tables/spark telemetry transform
+    "etl": """ config decoding internal_topics kafka_writer ledger operations planning run source source/brokers
+        source/files spark spark_format spark_format/pyspark_kseg tables tables/delta tables/parquet tables/spark
+        telemetry transform
     """,
     "jobs": "api bench broker commands demo invocation kseg output packaging progress registry report website",
 }

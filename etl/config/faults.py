@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from kseg.etl.config.document import PathKey
-from kseg.etl.config.values import FAULT, models_in
+from kseg.etl.config.values import FAULT, fields_by_key, models_in
 
 _SHOWN = 60
 
@@ -142,9 +142,9 @@ def _siblings(model: type[BaseModel], loc: Sequence[str | int]) -> list[str]:
             continue
         deeper = [m for current in known for m in _models_below(current, part)]
         known = deeper or known
-    return list(dict.fromkeys(name for current in known for name in current.model_fields))
+    return list(dict.fromkeys(name for current in known for name in fields_by_key(current)))
 
 
 def _models_below(model: type[BaseModel], part: str | int) -> list[type[BaseModel]]:
-    field = model.model_fields.get(str(part))
+    field = fields_by_key(model).get(str(part))
     return list(models_in(field.annotation)) if field is not None else []

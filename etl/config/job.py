@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PrivateAttr
 
+from kseg.etl.config.decoding import Decode
 from kseg.etl.config.interval import IntervalRules
-from kseg.etl.config.marks import DecidesRows, HowItRuns, config_hash
+from kseg.etl.config.marks import DecidesRows, DecidesRowsIfGiven, HowItRuns, config_hash
 from kseg.etl.config.references import resolve
 from kseg.etl.config.reporting import Reporting
 from kseg.etl.config.scheduling import Airflow
@@ -33,6 +34,7 @@ class Job(Section):
     name: HowItRuns[JobName]
     kafka: HowItRuns[dict[str, str] | None] = None
     source: DecidesRows[Source]
+    decode: DecidesRowsIfGiven[Decode | None] = None
     transform: DecidesRows[Annotated[tuple[AnyStep, ...], Field(strict=False)]] = ()
     sink: DecidesRows[Sink]
     group: HowItRuns[Text | None] = None
@@ -75,6 +77,11 @@ class Job(Section):
         if self.kafka is None:
             raise ValueError("the job has no brokers")
         return ClientConfig.from_properties(self.kafka_properties(), client_id=self.client_id)
+
+    @property
+    def transforms_rows(self) -> bool:
+        """Whether rows are made of records by steps: decoding, or a transform."""
+        return self.decode is not None or bool(self.transform)
 
     @property
     def quarantine(self) -> str | None:

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from kseg.etl.config.decoding import Decode, decode_findings
 from kseg.etl.config.document import Document, PathKey, dotted, read_document
 from kseg.etl.config.faults import Finding, findings_of
 from kseg.etl.config.interval import IntervalRules, interval_findings
@@ -32,7 +33,7 @@ from kseg.etl.errors import ConfigurationError, Fault
 
 M = TypeVar("M", bound=BaseModel)
 
-SECTIONS = ("source", "sink", "run", "interval", "airflow", "spark", "reporting")
+SECTIONS = ("source", "decode", "sink", "run", "interval", "airflow", "spark", "reporting")
 _SEGMENT_OPTIONS = ("source", "segments", "options")
 _PLACES_OF_SECRETS = "secrets have their place in `kafka` and `spark.conf`, and in `source.segments.options`"
 
@@ -134,6 +135,7 @@ class _Loading:
             spark_conf=conf.written,
         )
         self.findings += all_rules(view)
+        self.findings += self._rules_within("decode", Decode, decode_findings, filled)
         self.findings += self._rules_within("interval", IntervalRules, interval_findings, filled)
         self.findings += self._rules_within("airflow", Airflow, airflow_findings, filled)
 

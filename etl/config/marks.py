@@ -18,7 +18,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from kseg.etl.config.values import models_in
+from kseg.etl.config.values import fields_by_key, models_in
 
 T = TypeVar("T")
 
@@ -87,7 +87,7 @@ def _decisive_fields(section: BaseModel, dumped: dict[str, Any]) -> Iterator[tup
 
 def marks_below(model: type[BaseModel], place: str = "") -> Iterator[tuple[str, Mark | None]]:
     """Every field of a model by its place (`source.topics`, `transform[].sql`), with the mark that holds for it."""
-    for name, field in model.model_fields.items():
+    for name, field in fields_by_key(model).items():
         mark = mark_of(field)
         here = f"{place}{name}"
         yield here, mark

@@ -287,8 +287,8 @@ def layout_is_one_of_two(view: View) -> Iterator[Finding]:
 
 
 def layout_names_columns(view: View) -> Iterator[Finding]:
-    """Without a transform the rows' columns are known before anything runs."""
-    if view.given("transform") and view.raw["transform"]:
+    """Without decoding and transform the rows' columns are known before anything runs."""
+    if view.given("decode") or (view.given("transform") and view.raw["transform"]):
         return
     late = (LATE_COLUMN,) if "interval" in view.raw else ()
     columns = (*ROW_COLUMNS, *(PROVENANCE_COLUMNS if view.source.provenance else ()), *late, RUN_COLUMN)
@@ -301,6 +301,12 @@ def layout_names_columns(view: View) -> Iterator[Finding]:
                 yield Finding(("sink", key, index), f"the rows have no column {column}", known)
             elif column == "headers":
                 yield Finding(("sink", key, index), "headers is a list", "choose a column of plain values")
+
+
+def decoded_rows_have_addresses(view: View) -> Iterator[Finding]:
+    """A payload may have a field `offset` of its own: only Kafka's own columns are an address."""
+    if view.given("decode") and not view.sink.addresses:
+        yield Finding(("sink", "addresses"), "is false, and decoded rows have addresses", "remove it")
 
 
 def spark_alone_decides_where_it_can(view: View) -> Iterator[Finding]:
@@ -337,6 +343,7 @@ RULES: tuple[Rule, ...] = (
     tables_do_not_nest,
     layout_is_one_of_two,
     layout_names_columns,
+    decoded_rows_have_addresses,
     spark_alone_decides_where_it_can,
 )
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import SECTIONS
-from kseg.etl.config.values import ANY_TEXT, models_in
+from kseg.etl.config.values import ANY_TEXT, fields_by_key, models_in
 
 Schema = dict[str, Any]
 
@@ -80,7 +80,7 @@ def _field(model: type[BaseModel], key: str, part: Schema) -> Schema:
     part = {"$ref": "#/$defs/Properties"} if (model.__name__, key) in _PLACES_OF_PROPERTIES else dict(part)
     part.pop("title", None)
     part.pop("default", None)
-    field = model.model_fields[key]
+    field = fields_by_key(model)[key]
     optional = not field.is_required() or key == "group_commit"  # which follows from other keys
     if optional and (model is Job or model in _WITHOUT_NULLS):
         part = {"anyOf": [part, {"type": "null"}]}

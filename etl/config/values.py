@@ -22,6 +22,7 @@ from pydantic import (
     PlainSerializer,
     ValidationInfo,
 )
+from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError
 
@@ -66,6 +67,11 @@ def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
         yield annotation
     for part in get_args(annotation):
         yield from models_in(part)
+
+
+def fields_by_key(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """A model's fields by their keys in the file: a key that is a word of Python's has another name here."""
+    return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 class InSchema:

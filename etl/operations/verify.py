@@ -216,7 +216,7 @@ def _shuffles_for(context: JobContext, rows: int) -> Iterator[None]:
 
 
 def _compared(job: Job, state: JobState) -> Compared:
-    if not job.transform:
+    if not job.transforms_rows:
         return "rows"
     accounts = [run.accounted for run in state.runs.values() if run.accounted is not None and not run.abandoned]
     same = all(account.rows_in == account.rows_out for account in accounts) and (

@@ -388,7 +388,7 @@ class _Landing:
 
     def _table_rows(self, reading: ReadCounts) -> list[TableRows]:
         """The rows of each table's commit, read back from the table's log."""
-        decoded = {} if self.context.job.transform else decoded_by_table(self.plan, reading.accounts)
+        decoded = {} if self.context.job.transforms_rows else decoded_by_table(self.plan, reading.accounts)
 
         def count(table: str) -> TableRows:
             now = table in self.landed_now

@@ -23,7 +23,7 @@ def read_options(job: Job, plan: ev.RunPlan | None = None) -> DecodeOptions:
         headers=True,
         provenance=job.source.provenance,
         # Without a transform nothing can touch a row's own address.
-        addresses=bool(job.transform),
+        addresses=job.transforms_rows,
         # As pinned: a run that was taken up lands the columns that its first attempt landed.
         marks_late=plan is not None and plan.marks_late,
         late_before=plan.late_before_ms if plan is not None else None,

@@ -102,7 +102,12 @@ class SparkJobs:
 
             frame, _ = self.frame(self.context.spark.session(), ())
             schema = to_arrow_schema(frame.schema, timezone="UTC")
-        sink = sink_schema(schema, addresses=self.job.sink.addresses, late=self.plan.marks_late)
+        sink = sink_schema(
+            schema,
+            addresses=self.job.sink.addresses,
+            late=self.plan.marks_late,
+            decoded=self.job.decode is not None,
+        )
         self.context.progress.event(OutputSchema({field.name: str(field.type) for field in schema}))
         return sink
 

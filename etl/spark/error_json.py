@@ -34,6 +34,7 @@ ERRORS: Final = frozenset(
     {
         "kseg.client.errors",
         "kseg.etl.errors",
+        "kseg.etl.decoding.errors",
         "kseg.etl.internal_topics.errors",
         "kseg.etl.kafka_writer.rows",
         "kseg.etl.kafka_writer.transactional",

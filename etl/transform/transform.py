@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from kseg.etl.source.errors import ArrowStepError
 from kseg.etl.transform.arrow import ArrowStep
+from kseg.etl.transform.decode import decode_step
 from kseg.etl.transform.python import PythonStep
 from kseg.etl.transform.sql import SqlStep
 from kseg.etl.transform.step import ONE_SCHEMA, Address, BatchStep, FrameStep, Step
@@ -80,8 +81,9 @@ class Transform:
 
 
 def transform_of(job: Job) -> Transform:
-    """The steps of a job file, which lets none on batches come behind one on the DataFrame."""
-    steps = [
+    """The steps of a job file, which lets none on batches come behind one on the DataFrame; decoding comes first."""
+    steps: list[Step] = [decode_step(job.decode)] if job.decode is not None else []
+    steps += [
         KINDS[kind](text, f"transform[{number}].{kind}")
         for number, section in enumerate(job.transform)
         for kind, text in section

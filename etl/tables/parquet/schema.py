@@ -11,6 +11,7 @@ integers the next wider signed type, dictionaries their values. What Delta has n
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -36,6 +37,15 @@ class AddressColumns(NamedTuple):
 
 OWN_ADDRESS = AddressColumns("topic", "partition", "offset")
 KSEG_ADDRESS = AddressColumns("_kseg_topic", "_kseg_partition", "_kseg_offset")
+#: Columns that decoded rows may have of Kafka's own, beside the address.
+DECODED_COLUMNS = frozenset(
+    f"{RESERVED_PREFIX}{name}"
+    for name in (
+        *("key", "value", "timestamp", "timestampType", "headers", "rescued", "late"),
+        *("leaderEpoch", "producerId", "producerEpoch", "sequence", "transactional", "batchBaseOffset"),
+        *("file", "position"),
+    )
+)
 ADDRESS_TYPES = (pa.string(), pa.int32(), pa.int64())
 
 
@@ -53,24 +63,25 @@ class SinkSchema:
     check_address: AddressColumns | None = None
 
 
-def sink_schema(rows: pa.Schema, *, addresses: bool = True, late: bool = False) -> SinkSchema:
+def sink_schema(rows: pa.Schema, *, addresses: bool = True, late: bool = False, decoded: bool = False) -> SinkSchema:
     """What is landed of rows with this schema (the output of the job's last transform step).
 
     addresses: False lands rows of any shape (`sink.addresses: false`); they have no address then.
     late: the rows had `_kseg_late` before the transform, and may have it still.
+    decoded: keys or values were decoded: Kafka's own columns are those with the prefix, and all others are a payload's.
 
     Raises:
         ConfigurationError: all of it at once: no address was kept, a name is doubled (Delta ignores case), reserved or
             not usable, a column has a type that Delta does not have.
     """
     faults: list[Fault] = []
-    own = _has_address(rows, OWN_ADDRESS)
+    own = not decoded and _has_address(rows, OWN_ADDRESS)
     copy = _has_address(rows, KSEG_ADDRESS)
     address = (OWN_ADDRESS if own else KSEG_ADDRESS if copy else None) if addresses else None
     if addresses and address is None:
         faults.append(_no_address(rows))
     kept = [field for field in rows if field.name not in KSEG_ADDRESS or address is KSEG_ADDRESS]
-    faults += _name_faults(kept, late=late)
+    faults += _name_faults(kept, ours=DECODED_COLUMNS if decoded else {LATE_COLUMN} if late else set())
     fields = []
     for field in kept:
         try:
@@ -108,7 +119,7 @@ def _no_address(rows: pa.Schema) -> Fault:
     )
 
 
-def _name_faults(fields: list[pa.Field], *, late: bool) -> list[Fault]:
+def _name_faults(fields: list[pa.Field], *, ours: Set[str]) -> list[Fault]:
     faults = []
     seen: dict[str, str] = {}
     for field in fields:
@@ -117,8 +128,10 @@ def _name_faults(fields: list[pa.Field], *, late: bool) -> list[Fault]:
                 Fault("transform", f"columns {other} and {field.name} are one name to Delta", "rename one of them")
             )
         seen[field.name.lower()] = field.name
-        ours = field.name in KSEG_ADDRESS or (late and field.name == LATE_COLUMN and field.type == pa.bool_())
-        if field.name.startswith(RESERVED_PREFIX) and not ours:
+        mine = field.name in KSEG_ADDRESS or field.name in ours
+        if field.name == LATE_COLUMN and field.type != pa.bool_():
+            mine = False
+        if field.name.startswith(RESERVED_PREFIX) and not mine:
             faults.append(
                 Fault("transform", f"column {field.name}: names that begin with _kseg_ are taken", "rename it")
             )

@@ -17,6 +17,7 @@ from kseg.etl.config.job import Job
 from kseg.etl.config.load import load_job
 from kseg.etl.config.properties import _ELSEWHERE
 from kseg.etl.config.times import parse_duration
+from kseg.etl.config.values import fields_by_key
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "configuration.md"
 ROWS = {
@@ -36,9 +37,11 @@ def models_in(annotation: Any) -> list[type[BaseModel]]:
 def fields(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
     """Every key of the job file by its path in the reference; offsets by time stand in a table of their own."""
     between = {"transform": "[].", "routes": ".*."}
-    for name, info in model.model_fields.items():
+    for name, info in fields_by_key(model).items():
+        if info.json_schema_extra == {"readOnly": True}:
+            continue  # not a job file's, but a pinned job's
         yield prefix + name, info
-        if not name.endswith("_offsets"):
+        if not name.endswith("_offsets") and prefix + name != "decode.key":  # has the keys of decode.value
             for inner in models_in(info.annotation):
                 yield from fields(inner, prefix + name + between.get(name, "."))
 

@@ -1,0 +1,84 @@
+"""The columns of decoded rows: typed ones first, then Kafka's own under `_kseg_…`.
+
+    key          its column, or its record's fields
+    value        the same
+    _kseg_NAME   what `keep` names, provenance, `_kseg_late`, and the address: topic, partition, offset
+
+A payload's own field `offset` is thus never taken for the address. Names that Delta cannot tell apart, or not hold, are
+refused before anything is read, with the `rename` that helps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from kseg.etl.decoding.payload import PayloadPlan
+from kseg.etl.errors import ConfigurationError, Fault
+
+PREFIX = "_kseg_"
+_RECORD = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+FORBIDDEN = frozenset(" ,;{}()\n\t=")
+
+
+def kafka_columns(rows: pa.Schema, keep: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Column of the rows -> name, of what decoded rows have of Kafka's own columns."""
+    for name in rows.names:
+        if name.startswith(PREFIX):
+            yield name, name
+        elif name in keep:
+            yield name, f"{PREFIX}{name}"
+        elif name not in _RECORD:
+            yield name, f"{PREFIX}{name}"  # provenance was asked for
+
+
+def typed_columns(plan: PayloadPlan) -> list[pa.Field]:
+    """The columns of a key or value."""
+    kind = plan.decoder.type
+    if not (pa.types.is_struct(kind) and plan.into_columns):
+        return [pa.field(plan.column, kind)]
+    names = dict(plan.rename)
+    unknown = sorted(names.keys() - {child.name for child in kind})
+    if unknown:
+        text = f"names the field {unknown[0]}, which the schema does not have"
+        raise ConfigurationError.of(f"{plan.place}.rename", text, "write a field's name as the schema has it")
+    return [pa.field(names.get(child.name, child.name), child.type) for child in kind]
+
+
+def check_names(parts: Sequence[tuple[PayloadPlan, Sequence[pa.Field]]]) -> None:
+    """Raises ConfigurationError with every name that a table cannot have, or not twice."""
+    faults: list[Fault] = []
+    seen: dict[str, str] = {}
+    for plan, fields in parts:
+        for field in fields:
+            place = f"{plan.place}.rename"
+            if (other := seen.get(field.name.lower())) is not None:
+                words = f"columns {other} and {field.name} are one name to Delta"
+                faults.append(Fault(place, words, _rename(field.name)))
+            seen[field.name.lower()] = field.name
+            if field.name.startswith(PREFIX) and field.name != f"{PREFIX}rescued":
+                words = f"column {field.name}: names that begin with {PREFIX} are Kafka's own columns"
+                faults.append(Fault(place, words, _rename(field.name)))
+            faults += [Fault(place, words, _rename(field.name)) for words in _nested_faults(field, field.name)]
+    if faults:
+        raise ConfigurationError(faults)
+
+
+def _nested_faults(field: pa.Field, path: str) -> Iterator[str]:
+    if not field.name or FORBIDDEN.intersection(field.name):
+        yield f"column {path!r}: Parquet names hold none of space , ; {{}} () newline tab ="
+    kind = field.type
+    while pa.types.is_list(kind) or pa.types.is_map(kind):
+        kind = kind.item_type if pa.types.is_map(kind) else kind.value_type
+    if pa.types.is_struct(kind):
+        seen: dict[str, str] = {}
+        for child in kind:
+            if (other := seen.get(child.name.lower())) is not None:
+                yield f"fields {other} and {child.name} of {path} are one name to Delta"
+            seen[child.name.lower()] = child.name
+            yield from _nested_faults(child, f"{path}.{child.name}")
+
+
+def _rename(name: str) -> str:
+    return f"write rename: {{{name!r}: another_name}}, or choose into: struct"

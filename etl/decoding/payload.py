@@ -1,0 +1,71 @@
+"""How keys or values of a job are decoded: plain values that travel to workers, and the decoder that they make there.
+
+Workers load no job file: what they need of it is here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from kseg.etl.errors import ConfigurationError
+from kseg.segment_reader.payload.decoder import PayloadDecoder
+from kseg.segment_reader.payload.errors import PayloadSchemaError
+
+
+@dataclass(frozen=True)
+class PayloadPlan:
+    """One of key and value. Picklable.
+
+    format, schema_text, columns, json: as the job file has them (`etl.config.decoding.Payload`); json: the options of
+    its decoder by name. column: what a value that is no record is called, and a record that stays a struct.
+    into_columns: a record's fields become columns. rename: of these, by the field's name.
+    """
+
+    source: Literal["key", "value"]
+    format: str
+    column: str
+    columns: tuple[tuple[str, str], ...] = ()
+    schema_text: str | None = None
+    json: tuple[tuple[str, Any], ...] = ()
+    into_columns: bool = True
+    rename: tuple[tuple[str, str], ...] = field(default=())
+    drop_nulls: bool = False
+
+    @property
+    def place(self) -> str:
+        """Its path in the job file."""
+        return f"decode.{self.source}"
+
+    @cached_property
+    def decoder(self) -> PayloadDecoder:
+        """Raises ConfigurationError where the schema is not sound."""
+        try:
+            return self._decoder()
+        except PayloadSchemaError as error:
+            raise ConfigurationError.of(f"{self.place}.schema", str(error), "correct the schema") from None
+
+    def _decoder(self) -> PayloadDecoder:
+        if self.format == "json":
+            from kseg.segment_reader.payload.ddl import parse_columns
+            from kseg.segment_reader.payload.json.decoder import json_decoder
+            from kseg.segment_reader.payload.json.shape import JsonOptions
+
+            return json_decoder(parse_columns(dict(self.columns)), JsonOptions(**dict(self.json)))
+        if self.format == "avro":
+            from kseg.segment_reader.payload.avro.decoder import avro_decoder
+            from kseg.segment_reader.payload.avro.schema import parse_schema
+
+            assert self.schema_text is not None
+            return avro_decoder(parse_schema(self.schema_text))
+        from kseg.segment_reader.payload.primitives import primitive_decoder
+
+        return primitive_decoder(self.format)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The decoder is made where it runs: it holds compiled code and buffers.
+        return {name: value for name, value in self.__dict__.items() if name != "decoder"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)

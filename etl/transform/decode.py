@@ -1,0 +1,83 @@
+"""The first step of a job that decodes: keys and values become typed columns, in the worker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from kseg.etl.decoding.columns import check_names, kafka_columns, typed_columns
+from kseg.etl.decoding.errors import UndecodablePayload
+from kseg.etl.decoding.payload import PayloadPlan
+from kseg.etl.transform.step import Address, BatchStep
+from kseg.segment_reader.payload.decoder import Status
+
+if TYPE_CHECKING:
+    from kseg.etl.config.decoding import Decode, Payload
+
+
+@dataclass(frozen=True)
+class DecodeStep(BatchStep):
+    """payloads: of key and value, those that are decoded. keep: Kafka's own columns that rows have beside them."""
+
+    payloads: tuple[PayloadPlan, ...]
+    keep: tuple[str, ...] = ()
+    place: str = "decode"
+
+    def output_schema(self, rows: pa.Schema) -> pa.Schema:
+        parts = [(plan, typed_columns(plan)) for plan in self.payloads]
+        check_names(parts)
+        own = [pa.field(name, rows.field(source).type) for source, name in kafka_columns(rows, self.keep)]
+        return pa.schema([*(field for _, fields in parts for field in fields), *own])
+
+    def apply(self, batch: pa.RecordBatch, address: Address) -> pa.RecordBatch:
+        """Raises UndecodablePayload at the first payload that has no row."""
+        columns: list[pa.Array] = []
+        dropped = np.zeros(batch.num_rows, np.bool_)
+        for plan in self.payloads:
+            decoded = plan.decoder.decode(batch.column(plan.source))
+            bad = np.flatnonzero(decoded.status > Status.NULL)
+            if len(bad):
+                raise _undecodable(plan, batch, int(bad[0]))
+            if plan.drop_nulls:
+                dropped |= decoded.status == Status.NULL
+            struct = pa.types.is_struct(decoded.rows.type) and plan.into_columns
+            columns += decoded.rows.flatten() if struct else [decoded.rows]
+        columns += [batch.column(source) for source, _ in kafka_columns(batch.schema, self.keep)]
+        out = pa.RecordBatch.from_arrays(columns, schema=self.output_schema(batch.schema))
+        return out.filter(pa.array(~dropped)) if dropped.any() else out
+
+
+def decode_step(decode: Decode) -> DecodeStep:
+    """The step of a job's `decode:` section."""
+    payloads = [
+        _plan(payload, source) for source in ("key", "value") if (payload := getattr(decode, source)) is not None
+    ]
+    return DecodeStep(tuple(payloads), decode.keep)
+
+
+def _plan(payload: Payload, source: str) -> PayloadPlan:
+    schema = payload.schema_
+    options = {
+        name: getattr(payload, name)
+        for name in ("unknown_fields", "timestamp_format", "date_format", "formats", "time_zone")
+    }
+    return PayloadPlan(
+        source=source,  # type: ignore[arg-type]
+        format=payload.format,
+        column=payload.as_ or source,
+        columns=tuple((schema.columns or {}).items()) if schema is not None else (),
+        schema_text=schema.text if schema is not None else None,
+        json=tuple(options.items()) if payload.format == "json" else (),
+        into_columns=payload.into == "columns",
+        rename=tuple(payload.rename.items()),
+        drop_nulls=payload.tombstones == "drop",
+    )
+
+
+def _undecodable(plan: PayloadPlan, batch: pa.RecordBatch, row: int) -> UndecodablePayload:
+    error = plan.decoder.explain(batch.column(plan.source)[row].as_py())
+    topic, partition, offset = (batch.column(name)[row].as_py() for name in ("topic", "partition", "offset"))
+    return UndecodablePayload(plan.source, error.status.name, error.path, error.message, topic, partition, offset)

@@ -1,0 +1,64 @@
+"""The job file's `decode:` section."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kseg.etl.config.job import Job
+from kseg.etl.config.load import job_from_document
+
+JSON = {"format": "json", "schema": {"columns": {"id": "bigint"}}}
+
+
+@pytest.mark.parametrize(
+    ("decode", "place", "message"),
+    [
+        ({}, "decode", "decodes nothing"),
+        ({"value": {"format": "xml"}}, "decode.value.format", "'xml' is none of"),
+        ({"value": {"format": "json"}}, "decode.value.schema", "is missing"),
+        ({"value": {"format": "avro"}}, "decode.value.schema", "is missing"),
+        ({"value": {"format": "avro", "schema": {"columns": {"a": "int"}}}}, "decode.value.schema", "is none of avro"),
+        ({"value": {"format": "avro", "schema": {"file": "no.avsc"}}}, "decode.value.schema", "cannot read"),
+        ({"value": {"format": "long", "into": "struct"}}, "decode.value.into", "has no meaning for long"),
+        ({"value": {"format": "long", "schema": {"columns": {"a": "int"}}}}, "decode.value.schema", "no meaning"),
+        ({"value": {**JSON, "as": "x"}}, "decode.value.as", "names no column"),
+        ({"value": JSON, "keep": ["offset"]}, "decode.keep[0]", "'offset' is none of"),
+        ({"value": JSON, "keep": ["key", "key"]}, "decode.keep", "more than once"),
+        ({"value": {**JSON, "schemas": {}}}, "decode.value.schemas", "is an unknown key"),
+    ],
+)
+def test_what_is_wrong_is_said(faults: Callable[..., Any], decode: dict[str, Any], place: str, message: str) -> None:
+    found = {fault.path: fault.message for fault in faults({"decode": decode})}
+    assert message in found.get(place, ""), found
+
+
+def test_an_avro_schema_is_read_beside_the_job_file_and_pinned_with_it(
+    load: Callable[..., Job], tmp_path: Path
+) -> None:
+    (tmp_path / "order.avsc").write_text('{"type": "long"}')
+    decode = {"value": {"format": "avro", "schema": {"file": "order.avsc"}}}
+    job = load({"decode": decode})
+    assert job.decode is not None
+    (tmp_path / "order.avsc").write_text('{"type": "string"}')
+    pinned = job_from_document(job.pinned())
+    assert pinned.decode == job.decode
+    assert pinned.config_hash == job.config_hash
+    assert load({"decode": decode}).config_hash != job.config_hash
+
+
+def test_decoding_is_part_of_the_hash_and_its_absence_is_not(load: Callable[..., Job]) -> None:
+    plain = load({})
+    typed = load({"decode": {"value": JSON}})
+    spelled_out = load({"decode": {"value": {**JSON, "into": "columns", "tombstones": "keep"}, "keep": []}})
+    assert plain.config_hash != typed.config_hash == spelled_out.config_hash
+    assert typed.transforms_rows
+    assert not plain.transforms_rows
+
+
+def test_rows_that_are_decoded_keep_their_address(faults: Callable[..., Any]) -> None:
+    found = faults({"decode": {"value": JSON}, "sink/addresses": False})
+    assert [fault.path for fault in found] == ["sink.addresses"]

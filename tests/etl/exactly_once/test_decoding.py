@@ -1,0 +1,94 @@
+"""Jobs that decode: typed rows land once, and a payload that does not fit stops the run before any commit."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from kseg.etl.decoding.errors import UndecodablePayload
+from kseg.etl.operations.verify import verify
+
+COLUMNS = {"id": "bigint", "amount": "decimal(20,2)", "at": "timestamp", "items": "array<struct<sku:string,n:int>>"}
+DECODE = {
+    "key": {"format": "string", "as": "customer"},
+    "value": {"format": "json", "schema": {"columns": COLUMNS}},
+    "keep": ["timestamp"],
+}
+
+
+def order(number: int, **changes: Any) -> dict[str, Any]:
+    items = [{"sku": f"s{number}", "n": number}] * (number % 3)
+    return {"id": 2**53 + number, "amount": 0, "at": "2026-01-02T03:04:05.000006Z", "items": items, "x": 1} | changes
+
+
+def write(records: Any, topic: str, *documents: dict[str, Any] | None, abort: bool = False) -> None:
+    producer = Producer(records.settings | ({"transactional.id": f"typed-{topic}"} if abort else {}))
+    if abort:
+        producer.init_transactions(60)
+        producer.begin_transaction()
+    for number, document in enumerate(documents):
+        value = None if document is None else json.dumps(document).replace('"amount": 0', f'"amount": 1e{number}')
+        producer.produce(topic, key=f"customer-{number}", value=value, partition=number % 2)
+    if abort:
+        producer.abort_transaction(60)
+    assert producer.flush(60) == 0
+
+
+def typed_rows(job: Any) -> list[tuple[Any, ...]]:
+    rows = job.table("first").to_pyarrow_table().to_pylist()
+    return sorted(
+        (row["_kseg_partition"], row["_kseg_offset"], row["customer"], row["id"], row["amount"], row["items"])
+        for row in rows
+    )
+
+
+def test_typed_rows_land_exactly_once(records: Any, home: Any) -> None:
+    topic = records.topic(2)
+    write(records, topic, *map(order, range(6)), None)
+    write(records, topic, *map(order, range(4)), abort=True)
+    records.settle(topic)
+    job = home(topic, decode=DECODE)
+    job.ingest()
+    first = typed_rows(job)
+    assert first == [
+        (number % 2, number // 2, f"customer-{number}", 2**53 + number, Decimal(10**number), order(number)["items"])
+        for number in (0, 2, 4)
+    ] + [(0, 3, "customer-6", None, None, None)] + [
+        (1, number // 2, f"customer-{number}", 2**53 + number, Decimal(10**number), order(number)["items"])
+        for number in (1, 3, 5)
+    ]
+    table = job.table("first")
+    assert table.schema().to_arrow().names[:4] == ["customer", *list(COLUMNS)[:3]]
+    assert set(table.to_pyarrow_table()["at"].to_pylist()) == {datetime(2026, 1, 2, 3, 4, 5, 6, UTC), None}
+
+    job.ingest()
+    assert typed_rows(job) == first, "nothing new, nothing twice"
+    write(records, topic, order(1))
+    job.ingest()
+    assert len(typed_rows(job)) == len(first) + 1
+    assert verify(job.job).ok
+
+
+def test_a_payload_that_does_not_fit_stops_the_run_and_a_corrected_job_lands_it(records: Any, home: Any) -> None:
+    topic = records.topic(1)
+    producer = Producer(records.settings)
+    for document in (order(0), order(1, at="2026-01-02 03:04:05")):
+        producer.produce(topic, value=json.dumps(document), partition=0)
+    assert producer.flush(60) == 0
+    job = home(topic, decode=DECODE)
+    with pytest.raises(UndecodablePayload) as caught:
+        job.ingest()
+    error = caught.value
+    assert (error.status, error.path) == ("WRONG_TYPE", "at")
+    assert error.address["offset"] == 1
+    assert job.group_offsets() == {}
+    (run,) = job.state.runs
+    job.abandon(run)
+    job.change(decode={"value": {"time_zone": "UTC"}})
+    job.ingest()
+    assert [row[1] for row in typed_rows(job)] == [0, 1]
