@@ -12,8 +12,11 @@ PYTHON ?=
 JRE ?=
 # GSSAPI=1 also installs `gssapi` (Kerberos), which is compiled: Debian's libkrb5-dev, gcc and Python's headers.
 GSSAPI ?=
-# How many processes run tests at once, each with brokers and a Spark session of its own (about 5 GB).
-WORKERS ?= 2
+# How many processes run tests at once, each with brokers and a Spark session of its own (about 5 GB). Much of their time is
+# waiting: two leave a third of two cores idle.
+WORKERS ?= 3
+# The same on Airflow, each with an Airflow of its own.
+AIRFLOW_WORKERS ?= 2
 # More arguments for pytest: make test ARGS="tests/client -x"
 ARGS ?=
 # One part of the full run, or several: make test-full PART=client
@@ -92,7 +95,7 @@ test-main: setup ## Run all tests but those in Airflow's environment
 	@$(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-airflow: setup setup-airflow ## Run what needs Airflow, on a real one (AIRFLOW=2.11: what runs on that, too)
-	@$(AIRFLOW_VENV)/bin/pytest tests/airflow --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(AIRFLOW_ARGS)
+	@$(AIRFLOW_VENV)/bin/pytest tests/airflow --numprocesses $(AIRFLOW_WORKERS) --dist loadfile --no-loadscope-reorder $(AIRFLOW_ARGS)
 
 test-full: setup ## Run all tests with full counts, the parts that have not passed on this commit yet (PART=client: that one)
 	@$(if $(ARGS),KSEG_TEST_SCALE=full $(MAKE) --no-print-directory test-main,$(BIN)/python tests/harness/full_run.py $(PART))

@@ -49,7 +49,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     told = getattr(config, "workerinput", None)
     if told is None:
         return
-    demands = scheduling.demands(items)
+    demands = scheduling.demands(items, config.rootpath)
     items.sort(key=lambda item: -demands[item.path].seconds)
     if told["workerid"] == "gw0":
         by_name = {item.nodeid.partition("::")[0]: demands[item.path] for item in items}
@@ -64,6 +64,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--protocol-table", action="store_true", help="print what has been held against Kafka, API by API")
+    parser.addoption("--record-seconds", action="store_true", help="write how long files take to harness/seconds.json")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -72,6 +73,8 @@ def pytest_configure(config: pytest.Config) -> None:
     watching.listen()
     config.pluginmanager.register(watching, "comparisons")
     skips.register(config)
+    if config.getoption("record_seconds") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(scheduling.Recorder(config.rootpath), "seconds")
 
 
 @pytest.fixture(scope="session", autouse=True)

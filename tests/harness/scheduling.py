@@ -2,8 +2,8 @@
 
 Each process has brokers and a Spark session of its own, started when a test first asks for them. So a file goes to a
 process that runs already what it asks for, and what few files ask for (three nodes, secured brokers, other releases) is
-started by one process for all of them, not by each. Within that long files come first, and those that ask for nothing
-last: they keep all processes busy to the end.
+started by one process for all of them, not by each. Within that long files come first, and short ones that ask for
+nothing last: they keep all processes busy to the end.
 
 What a file asks for is known where tests are collected; whoever hands them out does not collect. So the first process
 writes it down, and the other reads it.
@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
@@ -25,7 +26,11 @@ from xdist.scheduler import LoadFileScheduling
 
 #: What a process starts once: by the fixture, about how many seconds of a processor that takes.
 STARTS = {"spark": 12, "kafka": 5, "kafka3": 15, "kafka_release": 20, "secure_kafka": 6, "guarded_kafka": 6, "s3": 5}
-#: About how many seconds a test takes that asks for this fixture; one that is marked as slow takes 30.
+#: How long files took that take at least so many seconds: `make test ARGS=--record-seconds` writes it. It decides on
+#: the order of files, and on nothing else.
+RECORD = Path(__file__).with_name("seconds.json")
+LEAST = 4
+#: Of other files: about how many seconds a test takes that asks for this fixture; one that is marked as slow takes 30.
 COSTS = {"spark": 1.5, "kafka3": 2.0, "kafka_release": 0.6, "kafka": 0.3, "secure_kafka": 0.3, "guarded_kafka": 0.3}
 
 
@@ -37,8 +42,8 @@ class Demand:
     needs: frozenset[str] = frozenset()
 
 
-def demands(items: Sequence[pytest.Item]) -> dict[Path, Demand]:
-    """What each file of these tests takes."""
+def demands(items: Sequence[pytest.Item], root: Path) -> dict[Path, Demand]:
+    """What each file of these tests takes. root: the folder that recorded names begin at."""
     found: dict[Path, Demand] = {}
     for item in items:
         fixtures = frozenset(getattr(item, "fixturenames", ()))
@@ -46,6 +51,9 @@ def demands(items: Sequence[pytest.Item]) -> dict[Path, Demand]:
         slow = 30.0 if item.get_closest_marker("slow") else 0.02
         demand.seconds += max(slow, *(seconds for name, seconds in COSTS.items() if name in fixtures), 0.02)
         demand.needs |= fixtures & STARTS.keys()
+    for name, seconds in json.loads(RECORD.read_text()).items():
+        if root / name in found:
+            found[root / name].seconds = seconds
     return found
 
 
@@ -66,9 +74,9 @@ def choose(
     enough = {need for need in STARTS if sum(need in other for other in others) >= quota[need]}
 
     def reluctance(name: str) -> tuple[int, int]:
-        needs = queue[name].needs
+        needs, short = queue[name].needs, queue[name].seconds < LEAST
         too_many = sum(STARTS[need] for need in (needs - started) & enough)
-        return (2, too_many) if too_many else (0, 0) if needs else (1, 0)
+        return (2, too_many) if too_many else (1, 0) if short and not needs else (0, 0)
 
     return min(queue, key=reluctance)
 
@@ -117,3 +125,23 @@ def read_demands(run: str) -> dict[str, Demand]:
         return {}
     _place(run).unlink()
     return {name: Demand(seconds, frozenset(needs)) for name, (seconds, *needs) in found.items()}
+
+
+class Recorder:
+    """A pytest plugin that writes down how long files take; of those that did not run, what was known before.
+
+    root: the folder that names begin at.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._seconds: dict[str, float] = defaultdict(float)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._seconds[report.nodeid.partition("::")[0]] += report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        known = json.loads(RECORD.read_text()) | {name: round(seconds) for name, seconds in self._seconds.items()}
+        there = {name: seconds for name, seconds in sorted(known.items()) if (self._root / name).is_file()}
+        kept = {name: seconds for name, seconds in there.items() if seconds >= LEAST}
+        RECORD.write_text(json.dumps(kept, indent=1) + "\n")

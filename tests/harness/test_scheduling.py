@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import scheduling
 from scheduling import Demand, choose, quotas, read_demands, write_demands
 
 NOTHING: frozenset[str] = frozenset()
@@ -10,12 +17,13 @@ KAFKA, SPARK, THREE = frozenset({"kafka"}), frozenset({"kafka", "spark"}), froze
 
 FILES = {
     "crashes": Demand(100, SPARK),
-    "words": Demand(90, NOTHING),
     "runs": Demand(80, SPARK),
     "leaders": Demand(50, THREE),
     "groups": Demand(40, KAFKA),
+    "start": Demand(35, NOTHING),
     "racks": Demand(30, THREE),
-    "topics": Demand(10, KAFKA),
+    "words": Demand(3, NOTHING),
+    "topics": Demand(3, KAFKA),
 }
 QUOTA = quotas(FILES, 3)
 
@@ -36,16 +44,34 @@ def test_as_many_start_a_thing_as_is_its_share_of_the_work() -> None:
     assert order(NOTHING, SPARK, SPARK)[:2] == ["leaders", "groups"]
 
 
-def test_long_files_come_first_then_those_that_ask_for_nothing_then_what_others_have() -> None:
+def test_long_files_come_first_then_short_ones_that_ask_for_nothing_then_what_others_have() -> None:
     assert order(KAFKA, SPARK, SPARK | THREE) == [
-        *("groups", "topics"),
+        *("groups", "start", "topics"),
         "words",
         *("crashes", "runs", "leaders", "racks"),
     ]
-    assert order(THREE, SPARK, SPARK) == ["leaders", "groups", "racks", "topics", "words", "crashes", "runs"]
+    assert order(THREE, SPARK, SPARK) == [
+        *("leaders", "groups", "start", "racks", "topics"),
+        "words",
+        *("crashes", "runs"),
+    ]
 
 
 def test_word_of_what_files_take_is_read_once() -> None:
     write_demands("of-a-test", FILES)
     assert read_demands("of-a-test") == FILES
     assert read_demands("of-a-test") == {}
+
+
+def test_what_files_take_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = tmp_path / "seconds.json"
+    record.write_text('{"tests/a.py": 40, "tests/b.py": 50, "tests/gone.py": 60}')
+    (tmp_path / "tests").mkdir()
+    for name in ("a", "b", "c"):
+        (tmp_path / "tests" / f"{name}.py").touch()
+    monkeypatch.setattr(scheduling, "RECORD", record)
+    recorder = scheduling.Recorder(tmp_path)
+    for name, seconds in (("a.py::x", 3.0), ("a.py::y", 2.6), ("c.py::x", 0.5)):
+        recorder.pytest_runtest_logreport(SimpleNamespace(nodeid=f"tests/{name}", duration=seconds))
+    recorder.pytest_sessionfinish()
+    assert json.loads(record.read_text()) == {"tests/a.py": 6, "tests/b.py": 50}
