@@ -28,6 +28,7 @@ Bytes = npt.NDArray[np.uint8]
 MAX_OFFSET: Final = 2**31 - 1 - SLACK
 
 _SMALLEST = 1024
+_FEWEST = 256  # items of a level
 _SCRATCH = 256
 
 
@@ -90,7 +91,7 @@ class _Columns:
         self._offsets: dict[int, npt.NDArray[np.int32]] = {}
         share = total // max(1, len(sizes)) + _SMALLEST
         for level in range(program.levels):
-            self._levels[level, op.L_CAPACITY] = n if level == 0 else max(items[level] * 5 // 4, 256)
+            self._levels[level, op.L_CAPACITY] = n if level == 0 else max(items[level] * 5 // 4, _FEWEST)
         for slot in program.by_number:
             self._make(slot)
             if slot.shape == op.BINARY:

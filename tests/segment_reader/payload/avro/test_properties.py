@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from avro_schemas import Evolution, Maker, encode, flat, oracle
+from kseg.segment_reader.payload.avro import compiled
 from kseg.segment_reader.payload.avro.compiled import CompiledDecoder
 from kseg.segment_reader.payload.avro.reference import ReferenceDecoder
 from kseg.segment_reader.payload.avro.resolution import Missing, resolve
@@ -25,12 +27,12 @@ def decoders(writer: Any, reader: Any, missing: Missing = Missing.NULL) -> tuple
 
 def decode(both: tuple[CompiledDecoder, ReferenceDecoder], payloads: pa.Array, skip: int = 0) -> DecodedPayloads:
     """By both decoders, which agree on each status and each value."""
-    compiled, reference = (decoder.decode(payloads, skip=skip) for decoder in both)
-    assert compiled.status.tolist() == reference.status.tolist()
-    assert compiled.rows.type == reference.rows.type
-    compiled.rows.validate(full=True)
-    assert flat(compiled.rows) == flat(reference.rows)
-    return compiled
+    fast, reference = (decoder.decode(payloads, skip=skip) for decoder in both)
+    assert fast.status.tolist() == reference.status.tolist()
+    assert fast.rows.type == reference.rows.type
+    fast.rows.validate(full=True)
+    assert flat(fast.rows) == flat(reference.rows)
+    return fast
 
 
 seeds = st.integers(0, 2**64)
@@ -103,6 +105,21 @@ def test_damaged_bytes_are_an_error_or_what_fastavro_reads(seed: int) -> None:
             except (OverflowError, ValueError, KeyError):  # times that Python's types cannot hold
                 continue
             assert value == expected
+
+
+@given(seeds)
+def test_buffers_that_are_too_small_change_nothing(seed: int) -> None:
+    """Every buffer grows again and again: payloads are taken back and decoded anew in the middle of lists."""
+    random = Random(seed)
+    maker = Maker(random)
+    writer = maker.record()
+    reader = random.choice((writer, Evolution(random).schema(writer)))
+    payloads: list[bytes | None] = []
+    for _ in range(10):
+        good = encode(writer, maker.value(writer), random)
+        payloads += [good, damaged(good, random), None]
+    with patch.multiple(compiled, _SMALLEST=-(1 << 40), _FEWEST=1, _SCRATCH=0):
+        decode(decoders(writer, reader, Missing.FILL), pa.array(payloads, pa.binary()))
 
 
 def damaged(payload: bytes, random: Random) -> bytes:
