@@ -45,11 +45,28 @@ def compile_decoder() -> None:
             assert sum(batch.num_rows for batch in rows) == 1
 
 
+def compile_payload_decoders() -> None:
+    """The same for payloads: one kernel a format takes every schema."""
+    import pyarrow as pa
+
+    from kseg.segment_reader.payload.avro.decoder import avro_decoder
+    from kseg.segment_reader.payload.avro.schema import parse_schema
+    from kseg.segment_reader.payload.json.decoder import json_decoder
+
+    record = '{"type": "record", "name": "R", "fields": [{"name": "n", "type": "long"}]}'
+    for decoder, payload in (
+        (avro_decoder(parse_schema(record)), b"\x02"),
+        (json_decoder(pa.struct([("n", pa.int64())])), b'{"n": 1}'),
+    ):
+        assert decoder.decode(pa.array([payload], pa.binary())).rows[0]["n"].as_py() == 1
+
+
 def main() -> int:
     try:
         use_java()
         fetch_jars(jars.KAFKA, jars.DELTA)
         compile_decoder()
+        compile_payload_decoders()
     except BrokerError as error:
         print(f"{error} {error.remedy or ''}".strip(), file=sys.stderr)
         return int(error.exit_code)
