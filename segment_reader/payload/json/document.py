@@ -6,7 +6,6 @@ nesting is bounded. Duplicate names are kept: what they mean depends on the decl
 
 from __future__ import annotations
 
-import codecs
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -17,6 +16,9 @@ SPACE = b" \t\n\r"
 DIGITS = b"0123456789"
 BOM = b"\xef\xbb\xbf"
 _ESCAPES = dict(zip(b'"\\/bfnrt', b'"\\/\b\f\n\r\t', strict=True))
+#: First bytes of characters beyond ASCII: from, to, and how many bytes; and where the second byte is bounded.
+_LEADS = ((0xC2, 0xDF, 2), (0xE0, 0xEF, 3), (0xF0, 0xF4, 4))
+_SECONDS = {0xE0: (0xA0, 0xBF), 0xED: (0x80, 0x9F), 0xF0: (0x90, 0xBF), 0xF4: (0x80, 0x8F)}
 _LITERALS = {ord("n"): b"null", ord("t"): b"true", ord("f"): b"false"}
 
 Step = str | int
@@ -240,16 +242,19 @@ class _Parser:
         raise self._truncated("within a string")
 
     def _character(self, at: int) -> int:
-        """How many bytes a character of UTF-8 has."""
-        for size in (2, 3, 4):
-            try:
-                if len(self._data[at : at + size].decode()) == 1:
-                    return size
-            except UnicodeDecodeError:
-                continue
-        if self._end - at < 4 and _begins_character(self._data[at:]):
-            raise self._truncated("within a character of UTF-8")
-        raise self._refused(at, f"{self._shown(at)} begins no character of UTF-8", Status.INVALID_UTF8)
+        """How many bytes a character of UTF-8 has (Unicode, table 3-7)."""
+        lead = self._data[at]
+        size = next((size for first, last, size in _LEADS if first <= lead <= last), 0)
+        if not size:
+            raise self._refused(at, f"{self._shown(at)} begins no character of UTF-8", Status.INVALID_UTF8)
+        low, high = _SECONDS.get(lead, (0x80, 0xBF))
+        for number in range(at + 1, at + size):
+            if number >= self._end:
+                raise self._truncated("within a character of UTF-8")
+            if not low <= self._data[number] <= high:
+                raise self._refused(at, f"{self._shown(at)} begins no character of UTF-8", Status.INVALID_UTF8)
+            low, high = 0x80, 0xBF
+        return size
 
     def _escape(self, at: int) -> tuple[bytes, int]:
         """The character of an escape, and where the escape ends."""
@@ -283,11 +288,3 @@ class _Parser:
             if self._data[at + number] not in b"0123456789abcdefABCDEF":
                 raise self._refused(at + number, f"{self._shown(at + number)} is no hexadecimal digit")
         return int(self._data[at : at + 4], 16)
-
-
-def _begins_character(data: bytes) -> bool:
-    try:
-        codecs.getincrementaldecoder("utf-8")().decode(data, final=False)
-    except UnicodeDecodeError:
-        return False
-    return True

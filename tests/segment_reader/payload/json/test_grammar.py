@@ -5,6 +5,7 @@ Each case is read twice: as the value of a declared column, and as that of a fie
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -191,6 +192,22 @@ def test_a_document_that_is_cut_off_anywhere_is_truncated(read: Callable[..., An
     cut = [document[:end] for end in range(len(document))]
     assert {status for status, _ in read(COLUMNS, *cut)} == {TRUNCATED}
     assert read(COLUMNS, document)[0][0] == Status.DECODED
+
+
+def test_a_character_that_is_cut_off_is_truncated_if_it_could_be_one(read: Callable[..., Any]) -> None:
+    """Whatever its last bytes are: a surrogate's first two bytes, for example, are wrong before its third."""
+    interesting = b"A\x7f\x80\x8f\x90\x9f\xa0\xbf\xc0\xc1\xc2\xdf\xe0\xe1\xec\xed\xee\xef\xf0\xf1\xf3\xf4\xf5\xff"
+    tails = [bytes(tail) for size in (1, 2, 3) for tail in itertools.product(interesting, repeat=size)]
+    codes = (code for code in (0x80, 0x7FF, *range(0x800, 0x110000, 64)) if not 0xD800 <= code < 0xE000)
+    whole = [chr(code).encode() for code in codes]
+    beginnings = {bytes([lead]) for lead in range(0xC2, 0xF5)}
+    beginnings |= {character[:size] for character in whole for size in range(1, len(character))}
+    for place in (b'{"s":"', b'{"other":"'):
+        rows = read(COLUMNS, *(place + tail for tail in tails))
+        for tail, (status, _) in zip(tails, rows, strict=True):
+            plain = tail.decode(errors="ignore").encode()
+            rest = tail[len(plain) :] if tail.startswith(plain) else b"\xff"
+            assert status == (TRUNCATED if not rest or rest in beginnings else UTF8), tail
 
 
 @pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")])
