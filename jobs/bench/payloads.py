@@ -6,53 +6,56 @@ Decoding is one thread's work, so it is timed by that thread's processor time: o
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
 from statistics import median
-from typing import Any, Final
+from typing import Final, Literal
 
 import pyarrow as pa
 
-from kseg.segment_reader.payload.avro.decoder import avro_decoder
-from kseg.segment_reader.payload.avro.defaults import encode_default
-from kseg.segment_reader.payload.avro.schema import parse_schema
+from kseg.jobs.bench import avro_payloads, json_payloads
 from kseg.segment_reader.payload.decoder import PayloadDecoder
 
 DISTINCT = 2_000  # payloads of a shape that are made; a call decodes PER_CALL of them, again and again
 PER_CALL = 10_000
 
+Engine = Literal["fast", "reference"]
+ENGINES: Final[tuple[Engine, ...]] = ("fast", "reference")
+
 
 @dataclass(frozen=True)
-class Shape:
-    """fields: an Avro record's. value: one of its values, as JSON. reader: the fields that are read; None: all."""
+class Case:
+    """One shape of a format: how a payload is made, and the decoder of them."""
 
-    name: str
-    fields: list[dict[str, Any]]
-    value: Callable[[Random], Mapping[str, Any]]
-    reader: list[dict[str, Any]] | None = None
+    format: str
+    shape: str
+    make: Callable[[Random], bytes]
+    decoder: Callable[[Engine], PayloadDecoder]
 
 
-def measure(times: int) -> Iterator[dict[str, Any]]:
+def cases() -> Iterator[Case]:
+    for avro in avro_payloads.SHAPES:
+        yield Case("avro", avro.name, avro.make, avro.decoder)
+    for shape in json_payloads.SHAPES:
+        yield Case("json", shape.name, shape.make, shape.decoder)
+
+
+def measure(times: int) -> Iterator[dict[str, object]]:
     """One result a shape and decoder: rows a second on one core. times: whose median it is."""
-    for shape in SHAPES:
-        payloads = _payloads(shape)
-        for engine in ("fast", "reference"):
+    for case in cases():
+        random = Random(1)
+        payloads = pa.array([case.make(random) for _ in range(DISTINCT)] * (PER_CALL // DISTINCT), pa.binary())
+        for engine in ENGINES:
             n = PER_CALL if engine == "fast" else DISTINCT
             yield {
-                "format": "avro",
-                "shape": shape.name,
+                "format": case.format,
+                "shape": case.shape,
                 "decoder": engine,
                 "bytes_per_row": round(payloads.nbytes / len(payloads)),
-                **_rates(_decoder(shape, engine), payloads.slice(0, n), times if engine == "fast" else 1),
+                **_rates(case.decoder(engine), payloads.slice(0, n), times if engine == "fast" else 1),
             }
-
-
-def _decoder(shape: Shape, engine: Any) -> PayloadDecoder:
-    reader = None if shape.reader is None else parse_schema(_record(shape.reader))
-    return avro_decoder(parse_schema(_record(shape.fields)), reader, engine=engine)
 
 
 def _rates(decoder: PayloadDecoder, payloads: pa.BinaryArray, times: int) -> dict[str, float]:
@@ -73,138 +76,3 @@ def _seconds(decoder: PayloadDecoder, payloads: pa.BinaryArray) -> float:
     if found.status.any():
         raise AssertionError("a payload that was made here does not decode")
     return seconds
-
-
-def _payloads(shape: Shape) -> pa.BinaryArray:
-    random = Random(1)
-    schema = parse_schema(_record(shape.fields))
-    made = [encode_default(shape.value(random), schema) for _ in range(DISTINCT)]
-    return pa.array(made * (PER_CALL // DISTINCT), pa.binary())
-
-
-def _record(fields: list[dict[str, Any]]) -> str:
-    return json.dumps({"type": "record", "name": "Order", "fields": fields})
-
-
-# -- shapes
-
-
-def _fields(**kinds: Any) -> list[dict[str, Any]]:
-    return [{"name": name, "type": kind} for name, kind in kinds.items()]
-
-
-def _logical(kind: str, logical: str, **more: Any) -> dict[str, Any]:
-    return {"type": kind, "logicalType": logical, **more}
-
-
-_INSTANT = _logical("long", "timestamp-millis")
-_FLAT = _fields(
-    id="long",
-    customer="string",
-    amount="double",
-    currency=["null", "string"],
-    quantity="int",
-    paid="boolean",
-    created_at=_INSTANT,
-    note="string",
-)
-
-
-def _flat(random: Random) -> dict[str, Any]:
-    return {
-        "id": random.randrange(1 << 40),
-        "customer": f"customer-{random.randrange(10**8):08}",
-        "amount": random.random() * 1000,
-        "currency": None if random.random() < 0.1 else "EUR",
-        "quantity": random.randrange(100),
-        "paid": random.random() < 0.5,
-        "created_at": _instant(random),
-        "note": "n" * random.randrange(100, 140),
-    }
-
-
-def _instant(random: Random) -> int:
-    return 1_700_000_000_000 + random.randrange(10**9)
-
-
-def _logicals(random: Random) -> dict[str, Any]:
-    cents = random.randrange(-(10**9), 10**9)
-    return {
-        "id": random.randbytes(16).decode("latin-1"),
-        "price": cents.to_bytes(5, "big", signed=True).decode("latin-1"),
-        "day": random.randrange(20_000),
-        "at": _instant(random),
-        "local": _instant(random) * 1000,
-        "kind": random.choice(("PLACED", "PAID", "SENT")),
-        "hash": random.randbytes(32).decode("latin-1"),
-        "rate": random.random(),
-    }
-
-
-def _nested(random: Random) -> dict[str, Any]:
-    lines = [
-        {"sku": f"sku-{random.randrange(10**6)}", "quantity": random.randrange(9), "price": random.random()}
-        for _ in range(5)
-    ]
-    address = {"street": "Long Street 5", "city": "Somewhere", "zip": None}
-    return {
-        "id": random.randrange(1 << 40),
-        "address": address,
-        "lines": lines,
-        "tags": {"a": "1", "channel": "web", "campaign": "none"},
-    }
-
-
-def _unions(random: Random) -> dict[str, Any]:
-    return {f"u{n}": random.choice((random.randrange(10**6), "text of a few words", None, 0.5)) for n in range(8)}
-
-
-SHAPES: Final = (
-    Shape("8 flat fields", _FLAT, _flat),
-    Shape("8 flat fields, 3 of them read", _FLAT, _flat, [_FLAT[0], _FLAT[4], _FLAT[6]]),
-    Shape(
-        "8 logical types",
-        _fields(
-            id={**_logical("fixed", "uuid"), "name": "Id", "size": 16},
-            price=_logical("bytes", "decimal", precision=12, scale=2),
-            day=_logical("int", "date"),
-            at=_INSTANT,
-            local=_logical("long", "local-timestamp-micros"),
-            kind={"type": "enum", "name": "Kind", "symbols": ["PLACED", "PAID", "SENT"]},
-            hash={"type": "fixed", "name": "Hash", "size": 32},
-            rate="float",
-        ),
-        _logicals,
-    ),
-    Shape(
-        "nested: a record, 5 records in an array, a map of 3",
-        _fields(
-            id="long",
-            address={
-                "type": "record",
-                "name": "Address",
-                "fields": _fields(street="string", city="string", zip=["null", "string"]),
-            },
-            lines={
-                "type": "array",
-                "items": {
-                    "type": "record",
-                    "name": "Line",
-                    "fields": _fields(sku="string", quantity="int", price="double"),
-                },
-            },
-            tags={"type": "map", "values": "string"},
-        ),
-        _nested,
-    ),
-    Shape(
-        "8 unions of 4 types",
-        [{"name": f"u{n}", "type": ["null", "long", "string", "double"]} for n in range(8)],
-        _unions,
-    ),
-    Shape(
-        "200 nullable numbers",
-        [{"name": f"n{n}", "type": ["null", "long"]} for n in range(200)],
-        lambda random: {f"n{n}": None if random.random() < 0.2 else random.randrange(10**9) for n in range(200)},
-    ),
-)

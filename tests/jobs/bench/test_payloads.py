@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kseg.etl.telemetry.progress import NULL_PROGRESS
-from kseg.jobs.bench import payloads
+from kseg.jobs.bench import avro_payloads, payloads
 from kseg.jobs.bench.efforts import QUICK
 from kseg.jobs.bench.measuring import measure
 
@@ -20,12 +20,13 @@ def _few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_shape_is_decoded_by_both_decoders() -> None:
     found: list[dict[str, Any]] = measure(QUICK, ("payload",), NULL_PROGRESS)["payload"]
-    expected = [(shape.name, engine) for shape in payloads.SHAPES for engine in ("fast", "reference")]
-    assert [(entry["shape"], entry["decoder"]) for entry in found] == expected
+    expected = [(case.format, case.shape, engine) for case in payloads.cases() for engine in ("fast", "reference")]
+    assert [(entry["format"], entry["shape"], entry["decoder"]) for entry in found] == expected
+    assert {case.format for case in payloads.cases()} == {"avro", "json"}
     assert all(entry["million_rows_per_second"] > 0 for entry in found)
 
 
 def test_an_error_in_a_payload_is_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(payloads, "encode_default", lambda value, schema: b"\xff")
+    monkeypatch.setattr(avro_payloads, "encode_default", lambda value, schema: b"\xff")
     with pytest.raises(AssertionError, match="does not decode"):
         list(payloads.measure(1))
