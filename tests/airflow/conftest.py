@@ -70,13 +70,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def kseg() -> Kseg:
+def kseg() -> Iterator[Kseg]:
     """``kseg`` of the main environment (`make setup`), or what KSEG_BINARY names."""
     from kseg_process import Kseg, kseg_binary
 
     binary = kseg_binary()
     assert binary.exists(), f"{binary} is missing: make setup"
-    return Kseg(binary)
+    program = Kseg(binary)
+    yield program
+    program.close()
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from airflow_rest import RunningAirflow
-    from kseg_process import KafkaProcess, Kseg
+    from kseg_process import KafkaProcess
 
 pytestmark = pytest.mark.skipif(
     chromium() is None, reason="no chromium here (Debian, Ubuntu: apt-get install chromium)"
@@ -79,30 +79,33 @@ def _keep(picture: Image, file: Path, request: pytest.FixtureRequest) -> None:
         shutil.copyfile(file, IMAGES / file.name)
 
 
+@pytest.fixture(scope="module")
+def runs(_airflow: RunningAirflow, _kafka: KafkaProcess) -> list[str]:
+    """Two runs of the DAG, the second of which finds nothing new."""
+    airflow, done = _airflow, []
+    with tempfile.TemporaryDirectory(prefix="lake-") as lake:  # its name is in the report's picture
+        job = _job(_kafka, Path(lake))
+        airflow.add_dag(DAG.replace("JOB", repr(str(job))), "screenshots.py", expect=["orders"])
+        for number in (1, 2):
+            done.append(airflow.trigger("orders", run_id=f"run-{number}"))
+            airflow.wait_for_run("orders", done[-1], timeout=500)
+    return done
+
+
 def test_airflows_page_shows_green_runs(
-    airflow: RunningAirflow,
-    browser: Browser,
-    kafka: KafkaProcess,
-    lake: Path,
-    tmp_path: Path,
-    request: pytest.FixtureRequest,
+    airflow: RunningAirflow, runs: list[str], browser: Browser, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    airflow.add_dag(DAG.replace("JOB", repr(str(_job(kafka, lake)))), "screenshots.py", expect=["orders"])
-    for number in (1, 2):
-        run = airflow.trigger("orders", run_id=f"run-{number}")
-        airflow.wait_for_run("orders", run, timeout=500)
-    page = browser.open(f"{airflow.url}/dags/orders/runs/{run}")
+    page = browser.open(f"{airflow.url}/dags/orders/runs/{runs[-1]}")
     page.wait_for_text("run-2", "ingest", "status", "Success", "Task Instances")
     _keep(page.picture(tmp_path / "airflow.png"), tmp_path / "airflow.png", request)
 
 
 def test_a_runs_report_opens_without_a_network(
-    browser: Browser, kseg: Kseg, kafka: KafkaProcess, tmp_path: Path, request: pytest.FixtureRequest
+    airflow: RunningAirflow, runs: list[str], browser: Browser, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    report = tmp_path / "report.html"
-    with tempfile.TemporaryDirectory(prefix="lake-") as lake:  # its name is in the picture
-        kseg.json("ingest", _job(kafka, Path(lake)), "--report", report)
-    page = browser.open(report.as_uri(), height=1100)
+    report = airflow.links("orders", runs[0], "ingest")["Run report"]
+    assert report is not None
+    page = browser.open(report, height=1100)
     shown = page.wait_for_text("orders")
     assert "5000" in re.sub(r"[\s,]", "", shown)  # whatever stands between thousands
     _keep(page.picture(tmp_path / "report.png"), tmp_path / "report.png", request)

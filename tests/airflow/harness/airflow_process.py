@@ -23,6 +23,7 @@ import psutil
 import requests
 
 from database import start_database
+from patience import Patience
 
 T = TypeVar("T")
 
@@ -224,14 +225,15 @@ class AirflowProcesses:
 
 
 def wait_for(look: Callable[[], T], what: str, *, timeout: float = 300, every: float = 0.2) -> T:
-    """Ask ``look`` again and again until it answers with something true, which is returned. Raises TimeoutError."""
-    deadline = time.monotonic() + timeout
+    """Ask ``look`` again and again until it answers with something true, which is returned. Raises TimeoutError after
+    ``timeout`` seconds of a quiet machine."""
+    patience = Patience(timeout)
     while True:
         found = look()
         if found:
             return found
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"waited {timeout:.0f} s in vain: {what}")
+        if patience.over():
+            raise TimeoutError(f"waited in vain, {timeout:.0f} s of a quiet machine: {what}")
         time.sleep(every)
 
 

@@ -25,6 +25,7 @@ class Kseg:
 
     def __init__(self, binary: Path) -> None:
         self.binary = binary
+        self._answering: dict[str, subprocess.Popen[str]] = {}
 
     def __fspath__(self) -> str:
         return str(self.binary)
@@ -44,6 +45,28 @@ class Kseg:
         told = f"kseg {' '.join(map(str, arguments))}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
         assert done.returncode == exit_code, told
         return json.loads(done.stdout)
+
+    def answers(self, program: str, question: Any) -> Any:
+        """What a Python program says in kseg's environment: it answers each line of JSON by one. Started once."""
+        process = self._answering.get(program)
+        if process is None:
+            process = self._answering[program] = subprocess.Popen(
+                [self.binary.with_name("python"), "-c", program],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(f"{json.dumps(question)}\n")
+        process.stdin.flush()
+        return json.loads(process.stdout.readline())
+
+    def close(self) -> None:
+        """End what `answers` has started."""
+        for process in self._answering.values():
+            process.communicate(timeout=60)
+        self._answering.clear()
 
 
 class KafkaProcess:

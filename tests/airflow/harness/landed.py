@@ -3,8 +3,6 @@ and librdkafka's consumer."""
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,17 +13,26 @@ from kseg_process import KafkaProcess, Kseg
 #: (topic, partition, offset) of a record.
 Address = tuple[str, int, int]
 
+#: One process for all tables: it takes longer to start than to read one. A path a line, answered by a document a line.
 _READ = """
-import json, sys
+import json, sys, traceback
 import pyarrow
 from deltalake import DeltaTable
-table = DeltaTable(sys.argv[1])
-known = {field.name for field in table.schema().fields}
-wanted = [name for name in ("topic", "partition", "offset", "_kseg_late") if name in known]
-# Not by `to_pyarrow_table`: there Arrow's threads read through a file system in Python. One of them that lets go of a
-# file while the interpreter ends cannot get the interpreter's lock any more, and aborts the process.
-rows = pyarrow.table(table.scan(wanted))
-print(json.dumps({"version": table.version(), "rows": rows.to_pylist()}))
+
+def read(path):
+    table = DeltaTable(path)
+    known = {field.name for field in table.schema().fields}
+    wanted = [name for name in ("topic", "partition", "offset", "_kseg_late") if name in known]
+    # Not by `to_pyarrow_table`: there Arrow's threads read through a file system in Python. One of them that lets go of
+    # a file while the interpreter ends cannot get the interpreter's lock any more, and aborts the process.
+    return {"version": table.version(), "rows": pyarrow.table(table.scan(wanted)).to_pylist()}
+
+for line in sys.stdin:
+    try:
+        answer = read(json.loads(line))
+    except Exception:
+        answer = {"failed": traceback.format_exc()}
+    print(json.dumps(answer), flush=True)
 """
 
 
@@ -40,10 +47,8 @@ class Table:
 
 def read_table(kseg: Kseg, path: Path) -> Table:
     """The table at a path, read by delta-rs in kseg's environment."""
-    python = Path(kseg).parent / "python"
-    done = subprocess.run([python, "-c", _READ, path], capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    told: dict[str, Any] = json.loads(done.stdout)
+    told: dict[str, Any] = kseg.answers(_READ, str(path))
+    assert "failed" not in told, told["failed"]
     addresses = [((row["topic"], row["partition"], row["offset"]), row.get("_kseg_late")) for row in told["rows"]]
     late = frozenset(address for address, is_late in addresses if is_late)
     return Table(told["version"], Counter(address for address, _ in addresses), late)
