@@ -7,6 +7,7 @@ is no Airflow, they are left out, and one line says so.
 from __future__ import annotations
 
 import importlib.metadata
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,6 +38,10 @@ if RELEASE is not None:
 NEEDS_3 = ["dags/*", "kseg_airflow/test_assets.py", "test_first_steps.py", "test_harness.py", "test_layout.py"]
 NEEDS_3 += ["kseg_airflow/test_racing.py", "test_screenshots.py"]
 
+#: Files that take a minute or more, by how long they take.
+LONGEST_FIRST = ["test_first_steps.py", "test_running.py", "test_examples.py", "test_intervals.py", "test_deaths.py"]
+LONGEST_FIRST += ["test_racing.py", "test_job_files.py", "test_screenshots.py", "test_harness.py"]
+
 collect_ignore_glob = {None: ["*"], 2: NEEDS_3}.get(RELEASE, ["test_on_airflow_2.py"])
 
 
@@ -58,12 +63,12 @@ def pytest_report_header() -> str | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of several processes each takes the next file when it has done one: the longest comes first.
+    """Of several processes each takes the next file when it has done one: the longest come first.
 
     Whoever comes first starts Airflow and Kafka, on a machine that has other things to do: waits have bounds of their
     own, and say what they waited for.
     """
-    items.sort(key=lambda item: item.path.name != "test_first_steps.py")
+    items.sort(key=lambda item: LONGEST_FIRST.index(name) if (name := item.path.name) in LONGEST_FIRST else math.inf)
     for item in items:
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(1800))
@@ -82,10 +87,10 @@ def kseg() -> Iterator[Kseg]:
 
 
 @pytest.fixture(scope="session")
-def _kafka(kseg: Kseg, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaProcess]:
+def _kafka(kseg: Kseg) -> Iterator[KafkaProcess]:
     from kseg_process import KafkaProcess
 
-    broker = KafkaProcess(kseg, tmp_path_factory.mktemp("kafka"))
+    broker = KafkaProcess(kseg)
     yield broker
     broker.stop()
 

@@ -84,8 +84,7 @@ def scene(_examples: RunningAirflow, _kafka: KafkaProcess) -> Iterator[Scene]:
     kafka.produce("orders", orders(10, [b, b + HOUR / 2]))
     second = airflow.trigger("kseg_scheduled_ingest")
     hourly = airflow.trigger("kseg_interval_ingest", logical_date=a, interval=(a, b))
-    log_dirs = kafka.kseg.json("broker", "status", "--dir", kafka.directory)["log_dirs"]
-    recovery = airflow.trigger("kseg_recover_segments", conf={"folders": log_dirs, "topics": ["orders"]})
+    recovery = airflow.trigger("kseg_recover_segments", conf={"folders": kafka.log_dirs, "topics": ["orders"]})
     lake = Path(airflow.environment["KSEG_LAKE"])
     yield Scene(lake, (a, b), first, second, hourly, recovery)
     for dag in ("kseg_scheduled_ingest", "kseg_interval_ingest", "kseg_downstream"):

@@ -185,7 +185,7 @@ def test_an_interval_that_is_open_waits_without_a_worker_until_it_is_closed(
     job = job_files.add(topic, interval={}, airflow=section)
     start = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=1)
     kafka.produce(topic, [{"value": "in it", "timestamp": millis(start)}])
-    end = start + timedelta(seconds=20)
+    end = start + timedelta(seconds=5)
     run = airflow.trigger(job, logical_date=start, interval=(start, end))
     airflow.wait_for_task(job, run, "closed", "deferred")
     assert airflow.task(job, run, "land")["state"] is None

@@ -78,14 +78,6 @@ class RunningAirflow(AirflowProcesses):
         """The DAG files that Airflow could not read, each with its ``filename`` and ``stack_trace``."""
         return self._all("importErrors", "import_errors")
 
-    def wait_for_import_errors(self, timeout: float = 300) -> list[Json]:
-        """Wait until a DAG file could not be read."""
-        return wait_for(self.import_errors, "an import error", timeout=timeout)
-
-    def wait_for_no_import_errors(self, timeout: float = 300) -> None:
-        """Wait until every DAG file could be read."""
-        wait_for(lambda: not self.import_errors(), "no import errors", timeout=timeout)
-
     def connection(self, conn_id: str, conn_type: str, *, extra: Mapping[str, Any] | None = None, **more: Any) -> None:
         """Make a connection, or replace it; ``more``: host, port, login, password, schema, description."""
         body = {"connection_id": conn_id, "conn_type": conn_type, "extra": json.dumps(dict(extra or {})), **more}
@@ -209,7 +201,7 @@ class RunningAirflow(AirflowProcesses):
             return answer if answer["state"] in RUN_ENDS else None
 
         try:
-            answer = wait_for(ended, f"{dag} {run} ends", timeout=timeout)
+            answer = wait_for(ended, f"{dag} {run} ends", timeout=timeout, every=0.5)
         except TimeoutError as late:
             raise TimeoutError(f"{late}\n{self.account(dag, run)}") from None
         assert answer["state"] == state, f"{dag} {run} is {answer['state']}\n{self.account(dag, run)}"
@@ -221,7 +213,7 @@ class RunningAirflow(AirflowProcesses):
         def new() -> str | None:
             return next((run["dag_run_id"] for run in self.runs(dag) if run["dag_run_id"] not in known), None)
 
-        return str(wait_for(new, f"a run of {dag}", timeout=timeout))
+        return str(wait_for(new, f"a run of {dag}", timeout=timeout, every=0.5))
 
     def tasks(self, dag: str, run: str) -> list[Json]:
         """A run's task instances."""
@@ -248,7 +240,7 @@ class RunningAirflow(AirflowProcesses):
             return None
 
         try:
-            return wait_for(there, f"{dag} {run} {task} is {state}", timeout=timeout)
+            return wait_for(there, f"{dag} {run} {task} is {state}", timeout=timeout, every=0.5)
         except TimeoutError as late:
             raise TimeoutError(f"{late}\n{self.account(dag, run)}") from None
 
@@ -277,7 +269,7 @@ class RunningAirflow(AirflowProcesses):
             return found if words in found else None
 
         try:
-            return wait_for(told, f"{words!r} in the log of {dag} {run} {task}", timeout=timeout)
+            return wait_for(told, f"{words!r} in the log of {dag} {run} {task}", timeout=timeout, every=0.5)
         except TimeoutError as late:
             raise TimeoutError(f"{late}\n{self.account(dag, run)}") from None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import secrets
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -69,17 +70,58 @@ class Kseg:
         self._answering.clear()
 
 
-class KafkaProcess:
-    """A real Kafka that ``kseg broker`` started; topics and records come from librdkafka."""
+#: A broker that ends with this program's stdin. Its first line is the password of "etl".
+_SERVE = """
+import json, sys
+from kseg.jobs.broker.listeners import Listener, login_module
+from kseg.jobs.broker.process import EmbeddedKafka
 
-    def __init__(self, kseg: Kseg, directory: Path) -> None:
-        self.kseg = kseg
-        self.directory = directory
-        self.bootstrap_servers = str(kseg.json("broker", "start", "--dir", directory)["bootstrap_servers"])
+users = {
+    "sasl.enabled.mechanisms": "PLAIN",
+    "plain.sasl.jaas.config": login_module("PlainLoginModule", user_etl=json.loads(sys.stdin.readline())),
+}
+with EmbeddedKafka(light=True, start_timeout=600, listeners=[Listener("USERS", "SASL_PLAINTEXT", users)]) as kafka:
+    folders = list(map(str, kafka.log_dirs))
+    print(json.dumps([kafka.bootstrap_servers, kafka.servers_of("USERS"), folders]), flush=True)
+    sys.stdin.read()
+"""
+
+
+class KafkaProcess:
+    """A real Kafka; topics and records come from librdkafka. `connection` is for a listener where users log in."""
+
+    def __init__(self, kseg: Kseg) -> None:
+        self.password = f"pass=word {secrets.token_hex(8)}"
+        self._process = subprocess.Popen(
+            [kseg.binary.with_name("python"), "-c", _SERVE],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        # Neither its command line nor its environment has the password.
+        self._process.stdin.write(f"{json.dumps(self.password)}\n")
+        self._process.stdin.flush()
+        told: tuple[str, str, list[str]] = json.loads(self._process.stdout.readline())
+        self.bootstrap_servers, self._users, self.log_dirs = told
         self._numbers = itertools.count(1)
 
+    @property
+    def connection(self) -> dict[str, str]:
+        """The extra of a connection of type `kafka`, for the user "etl": librdkafka's names."""
+        return {
+            "bootstrap.servers": self._users,
+            "security.protocol": "sasl_plaintext",
+            "sasl.mechanisms": "PLAIN",
+            "sasl.username": "etl",
+            "sasl.password": self.password,
+            "group.id": "nobody",
+        }
+
     def stop(self) -> None:
-        self.kseg.json("broker", "stop", "--dir", self.directory)
+        self._process.communicate(timeout=120)
 
     def topic(
         self,

@@ -26,10 +26,22 @@ def test_options_are_words_and_zero_is_a_value(options: dict[str, Any], words: l
     assert commands.words_of(options) == words
 
 
+#: `kseg WORDS`, for each list of words in turn: one process, which takes longer to start than to tell.
+HELP = """
+import contextlib, io, json, sys
+from kseg.jobs.cli import main
+
+for line in sys.stdin:
+    with contextlib.redirect_stdout(io.StringIO()) as told, contextlib.suppress(SystemExit):
+        main(json.loads(line))
+    print(json.dumps(told.getvalue()), flush=True)
+"""
+
+
 def test_each_command_takes_what_is_said_of_it(kseg: Kseg) -> None:
-    listed = kseg.run("--help").stdout.partition("Commands:")[2]
+    listed = kseg.answers(HELP, ["--help"]).partition("Commands:")[2]
     known = re.findall(r"^  ([a-z]+)  ", listed, re.MULTILINE)
-    help_of = {command: kseg.run(command, "--help").stdout for command in known}
+    help_of = {command: kseg.answers(HELP, [command, "--help"]) for command in known}
 
     def taking(option: str) -> set[str]:
         return {command for command, text in help_of.items() if re.search(rf"^  {option}\b", text, re.MULTILINE)}

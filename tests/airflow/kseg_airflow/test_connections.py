@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,11 +19,10 @@ import pytest
 pytest.importorskip("airflow.sdk")
 
 from landed import once, read_table
-from secured_kafka import SecuredKafka
 
 if TYPE_CHECKING:
     from airflow_rest import RunningAirflow
-    from kseg_process import Kseg
+    from kseg_process import KafkaProcess, Kseg
 
 CONNECTION = "orders_kafka"
 TASKS = ("closed", "land", "verify", "audit")
@@ -74,13 +72,6 @@ class Onlooker:
         self._thread.join(60)
 
 
-@pytest.fixture(scope="module")
-def secured(kseg: Kseg) -> Iterator[SecuredKafka]:
-    broker = SecuredKafka(kseg)
-    yield broker
-    broker.stop()
-
-
 def content(path: Path) -> bytes:
     """What a file of the running Airflow's holds; nothing if it is no more."""
     try:
@@ -111,23 +102,23 @@ def job_file(lake: Path, topic: str) -> Path:
 
 
 def test_sensor_and_operators_work_by_a_connection_whose_password_is_seen_nowhere(
-    airflow: RunningAirflow, secured: SecuredKafka, kseg: Kseg, lake: Path
+    airflow: RunningAirflow, kafka: KafkaProcess, kseg: Kseg, lake: Path
 ) -> None:
-    topic = secured.topic(prefix="secured")
+    topic = kafka.topic(prefix="secured")
     # Ends soon: the sensor asks again about an end that lies in the future when that has come.
     end = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=12)
     start = end - timedelta(hours=1)
-    secured.produce(topic, [{"value": f"order {n}", "timestamp": int(start.timestamp() * 1000) + n} for n in range(9)])
-    airflow.connection(CONNECTION, "kafka", extra=secured.connection)
+    kafka.produce(topic, [{"value": f"order {n}", "timestamp": int(start.timestamp() * 1000) + n} for n in range(9)])
+    airflow.connection(CONNECTION, "kafka", extra=kafka.connection)
     dag = DAG.format(job=str(job_file(lake, topic)), connection=CONNECTION, runs=str(lake / "runs"))
     airflow.add_dag(dag, "connection.py", expect=["connection"])
-    with Onlooker(secured.password) as onlooker:
+    with Onlooker(kafka.password) as onlooker:
         run = airflow.trigger("connection", logical_date=start, interval=(start, end))
         airflow.wait_for_task("connection", run, "closed", "deferred")
-        secured.produce(topic, [{"value": "after", "timestamp": int(end.timestamp() * 1000)}])
+        kafka.produce(topic, [{"value": "after", "timestamp": int(end.timestamp() * 1000)}])
         airflow.wait_for_run("connection", run, timeout=500)
     assert read_table(kseg, lake / "table").addresses == once({(topic, 0, n) for n in range(9)})
-    assert secured.group_offsets("connection") == {(topic, 0): 9}
+    assert kafka.group_offsets("connection") == {(topic, 0): 9}
 
     for command in ("interval", "backfill", "verify", "audit"):  # the onlooker has looked well
         assert any(f" {command} " in line and "--command-config" in line for line in onlooker.seen), command
@@ -135,17 +126,17 @@ def test_sensor_and_operators_work_by_a_connection_whose_password_is_seen_nowher
     for task in TASKS:
         told = json.dumps(airflow.task("connection", run, task)) + airflow.log("connection", run, task)
         assert task in told
-        assert secured.password not in told
-    assert secured.password not in json.dumps(airflow.xcom("connection", run, "land"))
+        assert kafka.password not in told
+    assert kafka.password not in json.dumps(airflow.xcom("connection", run, "land"))
     written = [path for folder in (lake, airflow.home) for path in folder.rglob("*") if path.is_file()]
     assert {"result.json", "run.json", "driver.log", "triggerer.log"} <= {path.name for path in written}
-    assert [path for path in written if secured.password.encode() in content(path)] == []
+    assert [path for path in written if kafka.password.encode() in content(path)] == []
     assert [path for path in written if path.name == "kafka.properties"] == []
 
 
-def test_a_wrong_password_is_told_without_it(airflow: RunningAirflow, secured: SecuredKafka, lake: Path) -> None:
-    topic = secured.topic(prefix="secured")
-    extra = secured.connection | {"sasl.password": "not-the-password"}
+def test_a_wrong_password_is_told_without_it(airflow: RunningAirflow, kafka: KafkaProcess, lake: Path) -> None:
+    topic = kafka.topic(prefix="secured")
+    extra = kafka.connection | {"sasl.password": "not-the-password"}
     airflow.connection(CONNECTION, "kafka", extra=extra)
     dag = DAG.format(job=str(job_file(lake, topic)), connection=CONNECTION, runs=str(lake / "runs"))
     airflow.add_dag(

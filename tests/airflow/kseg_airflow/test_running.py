@@ -115,7 +115,7 @@ def test_a_task_whose_time_is_over_stops_its_driver(
 ) -> None:
     """The driver stands at the gate, or is still on its way there: it goes in any case."""
     name = f"prov_overdue_{deferrable}"
-    more = ", retries=0, execution_timeout=timedelta(seconds=30)"
+    more = ", retries=0, execution_timeout=timedelta(seconds=15)"
     task = gated_dag(airflow, kseg, kafka, lake, name, deferrable=deferrable, submit=more)
     task.trigger()
     driver = task.driver()
