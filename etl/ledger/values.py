@@ -67,6 +67,19 @@ class Strict:
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
 
+def left_out(*names: str) -> Any:
+    """A serializer that leaves these fields out of the JSON where they are None, False or an empty dictionary: an
+    earlier release, which does not know them, still reads what does not use them."""
+
+    @model_serializer(mode="wrap")
+    def to_json(self: Any, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = handler(self)
+        empty = {name for name in names if (value := fields.get(name)) is None or value is False or value == {}}
+        return {name: value for name, value in fields.items() if name not in empty}
+
+    return to_json
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedRange(Strict):
     """One range that a run has pinned.
@@ -331,12 +344,7 @@ class RunPlan(Strict):
     late_before_ms: int | None = None
     generations: ByPartition[int] = field(default_factory=dict)
 
-    @model_serializer(mode="wrap")
-    def _to_json(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields: dict[str, Any] = handler(self)
-        if not self.generations:
-            fields.pop("generations", None)
-        return fields
+    _to_json = left_out("generations")
 
     def offsets(self) -> dict[TopicPartition, OffsetSet]:
         """The planned ranges as one set for each partition."""
@@ -347,3 +355,10 @@ def app_owners(app_ids: Iterable[str]) -> list[tuple[str, str]]:
     """Ledger id and job of these app transactions, each pair once; an app id that is not of our form has none."""
     parts = (app_id.split("/") for app_id in app_ids)
     return list(dict.fromkeys((part[1], part[2]) for part in parts if len(part) > 2 and part[0] == APP_ROOT))
+
+
+def closed_app_id(app_id: str) -> str:
+    """The app that a table has a transaction of once it is closed to the ledger and job of an app: another ledger was
+    made in its place, which does not know what its runs have yet to land. Of all chains: `kseg-closed/<ledger>/<job>`.
+    """
+    return "/".join([f"{APP_ROOT}-closed", *app_id.split("/")[1:3]])

@@ -12,7 +12,8 @@ since is among them, where no history tells. Unknown for good: bases, boundaries
 backfills have run, unfinished runs, and the topics' ids: topics that were created again must not be taken for the old
 ones.
 
-Drivers of the lost ledger are fenced first: its transactional id, and its app transaction in each table.
+Drivers of the lost ledger are fenced first: its transactional id; and each table is closed to it, by an app transaction
+that every commit looks for.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.ranges import EMPTY, OffsetSet
 from kseg.etl.ledger.run_ids import mark_of, parse_run_id
-from kseg.etl.ledger.values import APP_ROOT, app_owners
+from kseg.etl.ledger.values import APP_ROOT, app_owners, closed_app_id
 from kseg.etl.planning.group_reconciliation import GroupView, ledger_of
 from kseg.etl.planning.snapshot import SourceSnapshot
 from kseg.etl.run.context import JobContext
@@ -108,8 +109,10 @@ def rebuild_ledger(
             found.read_rows()
             return found.report("dry-run")
         with context.run_lease(ev.INCREMENTAL, take_over=take_over) as lease:
-            found = _Rebuilding.of(context, lost)
-            found.fence_lost_drivers(lease)
+            before = _Rebuilding.of(context, lost)
+            before.fence_lost_drivers(lease)
+            # Read again: until the fence a lost driver may have landed, and committed the group's offsets.
+            found = _Rebuilding.of(context, before.lost)
             found.read_rows()
             events = found.events()
             lease.transition(lambda _: events)
@@ -170,18 +173,23 @@ class _Rebuilding:
         return tuple(sorted(given or named))
 
     def fence_lost_drivers(self, lease: Lease) -> None:
-        """A driver of a lost ledger can neither commit offsets nor land another incremental run after this."""
+        """A driver of a lost ledger can neither commit offsets nor land a run in any table after this.
+
+        Every table is closed to the ledger, also where it has not landed yet. Drivers of releases up to 0.1 do not know
+        of that: their next incremental run's app transaction is taken, which is one above the newest of all tables.
+        """
         context, job = self.context, self.context.job
         for ledger in self.lost:
             if job.commits_offsets and job.group_commit == "transactional":
                 fence(context.clients.cluster, job, ledger)
-            app_id = f"kseg/{ledger}/{job.name}"
-            for table, versions in self.found.items():
-                if app_id in versions:
-                    run = RunCommit("ledger-rebuilt", app_id, versions[app_id] + 1)
-                    target = context.targets.target(table)
-                    with target.exclusively(lease, wait=job.run.deadline):
-                        target.remove_run(run)
+            app_id = f"{APP_ROOT}/{ledger}/{job.name}"
+            newest = max(versions.get(app_id, 0) for versions in self.found.values())
+            for table in self.found:
+                target = context.targets.target(table)
+                with target.exclusively(lease, wait=job.run.deadline):
+                    target.remove_run(RunCommit("ledger-rebuilt", closed_app_id(app_id), 1))
+                    last = max(newest, context.targets.transaction_version(table, app_id))
+                    target.remove_run(RunCommit("ledger-rebuilt", app_id, last + 1))
 
     def read_rows(self) -> None:
         """Which offsets have landed, by the tables' rows and histories."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from kseg.etl.errors import ConfigurationError, Fault, KsegError, Refused, RetriableFailure
+from kseg.etl.ledger.values import closed_app_id
 
 ACCEPT_TABLE: Final = (
     "restore the table as the ledger has it; or accept it as it is, which compares its rows with Kafka first: `kseg "
@@ -94,6 +95,25 @@ def ledger_older_than_table(table: str, app_id: str, done: int, asked: int) -> R
     )
 
 
+def refuse_closed(table: str, app_id: str, transaction_version: Callable[[str], int | None]) -> None:
+    """Refuse a commit to a table out of which another ledger was made in the place of the run's.
+
+    transaction_version: of the snapshot that the commit is made upon.
+
+    Raises:
+        Refused: `ledger-older-than-table`.
+    """
+    if transaction_version(closed_app_id(app_id)) is not None:
+        raise Refused(
+            "ledger-older-than-table",
+            "a new ledger was made from this table in place of the run's own (`kseg repair JOB --rebuild-ledger`), and "
+            "counts as not landed what is not there",
+            remedy="use the new ledger: it lands what this run has not",
+            table=table,
+            app_id=app_id,
+        )
+
+
 def table_older_than_ledger(table: str, app_id: str, found: int, landed: int) -> Refused:
     """The table has lost a landing that the ledger knows of. found, landed: app transactions; found is 0 for none."""
     return Refused(
@@ -112,6 +132,26 @@ def one_table(first: str, second: str) -> ConfigurationError:
         f"{first} and {second} are one table",
         "give the table one name in the job file; a copy made file by file counts as the same table, use CLONE or CTAS",
     )
+
+
+def refuse_other_run(table: str, run_id: str, app_id: str, found: str | None) -> None:
+    """Refuse a run whose app transaction another one has taken: there are two copies of the ledger, and each plans.
+
+    found: the run whose commit has the app transaction; None: not known.
+
+    Raises:
+        Refused: `ledger-older-than-table`.
+    """
+    if found is not None and found != run_id:
+        raise Refused(
+            "ledger-older-than-table",
+            f"run {found} has landed under the number of run {run_id}, and this ledger does not know it: there is "
+            "another copy of the ledger, which is in use",
+            remedy=NEWER_LEDGER,
+            table=table,
+            run=run_id,
+            app_id=app_id,
+        )
 
 
 def refuse_other_ranges(table: str, run_id: str, planned: Mapping[str, Any], details: Mapping[str, Any]) -> None:

@@ -34,7 +34,13 @@ from kseg.etl.tables.delta.features import refuse_retention, removal_reasons, sp
 from kseg.etl.tables.delta.log import find_transaction, incidents_since
 from kseg.etl.tables.delta.rewrite import Rewrite, Rewriter
 from kseg.etl.tables.delta.table import DeltaAccess, commit_properties, table_properties, table_schema, table_state
-from kseg.etl.tables.errors import NeedsSparkWriter, ledger_older_than_table, refuse_other_ranges
+from kseg.etl.tables.errors import (
+    NeedsSparkWriter,
+    ledger_older_than_table,
+    refuse_closed,
+    refuse_other_ranges,
+    refuse_other_run,
+)
 from kseg.etl.tables.lease import EXCLUSIVE_FOR_SPARK, table_lease
 from kseg.etl.tables.parquet.align import TableColumns, can_write
 from kseg.etl.tables.parquet.data_file import WriterOptions
@@ -106,6 +112,7 @@ class DeltaTarget(DeltaAccess, FileTarget):
                 raise ledger_older_than_table(self.name, run.app_id, done, run.app_version)
             if done == run.app_version:
                 return self._found(table, run, call.expected, call.attempt_id)
+            refuse_closed(self.name, run.app_id, table.transaction_version)
             self._check_writable(table, columns)
             return NewCommit(call.write(table, files, transaction=True))
 
@@ -135,11 +142,14 @@ class DeltaTarget(DeltaAccess, FileTarget):
 
         def attempt() -> TableCommit:
             table = call.table()
+            if parse_run_id(run.run_id) is not None:
+                refuse_closed(self.name, run.app_id, table.transaction_version)
             done = table.transaction_version(run.app_id)
             if done is None or done < run.app_version:
                 # Rows come with their app transaction. Without it they are of a table that was made anew from the old
                 # one's rows; or, where the id does not say which ledger made the run, another ledger's.
                 return call.write(table, (), transaction=True, removes=parse_run_id(run.run_id) is not None)
+            self._refuse_other_run(table, run)
             if not call.rewrite(table).gone:
                 now = table_state(table)
                 return TableCommit(version=now.version, rows=0, after=now, found=True)
@@ -150,6 +160,10 @@ class DeltaTarget(DeltaAccess, FileTarget):
             return self.until_deadline(attempt)
         finally:
             call.clean_up(others_landed=False)
+
+    def _refuse_other_run(self, table: DeltaTable, run: RunCommit) -> None:
+        there = find_transaction(self.location.open(), run.app_id, run.app_version, table.version())
+        refuse_other_run(self.name, run.run_id, run.app_id, there.run if there is not None else None)
 
     def rows_of_run(self, run_id: str) -> int:
         """How many rows of the newest snapshot a run has landed, by `_kseg_run`."""
@@ -187,6 +201,7 @@ class DeltaTarget(DeltaAccess, FileTarget):
         if there is None:
             now = table_state(table)
             return FoundCommit(TableCommit(UNKNOWN_VERSION, self.rows_of_run(run.run_id), after=now, found=True))
+        refuse_other_run(self.name, run.run_id, run.app_id, there.run)
         details = there.details
         refuse_other_ranges(self.name, run.run_id, run.facts, details)
         mine = details.get("attempt") == attempt_id

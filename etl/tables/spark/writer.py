@@ -28,7 +28,7 @@ from kseg.etl.spark.session import reaching
 from kseg.etl.tables.delta.features import refuse_append_only, refuse_retention
 from kseg.etl.tables.delta.log import Commit, find_transaction, incidents_since
 from kseg.etl.tables.delta.table import DeltaAccess, table_properties, table_state
-from kseg.etl.tables.errors import ledger_older_than_table, refuse_other_ranges
+from kseg.etl.tables.errors import ledger_older_than_table, refuse_closed, refuse_other_ranges, refuse_other_run
 from kseg.etl.tables.lease import EXCLUSIVE_FOR_SPARK
 from kseg.etl.tables.parquet.schema import LATE_COLUMN, RUN_COLUMN, SinkSchema
 from kseg.etl.tables.parquet.storage import TableLocation
@@ -300,6 +300,7 @@ class SparkTarget(FrameTarget):
         access, table = self._load()
         if (found := self._find_commit(access, table, run, "", expected)) is not None:
             return found
+        refuse_closed(self.name, run.app_id, table.transaction_version)
         attempt_id = uuid.uuid4().hex
         details = {"kseg": run.run_id, "attempt": attempt_id, **run.facts}
         writer = (
@@ -336,10 +337,15 @@ class SparkTarget(FrameTarget):
         self.check_store()
         before = None
         while True:
-            table = self._load()[1]
+            access, table = self._load()
             before = before or table_state(table)
+            if parse_run_id(run.run_id) is not None:
+                refuse_closed(self.name, run.app_id, table.transaction_version)
             done = table.transaction_version(run.app_id)
             landed = done is not None and done >= run.app_version
+            if landed:
+                there = find_transaction(access.location.open(), run.app_id, run.app_version, table.version())
+                refuse_other_run(self.name, run.run_id, run.app_id, there.run if there is not None else None)
             if (landed or parse_run_id(run.run_id) is not None) and self.rows_of_run(run.run_id):
                 refuse_append_only(self.name, table_properties(table))
                 self._delete(run)
@@ -386,6 +392,7 @@ class SparkTarget(FrameTarget):
             return FoundCommit(
                 TableCommit(UNKNOWN_VERSION, self.rows_of_run(run.run_id), after=table_state(table), found=True)
             )
+        refuse_other_run(self.name, run.run_id, run.app_id, there.run)
         refuse_other_ranges(self.name, run.run_id, run.facts, there.details)
         written = _metric(there, "numOutputRows")
         mine = bool(attempt_id) and there.details.get("attempt") == attempt_id

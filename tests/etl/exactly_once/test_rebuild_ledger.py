@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import uuid
 from typing import Any
@@ -10,9 +11,11 @@ import pytest
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import ConfigurationError, Refused
+from kseg.etl.ledger.errors import LeaseLost
 from kseg.etl.operations.rebuild_ledger import rebuild_ledger
 from kseg.etl.operations.verify import verify
 from kseg.etl.planning import plan
+from kseg.etl.run.pipeline import run_ingest
 
 
 def lose_ledger(job: Any) -> None:
@@ -97,6 +100,31 @@ def test_a_driver_of_the_lost_ledger_cannot_land_any_more(topic, home):
     lose_ledger(job)
     rebuild_ledger(job.job)
     assert job.table("first").transaction_version(app_id) == following
+
+
+@pytest.mark.parametrize("request_", [{}, {"mode": "missing"}], ids=["incremental", "backfill"])
+def test_a_suspended_driver_of_the_lost_ledger_cannot_land_any_more(request_, topic, home, records):
+    """It wakes up in front of its commit, in a table that its ledger had landed nothing in for a while."""
+    job = home(topic)
+    job.ingest()
+    records.write_mixed(topic, 2, rounds=1)
+    ends = records.ends(topic)
+
+    def rebuilt(step: str) -> None:
+        if step.startswith("land:") and step.endswith(":before"):
+            lose_ledger(job)
+            rebuild_ledger(job.job)
+            assert job.ingest().status == "done"
+
+    run: Any = functools.partial(run_ingest, job.job)
+    if request_:
+        first = job.frontiers()
+        ranges = [(partition, first[topic, partition], ends[topic, partition]) for partition in (0, 1)]
+        run = functools.partial(job.backfill, **between(topic, *ranges), **request_)
+    with pytest.raises((Refused, LeaseLost)):
+        run(observe=rebuilt)
+    assert job.rows() == records.rows(topic)
+    assert job.frontiers() == ends == job.group_offsets()
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ from deltalake import write_deltalake
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import Refused
 from kseg.etl.ledger.ranges import OffsetSet
-from kseg.etl.ledger.values import TableState
+from kseg.etl.ledger.run_ids import incremental_run_id
+from kseg.etl.ledger.values import TableState, closed_app_id
 from kseg.etl.tables.delta.commit import DeltaTarget
 from kseg.etl.tables.delta.table import DeltaAccess
 from kseg.etl.tables.parquet.schema import OWN_ADDRESS, sink_schema
@@ -197,3 +198,43 @@ def test_a_commit_is_looked_for_without_making_one(rows: Rows, tmp_path: Any) ->
     with pytest.raises(Refused) as caught:
         by.target.found_commit(RunCommit("run-1", APP, 1))
     assert caught.value.code == "ledger-older-than-table"
+
+
+@pytest.mark.parametrize("chain", ["", "/0123456789-0123456789abcdef0123"])
+def test_no_run_of_a_ledger_that_was_replaced_lands(chain: str, table: Table, rows: Rows) -> None:
+    """A suspended driver of a lost ledger lands what the one that was made in its place lands too."""
+    table.by.ensure(rows(0, 1))
+    table.land(rows(0, 10))
+    for _ in range(2):  # a rebuilding that was interrupted begins again
+        table.target.remove_run(RunCommit("ledger-rebuilt", closed_app_id(f"{APP}/x"), 1))
+    with pytest.raises(Refused, match="a new ledger was made") as refused:
+        table.land(rows(10, 20), "run-2", 2, app=APP + chain)
+    assert refused.value.code == "ledger-older-than-table"
+    assert set(table.runs()) == set(range(10))
+    table.land(rows(10, 20), "run-2", app="kseg/new/job")
+    assert set(table.runs()) == set(range(20))
+
+
+def test_no_run_of_a_ledger_that_was_replaced_is_removed(table: Table, rows: Rows) -> None:
+    """Its rows count as landed by the new ledger."""
+    run_id = incremental_run_id("ledger", "job", 1)
+    table.by.ensure(rows(0, 1))
+    table.land(rows(0, 10), run_id)
+    table.target.remove_run(RunCommit("ledger-rebuilt", closed_app_id(APP), 1))
+    with pytest.raises(Refused, match="a new ledger was made"):
+        table.target.remove_run(RunCommit(run_id, APP, 1))
+    assert set(table.runs()) == set(range(10))
+
+
+def test_the_commit_of_another_run_is_not_taken_for_the_runs_own(table: Table, rows: Rows) -> None:
+    """Of two copies of a ledger that both plan, each gives the next run the same number."""
+    table.by.ensure(rows(0, 1))
+    table.land(rows(0, 10), "theirs")
+    for way in (
+        lambda: table.land(rows(0, 10), "ours"),
+        lambda: table.target.remove_run(RunCommit("ours", APP, 1)),
+    ):
+        with pytest.raises(Refused, match="another copy of the ledger") as refused:
+            way()
+        assert refused.value.code == "ledger-older-than-table"
+    assert set(table.runs()) == set(range(10))
