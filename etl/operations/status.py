@@ -11,6 +11,7 @@ from kseg.etl.errors import KsegError, Refused
 from kseg.etl.ledger.events import INCREMENTAL
 from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.ledger.store import Ledger
+from kseg.etl.operations.find_run import find_run
 from kseg.etl.planning.group_reconciliation import ledger_of
 from kseg.etl.planning.preflight import examine_tables
 from kseg.etl.run.context import JobContext
@@ -127,14 +128,14 @@ def status(job: Job, runs: int = 10) -> StatusReport:
 def run_report(job: Job, run_id: str) -> RunReport:
     """The report of a run that has ended, from the ledger. Sends no request to a broker.
 
+    run_id: may be a part of it (`find_run`).
+
     Raises:
-        Refused: there is no ledger or no such run, or it has not ended.
+        Refused: there is no ledger, no such run or more than one, or it has not ended.
     """
-    run = Ledger.open(job.ledger, create=False).read(job.name).runs.get(run_id)
-    if run is None:
-        raise Refused("no-such-run", f"the ledger knows no run {run_id}", remedy="`kseg status` lists the last ones")
+    run = find_run(Ledger.open(job.ledger, create=False).read(job.name), run_id)
     if run.ended_at is None:
-        raise Refused("run-unfinished", f"run {run_id} has not ended", remedy="run the job: the run continues")
+        raise Refused("run-unfinished", f"run {run.run_id} has not ended", remedy="run the job: the run continues")
     return ended(job.name, run)
 
 

@@ -35,7 +35,10 @@ NAME: Final = "table"
 EXCLUSIVE_FOR_SPARK: Final = frozenset({"abfs", "abfss", "wasb", "wasbs", "adl", "gs", "hdfs", "viewfs"})
 """Schemes of stores in which Spark's commits are put-if-absent."""
 
-PAUSE: Final = 1.0
+FIRST_PAUSE: Final = 1.0
+LONGEST_PAUSE: Final = 15.0
+"""Between two questions for the lease of another run, which may hold it for minutes: each reads the lease's ledger."""
+
 _FOR: Final = " for "
 
 
@@ -53,7 +56,7 @@ def table_lease(location: TableLocation, holder: Lease, *, wait: timedelta) -> I
     options = location.storage_options
     ledger = Ledger.open(f"{location.uri}/{FOLDER}", options, setting="sink.single_driver")
     chain = f"{holder.job}/{holder.chain} of ledger {holder.ledger.id}"
-    until = time.monotonic() + wait.total_seconds()
+    until, pause = time.monotonic() + wait.total_seconds(), FIRST_PAUSE
     while True:
         try:
             lease = acquire(
@@ -76,7 +79,8 @@ def table_lease(location: TableLocation, holder: Lease, *, wait: timedelta) -> I
                     table=str(location),
                 ) from active
         holder.check()
-        time.sleep(PAUSE)
+        time.sleep(min(pause, max(0.0, until - time.monotonic())))
+        pause = min(2 * pause, LONGEST_PAUSE)
     with lease:
         yield lease
         with suppress(KsegError):

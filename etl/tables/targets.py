@@ -54,7 +54,7 @@ class Targets:
         """
         return self._by_spark(table) if self._needs_spark(table, removing=OfRun(run_id)) else self.file_target(table)
 
-    def file_target(self, path: str) -> FileTarget:
+    def file_target(self, path: str) -> DeltaTarget:
         """A table of our own, such as the quarantine table: never Spark's."""
         return DeltaTarget(path, stores=self._stores, beside_spark=self._job.sink.single_driver)
 
@@ -68,7 +68,7 @@ class Targets:
         if access is None:
             raise Refused("table-missing", "there is no table", table=table)
         if not self._needs_spark(table, removing=False) and not DeltaMaintenance.spark_reasons(access):
-            return DeltaMaintenance(access, self._stores)
+            return DeltaMaintenance(self.file_target(table), self._stores)
         return SparkMaintenance(access, self._by_spark(table))
 
     def frame(self, table: str) -> DataFrame:

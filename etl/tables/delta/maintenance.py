@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,8 +16,10 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from kseg.etl.errors import ConfigurationError, KsegError, RetriableFailure
 from kseg.etl.ledger.conditional_put import StoreChecks
+from kseg.etl.ledger.lease import Lease
 from kseg.etl.tables.delta import deletion_vectors
 from kseg.etl.tables.delta.cleanup import data_files
+from kseg.etl.tables.delta.commit import DeltaTarget
 from kseg.etl.tables.delta.features import spark_reasons
 from kseg.etl.tables.delta.table import DeltaAccess, table_properties, table_schema
 from kseg.etl.tables.protocol import Maintenance
@@ -82,9 +84,14 @@ class DeltaMaintenance(DeltaFiles):
 
     by = "delta-rs"
 
-    def __init__(self, access: DeltaAccess, stores: StoreChecks) -> None:
-        super().__init__(access)
-        self._stores = stores
+    def __init__(self, target: DeltaTarget, stores: StoreChecks) -> None:
+        super().__init__(target)
+        self._target, self._stores = target, stores
+
+    @contextmanager
+    def exclusively(self, lease: Lease, *, wait: timedelta) -> Iterator[None]:
+        with self._target.exclusively(lease, wait=wait):
+            yield
 
     def check_store(self) -> None:
         place = self._access.location

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kseg.etl.tables.lease import table_lease
 from kseg.etl.tables.parquet.storage import TableLocation
@@ -81,23 +81,23 @@ class Exclusion:
     def committing(self) -> Iterator[None]:
         """Around an action of Spark's that commits: only with the lease, and cancelled when it is lost."""
         self.check()
-        claim, spark = self._claim, self._open_spark()
-        if claim is None or not hasattr(spark, "_jvm"):  # Connect: nothing to cancel with
+        claim = self._claim
+        if claim is None:
             yield
             return
-        context, tag, ended = spark.sparkContext, f"kseg-{uuid.uuid4().hex}", threading.Event()
+        tags, tag, ended = _tags(self._open_spark()), f"kseg-{uuid.uuid4().hex}", threading.Event()
 
         def cancel() -> None:
             # Again and again: a job that begins after a cancellation is not cancelled by it.
             while not ended.is_set():
                 with contextlib.suppress(Exception):
-                    context.cancelJobsWithTag(tag)
+                    tags.cancel(tag)
                 ended.wait(CANCEL_EVERY)
 
         def stop() -> None:
             threading.Thread(target=cancel, name="kseg-cancel", daemon=True).start()
 
-        context.addJobTag(tag)
+        tags.add(tag)
         try:
             with contextlib.ExitStack() as watched:
                 for lease in claim.leases:
@@ -110,4 +110,19 @@ class Exclusion:
             raise
         finally:
             ended.set()
-            context.removeJobTag(tag)
+            tags.remove(tag)
+
+
+class _Tags(NamedTuple):
+    """How Spark's jobs are marked with a tag (those of the thread that adds it), and cancelled by it."""
+
+    add: Callable[[str], object]
+    cancel: Callable[[str], object]
+    remove: Callable[[str], object]
+
+
+def _tags(spark: SparkSession) -> _Tags:
+    if not hasattr(spark, "_jvm"):  # Connect: the server cancels the operations of this session
+        return _Tags(spark.addTag, spark.interruptTag, spark.removeTag)
+    context = spark.sparkContext
+    return _Tags(context.addJobTag, context.cancelJobsWithTag, context.removeJobTag)

@@ -13,11 +13,13 @@ import pytest
 from deltalake import DeltaTable, Schema
 
 from kseg.etl.errors import AnotherRunActive, ConfigurationError
+from kseg.etl.ledger.conditional_put import StoreChecks
 from kseg.etl.ledger.errors import LeaseLost
 from kseg.etl.ledger.lease import Lease, acquire
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.tables import lease as table_leases
 from kseg.etl.tables.delta.commit import DeltaTarget
+from kseg.etl.tables.delta.maintenance import DeltaMaintenance
 from kseg.etl.tables.lease import table_lease
 from kseg.etl.tables.parquet.storage import TableLocation
 
@@ -69,6 +71,43 @@ def test_the_next_waits_until_it_is_released(
         monkeypatch.setattr(table_leases.time, "sleep", lambda _: held.close())
         with table_lease(table, second, wait=timedelta(minutes=1)) as lease:
             lease.check()
+
+
+def test_who_waits_long_asks_less_often(
+    chain: Callable[..., Lease], table: TableLocation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = chain(), chain("b")
+    pauses: list[float] = []
+    with ExitStack() as held:
+        held.enter_context(table_lease(table, first, wait=NO_WAIT))
+
+        def sleep(seconds: float) -> None:
+            pauses.append(seconds)
+            if len(pauses) == 6:
+                held.close()
+
+        monkeypatch.setattr(table_leases.time, "sleep", sleep)
+        with table_lease(table, second, wait=timedelta(hours=1)):
+            assert pauses == [1, 2, 4, 8, 15, 15]
+
+
+@pytest.mark.parametrize("spark_may_commit", [True, False])
+def test_maintenance_takes_the_lease_of_a_table_that_spark_may_commit_to(
+    chain: Callable[..., Lease], tmp_path: Path, spark_may_commit: bool
+) -> None:
+    """Also where delta-rs rewrites the files: Spark would overwrite its commit too."""
+    properties = {"delta.enableChangeDataFeed": "true"} if spark_may_commit else {}
+    path = str(tmp_path / "table")
+    DeltaTable.create(path, Schema.from_arrow(pa.schema([("n", pa.int64())])), configuration=properties)
+    first, second = chain(), chain("b")
+    maintenance = DeltaMaintenance(DeltaTarget(path, beside_spark=True), StoreChecks())
+    busy = pytest.raises(AnotherRunActive) if spark_may_commit else nullcontext()
+    with (
+        DeltaTarget(path, beside_spark=True).exclusively(first, wait=NO_WAIT),
+        busy,
+        maintenance.exclusively(second, wait=NO_WAIT),
+    ):
+        pass
 
 
 def test_the_next_holder_of_the_chain_takes_it_at_once_and_the_former_one_learns_it(

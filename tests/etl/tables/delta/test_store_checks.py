@@ -11,7 +11,6 @@ from kseg.etl.errors import ConfigurationError
 from kseg.etl.ledger.conditional_put import StoreChecks
 from kseg.etl.tables.delta.commit import DeltaTarget
 from kseg.etl.tables.delta.maintenance import DeltaMaintenance
-from kseg.etl.tables.delta.table import DeltaAccess
 from kseg.etl.tables.parquet.schema import sink_schema
 from kseg.etl.tables.values import NewCommit, RunCommit
 
@@ -36,7 +35,7 @@ def test_a_table_is_not_made_where_several_racers_win(
         lambda rows: DeltaTarget(TABLE).ensure(sink_schema(rows().schema)),
         lambda _: DeltaTarget(TABLE).commit([], RUN),
         lambda _: DeltaTarget(TABLE).remove_run(RUN),
-        lambda _: DeltaMaintenance(DeltaAccess(TABLE), StoreChecks()).check_store(),
+        lambda _: DeltaMaintenance(DeltaTarget(TABLE), StoreChecks()).check_store(),
     ],
     ids=["ensure", "commit", "remove_run", "maintain"],
 )

@@ -81,12 +81,15 @@ def test_two_ledgers_meet_at_the_table_and_a_lost_lease_cancels_the_commit(
 
 
 class FakeLease:
-    """A lease that a test loses; of Spark's context only what `committing` asks of it."""
+    """A lease that a test loses; of Spark's context, or of a session over Connect, only what `committing` asks."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, remote: bool = False) -> None:
         self.lost, self.jobs_cancelled = False, 0
         self.stop: Callable[[], None] | None = None
-        self.sparkContext = self._jvm = self
+        if remote:
+            self.addTag, self.removeTag, self.interruptTag = self.addJobTag, self.removeJobTag, self.cancelJobsWithTag
+        else:
+            self.sparkContext = self._jvm = self
 
     def check(self) -> None:
         if self.lost:
@@ -110,9 +113,12 @@ class FakeLease:
         self.jobs_cancelled += 1
 
 
-def test_jobs_that_spark_begins_after_the_lease_was_lost_are_cancelled_too(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("remote", [False, True])
+def test_jobs_that_spark_begins_after_the_lease_was_lost_are_cancelled_too(
+    remote: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(exclusion, "CANCEL_EVERY", 0.01)
-    lease: Any = FakeLease()
+    lease: Any = FakeLease(remote=remote)
     guarded = Exclusion(lambda: (True, None), lambda: lease)
 
     def commit() -> None:
