@@ -24,10 +24,9 @@ and aware UTC datetimes elsewhere; all range ends are exclusive.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from pydantic import SerializerFunctionWrapHandler, model_serializer
-
+from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger.ranges import OffsetRange
 from kseg.etl.ledger.values import (
     INCREMENTAL,
@@ -46,6 +45,7 @@ from kseg.etl.ledger.values import (
     TableRecord,
     TableState,
     TopicIdentity,
+    left_out,
 )
 
 BaseReason = Literal["group", "configured", "earliest", "accepted"]
@@ -164,6 +164,8 @@ class AccountFailed(Event):
     """An equation of the account does not hold. Lasting: nothing is committed over it until it is cleared.
 
     equation: `offsets` (before the first table commit) or `rows` (of tasks before the first, of tables after the last).
+    final: a transform's rows have landed, so that reading again would compare them with nothing: the run can only be
+    abandoned. Its JSON has it only where it is so.
     """
 
     KIND = "account_failed"
@@ -174,6 +176,9 @@ class AccountFailed(Event):
     rows_in: int | None = None
     rows_out: int | None = None
     gaps: tuple[OffsetRange, ...] = ()
+    final: bool = False
+
+    _to_json = left_out("final")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,12 +234,7 @@ class Abandoning(Event):
     reason: str = ""
     landed_in: tuple[str, ...] | None = None
 
-    @model_serializer(mode="wrap")
-    def _to_json(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields: dict[str, Any] = handler(self)
-        if self.landed_in is None:
-            fields.pop("landed_in", None)
-        return fields
+    _to_json = left_out("landed_in")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -342,6 +342,11 @@ class SourceAccepted(Event):
     reason: str
     tables: dict[str, TableState] = field(default_factory=dict)
 
+    def leader_epoch(self, tp: TopicPartition) -> int:
+        """The partition's when it was accepted; -1: not known."""
+        seen = self.topics.get(tp.topic, TopicIdentity()).partitions
+        return seen.get(tp.partition, PartitionIdentity()).leader_epoch
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRebuilt(Event):
@@ -362,12 +367,7 @@ class LedgerRebuilt(Event):
     tables: dict[str, TableState]
     reopened: ByPartition[tuple[int, ...]] = field(default_factory=dict)
 
-    @model_serializer(mode="wrap")
-    def _to_json(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields: dict[str, Any] = handler(self)
-        if not self.reopened:
-            fields.pop("reopened", None)
-        return fields
+    _to_json = left_out("reopened")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,14 +22,14 @@ bases and boundaries that never change; no event written under a lease that is n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.errors import IllegalStep, LeaseLost
-from kseg.etl.ledger.ranges import EMPTY, OffsetSet, offsets_of
+from kseg.etl.ledger.ranges import EMPTY, OffsetSet, kept_by_all, offsets_of, total_length
 from kseg.etl.ledger.state import JobState, LeaseState, Phase, RunState, Summary
 
 MAY_FOLLOW: dict[type[ev.Event], frozenset[Phase]] = {
@@ -100,6 +100,7 @@ class _Building:
         self.updated_at = state.updated_at
         self.last_refused = state.last_refused
         self.reopened = dict(state.reopened)
+        self.reopened_in = dict(state.reopened_in)
 
     def result(self) -> JobState:
         return replace(
@@ -120,6 +121,7 @@ class _Building:
             incremental_sequence=self.number,
             last_refused=self.last_refused,
             reopened=self.reopened,
+            reopened_in=self.reopened_in,
         )
 
     def add(self, entry: Entry) -> None:
@@ -270,7 +272,7 @@ class _Building:
             case ev.Reconfigured():
                 run = self._reconfigured(event, run)
             case ev.Replacing():
-                run = replace(run, kept=_kept_by_all(run.kept, event.kept))
+                run = replace(run, kept=kept_by_all(run.kept, event.kept))
             case ev.Landed():
                 if event.table in run.landed:
                     raise self._illegal(event, f"it has landed in {event.table} already")
@@ -282,6 +284,8 @@ class _Building:
             case ev.AccountFailed():
                 run = replace(run, account_failed=event)
             case ev.AccountCleared():
+                if run.account_failed is not None and run.account_failed.final:
+                    raise self._illegal(event, "its rows have landed, and cannot be compared again")
                 run = replace(run, account_failed=None)
             case ev.OffsetsCommitted():
                 self.committed.setdefault(event.group, {}).update(event.offsets)
@@ -304,7 +308,7 @@ class _Building:
             ranges=event.ranges,
             tables=event.tables,
         )
-        if plan.offsets() != run.plan.offsets() or _length(plan.ranges) != _length(run.plan.ranges):
+        if plan.offsets() != run.plan.offsets() or total_length(plan.ranges) != total_length(run.plan.ranges):
             raise self._illegal(event, "its ranges are not those that were planned")
         for path, table in event.tables.items():
             if table is not None:
@@ -317,7 +321,7 @@ class _Building:
             raise self._illegal(event, f"the account of {unbalanced.tp} [{unbalanced.start}, {unbalanced.end}) is off")
         planned = {tp: offsets for tp, offsets in run.plan.offsets().items() if offsets}
         found = {tp: offsets for tp, offsets in offsets_of(event.ranges).items() if offsets}
-        if found != planned or sum(a.end - a.start for a in event.ranges) != _length(run.plan.ranges):
+        if found != planned or total_length(event.ranges) != total_length(run.plan.ranges):
             raise self._illegal(event, "it counts other ranges than were planned")
         added = {}
         for tp, offsets in planned.items():
@@ -385,6 +389,9 @@ class _Building:
             self.given_up[tp] = self.given_up.get(tp, EMPTY).intersect(below)
             if tp in self.bases:
                 self.bases[tp] = min(self.bases[tp], first)
+            epochs = self.reopened_in.get(tp, ())
+            if len(epochs) == len(self.reopened.get(tp, ())):
+                self.reopened_in[tp] = (*epochs, event.leader_epoch(tp))
             self.reopened[tp] = (*self.reopened.get(tp, ()), first)
         self.boundaries, self.unproved = (
             {(tp, at): offset for (tp, at), offset in of_kind.items() if offset <= event.reopened.get(tp, offset)}
@@ -435,15 +442,3 @@ class _Building:
             chain=event.chain,
             run=event.run_id or None,
         )
-
-
-def _kept_by_all(
-    before: Mapping[TopicPartition, OffsetSet] | None, now: Mapping[TopicPartition, OffsetSet]
-) -> dict[TopicPartition, OffsetSet]:
-    """Of several attempts any one's commit may be the one that lands, so only what all of them keep is sure to stay.
-    What a later one keeps besides cannot be read any more: to have it open again lands nothing twice."""
-    return dict(now) if before is None else {tp: kept.intersect(now.get(tp, EMPTY)) for tp, kept in before.items()}
-
-
-def _length(ranges: Sequence[ev.PlannedRange]) -> int:
-    return sum(planned.length for planned in ranges)

@@ -211,6 +211,7 @@ class JobState(Strict):
     unproved: boundaries that could not be pinned, with the log's start of then; what lay below is a possible loss.
     lost_ledgers: ids of the ledgers that this one was rebuilt after; rows of their runs are the job's own.
     reopened: by partition, from which offset on each accepted change of the source reopened it, in their order.
+    reopened_in: the leader epochs in which these changes were accepted, as far as they are known.
     """
 
     job: str
@@ -234,6 +235,7 @@ class JobState(Strict):
     reopened: ByPartition[tuple[int, ...]] = field(default_factory=dict)
     table_records: dict[str, TableRecord] = field(default_factory=dict)
     unproved: BoundaryOffsets = field(default_factory=dict)
+    reopened_in: ByPartition[tuple[int, ...]] = field(default_factory=dict)
 
     def lease(self, chain: str = INCREMENTAL) -> LeaseState | None:
         """The chain's last lease, released and expired ones included; None if it never had one."""
@@ -287,6 +289,16 @@ class JobState(Strict):
     def current_below(self, tp: TopicPartition, generation: int) -> int:
         """Offsets below this one are the same records today as in this generation; those from it on are others."""
         return min(self.reopened.get(tp, ())[generation:], default=NO_END)
+
+    def generation_in(self, tp: TopicPartition, leader_epoch: int) -> int:
+        """The generation of a copy of the log whose last batch has this leader epoch, or an older one: a change was
+        accepted after the log had gone on in a later epoch than that of any copy from before it."""
+        epochs = self.reopened_in.get(tp, ())
+        if len(epochs) < self.generation(tp):  # of a rebuilt ledger, or of one that an earlier release wrote
+            topic = self.topics.get(tp.topic)
+            seen = topic.partitions.get(tp.partition) if topic is not None else None
+            epochs = (seen.leader_epoch if seen is not None else NO_END,) * self.generation(tp)
+        return sum(1 for epoch in epochs if epoch <= leader_epoch)
 
     def planned_above(self, firsts: Mapping[TopicPartition, int]) -> RunState | None:
         """A run that has yet to land offsets from these on; one that is accounted has landed what it read."""

@@ -145,6 +145,10 @@ class Ledger:
         """
         return self.snapshot(job)[1]
 
+    def known(self, job: str) -> JobState:
+        """The job's state as this process has last read or written it; the store is not asked."""
+        return self._last_known(job)
+
     def snapshot(self, job: str) -> tuple[DeltaTable, JobState]:
         """The job's state, and the table object that it was read from. Raises as `read`."""
         known = self._last_known(job)

@@ -15,6 +15,7 @@ from kseg.etl.ledger.state import RunState
 from kseg.etl.operations.find_run import find_run
 from kseg.etl.planning.preflight import check_again
 from kseg.etl.run.abandon import abandon_run
+from kseg.etl.run.account import failed
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.pipeline import execute
 from kseg.etl.run.report import RunReport
@@ -54,6 +55,8 @@ def finish(
                 run=run.run_id,
             )
         if run.account_failed is not None:
+            if run.account_failed.final:
+                raise failed(run.plan, run.account_failed)
             lease.transition(lambda _: [ev.AccountCleared(run_id=run.run_id, reason="kseg repair --finish")])
         state = context.clients.read_state()
         if run.accounted is None:

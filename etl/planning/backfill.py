@@ -97,11 +97,15 @@ def readable_end(draft: Draft, tp: TopicPartition) -> int:
     """The first offset that may not be read now.
 
     Of a copy whose last leader epoch is older than the one that the ledger has seen, that is at most the high watermark
-    that its broker wrote down: what stands above it may be records that a later leader never had.
+    that its broker wrote down: what stands above it may be records that a later leader never had. Of one that was made
+    before a change of the source was accepted, only the offsets count that mean the same records since.
     """
     snapshot = draft.inputs.snapshot
     bounds = snapshot.bounds[tp]
     end = visible_end(bounds, draft.inputs.job.source.isolation_level)
+    if snapshot.copy:
+        state = draft.state
+        end = min(end, state.current_below(tp, state.generation_in(tp, snapshot.leader_epoch(tp))))
     known = draft.state.topics.get(tp.topic)
     seen = known.partitions.get(tp.partition) if known else None
     if not snapshot.copy or seen is None or bounds.confirmed is None or bounds.confirmed < 0:
@@ -212,6 +216,8 @@ class BackfillPlanner:
         else:
             assert self.request.from_ is not None and self.request.to is not None  # noqa: PT018
             starts = self._bound(self.request.from_, chosen)
+            if isinstance(self.request.from_, datetime):
+                draft.note_cut_logs(self.request.from_, starts)
             ends = self._bound(self.request.to, chosen, ends=True)
         readable = {tp: min(ends[tp], readable_end(draft, tp)) for tp in chosen}
         if isinstance(self.request.to, tuple):

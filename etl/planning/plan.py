@@ -8,7 +8,9 @@ For each partition of an incremental run:
                                               run, is cut out
 
 The base is pinned by the job's first run of any kind: the group's committed offset if it has one, else the configured
-start; a partition first seen later starts at its earliest offset, or its first records would never be read.
+start. A topic first seen later starts at its earliest offset, unless the group has one. A partition that is added to a
+topic which the job reads starts at 0, or its first records would never be read: what retention has removed of them is
+lost, and an offset that another client has committed there is a change of the group's offsets, as in any partition.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from datetime import UTC, datetime
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
+from kseg.etl.config.sections import AtTime
+from kseg.etl.config.times import format_instant
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.fold import Entry, fold
@@ -55,12 +59,16 @@ class PlanInputs:
 
 @dataclass(slots=True)
 class Draft:
-    """A plan in the making: events so far, and the state as they leave it, so that each rule sees those before it."""
+    """A plan in the making: events so far, and the state as they leave it, so that each rule sees those before it.
+
+    notes: what a person should know of the plan, and no event has.
+    """
 
     inputs: PlanInputs
     state: JobState
     stamp: Stamp
     events: list[ev.Event] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     @classmethod
     def unwritten(cls, inputs: PlanInputs, state: JobState, chain: str = ev.INCREMENTAL) -> Draft:
@@ -91,10 +99,22 @@ class Draft:
         """
         snapshot = self.inputs.snapshot
         check_topics(snapshot, self.state)
+        if added := [tp for tp in snapshot.partitions if self._is_added(tp)]:
+            self.add(ev.BasePinned(bases=dict.fromkeys(added, 0), reason="earliest"))
         if self.inputs.group is not None:
             self.add(*reconcile(self.inputs.group, self.state, moves_offsets=moves_offsets))
         self.add(*self._bases())
         check_logs(snapshot, self.state, self.inputs.epoch_ends)
+
+    def _is_added(self, tp: TopicPartition) -> bool:
+        """Whether the partition was added to a topic since the job's last plan, if that read all of its partitions. A
+        copy may have been made before: its log's start is not the partition's."""
+        known = self.state.topics.get(tp.topic)
+        if tp in self.state.bases or known is None or tp.partition in known.partitions or self.inputs.snapshot.copy:
+            return False
+        configs = (run.plan.pinned_config for run in reversed(self.state.runs.values()))
+        last = next(filter(None, configs), None)
+        return last is not None and not json.loads(last)["source"].get("assign")
 
     def _bases(self) -> list[ev.Event]:
         snapshot, group = self.inputs.snapshot, self.inputs.group
@@ -114,11 +134,28 @@ class Draft:
             else:
                 self._check_configured_start(tp, snapshot.starts[tp])
                 pinned.setdefault("configured", {})[tp] = snapshot.starts[tp]
+        start = self.inputs.job.source.starting_offsets
+        if isinstance(start, AtTime) and "configured" in pinned:
+            self.note_cut_logs(start.timestamp, pinned["configured"])
         events: list[ev.Event] = [ev.BasePinned(bases=bases, reason=reason) for reason, bases in pinned.items()]
         if group is not None and group.watched and taken:
             # Until the first commit the group keeps offsets that others committed: this is no change by another client.
             events.append(ev.GroupOffsetsAccepted(group=group.group, offsets=taken))
         return events
+
+    def note_cut_logs(self, start: datetime, offsets: Mapping[TopicPartition, int]) -> None:
+        """Note where the offset of a time is what retention has left, which proves nothing of the time.
+
+        offsets: the first record at or after the time, by partition.
+        """
+        snapshot = self.inputs.snapshot
+        cut = [f"{tp} {at}" for tp, at in sorted(offsets.items()) if 0 < at == snapshot.bounds[tp].start]
+        if cut and not snapshot.copy:
+            self.notes.append(
+                f"possibly lost: reading starts at {format_instant(start)}, and no older record shows that the log has "
+                f"all records since; it begins at offset {', '.join(cut[:10])}"
+                + (f" and {len(cut) - 10} more" if len(cut) > 10 else "")
+            )
 
     def _check_configured_start(self, tp: TopicPartition, start: int) -> None:
         end = self._end(tp)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.lease import Lease
+from kseg.etl.ledger.run_ids import parse_run_id
 from kseg.etl.ledger.state import RunState
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.report import RunReport, TableReport
@@ -29,7 +30,7 @@ def abandon_run(context: JobContext, lease: Lease, run: RunState, reason: str) -
     tables: dict[str, ev.TableState] = {}
     landed_in: list[str] = []
     removed: list[TableReport] = []
-    for table in _tables_of(run):
+    for table in _tables_of(context, run):
         lease.check()
         access = context.targets.access(table)
         before = access.state() if access is not None else None
@@ -42,8 +43,10 @@ def abandon_run(context: JobContext, lease: Lease, run: RunState, reason: str) -
             tables[table] = after.after
         removed.append(TableReport(table, after.version, after.removed))
         access.clean_up(run.run_id, after=run.plan.tables.get(table))
-        # A suspended attempt may have landed between the note and the removal: that commit is young.
-        if table in (run.landed_in or run.landed) or _landed_late(access, run.plan, table):
+        # A suspended attempt may have landed between the note and the removal: by its commit, or by its rows where the
+        # commit's entry has been cleaned up since.
+        late = (_has_mark(run) and after.removed > 0) or _landed_late(access, run.plan, table)
+        if table in (run.landed_in or run.landed) or late:
             landed_in.append(table)
     ended = ev.Abandoned(run_id=run.run_id, tables=tables, landed_in=tuple(landed_in), reason=reason)
     lease.transition(lambda _: [ended])
@@ -53,21 +56,23 @@ def abandon_run(context: JobContext, lease: Lease, run: RunState, reason: str) -
     return report
 
 
-def _tables_of(run: RunState) -> dict[str, object]:
-    return {**run.plan.tables, **run.landed}
+def _tables_of(context: JobContext, run: RunState) -> list[str]:
+    """Where rows of the run may be. One that was planned without a quarantine table uses the job's (`etl.run.land`)."""
+    quarantine = run.quarantine or context.job.quarantine
+    return list(dict.fromkeys([*run.plan.tables, *run.landed, *([quarantine] if quarantine is not None else [])]))
 
 
 def _landed_tables(context: JobContext, run: RunState) -> Iterator[str]:
     """The tables that the run has landed in, whether or not its attempt has recorded that."""
     app_id, version = run.plan.app_id, run.plan.app_version
-    for table in _tables_of(run):
+    for table in _tables_of(context, run):
         if table in run.landed or context.targets.transaction_version(table, app_id) >= version:
             yield table
 
 
 def _remove(context: JobContext, lease: Lease, run: RunState, table: str, access: TableAccess) -> ev.TableCommit:
     plan = run.plan
-    if run.landed_in is not None and table not in run.landed_in:
+    if not _has_mark(run) and run.landed_in is not None and table not in run.landed_in:
         taken = (access.transaction_version(plan.app_id) or 0) >= plan.app_version
         if taken and not _landed_late(access, plan, table):
             # By an abandonment that was interrupted. Rows with this run's id, of releases up to 0.1, are another
@@ -78,6 +83,11 @@ def _remove(context: JobContext, lease: Lease, run: RunState, table: str, access
     target = context.targets.target_without(table, run.run_id)
     with target.exclusively(lease, wait=context.job.run.deadline):
         return target.remove_run(RunCommit(run.run_id, plan.app_id, plan.app_version))
+
+
+def _has_mark(run: RunState) -> bool:
+    """Whether rows with the run's id are this run's in any case."""
+    return parse_run_id(run.run_id) is not None
 
 
 def _landed_late(access: TableAccess, plan: ev.RunPlan, table: str) -> bool:

@@ -139,15 +139,25 @@ def differing_accounts(first: ReadCounts, again: ReadCounts, ranges: Collection[
     return None
 
 
-def failed(plan: ev.RunPlan, mismatch: str, equation: ev.Equation) -> Refused:
+def failed(plan: ev.RunPlan, event: ev.AccountFailed) -> Refused:
     """The error of a run whose account failed."""
-    gap = equation == "offsets" and "compaction" in mismatch
+    gap = event.equation == "offsets" and "compaction" in event.reason
     return Refused(
         "offsets-absent" if gap else "account-failed",
-        f"the account of run {plan.run_id} does not hold: {mismatch}",
+        f"the account of run {plan.run_id} does not hold: {event.reason}",
         remedy="to record the gap and go on, set source.on_gap: record and run again"
         if gap
-        else f"`kseg report JOB --run {plan.run_id}` shows the counts; then `kseg repair JOB --finish {plan.run_id}` "
-        f"reads and counts again, or `kseg repair JOB --abandon {plan.run_id}` removes its rows",
+        else f"`kseg report JOB --run {plan.run_id}` shows the counts; then {ways_out(plan.run_id, event)}",
         run=plan.run_id,
     )
+
+
+def ways_out(run_id: str, event: ev.AccountFailed) -> str:
+    """The commands that lead out of a failed account."""
+    if event.final:
+        return (
+            f"`kseg repair JOB --abandon {run_id}` removes its rows, and the next run reads its offsets again (they "
+            "have landed behind a transform, so that reading again would compare them with nothing)"
+        )
+    finish, abandon = (f"`kseg repair JOB {option} {run_id}`" for option in ("--finish", "--abandon"))
+    return f"{finish} reads and counts again, or {abandon} removes its rows"

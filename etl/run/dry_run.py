@@ -11,6 +11,7 @@ from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.backfill import MODES, BackfillPlanner, all_in_files, job_for, run_id_of, unfinished_from_files
 from kseg.etl.planning.backfill_request import BackfillRequest
 from kseg.etl.planning.inputs import InputReader
+from kseg.etl.planning.losses import planned_losses
 from kseg.etl.planning.plan import Draft, plan_incremental
 from kseg.etl.planning.preflight import preflight, read_without_lease
 from kseg.etl.run.context import JobContext
@@ -85,7 +86,7 @@ class _DryRun:
             return RunReport(self._job, None, mode, "nothing-to-do", seconds=self._stopwatch.seconds())
         report = report_of(self._job, draft.state.runs[plan.run_id], status="dry-run")
         report.run_id = None
-        report.notes.extend(sql_warnings(transform_of(self._inputs.job)))
+        report.notes += [*planned_losses(draft.events), *draft.notes, *sql_warnings(transform_of(self._inputs.job))]
         report.held_back = open_transaction_lags(self._inputs.logs, plan.held_back)
         report.seconds = self._stopwatch.seconds()
         return report

@@ -16,6 +16,7 @@ from kseg.etl.errors import Refused, RetriableFailure
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.state import RunState
+from kseg.etl.planning.preflight import check_again
 from kseg.etl.run.account import (
     ReadCounts,
     account_for,
@@ -131,6 +132,9 @@ class _Landing:
             reading = account_for(self.plan, range_results, context.clients.logs)
             self._check_offsets(reading)
             self._check_tasks(written, reading)
+            if todo:
+                # What was read is what was planned: no other topic of that name, and no log that was cut off since.
+                check_again(context.inputs, context.clients.ledger.known(context.job.name))
             if removing and todo:
                 self.replacement = Replacement.after(context, self.plan, reading)
                 replacing = self.replacement.event()
@@ -433,6 +437,7 @@ class _Landing:
             rows_in=reading.rows_in,
             rows_out=rows_out,
             gaps=reading.gaps,
+            final=bool(self.landed_now) and bool(self.context.job.transform),
         )
         self.lease.transition(lambda _: [event])
-        raise failed(self.plan, fault, equation)
+        raise failed(self.plan, event)

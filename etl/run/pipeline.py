@@ -29,6 +29,7 @@ from kseg.etl.planning.losses import planned_losses
 from kseg.etl.planning.plan import Draft, PlanInputs, plan_incremental
 from kseg.etl.planning.preflight import check_again, examine_tables, preflight
 from kseg.etl.run.abandon import abandon_run
+from kseg.etl.run.account import ways_out
 from kseg.etl.run.context import JobContext, Observer
 from kseg.etl.run.group_commit import as_events, commit_frontier
 from kseg.etl.run.land import LandingResult, land_and_account
@@ -171,8 +172,7 @@ def _clear_or_refuse(context: JobContext, lease: Lease, run: RunState) -> None:
     raise Refused(
         "account-failed",
         f"the account of run {run.run_id} does not hold: {failed.reason}",
-        remedy=("set source.on_gap: record, or " if gaps_only else "")
-        + f"`kseg repair JOB --finish {run.run_id}` reads and counts again, `--abandon` removes its rows",
+        remedy=("set source.on_gap: record, or " if gaps_only else "") + ways_out(run.run_id, failed),
         run=run.run_id,
     )
 
@@ -204,7 +204,7 @@ def _plan(
     def planned(inputs: PlanInputs, state: JobState) -> Sequence[ev.Event]:
         draft = Draft(inputs, state, lease.sign)
         planner(draft)
-        losses[:] = planned_losses(draft.events)
+        losses[:] = [*planned_losses(draft.events), *draft.notes]
         return draft.events
 
     inputs, read_with = read(state), state

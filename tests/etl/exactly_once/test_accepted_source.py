@@ -19,6 +19,7 @@ from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.lease import acquire
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.operations.rebuild_ledger import rebuild_ledger
+from kseg.etl.run.spark_jobs import SparkJobs
 from kseg.etl.source.brokers.logs import BrokerLogs
 from kseg.jobs.broker.process import EmbeddedKafka
 
@@ -85,6 +86,32 @@ def truncate(broker: EmbeddedKafka, topic: str, offset: int) -> None:
 
 
 # --- truncated
+
+
+def test_a_log_that_is_cut_off_under_a_run_is_refused_before_anything_lands(broker, own, home_of, monkeypatch):
+    """What it reads above the cut are the new records. Landed for the old ones, they would land once more."""
+    topic = own.topic(1)
+    there = own.write(topic, 0, 10)
+    own.write(topic, 0, 10)
+    job = home_of(own, topic)
+    schema = SparkJobs.sink_schema
+
+    def cut_off(jobs):
+        found = schema(jobs)
+        truncate(broker, topic, 10)
+        own.forget_metadata()
+        there.extend(own.write(topic, 0, 20))
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SparkJobs, "sink_schema", cut_off)
+        assert refused(job.ingest).code == "log-truncated"
+    assert job.rows() == []
+    assert refused(lambda: job.accept_source(topic)).code == "run-unfinished"
+    job.abandon(job.state.unfinished().run_id)
+    job.ingest()
+    assert landed(job) == values(there)
+    assert job.frontiers() == own.ends(topic) == job.group_offsets()
 
 
 def test_a_truncated_log_is_gone_on_with_once_it_is_accepted(broker, own, home_of):

@@ -164,3 +164,31 @@ def test_rows_that_are_not_in_the_commit_are_a_failed_account(home, records, mon
     assert job.rows() == []
     job.ingest()
     job.assert_complete(runs=1)
+
+
+def test_rows_of_a_transform_that_are_not_as_counted_can_only_be_abandoned(home, records, monkeypatch):
+    """`--finish` would read again, and have nothing to compare what has landed with."""
+    topic = records.topic(1)
+    records.write(topic, 0, 10)
+    transform = [{"sql": "SELECT * FROM __rows__"}]
+    job = home(topic, transform=transform)
+    from kseg.etl.run import land
+
+    rows_mismatch = land.rows_mismatch
+
+    def after_the_commit(tasks: Any, tables: Any) -> str | None:
+        return "planted" if tables else rows_mismatch(tasks, tables)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(land, "rows_mismatch", after_the_commit)
+        assert refused(job.ingest) == "account-failed"
+    run = job.state.unfinished()
+    assert run.account_failed.final
+    for way in (job.ingest, lambda: job.finish(run.run_id)):
+        with pytest.raises(Refused, match="planted") as caught:
+            way()
+        assert "--finish" not in str(caught.value.remedy)
+    assert job.state.unfinished().phase == "account-failed"
+    job.abandon(run.run_id)
+    job.ingest()
+    job.assert_complete(runs=1)

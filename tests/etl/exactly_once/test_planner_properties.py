@@ -32,6 +32,7 @@ from kseg.etl.planning.group_reconciliation import GroupView
 from kseg.etl.planning.interval import BoundaryReader, from_ledger
 from kseg.etl.planning.plan import Draft, PlanInputs, plan_incremental
 from kseg.etl.planning.snapshot import SourceSnapshot
+from kseg.etl.planning.source_acceptance import NamedSource, accept
 from kseg.etl.planning.watermark import Decision, evaluate
 from kseg.etl.run.group_commit import frontier_offsets
 from kseg.etl.source.resolve import LogBounds
@@ -68,6 +69,7 @@ class Life(RuleBasedStateMachine):
         self.may_be_passed: dict[TopicPartition, set[int]] = {}
         self.rows: dict[TopicPartition, dict[int, list[ev.RunPlan]]] = {}
         self.now_ms = epoch_millis(EPOCH)
+        self.truncated: set[TopicPartition] = set()
 
     @initialize(
         on_data_loss=st.sampled_from(["record", "fail"]),
@@ -103,6 +105,27 @@ class Life(RuleBasedStateMachine):
         tp = TopicPartition(TOPIC, len(self.logs))
         self.logs[tp] = [start, start + count, start + count]
         self.may_be_passed[tp] = set(range(start))
+
+    @rule(number=st.integers(0, 2), cut=st.integers(0, 10))
+    def truncation(self, number: int, cut: int) -> None:
+        """An unclean election cuts the log off, and a person accepts it; unless a run has yet to land what is gone."""
+        tp = self.log(number)
+        log, before = self.logs[tp], list(self.logs[tp])
+        log[1] = log[2] = max(log[0], log[2] - cut)
+        sign = self.lease(ev.INCREMENTAL)
+        try:
+            event = accept(self.seen(accept=False).snapshot, self.state, {}, [NamedSource(TOPIC, tp.partition)])
+        except Refused:
+            log[:] = before
+            return
+        if event is not None:
+            self.write(sign(event))
+        for offset in [offset for offset in self.rows.get(tp, {}) if offset >= log[2]]:
+            del self.rows[tp][offset]  # they stay, as those of an older generation
+        self.truncated.add(tp)
+        found = self.group.get(tp)
+        if found is not None and not found.metadata:
+            self.group[tp] = found._replace(offset=min(found.offset, log[2]))
 
     @rule(number=st.integers(0, 2), offset=st.integers(0, 40))
     def reset_by_hand(self, number: int, offset: int) -> None:
@@ -151,7 +174,9 @@ class Life(RuleBasedStateMachine):
         if self.state.unfinished(chain) is not None:
             return
         for tp, found in self.group.items() if accept else ():
-            frontier = self.state.frontier(tp)
+            # A partition that was added to the topic begins at 0.
+            added = TOPIC in self.state.topics and tp.partition not in self.state.topics[TOPIC].partitions
+            frontier = 0 if added else self.state.frontier(tp)
             if frontier is not None and not found.metadata:
                 self.may_be_passed.setdefault(tp, set()).update(range(frontier, found.offset))
         sign = self.lease(chain)
@@ -308,7 +333,8 @@ class Life(RuleBasedStateMachine):
             pinned = sorted((at, offset) for (of, at), offset in self.state.boundaries.items() if of == tp)
             offsets = [offset for _, offset in pinned]
             assert offsets == sorted(offsets)
-            assert all(offset <= self.logs[tp][1] for offset in offsets)
+            # One above all that has landed is not known to be of a log that was cut off since.
+            assert all(offset <= self.logs[tp][1] for offset in offsets) or tp in self.truncated
 
     @invariant()
     def only_what_was_lost_or_jumped_over_is_given_up(self) -> None:

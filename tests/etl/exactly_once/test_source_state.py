@@ -11,6 +11,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import Refused
+from kseg.etl.run.spark_jobs import SparkJobs
 from kseg.jobs.broker.process import EmbeddedKafka
 
 
@@ -53,6 +54,29 @@ def test_a_topic_made_again_under_an_unfinished_run_is_refused(topic, home, reco
     assert refused(job).code == "topic-recreated"
     assert not (job.folder / "lake").exists()
     assert job.group_offsets() == {}
+
+
+def test_a_topic_made_again_while_a_run_reads_it_is_refused_before_anything_lands(topic, home, records, monkeypatch):
+    """The rows are those of the old topic, or of both; as landed ones they would count for the old one."""
+    job = home(topic)
+    write = SparkJobs.write
+
+    def made_again(jobs, *arguments):
+        written = write(jobs, *arguments)
+        records.kafka.make_anew(topic, 2)
+        records.forget_metadata()
+        return written
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SparkJobs, "write", made_again)
+        assert refused(job).code == "topic-recreated"
+    assert job.rows() == []
+    job.abandon(job.state.unfinished().run_id)
+    job.accept_source(topic)
+    written_anew(records, topic, 20)
+    job.ingest()
+    assert len(job.rows()) == 20
+    assert job.group_offsets() == records.ends(topic) == job.frontiers()
 
 
 def test_a_deleted_topic_is_refused(topic, home, records):

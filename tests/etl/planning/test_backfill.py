@@ -12,10 +12,13 @@ import pytest
 from kseg.client.cluster.metadata import PartitionMetadata, TopicMetadata
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.load import job_from_document
+from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.fold import Entry, fold
 from kseg.etl.ledger.maintenance import summary_of
+from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.state import JobState, RunState
-from kseg.etl.planning.backfill import BackfillPlanner, run_id_of
+from kseg.etl.planning.backfill import BackfillPlanner, readable_end, run_id_of
 from kseg.etl.planning.backfill_request import BackfillRequest
 from kseg.etl.planning.plan import Draft, PlanInputs
 from kseg.etl.planning.snapshot import SourceSnapshot
@@ -52,6 +55,56 @@ def planned(request: BackfillRequest, state: JobState) -> list[tuple[int, int]]:
     draft = Draft.unwritten(PlanInputs(JOB, snapshot, {"/lake/orders": None}, None), state, planner.run_id)
     plan = planner.decide(draft)
     return [] if plan is None else [(r.start, r.end) for r in plan.ranges]
+
+
+def copied(state: JobState, *, leader_epoch: int, to: int | None = None) -> list[tuple[int, int]]:
+    """The plan of all offsets, or of those up to one, in a copy of the log with the offsets [0, 80)."""
+    metadata = TopicMetadata("orders", UUID(int=7), False, {0: PartitionMetadata(0, 1, leader_epoch, (1,), (1,))})
+    bounds = {TP: LogBounds(0, 80, 80, confirmed=80, leader_epoch=leader_epoch)}
+    snapshot = SourceSnapshot("cluster", {"orders": metadata}, bounds, {TP: 0}, {TP: 80}, copy=True)
+    inputs = PlanInputs(JOB, snapshot, {"/lake/orders": None}, None)
+    request = BackfillRequest.parse(["orders:0:0"], [f"orders:0:{to or 80}"], segments=["/copy"])
+    planner = BackfillPlanner(JOB, Logs(), request, run_id_of(request, state))  # type: ignore[arg-type]
+    draft = Draft.unwritten(inputs, state, planner.run_id)
+    if to is None:
+        return [(0, readable_end(draft, TP))]
+    plan = planner.decide(draft)
+    return [] if plan is None else [(r.start, r.end) for r in plan.ranges]
+
+
+def accepted(*changes: tuple[int, int], known: bool = True) -> JobState:
+    """Truncations that were accepted: offset and leader epoch of each. known: whether the ledger has the epochs."""
+    lease = ev.Leased(owner="me", attempt=1, duration=60.0)
+    state = replace(EMPTY_STATE, landed_offsets={TP: OffsetSet.single(0, 80)})
+    events: list[ev.Event] = [lease]
+    for first, epoch in changes:
+        seen = {"orders": ev.TopicIdentity(UUID(int=7), "cluster", {0: ev.PartitionIdentity(epoch, first)})}
+        reopened = ev.SourceAccepted(owner="me", attempt=1, topics=seen, reopened={TP: first}, reason="log-truncated")
+        events.append(reopened)
+    state = fold(state, [Entry(event, NOW, number) for number, event in enumerate(events, 1)])
+    return state if known else replace(state, reopened_in={})
+
+
+@pytest.mark.parametrize(("leader_epoch", "end"), [(3, 30), (4, 50), (6, 50), (7, 80), (9, 80)])
+def test_of_a_copy_from_before_a_truncation_only_the_offsets_below_it_count(leader_epoch: int, end: int) -> None:
+    """Its records above are those that were lost; today's would count as landed, and never be read."""
+    state = accepted((30, 4), (50, 7))
+    assert copied(state, leader_epoch=leader_epoch) == [(0, end)]
+    assert copied(summary_of(state), leader_epoch=leader_epoch) == [(0, end)]
+
+
+def test_a_copy_is_asked_for_no_offsets_that_mean_other_records_since() -> None:
+    with pytest.raises(Refused, match="of the files only those below 50 count") as refused:
+        copied(accepted((50, 7)), leader_epoch=6, to=60)
+    assert refused.value.code == "offsets-not-in-files"
+    assert copied(accepted((50, 7)), leader_epoch=7, to=60) == [(50, 60)]
+
+
+@pytest.mark.parametrize(("leader_epoch", "end"), [(6, 30), (7, 80)])
+def test_where_the_ledger_lacks_the_epochs_a_copy_must_be_as_new_as_what_it_has_seen(
+    leader_epoch: int, end: int
+) -> None:
+    assert copied(accepted((30, 4), (50, 7), known=False), leader_epoch=leader_epoch) == [(0, end)]
 
 
 def abandoned(request: BackfillRequest, run_id: str) -> JobState:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -12,6 +14,7 @@ from kseg.client.cluster.metadata import PartitionMetadata, TopicMetadata
 from kseg.client.groups.offsets import CommittedOffset
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.load import job_from_document
+from kseg.etl.config.sections import AtTime
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.ranges import OffsetSet
@@ -79,6 +82,70 @@ def test_an_accepted_group_offset_leads_out_of_a_start_beyond_the_log() -> None:
     assert refused.value.code == "start-beyond-end"
     assert "--accept-group-offsets" in str(refused.value.remedy)
     assert planned(stuck, group=5, accept=True) == [(5, 37)]
+
+
+def grown(*, start: int = 0, group: int = -1, accept: bool = False, on_data_loss: str = "fail", **source: Any) -> Any:
+    """The plan after a partition with offsets [start, 20) was added to a topic whose first one has been read."""
+    job = JOB.model_copy(update={"source": JOB.source.model_copy(update={"on_data_loss": on_data_loss})})
+    before = draft(FRESH)
+    first = plan_incremental(before)
+    assert first is not None
+    run = replace(first, pinned_config=json.dumps({"source": source}))
+    landed = {TP: OffsetSet.single(0, 37)}
+    runs = {run.run_id: replace(before.state.runs[run.run_id], plan=run, finished=True)}
+    state = replace(FRESH, bases={TP: 0}, landed_offsets=landed, runs=runs, topics=before.state.topics)
+    added = TopicPartition("orders", 1)
+    found = draft(state)
+    found.inputs = replace(
+        found.inputs,
+        job=job,
+        snapshot=replace(
+            found.inputs.snapshot,
+            bounds={TP: LogBounds(0, 37, 37), added: LogBounds(start, 20, 20)},
+            starts={TP: 0, added: start},
+            ends={TP: 37, added: 20},
+        ),
+        group=GroupView("g", {added: CommittedOffset(group, -1, "")}, accept=accept),
+    )
+    plan = plan_incremental(found)
+    return [(r.partition, r.start, r.end) for r in plan.ranges] if plan is not None else []
+
+
+def test_an_added_partition_is_read_from_its_first_record() -> None:
+    assert grown() == [(1, 0, 20)]
+    assert grown(group=0) == [(1, 0, 20)]
+
+
+def test_what_retention_removed_of_an_added_partition_is_lost() -> None:
+    with pytest.raises(Refused, match=r"no longer holds orders-1 \[0, 5\)") as refused:
+        grown(start=5)
+    assert refused.value.code == "data-lost"
+    assert grown(start=5, on_data_loss="record") == [(1, 5, 20)]
+
+
+def test_what_another_client_commits_in_an_added_partition_is_a_change_of_the_groups_offsets() -> None:
+    with pytest.raises(Refused, match="orders-1: group 7, ledger 0") as refused:
+        grown(group=7)
+    assert refused.value.code == "group-offsets-differ"
+    assert grown(group=7, accept=True) == [(1, 7, 20)]
+
+
+def test_a_partition_that_the_job_did_not_read_before_is_not_an_added_one() -> None:
+    assert grown(start=5, assign={"orders": [0]}) == [(1, 5, 20)]
+
+
+@pytest.mark.parametrize(("start", "log_start", "noted"), [(5, 5, True), (7, 5, False), (0, 0, False)])
+def test_a_start_at_a_time_that_retention_may_have_cut_is_told(start: int, log_start: int, noted: bool) -> None:
+    begins = {"starting_offsets": AtTime(timestamp=datetime(2026, 1, 1, tzinfo=UTC))}
+    found = draft(start=start)
+    found.inputs = replace(
+        found.inputs,
+        job=JOB.model_copy(update={"source": JOB.source.model_copy(update=begins)}),
+        snapshot=replace(found.inputs.snapshot, bounds={TP: LogBounds(log_start, 37, 37)}),
+    )
+    assert plan_incremental(found) is not None
+    assert [note.split(":")[0] for note in found.notes] == ["possibly lost"] * noted
+    assert all("2026-01-01T00:00:00Z" in note and "orders-0 5" in note for note in found.notes)
 
 
 def request_id(state: JobState, *, mode: str = "missing") -> str:
