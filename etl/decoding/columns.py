@@ -61,6 +61,12 @@ def check_names(parts: Sequence[tuple[PayloadPlan, Sequence[pa.Field]]]) -> None
                 words = f"column {field.name}: names that begin with {PREFIX} are Kafka's own columns"
                 faults.append(Fault(place, words, _rename(field.name)))
             faults += [Fault(place, words, _rename(field.name)) for words in _nested_faults(field, field.name)]
+            faults += [
+                Fault(
+                    f"{plan.place}.schema", f"column {path} has {words}", f"write format: bytes for the {plan.source}"
+                )
+                for path, words in _without_values(field.type, field.name)
+            ]
     if faults:
         raise ConfigurationError(faults)
 
@@ -78,6 +84,21 @@ def _nested_faults(field: pa.Field, path: str) -> Iterator[str]:
                 yield f"fields {other} and {child.name} of {path} are one name to Delta"
             seen[child.name.lower()] = child.name
             yield from _nested_faults(child, f"{path}.{child.name}")
+
+
+def _without_values(kind: pa.DataType, path: str) -> Iterator[tuple[str, str]]:
+    """Path and words of what Avro has and Delta has not."""
+    if pa.types.is_null(kind):
+        yield path, "the type null, which Delta does not have"
+    elif pa.types.is_map(kind):
+        yield from _without_values(kind.item_type, f"{path}{{}}")
+    elif pa.types.is_list(kind):
+        yield from _without_values(kind.value_type, f"{path}[]")
+    elif pa.types.is_struct(kind):
+        if not kind.num_fields:
+            yield path, "a record without fields, which Parquet cannot hold"
+        for child in kind:
+            yield from _without_values(child.type, f"{path}.{child.name}")
 
 
 def _rename(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import struct
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -149,6 +150,21 @@ def test_the_first_payload_that_cannot_be_decoded_is_an_error_with_its_address()
 )
 def test_what_no_table_can_have_is_refused_before_anything_is_read(decode: dict[str, Any], said: str) -> None:
     assert said in faults(step_of(**decode))
+
+
+def test_types_that_delta_does_not_have_are_refused(tmp_path: Path) -> None:
+    empty = {"type": "record", "name": "Empty", "fields": []}
+    fields = [
+        {"name": "a", "type": "null"},
+        {"name": "b", "type": {"type": "array", "items": ["null", empty]}},
+        {"name": "c", "type": {"type": "map", "values": "int"}},
+    ]
+    file = tmp_path / "order.avsc"
+    file.write_text(json.dumps({"type": "record", "name": "Order", "fields": fields}))
+    said = faults(step_of(value={"format": "avro", "schema": {"file": str(file)}}))
+    assert "column a has the type null, which Delta does not have" in said
+    assert "column b[] has a record without fields, which Parquet cannot hold" in said
+    assert "column c" not in said
 
 
 def test_a_name_that_collides_can_be_renamed() -> None:
