@@ -59,7 +59,7 @@ class JsonDecoder:
         shape = shape_of(declared, self._options)
         self._nodes = Nodes(shape, rescue=self._options.unknown_fields == "rescue")
         self._sizes = [0] * len(self._nodes.shapes)
-        self._seed = secrets.randbits(62)
+        self._seed = secrets.randbits(62) | 1 << 62
 
     @property
     def type(self) -> pa.StructType:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from kseg.segment_reader.decode.jit import compiled, inlined
 from kseg.segment_reader.payload.decoder import Status
+from kseg.segment_reader.payload.json.floats import U64
 from kseg.segment_reader.payload.json.strings import hash_at, same
 from kseg.segment_reader.payload.json.table import (
     GROW_SEEN,
@@ -16,12 +19,12 @@ from kseg.segment_reader.payload.json.table import (
     N_OFFSETS,
     N_SIZE,
 )
-from kseg.segment_reader.payload.memory import load32, load64
+from kseg.segment_reader.payload.json.words import high_product
+from kseg.segment_reader.payload.memory import load8, load32, load64
 
 DUPLICATE_KEY = int(Status.DUPLICATE_KEY)
 
 _FEW_KEYS = 8
-_MIXER = 0x9E3779B97F4A7C15 - (1 << 64)
 
 
 @inlined
@@ -56,6 +59,25 @@ def field(p: Any, e: Any, t: Any, node: Any, children: Any, hashes: Any, names: 
 
 
 @compiled
+def _seeded_hash(p: Any, size: Any, seed: Any) -> Any:
+    """Of keys that a producer chooses: who does not know the seed cannot make many of them share a place."""
+    factor = U64(seed) | U64(1)
+    value = factor ^ U64(size)
+    while size > 0:
+        word = 0
+        if size >= 8:
+            word = load64(p)
+        else:
+            for n in range(size):
+                word |= load8(p + n) << 8 * n
+        value ^= U64(word)
+        value = value * factor ^ high_product(value, factor)
+        p += 8
+        size -= 8
+    return np.int64(value)
+
+
+@compiled
 def has_twice(t: Any, keys: Any, first: Any, last: Any, seen: Any, seed: Any) -> Any:
     """Whether two slots of a map's keys are the same; 0, DUPLICATE_KEY, or GROW_SEEN."""
     offsets = t[keys, N_OFFSETS]
@@ -80,9 +102,7 @@ def has_twice(t: Any, keys: Any, first: Any, last: Any, seen: Any, seed: Any) ->
                 if load32(offsets + 4 * other + 4) - place == size and same(data + place, data + start, size):
                     return DUPLICATE_KEY
         else:
-            hashed = hash_at(data + start, data + start + size) ^ seed
-            hashed *= _MIXER
-            at = (hashed ^ (hashed >> 29)) & mask
+            at = _seeded_hash(data + start, size, seed) & mask
             while seen[at] >= 0:
                 place = load32(offsets + 4 * seen[at])
                 if load32(offsets + 4 * seen[at] + 4) - place == size and same(data + place, data + start, size):

@@ -73,6 +73,14 @@ def test_a_key_is_found_twice_in_maps_of_any_size(count: int, read: Callable[...
     assert rows[0] == rows[3] == (DECODED, {"m": [(key, None) for key in keys]})
 
 
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 16, 31])
+def test_keys_of_any_length_that_differ_in_one_byte(size: int, read: Callable[..., Any]) -> None:
+    keys = {"k" * at + "x" + "k" * (size - at - 1) for at in range(size)} | {"k" * n for n in range(size + 20)}
+    sound = json.dumps({"m": dict.fromkeys(keys, 1)})
+    statuses = [status for status, _ in read({"m": "map<string,int>"}, sound, sound[:-2] + f', "{"k" * size}": 1}}}}')]
+    assert statuses == [DECODED, DUPLICATE_KEY]
+
+
 RESCUED = {
     '{"a":1}': None,
     '{"x":1}': '{"x":1}',
