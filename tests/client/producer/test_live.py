@@ -32,23 +32,32 @@ def expected(records: list[Record]) -> list[tuple[Any, ...]]:
     return [(r.key, r.value, list(r.headers), r.timestamp) for r in records]
 
 
+def produce_all(bootstrap_servers: str, topic: str, producing: Any, codec: str) -> list[Record]:
+    """Records in several batches of this codec; the brokers' offsets are checked."""
+    records = HARD + [Record(b"%d" % n, b"value %d" % n, (), NOW + n) for n in range(500)]
+    producer = producing(bootstrap_servers, compression_type=codec, batch_size=4096, linger_ms=20)
+    deliveries = send_all(producer, topic, records)
+    producer.flush()
+    assert [d.result().offset for d in deliveries] == list(range(len(records)))
+    return records
+
+
 @pytest.mark.rule(112, 130, 298)
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # kafka-python loads its schemas by an old function
 @pytest.mark.parametrize("codec", CODECS)
 def test_records_of_every_codec_are_read_equal_by_other_clients(kafka: Any, producing: Any, read_back: Any, codec: str):
+    topic = kafka.topic()
+    records = produce_all(kafka.bootstrap_servers, topic, producing, codec)
+    assert rows(read_back(kafka.bootstrap_servers, topic)) == expected(records)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # kafka-python loads its schemas by an old function
+@pytest.mark.parametrize("codec", [codec for codec in CODECS if codec != "snappy"])  # for which it needs a C library
+def test_records_are_read_equal_by_a_client_in_python(kafka: Any, producing: Any, codec: str):
     from kafka import KafkaConsumer
     from kafka import TopicPartition as TheirPartition
 
     topic = kafka.topic()
-    records = HARD + [Record(b"%d" % n, b"value %d" % n, (), NOW + n) for n in range(500)]
-    producer = producing(kafka.bootstrap_servers, compression_type=codec, batch_size=4096, linger_ms=20)
-    deliveries = send_all(producer, topic, records)
-    producer.flush()
-    assert [d.result().offset for d in deliveries] == list(range(len(records)))
-    assert rows(read_back(kafka.bootstrap_servers, topic)) == expected(records)
-
-    if codec == "snappy":
-        return  # kafka-python has no library for it here
+    records = produce_all(kafka.bootstrap_servers, topic, producing, codec)
     consumer = KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest")
     consumer.assign([TheirPartition(topic, 0)])
     theirs: list[Any] = []

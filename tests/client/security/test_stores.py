@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ssl
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -86,11 +88,36 @@ def test_a_jks_store_is_refused_with_the_command_that_converts_it(authority: Aut
     assert "PKCS12" in told
 
 
-def test_a_keystore_gives_key_and_chain(issued: Issued):
-    identified(location=str(issued.pem)).context()
-    identified(location=str(issued.pkcs12), type="PKCS12", password=Secret(PASSWORD)).context()
+def client_name(tls: TlsConfig, authority: Authority, server: Issued) -> str:
+    """The name in the certificate that a server sees, which asks for one of this authority."""
+    theirs = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    theirs.load_cert_chain(server.pem)
+    theirs.load_verify_locations(authority.pem)
+    theirs.verify_mode = ssl.CERT_REQUIRED
+    ours = tls.context()
+    ours.load_verify_locations(authority.pem)
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = ours.wrap_bio(to_client, to_server, server_hostname="localhost")
+    peer = theirs.wrap_bio(to_server, to_client, server_side=True)
+    for side in (client, peer, client, peer):
+        with contextlib.suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    certificate = peer.getpeercert()
+    assert certificate is not None
+    return dict(part[0] for part in certificate["subject"])["commonName"]  # type: ignore[misc]
+
+
+def test_a_keystore_gives_key_and_chain(authority: Authority, issued: Issued):
+    server = authority.issue("broker", names=["localhost"])
     text = issued.pem.read_text()
-    identified(certificates=text[text.index("-----BEGIN CERT") :], key=Secret(text)).context()
+    for tls in (
+        identified(location=str(issued.pem)),
+        identified(location=str(issued.pkcs12), type="PKCS12", password=Secret(PASSWORD)),
+        identified(certificates=text[text.index("-----BEGIN CERT") :], key=Secret(text)),
+    ):
+        assert client_name(tls, authority, server) == "client"
+    with pytest.raises(ssl.SSLError, match="PEER_DID_NOT_RETURN_A_CERTIFICATE"):
+        client_name(TlsConfig(), authority, server)
 
 
 def test_an_encrypted_key_needs_its_password(issued: Issued, folder: Path):

@@ -355,7 +355,20 @@ def test_the_key_of_an_identity_never_lies_on_a_disk(authority: Authority, tmp_p
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
     issued = authority.issue("someone")
     store = Store("keystore", location=str(issued.pkcs12), password=Secret(PASSWORD))
+    loaded: list[tuple[str, str]] = []
+
+    load = ssl.SSLContext.load_cert_chain
+
+    def note(self: ssl.SSLContext, certfile: str, **options: Any) -> None:
+        assert b"PRIVATE KEY" in Path(certfile).read_bytes()
+        loaded.append((certfile, str(Path(certfile).readlink())))
+        load(self, certfile, **options)
+
+    monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", note)
     TlsConfig(keystore=store).context()
+    [(path, target)] = loaded
+    assert target.startswith("/memfd:")
+    assert not Path(path).exists() or str(Path(path).readlink()) != target, "closed as soon as it is loaded"
 
 
 @pytest.mark.rule(8)

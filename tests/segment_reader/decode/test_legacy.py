@@ -111,7 +111,9 @@ def test_formats_may_be_mixed_in_one_answer(decode: Any) -> None:
 
 def test_provenance_is_null_for_old_messages(decode: Any) -> None:
     answer = encode_message_set(ROWS, magic=1, compression="gzip") + encode_message_set(ROWS, magic=0, base_offset=5)
-    for row in decode(answer, provenance=True).rows:
+    rows = decode(answer, provenance=True).rows
+    assert len(rows) == 2 * len(ROWS)
+    for row in rows:
         names = ["leaderEpoch", "producerId", "producerEpoch", "sequence", "transactional", "batchBaseOffset"]
         assert all(row[name] is None for name in names)
 
