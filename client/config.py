@@ -64,7 +64,7 @@ class ClientConfig:
         fields["security"] = parse_security(security, faults)
         if ("bootstrap.servers" in properties) == ("bootstrap.controllers" in properties):
             both = "bootstrap.servers" in properties
-            message = "stands beside bootstrap.controllers" if both else "is missing"
+            message = "cannot be combined with bootstrap.controllers" if both else "is missing"
             remedy = "give one of them" if both else "give at least one host:port"
             faults.append(ConfigFault("bootstrap.servers", message, remedy))
         if "bootstrap.controllers" in properties:
@@ -109,7 +109,7 @@ def _text(raw: object) -> str:
 def _integer(low: int, high: int = INT32_MAX) -> Callable[[str], int]:
     def parse(text: str) -> int:
         if not re.fullmatch(r"[+-]?[0-9]+", text):
-            raise ValueError(f"{text!r} is no whole number")
+            raise ValueError(f"{text!r} is not a whole number")
         number = int(text)
         if not low <= number <= high:
             raise ValueError(f"{number} is outside {low}..{high}")
@@ -143,9 +143,9 @@ def parse_servers(text: str) -> tuple[tuple[str, int], ...]:
             r"(?:(?P<protocol>[A-Za-z_]+)://)?(?:\[(?P<v6>[^\]]+)\]|(?P<host>[^:\[\]/\s]+)):(?P<port>\d{1,5})", item
         )
         if match is None:
-            raise ValueError(f"{item!r} is no host:port")
+            raise ValueError(f"{item!r} is not host:port")
         if match["protocol"] and match["protocol"].upper() not in PROTOCOLS:
-            raise ValueError(f"{item!r}: {match['protocol']} is no security protocol")
+            raise ValueError(f"{item!r}: {match['protocol']} is not a security protocol")
         port = int(match["port"])
         if not 0 < port < 65536:
             raise ValueError(f"{item!r}: port {port} is outside 1..65535")
@@ -218,5 +218,7 @@ _WITHOUT_MEANING = frozenset(
 
 def _unknown(key: str) -> ConfigFault:
     if key in _WITHOUT_MEANING:
-        return ConfigFault(key, "this client does not act on it", "remove it; the job's own settings may cover it")
+        return ConfigFault(
+            key, "this client does not use it", "remove it; the job file's own keys may have this setting"
+        )
     return ConfigFault(key, "unknown property", "check the spelling against the Kafka consumer's configuration")

@@ -101,7 +101,7 @@ def list_offsets(
         timed = [tp for tp in leaders if wanted[tp] not in (EARLIEST, LATEST)]
         if timed and version < _FIRST_BY_TIME:
             raise UnsupportedVersion(
-                "the broker cannot find offsets by time, it is too old (before 0.10.1): name offsets instead",
+                "the broker is too old to find offsets by timestamp (before 0.10.1): give offsets instead",
                 topic=timed[0].topic,
                 partition=timed[0].partition,
             )
@@ -120,7 +120,7 @@ def list_offsets(
     except KafkaError as error:
         if error.code == ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT:
             error.message += (
-                "; the topic's messages are in a format without times: name offsets instead of a time, or set the "
+                "; the topic's messages are in a format without times: give offsets instead of a time, or set the "
                 "topic's message.format.version to 0.10.0 or later for messages to come"
             )
         raise

@@ -142,9 +142,9 @@ class ConfigurationError(KsegError):
         if isinstance(faults, str):
             message = faults
         elif len(self.faults) == 1:
-            message = "1 fault in the configuration"
+            message = "1 error in the configuration"
         else:
-            message = f"{len(self.faults)} faults in the configuration"
+            message = f"{len(self.faults)} errors in the configuration"
         super().__init__(message, remedy=remedy, file=file, **address)
 
     @classmethod
@@ -201,7 +201,7 @@ class AnotherRunActive(KsegError):
         *,
         owner: str | None = None,
         until: datetime | None = None,
-        remedy: str | None = "wait for the other run, or pass --take-over when it is known to be dead",
+        remedy: str | None = "wait for the other run, or pass --take-over if it is known to be dead",
         **address: AddressValue | None,
     ) -> None:
         super().__init__(message, remedy=remedy, owner=owner, until=until.isoformat() if until else None, **address)

@@ -166,7 +166,7 @@ def read_job_files(folder: Path | str) -> tuple[list[JobFile], list[JobFileFault
     """
     folder = Path(folder).absolute()
     if not folder.is_dir():
-        return [], [JobFileFault(folder, "", "is no folder")]
+        return [], [JobFileFault(folder, "", "is not a folder")]
     files: list[JobFile] = []
     faults: list[JobFileFault] = []
     for path in sorted(folder.glob("*.yaml")):
@@ -240,7 +240,7 @@ class _Reader:
     def _invalid(self, error: ValidationError, given: Mapping[str, Any]) -> JobFileFault:
         if not error.absolute_path:
             unknown = next(key for key in given if key not in _KEYS)
-            return self._fault(f"airflow.{unknown}", f"is no key of this section: {', '.join(_KEYS)}")
+            return self._fault(f"airflow.{unknown}", f"is not a key of this section: {', '.join(_KEYS)}")
         key = str(error.absolute_path[0])
         return self._fault(f"airflow.{key}", f"{given[key]!r} {_reason(error)}")
 

@@ -157,7 +157,7 @@ def _creation(binding: AclBinding, version: int) -> CreateAclsRequest.AclCreatio
     if version >= _FIRST_WITH_PATTERNS:
         creation.resource_pattern_type = binding.pattern_type
     elif binding.pattern_type != PatternType.LITERAL:
-        raise UnsupportedVersion(f"the broker knows literal patterns alone, it is too old for: {binding}")
+        raise UnsupportedVersion(f"the broker is too old: it supports only literal patterns, not: {binding}")
     return creation
 
 
@@ -173,5 +173,5 @@ def _conditions(filter_: AclFilter, version: int) -> dict[str, Any]:
     if version >= _FIRST_WITH_PATTERNS:
         fields["pattern_type_filter"] = filter_.pattern_type
     elif filter_.pattern_type not in (PatternType.LITERAL, PatternType.ANY):
-        raise UnsupportedVersion(f"the broker knows literal patterns alone, it is too old for {filter_}")
+        raise UnsupportedVersion(f"the broker is too old: it supports only literal patterns, not {filter_}")
     return fields

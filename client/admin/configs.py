@@ -122,7 +122,7 @@ def describe_configs(
             ]
         )
         if synonyms and version < _FIRST_WITH_SYNONYMS:
-            raise UnsupportedVersion("the broker cannot tell what its settings override: it is too old")
+            raise UnsupportedVersion("the broker is too old to return config synonyms")
         request.include_synonyms = synonyms
         # Documentation is for people: without it, an old broker's answer is still right.
         request.include_documentation = documentation and version >= _FIRST_WITH_DOCUMENTATION
@@ -226,7 +226,7 @@ def list_config_resources(cluster: Cluster, types: Collection[ConfigResourceType
         if version >= _FIRST_WITH_TYPES:
             return ListConfigResourcesRequest(resource_types=[int(kind) for kind in types])
         if not only_metrics:
-            raise UnsupportedVersion("the broker lists client metrics' resources alone: it is too old for others")
+            raise UnsupportedVersion("the broker is too old: it lists only client metrics resources")
         return ListConfigResourcesRequest()
 
     def check(response: ListConfigResourcesResponse) -> None:

@@ -67,7 +67,7 @@ def describe_topics(
     def build(waiting: Collection[str | UUID] | None, version: int) -> MetadataRequest:
         request = MetadataRequest(topics=all_topics(version))
         if version < _FIRST_WITH_IDS and any(isinstance(topic, UUID) for topic in waiting or ()):
-            raise UnsupportedVersion("the broker cannot describe topics by id: it is too old")
+            raise UnsupportedVersion("the broker is too old to describe topics by id")
         if waiting is not None and not asking_creates_topics(version):
             request.topics = [_asked(topic) for topic in waiting]
         if not asking_creates_topics(version):

@@ -71,9 +71,9 @@ def update_features(
         def build(version: int) -> UpdateFeaturesRequest:
             typed = version >= _FIRST_WITH_TYPES
             if validate_only and not typed:
-                raise UnsupportedVersion("the broker cannot validate without updating: it is too old")
+                raise UnsupportedVersion("the broker is too old to validate without updating")
             if upgrade_type == UpgradeType.UNSAFE_DOWNGRADE and not typed:
-                raise UnsupportedVersion("the broker knows no unsafe downgrades: it is too old")
+                raise UnsupportedVersion("the broker is too old for unsafe downgrades")
             request = UpdateFeaturesRequest(
                 timeout_ms=cluster.config.request_timeout_ms,
                 feature_updates=[

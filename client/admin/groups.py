@@ -92,7 +92,7 @@ def remove_members(
     def ask(waiting: list[str], deadline: Deadline) -> dict[str, Any]:
         def build(version: int) -> LeaveGroupRequest:
             if version < _FIRST_WITH_MEMBERS:
-                raise UnsupportedVersion("the broker has no static members: it is too old", group=group)
+                raise UnsupportedVersion("the broker is too old for static members", group=group)
             members = [
                 LeaveGroupRequest.MemberIdentity(member_id="", group_instance_id=instance_id) for instance_id in waiting
             ]

@@ -104,14 +104,14 @@ def describe_cluster(
         connection = cluster.any_connection(deadline)
         if not connection.offers(DescribeClusterRequest):
             if of == "controllers" or fenced:
-                raise UnsupportedVersion("the broker cannot tell that: it is too old", broker=connection.label)
+                raise UnsupportedVersion("the broker is too old to report this", broker=connection.label)
             return _from_metadata(cluster, deadline, operations)
         version = connection.version_of(DescribeClusterRequest)
         request = DescribeClusterRequest(include_cluster_authorized_operations=operations)
         if of == "controllers" and version < _FIRST_WITH_ENDPOINT_TYPE:
-            raise UnsupportedVersion("the broker cannot tell of controllers: it is too old", broker=connection.label)
+            raise UnsupportedVersion("the broker is too old to list controllers", broker=connection.label)
         if fenced and version < _FIRST_WITH_FENCED:
-            raise UnsupportedVersion("the broker cannot tell of fenced ones: it is too old", broker=connection.label)
+            raise UnsupportedVersion("the broker is too old to list fenced brokers", broker=connection.label)
         if version >= _FIRST_WITH_ENDPOINT_TYPE:
             request.endpoint_type = _ENDPOINTS[of]
         if version >= _FIRST_WITH_FENCED:

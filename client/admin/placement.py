@@ -60,7 +60,7 @@ def alter_reassignments(
             if version >= _FIRST_WITH_FACTOR:
                 request.allow_replication_factor_change = allow_replication_factor_change
             elif not allow_replication_factor_change:
-                raise UnsupportedVersion("the broker cannot keep the replication factor by itself: it is too old")
+                raise UnsupportedVersion("the broker is too old to keep the replication factor")
             for topic, members in by_topic(waiting).items():
                 entry = AlterPartitionReassignmentsRequest.ReassignableTopic(name=topic)
                 for tp in members:
@@ -135,7 +135,7 @@ def elect_leaders(
         if version >= _FIRST_WITH_KINDS:
             request.election_type = _ELECTIONS[kind]
         elif kind != "preferred":
-            raise UnsupportedVersion("the broker elects preferred leaders alone: it is too old")
+            raise UnsupportedVersion("the broker is too old: it elects only preferred leaders")
         if members is not None:
             request.topic_partitions = [
                 ElectLeadersRequest.TopicPartitions(topic=topic, partitions=[tp.partition for tp in of_topic])

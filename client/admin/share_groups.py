@@ -52,7 +52,7 @@ def describe_share_offsets(
         )
         found = next((entry for entry in response.groups if entry.group_id == group), None)
         if found is None:
-            raise ProtocolFault("DescribeShareGroupOffsets answer lacks the group asked for", group=group)
+            raise ProtocolFault("DescribeShareGroupOffsets response lacks the requested group", group=group)
         if found.error_code:
             raise error_from_code(
                 found.error_code, "DescribeShareGroupOffsets", detail=found.error_message, group=group

@@ -67,7 +67,7 @@ def create_token(
         if version >= _FIRST_WITH_OWNERS:
             request.owner_principal_type, request.owner_principal_name = _principal(owner) if owner else (None, None)
         elif owner is not None:
-            raise UnsupportedVersion("the broker makes tokens for the asker alone: it is too old for others")
+            raise UnsupportedVersion("the broker is too old to create tokens for other owners")
         return request
 
     def check(response: CreateDelegationTokenResponse) -> None:
@@ -143,7 +143,7 @@ def describe_tokens(cluster: Cluster, owners: Collection[str] | None = None) -> 
 def _principal(text: str) -> tuple[str, str]:
     kind, colon, name = text.partition(":")
     if not colon:
-        raise ValueError(f"{text!r} is no principal: write its type too, as in User:{text}")
+        raise ValueError(f"{text!r} is not a principal: write it with its type, as in User:{text}")
     return kind, name
 
 

@@ -83,7 +83,7 @@ def create_topics(
     def ask(names: list[str], deadline: Deadline) -> dict[str, CreatedTopic | KafkaError]:
         def build(version: int) -> CreateTopicsRequest:
             if validate_only and version < _FIRST_WITH_VALIDATION:
-                raise UnsupportedVersion("the broker cannot validate without creating: it is too old")
+                raise UnsupportedVersion("the broker is too old to validate without creating")
             return CreateTopicsRequest(
                 timeout_ms=cluster.config.request_timeout_ms if timeout_ms is None else timeout_ms,
                 topics=[_creatable(wanted[name], version) for name in names],
@@ -203,7 +203,7 @@ def delete_topics(cluster: Cluster, topics: Collection[str | UUID]) -> Results[s
                 ]
                 return request
             if any(isinstance(topic, UUID) for topic in waiting):
-                raise UnsupportedVersion("the broker cannot delete topics by id: it is too old")
+                raise UnsupportedVersion("the broker is too old to delete topics by id")
             request.topic_names = [str(topic) for topic in waiting]
             return request
 

@@ -152,11 +152,11 @@ def list_transactions(
         if version >= _FIRST_WITH_DURATION:
             request.duration_filter = -1 if longer_than_ms is None else longer_than_ms
         elif longer_than_ms is not None:
-            raise UnsupportedVersion("the broker cannot filter transactions by duration: it is too old")
+            raise UnsupportedVersion("the broker is too old to filter transactions by duration")
         if version >= _FIRST_WITH_PATTERN:
             request.transactional_id_pattern = pattern
         elif pattern is not None:
-            raise UnsupportedVersion("the broker cannot filter transactions by pattern: it is too old")
+            raise UnsupportedVersion("the broker is too old to filter transactions by pattern")
         return request
 
     def read(_: int, response: ListTransactionsResponse) -> tuple[ListedTransaction, ...]:

@@ -62,7 +62,7 @@ def nobody_answers(failures: list[KafkaError]) -> KafkaError:
     """One error for several: the only one itself, the first one if none is retriable, or all in one text."""
     if len(failures) == 1 or (failures and not any(failure.retriable for failure in failures)):
         return failures[0]
-    return BrokerUnavailable("no broker answers: " + "; ".join(str(failure) for failure in failures))
+    return BrokerUnavailable("no bootstrap server is available: " + "; ".join(str(failure) for failure in failures))
 
 
 def _askable(
@@ -108,11 +108,11 @@ def _ask_controller(
 ) -> ClusterMetadata:
     if topics is None or topics:
         raise UnsupportedVersion(
-            "KRaft controllers tell nothing of topics: use bootstrap.servers", broker=connection.label
+            "KRaft controllers serve no topic metadata: use bootstrap.servers", broker=connection.label
         )
     version = connection.version_of(DescribeClusterRequest)
     if version < _FIRST_WITH_ENDPOINT_TYPE:
-        raise UnsupportedVersion("the controller is too old to be asked directly", broker=connection.label)
+        raise UnsupportedVersion("the controller is too old for bootstrap.controllers", broker=connection.label)
     response = connection.call(DescribeClusterRequest(endpoint_type=_CONTROLLERS), version, deadline=deadline)
     if response.error_code:
         raise error_from_code(

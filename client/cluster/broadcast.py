@@ -82,7 +82,7 @@ def _broadcast(
         for node_id in sorted(wanted - found.answers.keys() - final):
             try:
                 if node_id not in brokers:
-                    raise BrokerUnavailable("the cluster does not list this broker any more", broker=str(node_id))
+                    raise BrokerUnavailable("the broker is no longer in the cluster's metadata", broker=str(node_id))
                 connection = cluster.connection(brokers[node_id], deadline)
                 until = deadline.within(cluster.config.request_timeout_ms / 1000)
                 version = connection.version_of(kind)

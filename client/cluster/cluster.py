@@ -244,7 +244,7 @@ class Cluster:
         """A broker by its id, for one try. Raises BrokerUnavailable if the cluster does not list it (any more)."""
         found = self.metadata_now([], deadline).brokers.get(node_id)
         if found is None:
-            raise BrokerUnavailable("the cluster does not list this broker", broker=str(node_id))
+            raise BrokerUnavailable("the broker is not in the cluster's metadata", broker=str(node_id))
         return found
 
     def connection(self, broker: Broker, deadline: Deadline, *, purpose: str = "main") -> BrokerConnection:
@@ -295,7 +295,7 @@ class Cluster:
         if broker is None:
             asked = self.any_connection(deadline)
             if not asked.offers(MetadataRequest, _FIRST_WITH_CONTROLLER):
-                raise UnsupportedVersion("brokers before 0.10 do not tell who the controller is", broker=asked.label)
+                raise UnsupportedVersion("brokers before 0.10 do not report the controller", broker=asked.label)
             raise BrokerUnavailable("the cluster has no controller now", code=ErrorCode.NOT_CONTROLLER)
         return broker
 
@@ -303,6 +303,6 @@ class Cluster:
 def outcome_unknown(api: str, lost: KafkaError, **address: Any) -> OutcomeUnknown:
     """The error for a request that may have been done, and must not be sent again."""
     return OutcomeUnknown(
-        f"{api} was sent and its answer was lost ({lost.message}): whether it was done is to be found out",
+        f"{api} was sent and its response was lost ({lost.message}): it is unknown whether it was executed",
         **{"broker": lost.broker, **address},
     )

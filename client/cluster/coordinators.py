@@ -29,7 +29,7 @@ def find_coordinator(connection: BrokerConnection, key: CoordinatorKey, deadline
         request.key_type = _KEY_TYPES[kind]
     elif kind != "group":  # the broker would look for a group of that name
         raise UnsupportedVersion(
-            "the broker has no transactions, it is too old (before 0.11)",
+            "the broker is too old for transactions (before 0.11)",
             broker=connection.label,
             transactional_id=name,
         )
@@ -42,7 +42,7 @@ def find_coordinator(connection: BrokerConnection, key: CoordinatorKey, deadline
     if version >= _FIRST_WITH_KEYS:
         found = next((entry for entry in response.coordinators if entry.key == name), None)
         if found is None:
-            raise ProtocolFault("FindCoordinator answer lacks the key asked for", broker=connection.label)
+            raise ProtocolFault("FindCoordinator response lacks the requested key", broker=connection.label)
     address = {"group": name} if kind == "group" else {"transactional_id": name}
     if found.error_code:
         raise error_from_code(found.error_code, "FindCoordinator", detail=found.error_message, **address)

@@ -120,6 +120,6 @@ def _collect(
         elif tp in leaders:
             values[tp] = value
     errors += [
-        ProtocolFault(f"{what} answer lacks a partition asked for", topic=tp.topic, partition=tp.partition)
+        ProtocolFault(f"{what} response lacks a requested partition", topic=tp.topic, partition=tp.partition)
         for tp in missing
     ]

@@ -232,7 +232,7 @@ def leader_in(metadata: ClusterMetadata, tp: TopicPartition) -> Leader:
     partition = topic.partitions.get(tp.partition)
     if partition is None:
         raise UnknownTopic(
-            f"the topic has {len(topic.partitions)} partitions, this is not among them",
+            f"the topic has {len(topic.partitions)} partitions, and not this one",
             code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             retriable=True,
             topic=tp.topic,
@@ -241,6 +241,10 @@ def leader_in(metadata: ClusterMetadata, tp: TopicPartition) -> Leader:
     broker = metadata.brokers.get(partition.leader_id)
     if broker is None:
         none = partition.leader_id == NO_LEADER
-        why = "has no leader" if none else f"is led by broker {partition.leader_id}, which the cluster does not list"
+        why = (
+            "has no leader"
+            if none
+            else f"is led by broker {partition.leader_id}, which is not in the cluster's metadata"
+        )
         raise LeaderNotAvailable(f"the partition {why}", topic=tp.topic, partition=tp.partition)
     return Leader(broker, partition.leader_epoch, topic.topic_id)

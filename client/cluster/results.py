@@ -82,7 +82,7 @@ def retry_failed_parts(
                 error.retriable = verify is not None
                 raise
         for part in list(waiting):
-            found = answered.get(part, ProtocolFault(f"the answer lacks a part asked for: {part}"))
+            found = answered.get(part, ProtocolFault(f"the response lacks a requested part: {part}"))
             if isinstance(found, KafkaError) and found.code in final:
                 found.retriable = False
             results[part] = found

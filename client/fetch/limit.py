@@ -40,8 +40,8 @@ class FetchLimit:
             return False
         if size <= self.bytes:
             raise ProtocolFault(
-                f"the Fetch answer from offset {offset} on holds {len(records)} of a message's {size} bytes, though "
-                f"{self.bytes} were asked for",
+                f"the Fetch response from offset {offset} has {len(records)} of a message's {size} bytes, although "
+                f"{self.bytes} were requested",
                 broker=broker,
             )
         if size > self._largest:

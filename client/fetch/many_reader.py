@@ -188,7 +188,7 @@ class ManyReader:
             if response is None:
                 if time.monotonic() < fetcher.until:
                     return []
-                raise RequestTimedOut("the broker did not answer in time", broker=fetcher.connection.label)
+                raise RequestTimedOut("the broker did not respond in time", broker=fetcher.connection.label)
             if response.error_code:
                 raise error_from_code(response.error_code, "Fetch", broker=fetcher.connection.label)
             return self._take(fetcher, response)
@@ -205,7 +205,7 @@ class ManyReader:
         fetcher.throttled_ms += response.throttle_time_ms
         missing = fetcher.requested.keys() - answered.keys()
         if fetcher.part.full and missing and not throttled:
-            raise ProtocolFault(f"Fetch answer lacks {len(missing)} partitions asked for", broker=label)
+            raise ProtocolFault(f"Fetch response lacks {len(missing)} requested partitions", broker=label)
         requested, fetcher.requested = fetcher.requested, {}
         fetcher.session.on_response(response.session_id)
         fetcher.refusals = 0

@@ -171,9 +171,9 @@ def _out_of_range(cluster: Cluster, tp: TopicPartition, offset: int) -> KafkaErr
 
     log_start, high_watermark = limit(EARLIEST), limit(LATEST)
     if log_start <= offset <= high_watermark:
-        return BrokerError("Fetch: offset out of range, but in range by now", retriable=True)
+        return BrokerError("Fetch: the offset was out of range, and is in range now", retriable=True)
     return OffsetOutOfRange(
-        f"offset {offset} is outside of the log, which has {log_start} to {high_watermark}",
+        f"offset {offset} is out of range: the log has {log_start} to {high_watermark}",
         offset=offset,
         log_start=log_start,
         high_watermark=high_watermark,

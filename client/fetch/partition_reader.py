@@ -287,7 +287,7 @@ class PartitionReader:
             and partition.partition_index == self.tp.partition
         ]
         if len(found) != 1:
-            raise ProtocolFault("Fetch answer lacks the partition asked for", broker=connection.label)
+            raise ProtocolFault("Fetch response lacks the requested partition", broker=connection.label)
         return found[0]
 
     def _addressed(self, error: KafkaError) -> KafkaError:

@@ -138,7 +138,7 @@ class BrokerFetcher:
             for partition in topic.partitions:
                 tp = TopicPartition(name, partition.partition_index)
                 if tp not in self.requested or tp in found:
-                    raise ProtocolFault(f"Fetch answer has {tp}, which was not asked for", broker=self.label)
+                    raise ProtocolFault(f"Fetch response has {tp}, which was not requested", broker=self.label)
                 found[tp] = partition
         return found
 

@@ -75,13 +75,13 @@ class ReplicaSelection:
             leader = self._cluster.leader(self.tp, deadline)
             if self._is_another_topic(leader):
                 raise UnknownTopic(
-                    f"the topic was deleted and created again: its id is {leader.topic_id}, not {self.topic_id}",
+                    f"the topic was recreated: its id is {leader.topic_id}, not {self.topic_id}",
                     code=ErrorCode.INCONSISTENT_TOPIC_ID,
                     retriable=False,
                 )
         if NOT_KNOWN < leader.epoch < self._oldest_epoch:
             raise LeaderNotAvailable(
-                f"the cluster's metadata is behind: leader epoch {leader.epoch}, {self._oldest_epoch} was seen before"
+                f"the cluster's metadata is stale: leader epoch {leader.epoch}, {self._oldest_epoch} was seen before"
             )
         self.topic_id = leader.topic_id
         self._oldest_epoch = max(self._oldest_epoch, leader.epoch)

@@ -143,9 +143,7 @@ def list_groups(
 
     def build(version: int) -> ListGroupsRequest:
         if (states and version < _FIRST_WITH_STATES) or (types and version < _FIRST_WITH_TYPES):
-            raise UnsupportedVersion(
-                f"the broker cannot filter groups by {'type' if types else 'state'}: it is too old"
-            )
+            raise UnsupportedVersion(f"the broker is too old to filter groups by {'type' if types else 'state'}")
         return ListGroupsRequest(states_filter=list(states), types_filter=list(types))
 
     return ask_all_brokers(
@@ -277,4 +275,4 @@ def _check_listing(response: ListGroupsResponse) -> None:
 
 
 def _lacks_group(group: str, what: str) -> KafkaError:
-    return ProtocolFault(f"{what} answer lacks the group asked for", group=group)
+    return ProtocolFault(f"{what} response lacks the requested group", group=group)

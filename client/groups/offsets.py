@@ -153,7 +153,7 @@ def raise_commit_failed(
         words += f"; lacking: {lacking} ({lacking.remedy})"
     kind = reaction(what, decisive)
     raise OffsetCommitFailed(
-        f"{what} refused for {len(failed)} partitions: {words}",
+        f"{what} failed for {len(failed)} partitions: {words}",
         partitions=failed,
         lacking=lacking,
         code=decisive,
@@ -240,7 +240,7 @@ def _offset_fetch(
     elif version >= _FIRST_WITH_ALL_TOPICS:
         request.topics = None
     else:
-        raise UnsupportedVersion("the broker cannot tell all of a group's offsets at once: it is too old", group=group)
+        raise UnsupportedVersion("the broker is too old to return all offsets of a group", group=group)
     return request
 
 
@@ -253,7 +253,7 @@ def _fetched(
     if response.groups:
         answered = next((entry for entry in response.groups if entry.group_id == group), None)
         if answered is None:
-            raise ProtocolFault("OffsetFetch answer lacks the group asked for", group=group)
+            raise ProtocolFault("OffsetFetch response lacks the requested group", group=group)
     errors: list[KafkaError] = []
     if answered.error_code:
         errors.append(error_from_code(answered.error_code, "OffsetFetch", group=group))

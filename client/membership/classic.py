@@ -130,7 +130,7 @@ class ClassicMember:
         if self._heartbeats.polled():
             self._join.abandon()
             self.session.left()
-            self._join_again("the user did not poll within max.poll.interval.ms")
+            self._join_again("the application did not poll within max.poll.interval.ms")
         elif self.session.state is ClassicState.STABLE:
             error = self._heartbeats.take_error(self.session.generation)
             if error is not None:
@@ -211,12 +211,14 @@ class ClassicMember:
         self._topics.seen()
         stray = sorted({tp.topic for tp in given.partitions} - set(self._protocol.topics))
         if stray:
-            self._join_again(f"the leader has assigned topics that are not wanted: {', '.join(stray)}")
+            self._join_again(
+                f"the leader has assigned topics that this member does not subscribe to: {', '.join(stray)}"
+            )
             return
         going = self._ownership.owned.difference(given.partitions)
         if going:
             # Nobody has them in this generation: the next one hands them out (KIP-429).
-            self._join_again("partitions were given up that others may have now")
+            self._join_again("partitions were revoked that other members may have now")
             self._ownership.revoke(going)
         self._ownership.gain(given.partitions)
 

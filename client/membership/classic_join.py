@@ -121,7 +121,7 @@ class ClassicJoin:
             answer = self._connection.receive_by(deadline=deadline)
             if answer is None:
                 if now() > self._give_up_at:
-                    raise RequestTimedOut("the coordinator does not answer the member", group=self._session.group)
+                    raise RequestTimedOut("the coordinator does not respond to the member", group=self._session.group)
                 return Progress.WAITING
             asked, self._waiting_for = self._waiting_for, None
             if asked is SyncGroupRequest:

@@ -164,7 +164,7 @@ class ClassicSession:
             return self.heard(self._error("SyncGroup", response.error_code))
         self._check_type(response.protocol_type, "SyncGroup")
         if response.protocol_name not in (None, self.generation.protocol):
-            raise ProtocolFault("SyncGroup answer is about another protocol", group=self.group)
+            raise ProtocolFault("SyncGroup response is for another protocol", group=self.group)
         self.machine.step(ClassicEvent.SYNCED)
         self.protocol.assigned(self.generation, bytes(response.assignment), leader=self.leader)
         return None
@@ -190,7 +190,7 @@ class ClassicSession:
 
     def _check_type(self, protocol_type: str | None, what: str) -> None:
         if protocol_type not in (None, self.protocol.protocol_type):
-            raise ProtocolFault(f"{what} answer is about groups of type {protocol_type!r}", group=self.group)
+            raise ProtocolFault(f"{what} response is for groups of type {protocol_type!r}", group=self.group)
 
 
 def heartbeat_request(group: str, who: Generation, instance_id: str | None, version: int) -> HeartbeatRequest:

@@ -68,7 +68,7 @@ class ConsumerProtocol:
         given = assignor.assign(self._counts, members, racks)
         unknown = sorted(set(given) - set(members))
         if unknown:
-            raise GroupError(f"assignor {protocol} gives partitions to members that are not there: {unknown}")
+            raise GroupError(f"assignor {protocol} assigns partitions to unknown members: {unknown}")
         if self.cooperative:
             _check_cooperative(protocol, members, given)
         return {
@@ -151,4 +151,6 @@ def _check_cooperative(
     }
     wrong = sorted(gained & given_up)
     if wrong:
-        raise GroupError(f"assignor {name} gives away what others have not given up yet: {', '.join(map(str, wrong))}")
+        raise GroupError(
+            f"assignor {name} assigns partitions that other members have not revoked yet: {', '.join(map(str, wrong))}"
+        )

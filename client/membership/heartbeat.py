@@ -111,7 +111,9 @@ class HeartbeatThread(Background):
             self._for, self._expired = None, True
             self.changed.notify_all()
         if self._settings.instance_id is None:
-            leave(cluster, self._group, who, None, "the user did not poll within max.poll.interval.ms", seconds=5.0)
+            leave(
+                cluster, self._group, who, None, "the application did not poll within max.poll.interval.ms", seconds=5.0
+            )
 
     def _pause(self) -> float:
         policy = self._config.retry

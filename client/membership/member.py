@@ -85,7 +85,7 @@ class GroupMember:
             self._member = ClassicMember(self._cluster, group, wanted, chosen, settings, self._ownership)
         elif protocol == "consumer":
             if assignors is not None:
-                raise ValueError("with the new protocol the coordinator shares out; give server_assignor")
+                raise ValueError("with the new protocol the coordinator assigns partitions; give server_assignor")
             self._member = ConsumerMember(
                 self._cluster, group, tuple(topics), pattern, server_assignor, settings, self._ownership
             )

@@ -35,7 +35,7 @@ class MemberSettings:
             "rebalance.timeout.ms": self.rebalance_timeout,
         }
         faults = [
-            ConfigFault(name, f"{value} is no time to wait", "give a whole number of milliseconds above 0")
+            ConfigFault(name, f"{value} is not a valid duration", "give a whole number of milliseconds above 0")
             for name, value in times.items()
             if value <= 0
         ]
@@ -44,7 +44,7 @@ class MemberSettings:
                 ConfigFault(
                     "heartbeat.interval.ms",
                     f"{self.heartbeat_interval_ms} is not below session.timeout.ms ({self.session_timeout_ms})",
-                    "a third of the session timeout leaves room for two lost heartbeats",
+                    "a third of the session timeout allows for two lost heartbeats",
                 )
             )
         if self.instance_id == "":

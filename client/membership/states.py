@@ -73,12 +73,12 @@ class ConsumerEvent(Enum):
     ASSIGNED = "the target assignment differs from what the member owns"
     RECONCILED = "the member owns its target assignment and has not sent that yet"
     ACKNOWLEDGED = "a heartbeat with the owned partitions was answered"
-    FENCED = "the coordinator has thrown the member out (FENCED_MEMBER_EPOCH, UNKNOWN_MEMBER_ID)"
-    RELEASED = "a fenced member has given up what it owned"
+    FENCED = "the coordinator has removed the member (FENCED_MEMBER_EPOCH, UNKNOWN_MEMBER_ID)"
+    RELEASED = "a fenced member has revoked its partitions"
     LEAVE = "the leaving heartbeat goes out"
     LEFT = "the leaving heartbeat is answered, or not awaited"
-    EXPIRED = "the user did not poll within max.poll.interval.ms; the member has left the group"
-    POLLED = "the user polls again, and has given up what the member owned"
+    EXPIRED = "the application did not poll within max.poll.interval.ms; the member has left the group"
+    POLLED = "the application polls again, and has revoked the member's partitions"
     FAILED = "an error that joining again does not solve"
 
 

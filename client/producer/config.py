@@ -120,7 +120,7 @@ _Parse = Callable[[str], tuple[str, Any]]
 def _integer(name: str, low: int, high: int = INT32_MAX) -> _Parse:
     def parse(text: str) -> tuple[str, Any]:
         if not text.lstrip("+-").isdecimal():
-            raise ValueError(f"{text!r} is no whole number")
+            raise ValueError(f"{text!r} is not a whole number")
         if not low <= int(text) <= high:
             raise ValueError(f"{text} is outside {low}..{high}")
         return name, int(text)
@@ -139,13 +139,13 @@ def _truth(name: str) -> _Parse:
 
 def _acks(text: str) -> tuple[str, Any]:
     if text not in _ACKS:
-        raise ValueError(f"{text!r} is none of all, -1, 0, 1: brokers refuse any other number")
+        raise ValueError(f"{text!r} is not one of all, -1, 0, 1: brokers reject any other number")
     return "acks", _ACKS[text]
 
 
 def _compression(text: str) -> tuple[str, Any]:
     if text not in BY_NAME:
-        raise ValueError(f"{text!r} is none of {', '.join(BY_NAME)}")
+        raise ValueError(f"{text!r} is not one of {', '.join(BY_NAME)}")
     return "compression", text
 
 
@@ -153,7 +153,7 @@ def _partitioner(text: str) -> tuple[str, Any]:
     for name, spellings in (("default", _DEFAULT), ("round_robin", _ROUND_ROBIN), ("random", _RANDOM)):
         if text in spellings:
             return "partitioner", name
-    raise ValueError(f"{text!r} is not known here: default, round_robin, random, or give a callable to the producer")
+    raise ValueError(f"{text!r} is not supported: use default, round_robin, random, or give a callable to the producer")
 
 
 def _transactional_id(text: str) -> tuple[str, Any]:

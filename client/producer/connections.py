@@ -83,7 +83,7 @@ class ProduceConnection:
                 break
             found.append((self.in_flight.popleft(), response))
         if self.in_flight and not found and now >= self.in_flight[0].until:
-            raise RequestTimedOut("no answer to Produce within request.timeout.ms", broker=self.connection.label)
+            raise RequestTimedOut("no response to Produce within request.timeout.ms", broker=self.connection.label)
         return found
 
     def close(self) -> list[InFlightRequest]:
@@ -98,4 +98,4 @@ class ProduceConnection:
 
 def lost(link: ProduceConnection) -> BrokerUnavailable:
     """The error of requests whose connection was found closed."""
-    return BrokerUnavailable("the connection broke before the answer came", broker=str(link.broker.endpoint))
+    return BrokerUnavailable("the connection broke before the response came", broker=str(link.broker.endpoint))

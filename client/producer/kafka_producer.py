@@ -147,7 +147,7 @@ class KafkaProducer:
         Raises RequestTimedOut after `timeout` seconds. What a record failed for is in its delivery.
         """
         if not self._accumulator.flush(NEVER if timeout is None else time.monotonic() + timeout):
-            raise RequestTimedOut(f"records are still under way after {timeout} s")
+            raise RequestTimedOut(f"records are still in flight after {timeout} s")
 
     def close(self, timeout: float | None = None) -> None:
         """Deliver what is here, within `timeout` seconds (None: as long as it takes), and fail the rest; then stop."""
@@ -280,5 +280,5 @@ def _closing() -> KafkaError:
 
 def _no_such_partition(topic: str, partition: int, count: int) -> UnknownTopic:
     return UnknownTopic(
-        f"the topic has {count} partitions, this is not among them", topic=topic, partition=partition, retriable=False
+        f"the topic has {count} partitions, and not this one", topic=topic, partition=partition, retriable=False
     )

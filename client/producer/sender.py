@@ -242,7 +242,7 @@ class Sender:
             if batch is not None:
                 self._settle(batch, answer, now)
         for tp, batch in left.items():
-            why = ProtocolFault("Produce answer lacks a partition asked for", topic=tp.topic, partition=tp.partition)
+            why = ProtocolFault("Produce response lacks a requested partition", topic=tp.topic, partition=tp.partition)
             self._again_or_fail(self._accumulator.queues[tp], batch, why, now)
 
     def _settle(self, batch: Batch, answer: PartitionResponse, now: float) -> None:
@@ -319,7 +319,7 @@ class Sender:
 
     def _expired(self, batch: Batch) -> KafkaError:
         queue = self._accumulator.queues[batch.tp]
-        trouble = f"; the last trouble: {queue.trouble}" if queue.trouble is not None else ""
+        trouble = f"; the last error: {queue.trouble}" if queue.trouble is not None else ""
         sent = batch.attempts > 0 and batch.in_doubt
         doubt = ", and may have been appended" if sent else ""
         return DeliveryTimedOut(

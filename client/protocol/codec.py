@@ -46,7 +46,7 @@ def decode(cls: type[M], version: int, data: ByteString, position: int = 0) -> M
     """
     message, after = decode_prefix(cls, version, data, position)
     if after != len(data):
-        fault = DecodeError(f"{len(data) - after} bytes left over", after)
+        fault = DecodeError(f"{len(data) - after} bytes left", after)
         raise _addressed(fault, cls, version)
     return message
 

@@ -37,7 +37,7 @@ def _in_struct(shape: Shape, value: Struct, path: str) -> tuple[str, str] | None
         if held is None:
             if shape.nullable(field):
                 continue
-            return where, "is None, which this version cannot say"
+            return where, "is None, which this version cannot encode"
         found = _in_field(shape, field, held, where)
         if found:
             return found
@@ -48,7 +48,7 @@ def _in_field(shape: Shape, field: Field, held: Any, where: str) -> tuple[str, s
     if field.kind != "array":
         return _in_value(shape, field, field.kind, held, where)
     if not isinstance(held, list | tuple):
-        return where, f"is no list: {held!r}"
+        return where, f"is not a list: {held!r}"
     kind = field.of if isinstance(field.of, str) else "struct"
     found = (_in_value(shape, field, kind, item, f"{where}[{i}]") for i, item in enumerate(held))
     return next(filter(None, found), None)
@@ -68,13 +68,13 @@ def _mismatch(kind: str, held: Any) -> str | None:
     if kind == "string":
         return _string_mismatch(held)
     if kind == "uuid":
-        return None if isinstance(held, UUID) else f"is no UUID: {held!r}"
+        return None if isinstance(held, UUID) else f"is not a UUID: {held!r}"
     if kind in ("bytes", "records"):
-        return None if isinstance(held, bytes | bytearray | memoryview) else f"is no byte string: {held!r}"
+        return None if isinstance(held, bytes | bytearray | memoryview) else f"is not a byte string: {held!r}"
     if kind in _RANGES:
         lowest, highest = _RANGES[kind]
         if not hasattr(held, "__index__"):
-            return f"is no integer: {held!r}"
+            return f"is not an integer: {held!r}"
         return None if lowest <= held <= highest else f"{held} is outside of {kind}"
     assert kind in FIXED
     return None if isinstance(held, bool | int | float) else f"is no {kind}: {held!r}"
@@ -82,9 +82,9 @@ def _mismatch(kind: str, held: Any) -> str | None:
 
 def _string_mismatch(held: Any) -> str | None:
     if not isinstance(held, str):
-        return f"is no string: {held!r}"
+        return f"is not a string: {held!r}"
     try:
         size = len(held.encode())
     except UnicodeEncodeError as fault:
-        return f"is no Unicode text: {fault.reason} at {fault.start}"
+        return f"is not Unicode text: {fault.reason} at {fault.start}"
     return None if size <= MAX_STRING else f"string of {size} bytes, {MAX_STRING} allowed"

@@ -24,7 +24,7 @@ def coordinator_partition(key: str, partitions: int) -> int:
     Raises ValueError for a count that is not positive.
     """
     if partitions < 1:
-        raise ValueError(f"{partitions} is no count of partitions")
+        raise ValueError(f"{partitions} is not a count of partitions")
     unsigned = string_hash(key)
     signed = unsigned - (MASK + 1) if unsigned >= _LEAST_INT else unsigned
     return (0 if signed == -_LEAST_INT else abs(signed)) % partitions

@@ -153,7 +153,7 @@ class _Read:
 
     def struct(self, cls: type[Struct], given: Any, path: str) -> Any:
         if not isinstance(given, dict):
-            raise self.wrong("is no object", path, given)
+            raise self.wrong("is not an object", path, given)
         fields = {json_name(field.name): field for field in cls.FIELDS}
         values: dict[str, Any] = {}
         for name, value in given.items():
@@ -173,7 +173,7 @@ class _Read:
 
     def refuse_unless_default(self, field: Field, value: Any, path: str) -> None:
         if value != field.fresh_default():
-            reason = f"v{self.version} has no place for it ({_in_words(field.versions)} has)"
+            reason = f"v{self.version} does not have it ({_in_words(field.versions)} has)"
             raise UnsupportedFieldError(reason, field=path, message=self.message, version=self.version)
 
     def field(self, field: Field, given: Any, path: str) -> Any:
@@ -187,7 +187,7 @@ class _Read:
         if field.kind != "array":
             return self.value(field, field.kind, given, path)
         if not isinstance(given, list):
-            raise self.wrong("is no array", path, given)
+            raise self.wrong("is not an array", path, given)
         kind = field.of if isinstance(field.of, str) else "struct"
         return [self.value(field, kind, item, f"{path}[{index}]") for index, item in enumerate(given)]
 
@@ -213,7 +213,7 @@ class _Read:
         table = names_of(self.message, field)
         if isinstance(given, bool) or not isinstance(given, int):
             if table is None:
-                raise self.wrong("is no whole number", path, given)
+                raise self.wrong("is not a whole number", path, given)
             try:
                 return table.read(given)
             except ValueError as fault:
@@ -228,7 +228,7 @@ class _Read:
         if isinstance(given, str) and given in _NOT_FINITE:
             return _NOT_FINITE[given]
         if isinstance(given, bool) or not isinstance(given, int | float):
-            raise self.wrong("is no number", path, given)
+            raise self.wrong("is not a number", path, given)
         try:
             number = float(given)
         except OverflowError:
@@ -239,11 +239,11 @@ class _Read:
 
     def string(self, given: Any, path: str) -> str:
         if not isinstance(given, str):
-            raise self.wrong("is no text", path, given)
+            raise self.wrong("is not text", path, given)
         try:
             given.encode()
         except UnicodeEncodeError as fault:
-            raise self.wrong(f"is no Unicode text: {fault.reason} at {fault.start}", path) from None
+            raise self.wrong(f"is not Unicode text: {fault.reason} at {fault.start}", path) from None
         return given
 
     def uuid(self, given: Any, path: str) -> UUID:
@@ -254,15 +254,15 @@ class _Read:
                 return UUID(bytes=base64.b64decode(given + "==", altchars="-_", validate=True))
             except ValueError:
                 pass
-        raise self.wrong("is no id (22 characters of base64url, or hexadecimal)", path, given)
+        raise self.wrong("is not an id (22 characters of base64url, or hexadecimal)", path, given)
 
     def octets(self, given: Any, path: str) -> bytes:
         if not isinstance(given, str):
-            raise self.wrong("is no base64", path, given)
+            raise self.wrong("is not base64", path, given)
         try:
             return base64.b64decode(given, validate=True)
         except (binascii.Error, ValueError) as fault:
-            raise self.wrong(f"is no base64: {str(fault).lower()}", path) from None
+            raise self.wrong(f"is not base64: {str(fault).lower()}", path) from None
 
     def consumer(self, cls: type[Message], given: dict[str, Any], path: str) -> bytes:
         """An object with a `version` (the newest if it is left out) to bytes. Faults have the path from the top."""
@@ -270,7 +270,9 @@ class _Read:
         version = body.pop("version", cls.VERSIONS.highest)
         if isinstance(version, bool) or not isinstance(version, int) or not cls.VERSIONS.has(version):
             lowest, highest = cls.VERSIONS
-            raise self.wrong(f"{version!r} is no version of {cls.__name__} ({lowest} to {highest})", f"{path}.version")
+            raise self.wrong(
+                f"{version!r} is not a version of {cls.__name__} ({lowest} to {highest})", f"{path}.version"
+            )
         message = _Read(cls.__name__, version).struct(cls, body, path)
         return version.to_bytes(2, "big") + encode(message, version)
 
@@ -283,7 +285,7 @@ def _hint(name: str, known: Mapping[str, Any]) -> str:
     near = difflib.get_close_matches(name, known, n=1)
     if near:
         return f"; did you mean {near[0]}?"
-    return f"; there are {', '.join(known)}" if known else "; there are none here"
+    return f"; its fields are {', '.join(known)}" if known else "; it has no fields"
 
 
 def _in_words(versions: Versions) -> str:

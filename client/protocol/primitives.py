@@ -32,7 +32,7 @@ _int32 = struct.Struct(">i")
 
 
 def short(pos: int, wanted: int, end: int) -> DecodeError:
-    return DecodeError(f"{wanted} bytes wanted, {end - pos} left", pos)
+    return DecodeError(f"{wanted} bytes needed, {end - pos} left", pos)
 
 
 def null(pos: int) -> DecodeError:
@@ -91,7 +91,7 @@ def _text(buf: ByteString, pos: int, stop: int) -> str:
     try:
         return str(buf[pos:stop], "utf-8")
     except UnicodeDecodeError as fault:
-        raise DecodeError(f"string is no UTF-8: {fault.reason}", pos + fault.start) from None
+        raise DecodeError(f"string is not UTF-8: {fault.reason}", pos + fault.start) from None
 
 
 def read_nullable_string(buf: ByteString, pos: int, end: int) -> tuple[str | None, int]:

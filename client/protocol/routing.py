@@ -22,7 +22,7 @@ class Target(Enum):
     GROUP_COORDINATOR = "the group's coordinator"
     TRANSACTION_COORDINATOR = "the transaction's coordinator"
     CONTROLLER = "the controller (KRaft brokers forward)"
-    NAMED_BROKER = "the broker that it is about, else any"
+    NAMED_BROKER = "the broker that the request names, else any"
     ALL_BROKERS = "every broker, for its own part"
     SAME_CONNECTION = "the broker of this connection"
 
@@ -30,9 +30,9 @@ class Target(Enum):
 class RetrySafety(Enum):
     """Whether a request may be sent again after its answer was lost."""
 
-    SAFE = "yes: same effect, same answer"
-    SAME_EFFECT = "yes: same effect, though the answer may differ"
-    VERIFY_FIRST = "only after finding out that it was not done"
+    SAFE = "yes: same effect, same response"
+    SAME_EFFECT = "yes: same effect, though the response may differ"
+    VERIFY_FIRST = "only after checking that it was not executed"
     UNSAFE = "no: the caller gets an error that the outcome is unknown"
 
     @property

@@ -50,10 +50,10 @@ def negotiate(
     highest = min(api.versions.highest, theirs[1], cap)
     lowest = max(api.versions.lowest, api.request.FOR_CLIENTS.lowest)
     if highest < max(lowest, theirs[0]):
-        ours = f"versions {lowest} to {api.versions.highest} can be spoken"
+        ours = f"versions {lowest} to {api.versions.highest} are supported"
         capped = f", and no version above {cap} may be used here" if cap < api.versions.highest else ""
         raise UnsupportedVersionError(
-            f"{ours}, the broker speaks {theirs[0]} to {theirs[1]}{capped}",
+            f"{ours}, the broker supports {theirs[0]} to {theirs[1]}{capped}",
             message=api.name,
             ours=api.versions,
             theirs=theirs,

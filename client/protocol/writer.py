@@ -74,7 +74,7 @@ def _refuse(source: Source, shape: Shape, field: Field) -> None:
     name, version = shape.cls.__qualname__, shape.version
 
     def refusal(value: object) -> UnsupportedFieldError:
-        reason = f"has no place in this version, but holds {value!r}"
+        reason = f"is not in this version, but is set to {value!r}"
         return UnsupportedFieldError(reason, field=field.name, message=name, version=version)
 
     source.names[f"refuse_{field.name}"] = refusal

@@ -113,7 +113,7 @@ def _urls(text: str, faults: list[ConfigFault]) -> tuple[tuple[str, ...], list[s
         except ValueError:
             valid = False
         if not valid or url.query or url.fragment:
-            faults.append(ConfigFault("url", "is no URL of a registry", "https://host:8081, or several with commas"))
+            faults.append(ConfigFault("url", "is not a URL of a registry", "https://host:8081, or several with commas"))
             continue
         user, separator, host = url.netloc.rpartition("@")
         if separator:
@@ -176,7 +176,7 @@ def _bearer(
 def _milliseconds(name: str, known: Mapping[str, str], default: int, faults: list[ConfigFault]) -> int:
     text = known.get(name, str(default)).strip()
     if not text.isascii() or not text.isdigit() or not 0 < int(text) < 2**31:
-        faults.append(ConfigFault(name, f"{text!r} is no number of milliseconds", str(default)))
+        faults.append(ConfigFault(name, f"{text!r} is not a number of milliseconds", str(default)))
         return default
     return int(text)
 

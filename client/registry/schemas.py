@@ -73,7 +73,7 @@ def schema_of(document: dict[str, Any], schema_id: int | None = None) -> Schema:
     if not isinstance(text, str) or type_ not in SCHEMA_TYPES:
         raise ValueError("it has no schema of a known type")
     if isinstance(number, bool) or not isinstance(number, int | None):
-        raise ValueError("its id is no number")
+        raise ValueError("its id is not a number")
     references = tuple(_reference(one) for one in _list(document.get("references")))
     return Schema(text, type_, references, number, guid if isinstance(guid, str) else None)
 

@@ -58,7 +58,7 @@ def log_in(
     offers_handshake = connection.offers(SaslHandshakeRequest)
     if not offers_handshake and sasl.mechanism != "GSSAPI":
         raise AuthenticationFailed(
-            f"this broker is from before SaslHandshake (0.9): it knows SASL GSSAPI alone, not {sasl.mechanism}",
+            f"this broker is older than SaslHandshake (0.9): it supports only SASL GSSAPI, not {sasl.mechanism}",
             broker=connection.label,
         )
     wrapped = connection.offers(SaslHandshakeRequest, 1) and connection.offers(SaslAuthenticateRequest)
@@ -84,7 +84,9 @@ def refuse_without_sasl(ask: Callable[[Any, Deadline], Any], protocol: str, labe
     if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
         better = "SASL_SSL" if protocol == "SSL" else "SASL_PLAINTEXT"
         offered = ", ".join(sorted(answer.mechanisms))
-        reason = f"this listener wants SASL: set security.protocol to {better}, and sasl.mechanism to one of {offered}"
+        reason = (
+            f"this listener requires SASL: set security.protocol to {better}, and sasl.mechanism to one of {offered}"
+        )
         raise AuthenticationFailed(reason, broker=label) from cause
 
 
@@ -100,7 +102,7 @@ def _handshake(sasl: SaslConfig, connection: SaslConnection, version: int, deadl
     answer = connection.call(SaslHandshakeRequest(mechanism=sasl.mechanism), version, deadline=deadline)
     if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
         offered = ", ".join(sorted(answer.mechanisms)) or "none"
-        reason = f"the broker does not take SASL {sasl.mechanism} here; it offers {offered}: set sasl.mechanism"
+        reason = f"the broker does not support SASL {sasl.mechanism} here; it offers {offered}: set sasl.mechanism"
         raise AuthenticationFailed(reason, code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, broker=connection.label)
     if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
         reason = "this listener has no SASL: use its SASL port, or set security.protocol to PLAINTEXT or SSL"
@@ -140,7 +142,7 @@ def _authenticate_raw(
                 raise ProtocolFault(f"a SASL token of {size} bytes", broker=connection.label)
             return _read(transport, size, deadline)
         except BrokerUnavailable as error:
-            reason = f"SASL {mechanism.name}: the broker closed the connection, which is how it refuses a login here"
+            reason = f"SASL {mechanism.name}: the broker closed the connection, which means that authentication failed"
             raise AuthenticationFailed(reason, broker=connection.label) from error
 
     _exchange(mechanism, ask, connection)
@@ -176,5 +178,5 @@ def _refused(sasl: SaslConfig, mechanism: Mechanism, answer: Any, connection: Sa
         assert sasl.tokens is not None
         forget(sasl.tokens)
         words = mechanism.refusal or words
-    reason = f"SASL {mechanism.name}: the broker refuses the login: {words}"
+    reason = f"SASL {mechanism.name}: authentication failed: {words}"
     return AuthenticationFailed(reason, code=ErrorCode.of(answer.error_code), broker=connection.label)

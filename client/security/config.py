@@ -72,7 +72,7 @@ def parse_security(properties: Mapping[str, str], faults: list[ConfigFault]) -> 
     protocol = known.pop("security.protocol", "PLAINTEXT").strip().upper()
     if protocol not in PROTOCOLS:
         faults.append(
-            ConfigFault("security.protocol", f"{protocol!r} is no protocol", f"one of {', '.join(PROTOCOLS)}")
+            ConfigFault("security.protocol", f"{protocol!r} is not a protocol", f"one of {', '.join(PROTOCOLS)}")
         )
         return SecurityConfig()
     ssl = {name: value for name, value in known.items() if name in SSL_NAMES}
@@ -100,10 +100,10 @@ def _without_effect(names: Mapping[str, str], protocol: str, faults: list[Config
 def _unknown(name: str) -> ConfigFault:
     instead = _INSTEAD.get(name)
     if instead is not None:
-        return ConfigFault(name, "is not known by this name", f"use {instead}")
+        return ConfigFault(name, "is not supported by this name", f"use {instead}")
     if name in _JAVA_ONLY:
         return ConfigFault(
-            name, "this client does not act on it: it is about Java's own classes or logins", "remove it"
+            name, "this client does not support it: it concerns Java's own classes or logins", "remove it"
         )
     return ConfigFault(name, "unknown property", "check the spelling against the Kafka consumer's configuration")
 

@@ -63,10 +63,10 @@ class ClientCredentials:
             code_text = f" ({word[:60]})" if word and word.replace("_", "").isalnum() else ""
             passing = status >= 500 or status in _PASSING
             remedy = "" if passing else "; check client id, secret and scope"
-            raise self._failed(f"answers {status}{code_text}{remedy}", retriable=passing)
+            raise self._failed(f"responds with {status}{code_text}{remedy}", retriable=passing)
         token = _member(body, "access_token")
         if not token:
-            raise self._failed("answers without an access_token", retriable=False)
+            raise self._failed("its response has no access_token", retriable=False)
         lifetime = _number(body, "expires_in")
         return Token.of(token, None if lifetime is None else started + lifetime)
 
@@ -80,7 +80,7 @@ class ClientCredentials:
             answer = answered.status, answered.body
         except HttpFailure as failure:
             retriable = failure.retriable
-            problem = f"cannot be asked: {failure}" if retriable else str(failure)
+            problem = f"is not available: {failure}" if retriable else str(failure)
         finally:
             connection.close()
         if problem:  # outside of the handler: what is chained may quote the request

@@ -43,7 +43,7 @@ def parse_jaas(text: str) -> LoginModule:
     if quoted or not re.fullmatch(r"[\w.$]+", module):
         raise ValueError("does not begin with a login module's class")
     if len(words) < 2 or words[1][0].lower() not in _FLAGS:
-        raise ValueError("lacks the control flag, such as required, after the login module's class")
+        raise ValueError("has no control flag, such as required, after the login module's class")
     options: dict[str, str] = {}
     at = 2
     while at < len(words) and words[at] != (";", False):
@@ -57,7 +57,7 @@ def parse_jaas(text: str) -> LoginModule:
     if at >= len(words):
         raise ValueError("does not end with a semicolon")
     if at + 1 < len(words):
-        raise ValueError("goes on after the semicolon: give one login module")
+        raise ValueError("has text after the semicolon: give one login module")
     return LoginModule(module.rpartition(".")[2], options)
 
 

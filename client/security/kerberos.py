@@ -61,7 +61,7 @@ class Gssapi:
             return self._context.step(challenge) or b""
         offer = self._context.unwrap(challenge)
         if len(offer) != 4 or not offer[0] & _NO_LAYER:
-            raise Challenged("the broker insists on a GSSAPI security layer; Kafka uses TLS for that")
+            raise Challenged("the broker requires a GSSAPI security layer, which is not supported; Kafka uses TLS")
         self.complete = True
         return self._context.wrap(bytes([_NO_LAYER, 0, 0, 0]))
 
@@ -133,5 +133,5 @@ class _MappedErrors:
         if isinstance(error, self._errors):
             words = " ".join(str(error).split())
             raise AuthenticationFailed(
-                f"Kerberos failed for {self._host}: {words}; look at the tickets with klist, or at the keytab"
+                f"Kerberos failed for {self._host}: {words}; check the tickets with klist, or the keytab"
             ) from error

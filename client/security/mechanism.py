@@ -53,6 +53,6 @@ class Plain:
 
     def respond(self, challenge: bytes) -> bytes | None:
         if challenge:
-            raise Challenged("the broker goes on where PLAIN has ended")
+            raise Challenged("the broker sends a challenge after PLAIN has ended")
         self.complete = True
         return None

@@ -22,8 +22,8 @@ _EXTENSION_VALUE: Final = re.compile(r"[\x21-\x7e \t\r\n]+")
 def extension_fault(name: str, value: str) -> str | None:
     """Why this SASL extension cannot be sent (KIP-342), None if it can."""
     if not _EXTENSION_NAME.fullmatch(name) or name == "auth":
-        return "the name of an extension has letters alone, and is not auth"
-    return None if _EXTENSION_VALUE.fullmatch(value) else "the value of an extension is printable ASCII, and not empty"
+        return "the name of an extension has only letters, and is not auth"
+    return None if _EXTENSION_VALUE.fullmatch(value) else "the value of an extension is printable ASCII and not empty"
 
 
 class OAuthBearer:
@@ -41,7 +41,7 @@ class OAuthBearer:
     def first(self) -> bytes:
         """Raises Challenged for a token or an extension that cannot be sent."""
         if not _TOKEN.fullmatch(self._token.reveal()):
-            raise Challenged("the token has characters that no token has")
+            raise Challenged("the token has characters that are not allowed in tokens")
         for name, value in self._extensions.items():
             if fault := extension_fault(name, value):
                 raise Challenged(fault)
@@ -54,7 +54,7 @@ class OAuthBearer:
         if not challenge:
             self.complete = True
             return None
-        self._refused = f"the broker refuses the token: {_reason(challenge)}"
+        self._refused = f"the broker rejects the token: {_reason(challenge)}"
         return b"\x01"
 
     @property

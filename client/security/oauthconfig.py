@@ -55,7 +55,7 @@ def parse_source(
     unsecured = {name: value for name, value in options.items() if name.startswith(_UNSECURED)}
     named = [name for name in (_CALLBACK, _URL) if properties.get(name, "").strip()]
     if len(named) + bool(unsecured) != 1:
-        reason = "more than one source of tokens is named" if named else "no source of tokens is named"
+        reason = "more than one source of tokens is set" if named else "no source of tokens is set"
         place = named[-1] if named else _URL
         faults.append(ConfigFault(place, reason, f"set one of {_URL} and {_CALLBACK}"))
         return None
@@ -86,7 +86,7 @@ def parse_window(properties: Mapping[str, str], faults: list[ConfigFault]) -> fl
     text = properties.get(_WINDOW, str(REFRESH_WINDOW)).strip()
     number = float(text) if re.fullmatch(r"\d(\.\d{1,6})?", text) else 0.0
     if not 0.5 <= number <= 1.0:
-        faults.append(ConfigFault(_WINDOW, "is no number from 0.5 to 1.0", "leave it out for 0.8"))
+        faults.append(ConfigFault(_WINDOW, "is not a number from 0.5 to 1.0", "leave it out for 0.8"))
     return number
 
 
@@ -98,15 +98,17 @@ def _endpoint(
         return TokenFile(unquote(url.path))
     if url.scheme not in ("http", "https") or not url.hostname or url.username or url.password:
         remedy = "https://host/path, or file:///path; id and secret have their own properties"
-        faults.append(ConfigFault(_URL, "is no URL of a token endpoint", remedy))
+        faults.append(ConfigFault(_URL, "is not a URL of a token endpoint", remedy))
         return None
     found = {}
     for option, name in _CREDENTIALS.items():
         if option in options and name in properties:
-            faults.append(ConfigFault(name, f"is given beside {option} in sasl.jaas.config", "keep one of the two"))
+            faults.append(
+                ConfigFault(name, f"cannot be combined with {option} in sasl.jaas.config", "keep one of the two")
+            )
         found[option] = properties.get(name) or options.get(option) or ""
         if not found[option] and option != "scope":
-            faults.append(ConfigFault(name, "is missing", "the token endpoint wants a client id and a secret"))
+            faults.append(ConfigFault(name, "is missing", "the token endpoint requires a client id and a secret"))
     encode = properties.get(_ENCODE, "false").strip().lower()
     if encode not in ("true", "false"):
         faults.append(ConfigFault(_ENCODE, "is neither true nor false", "leave it out for false"))
@@ -129,14 +131,14 @@ def _split(text: str) -> SplitResult:
     try:
         url = urlsplit(text)
         return url if url.port is None or url.port > 0 else urlsplit("")
-    except ValueError:  # brackets that are no IPv6 address, a port that is no number
+    except ValueError:  # brackets that are no IPv6 address, a port that is not a number
         return urlsplit("")
 
 
 def _milliseconds(properties: Mapping[str, str], name: str, default: int, faults: list[ConfigFault]) -> int:
     text = properties.get(name, str(default)).strip()
     if not re.fullmatch(r"\d{1,9}", text) or int(text) < 1:
-        faults.append(ConfigFault(name, "is no number of milliseconds", "give a whole number above 0"))
+        faults.append(ConfigFault(name, "is not a number of milliseconds", "give a whole number above 0"))
         return default
     return int(text)
 
@@ -159,7 +161,7 @@ def _unsecured(options: Mapping[str, str], faults: list[ConfigFault]) -> Unsecur
         elif name == "unsecuredLoginLifetimeSeconds" and re.fullmatch(r"[1-9]\d{0,8}", value):
             lifetime = int(value)
         else:
-            problem = "an unsecuredLogin option cannot be used"
+            problem = "unsecuredLogin options are not supported"
         if problem:
             faults.append(ConfigFault("sasl.jaas.config", problem, 'as in unsecuredLoginStringClaim_sub="alice"'))
     return Unsecured(tuple(claims.items()), lifetime)

@@ -125,7 +125,7 @@ def _option_faults(module: LoginModule, known: Callable[[str], bool], faults: li
     """Without the option's name: a secret with a quote in it would make one of its own pieces look like a name."""
     for name in module.options:
         if not known(name):
-            reason = f"has an option that means nothing to {module.name} here"
+            reason = f"has an option that {module.name} does not support"
             faults.append(ConfigFault("sasl.jaas.config", reason, remedy))
 
 
@@ -134,13 +134,13 @@ def _password(
 ) -> SaslConfig | None:
     given = {name.removeprefix("sasl."): properties[name] for name in _PLAIN_NAMES & properties.keys()}
     if "sasl.jaas.config" in properties:
-        reason = "is given beside sasl.jaas.config"
+        reason = "cannot be combined with sasl.jaas.config"
         faults.extend(ConfigFault(f"sasl.{name}", reason, "keep one of the two") for name in given)
         if module is None:
             return None
         scram = mechanism in HASHES
         known = ["username", "password"] + ["tokenauth"] * scram
-        _option_faults(module, known.__contains__, faults, f"known here: {', '.join(known)}")
+        _option_faults(module, known.__contains__, faults, f"supported: {', '.join(known)}")
         given = dict(module.options)
         place = "sasl.jaas.config"
     else:
@@ -151,7 +151,7 @@ def _password(
             reason = "is missing" if not place else f"has no {name}"
             faults.append(ConfigFault(place or f"sasl.{name}", reason, f"{mechanism} needs a user name and a password"))
         elif "\0" in value:
-            faults.append(ConfigFault(place or f"sasl.{name}", f"the {name} has a NUL in it", "give it without"))
+            faults.append(ConfigFault(place or f"sasl.{name}", f"the {name} has a NUL character", "remove it"))
     token_auth = given.get("tokenauth", "false").strip().lower()
     if token_auth not in ("true", "false"):
         faults.append(ConfigFault(place, "tokenauth is neither true nor false", 'write tokenauth="true"'))
@@ -166,7 +166,7 @@ def _oauth(properties: Mapping[str, str], module: LoginModule | None, faults: li
     options = dict(module.options) if module else {}
     if module is not None:
         known = "clientId, clientSecret, scope, ssl.…, extension_…, unsecuredLogin…"
-        _option_faults(module, oauthconfig.is_option, faults, f"known here: {known}")
+        _option_faults(module, oauthconfig.is_option, faults, f"supported: {known}")
     source = oauthconfig.parse_source(properties, options, faults)
     if source is None:
         return None
@@ -186,11 +186,11 @@ def _kerberos(
     options = {name.lower(): value.strip() for name, value in (module.options if module else {}).items()}
     known = _IGNORED_KRB5 | {"usekeytab", "keytab", "principal", "useticketcache", "ticketcache", "servicename"}
     if module is not None:
-        remedy = "known here: useKeyTab, keyTab, principal, useTicketCache, ticketCache, serviceName"
+        remedy = "supported: useKeyTab, keyTab, principal, useTicketCache, ticketCache, serviceName"
         _option_faults(module, lambda name: name.lower() in known, faults, remedy)
     service = options.get("servicename") or properties.get("sasl.kerberos.service.name", "").strip()
     if not service:
-        remedy = "set it to the first part of the broker's principal, mostly kafka"
+        remedy = "set it to the first part of the broker's principal, usually kafka"
         if "sasl.mechanism" not in properties:
             remedy += "; or set sasl.mechanism, which is GSSAPI by default"
         faults.append(ConfigFault("sasl.kerberos.service.name", "is missing", remedy))

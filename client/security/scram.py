@@ -57,21 +57,21 @@ class Scram:
             return self._final(_attributes(challenge, "r", "s", "i"), challenge)
         found = _attributes(challenge, None)
         if "e" in found:
-            raise Challenged(f"the broker refuses: {found['e'][:200]!r}")
+            raise Challenged(f"authentication failed: {found['e'][:200]!r}")
         if not hmac.compare_digest(_decoded(found.get("v", "")), self._signature):
-            raise Challenged("the broker's signature is wrong: it does not know the password, do not trust it")
+            raise Challenged("the broker's signature is wrong: it does not know the password, and is not to be trusted")
         self.complete = True
         return None
 
     def _final(self, found: dict[str, str], challenge: bytes) -> bytes:
         nonce, iterations = found["r"], found["i"]
         if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce):
-            raise Challenged("the broker answers with another nonce than ours")
+            raise Challenged("the broker's nonce does not begin with ours")
         if not iterations.isascii() or not iterations.isdigit() or len(iterations) > 10:
-            raise Challenged("the broker's number of iterations is none")
+            raise Challenged("the broker's number of iterations is not a number")
         rounds = int(iterations)
         if not MIN_ITERATIONS <= rounds <= MAX_ITERATIONS:
-            raise Challenged(f"{rounds} iterations are outside of {MIN_ITERATIONS}..{MAX_ITERATIONS}")
+            raise Challenged(f"{rounds} iterations are outside {MIN_ITERATIONS}..{MAX_ITERATIONS}")
         salted = hashlib.pbkdf2_hmac(self._hash, self._password.reveal().encode(), _decoded(found["s"]), rounds)
         client_key = self._hmac(salted, b"Client Key")
         stored_key = hashlib.new(self._hash, client_key).digest()
@@ -97,12 +97,12 @@ def _attributes(message: bytes, *wanted: str | None) -> dict[str, str]:
             raise Challenged("the broker's message is not SCRAM's")
         found[name] = value
     if "m" in found:
-        raise Challenged("the broker asks for an extension that is mandatory and not known here")
+        raise Challenged("the broker requires an extension that is not supported")
     names = [name for name in wanted if name is not None]
     if list(found)[: len(names)] != names and "e" not in found:
         raise Challenged("the broker's message is not SCRAM's")
     if names and "e" in found:
-        raise Challenged(f"the broker refuses: {found['e'][:200]!r}")
+        raise Challenged(f"authentication failed: {found['e'][:200]!r}")
     return found
 
 
@@ -110,4 +110,4 @@ def _decoded(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise Challenged("the broker's message holds base64 that is none") from None
+        raise Challenged("the broker's message has invalid base64") from None

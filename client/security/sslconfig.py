@@ -39,15 +39,17 @@ def parse_tls(properties: Mapping[str, str], faults: list[ConfigFault]) -> TlsCo
     before = len(faults)
     algorithm = properties.get("ssl.endpoint.identification.algorithm", "https").strip().lower()
     if algorithm not in ("https", ""):
-        reason = f"{algorithm!r} is no algorithm"
-        remedy = "https, or empty to take a certificate for any host name"
+        reason = f"{algorithm!r} is not an algorithm"
+        remedy = "https, or empty to accept a certificate for any host name"
         faults.append(ConfigFault("ssl.endpoint.identification.algorithm", reason, remedy))
     protocols = _protocols(properties, faults)
     suites = tuple(_items(properties.get("ssl.cipher.suites", "")))
     if suites and protocols:
         fault = suite_fault(protocols, suites)
         if fault:
-            faults.append(ConfigFault("ssl.cipher.suites", fault, "names as TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"))
+            faults.append(
+                ConfigFault("ssl.cipher.suites", fault, "names such as TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384")
+            )
     truststore = _store("truststore", properties, faults)
     keystore = _store("keystore", properties, faults)
     if len(faults) > before:
@@ -60,11 +62,11 @@ def _protocols(properties: Mapping[str, str], faults: list[ConfigFault]) -> tupl
     named = _items(properties.get("ssl.enabled.protocols", "TLSv1.2,TLSv1.3"))
     bad = [name for name in named if name not in PROTOCOLS]
     if bad or not named:
-        reason = f"{', '.join(bad)} cannot be had: older than TLS 1.2, or unknown" if bad else "names no protocol"
+        reason = f"{', '.join(bad)} not supported: older than TLS 1.2, or unknown" if bad else "names no protocol"
         faults.append(ConfigFault("ssl.enabled.protocols", reason, f"some of {', '.join(PROTOCOLS)}"))
     ceiling = properties.get("ssl.protocol", "TLSv1.3").strip()
     if ceiling not in (*PROTOCOLS, "TLS"):
-        reason = f"{ceiling!r} cannot be had: older than TLS 1.2, or unknown"
+        reason = f"{ceiling!r} not supported: older than TLS 1.2, or unknown"
         faults.append(ConfigFault("ssl.protocol", reason, "TLSv1.3, or TLSv1.2 to leave TLS 1.3 out"))
     enabled = tuple(name for name in PROTOCOLS if name in named and not (ceiling == "TLSv1.2" and name == "TLSv1.3"))
     if not enabled and named and not bad:
@@ -89,10 +91,10 @@ def _store(
     type_ = given.get(f"ssl.{kind}.type", "").strip().upper() or None
     password = given.get(f"ssl.{kind}.password")
     if type_ is not None and type_ not in TYPES:
-        fault(f"ssl.{kind}.type", "is no type of store", f"one of {', '.join(TYPES)}")
+        fault(f"ssl.{kind}.type", "is not a type of store", f"one of {', '.join(TYPES)}")
     if location is not None:
         for name in inline:
-            fault(name, f"is given beside ssl.{kind}.location", "keep one of the two")
+            fault(name, f"cannot be combined with ssl.{kind}.location", "keep one of the two")
     elif not inline:
         for name in given:
             fault(name, f"is given without ssl.{kind}.location", f"set ssl.{kind}.location, or remove it")
@@ -114,14 +116,14 @@ def _check_inline(kind: str, given: Mapping[str, str], type_: str | None, fault:
     if type_ not in (None, "PEM"):
         fault(f"ssl.{kind}.type", "is not PEM, and the certificates are given as PEM text", "write PEM")
     if f"ssl.{kind}.password" in given:
-        fault(f"ssl.{kind}.password", "is given, and PEM text has none", "an encrypted key's is ssl.key.password")
+        fault(f"ssl.{kind}.password", "is set, and PEM text has no password", "an encrypted key's is ssl.key.password")
     pair = ("ssl.keystore.key", "ssl.keystore.certificate.chain")
     for name, other in (pair, pair[::-1]) if kind == "keystore" else ():
         if name not in given:
             fault(name, f"is missing, and {other} is given", "give both, or neither")
     for name in (*pair, "ssl.truststore.certificates"):
         if name in given and "-----BEGIN " not in given[name]:
-            fault(name, "is no PEM text", "give the content of the PEM file; a path goes to the .location property")
+            fault(name, "is not PEM text", "give the content of the PEM file; a path goes to the .location property")
 
 
 def _items(text: str) -> list[str]:

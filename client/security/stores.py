@@ -105,7 +105,11 @@ def _pem_identity(store: Store, key_text: str, certificate_text: str) -> tuple[s
     if key is None:
         _refuse(property_name, "holds no private key in PEM", "give a PKCS#8 key: -----BEGIN PRIVATE KEY-----")
     if not certificates:
-        _refuse(store.property_name, "holds no certificate", "give the client's certificate, then those above it")
+        _refuse(
+            store.property_name,
+            "holds no certificate",
+            "give the client's certificate, then the certificates of its issuers",
+        )
     password = _revealed(store.key_password)
     _check_key(property_name, key[0], password)
     return "\n".join([key[0], *certificates]) + "\n", password
@@ -125,7 +129,7 @@ def _check_key(property_name: str, pem: str, password: str) -> None:
     except (ValueError, TypeError):
         fault = "the key cannot be read" + (": is ssl.key.password right?" if encrypted else "")
     except UnsupportedAlgorithm:
-        fault = "the key is of a kind that is not supported"
+        fault = "the type of the key is not supported"
     if fault:
         _refuse(property_name, fault, "give a PKCS#8 key in PEM: openssl pkcs8 -topk8 converts others")
 
@@ -143,7 +147,7 @@ def _pkcs12(store: Store, data: bytes) -> tuple[str, str]:
         given = "is wrong" if password else "is missing"
         _refuse(
             store.property_name,
-            f"is no PKCS12 store that can be read; perhaps ssl.{store.kind}.password {given}",
+            f"is not a PKCS12 store that can be read; perhaps ssl.{store.kind}.password {given}",
             "try openssl pkcs12 -info on it; stores with old encryption need `openssl pkcs12 -legacy` and a new export",
         )
     certificates = [found.cert] if found.cert else []
@@ -172,7 +176,7 @@ def _form(store: Store, data: bytes) -> str:
     if form == "PEM" and store.password is not None:
         _refuse(
             f"ssl.{store.kind}.password",
-            "is given, and a PEM file has none",
+            "is set, and a PEM file has no password",
             "remove it; the password of an encrypted key is ssl.key.password",
         )
     return form
@@ -198,7 +202,7 @@ def _read(store: Store) -> bytes:
 def _text(store: Store, data: bytes) -> str:
     text = data.decode("utf-8", errors="replace")
     if "�" in "".join(_CERTIFICATE.findall(text)):
-        _refuse(store.property_name, "is damaged", "give it anew")
+        _refuse(store.property_name, "is damaged", "write it again")
     return text
 
 

@@ -91,7 +91,7 @@ def _trust(context: ssl.SSLContext, store: Store, faults: list[ConfigFault]) -> 
         context.load_verify_locations(cadata=certificates)
     except ssl.SSLError:
         faults.append(
-            ConfigFault(store.property_name, "holds a certificate that cannot be read", "look at it with openssl x509")
+            ConfigFault(store.property_name, "holds a certificate that cannot be read", "check it with openssl x509")
         )
 
 
@@ -104,7 +104,9 @@ def _identify(context: ssl.SSLContext, store: Store, faults: list[ConfigFault]) 
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
             config_fault = ConfigFault(
-                store.property_name, "key and first certificate do not belong together", "put the key's own first"
+                store.property_name,
+                "key and first certificate do not belong together",
+                "put the key's own certificate first",
             )
         else:
             config_fault = ConfigFault(
@@ -123,10 +125,10 @@ def suite_fault(protocols: tuple[str, ...], suites: tuple[str, ...]) -> str | No
     known = _known_suites()
     unknown = sorted(suite for suite in older if openssl_name(suite) not in known)
     if unknown:
-        return f"{', '.join(unknown)}: unknown here, or too weak to be offered"
+        return f"{', '.join(unknown)}: unknown, or too weak to be offered"
     if "TLSv1.3" in protocols and named and named != TLS13_SUITES:
         missing = ", ".join(sorted(TLS13_SUITES - named))
-        return f"the suites of TLS 1.3 can be had only all together: {missing} is not named"
+        return f"the suites of TLS 1.3 can only be enabled all together: {missing} is missing"
     if not narrowed(protocols, suites):
         return f"none of them can be used with {', '.join(protocols)}"
     return None

@@ -15,8 +15,12 @@ from kseg.client.errors import AuthenticationFailed, BrokerUnavailable, KafkaErr
 _EXPIRED, _NOT_YET, _HOST, _IP = 10, 9, 62, 64
 _UNTRUSTED: Final = frozenset({2, 18, 19, 20, 21, 27})
 
-_NO_CERTIFICATE: Final = "it wants a client certificate: set ssl.keystore.location, or ssl.keystore.key and its chain"
-_OUR_CERTIFICATE: Final = "it does not take our client certificate: its truststore lacks our CA, or see ssl.keystore.*"
+_NO_CERTIFICATE: Final = (
+    "it requires a client certificate: set ssl.keystore.location, or ssl.keystore.key and its chain"
+)
+_OUR_CERTIFICATE: Final = (
+    "it rejects our client certificate: its truststore does not have our CA, or ssl.keystore.* is wrong"
+)
 #: Alerts that the peer sent (RFC 8446, 6.2), by OpenSSL's name for them.
 _ALERTS: Final = {
     "TLSV13_ALERT_CERTIFICATE_REQUIRED": _NO_CERTIFICATE,
@@ -24,12 +28,12 @@ _ALERTS: Final = {
     "SSLV3_ALERT_CERTIFICATE_UNKNOWN": _OUR_CERTIFICATE,
     "SSLV3_ALERT_CERTIFICATE_EXPIRED": "our client certificate has expired: renew what ssl.keystore.* names",
     "SSLV3_ALERT_CERTIFICATE_REVOKED": "our client certificate is revoked: renew what ssl.keystore.* names",
-    "SSLV3_ALERT_UNSUPPORTED_CERTIFICATE": "it cannot use our client certificate: is it one for clients (clientAuth)?",
-    "SSLV3_ALERT_HANDSHAKE_FAILURE": "no cipher suite in common, or it wants a client certificate (ssl.keystore.*)",
-    "TLSV1_ALERT_PROTOCOL_VERSION": "no TLS version in common: look at ssl.enabled.protocols on both sides",
-    "TLSV1_ALERT_INSUFFICIENT_SECURITY": "it wants stronger ciphers: look at ssl.cipher.suites",
-    "TLSV1_ALERT_ACCESS_DENIED": "it knows our certificate and denies us access",
-    "TLSV1_UNRECOGNIZED_NAME": "it serves no host of the name that was dialled",
+    "SSLV3_ALERT_UNSUPPORTED_CERTIFICATE": "it cannot use our client certificate: is it for clients (clientAuth)?",
+    "SSLV3_ALERT_HANDSHAKE_FAILURE": "no cipher suite in common, or it requires a client certificate (ssl.keystore.*)",
+    "TLSV1_ALERT_PROTOCOL_VERSION": "no TLS version in common: check ssl.enabled.protocols on both sides",
+    "TLSV1_ALERT_INSUFFICIENT_SECURITY": "it requires stronger ciphers: check ssl.cipher.suites",
+    "TLSV1_ALERT_ACCESS_DENIED": "it knows our certificate and denies access",
+    "TLSV1_UNRECOGNIZED_NAME": "it does not serve this host name",
 }
 _NOT_TLS: Final = frozenset(
     {"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"}
@@ -50,11 +54,11 @@ def tls_error(error: ssl.SSLError, label: str, *, identified: bool, host: str | 
         return AuthenticationFailed(message, broker=label)
     if reason in ("SSLV3_ALERT_BAD_CERTIFICATE", "TLSV1_ALERT_BAD_CERTIFICATE"):
         message = _OUR_CERTIFICATE if identified else _NO_CERTIFICATE  # Java says the same of one that is missing
-        return AuthenticationFailed(f"TLS: the broker refuses: {message}", broker=label)
+        return AuthenticationFailed(f"TLS: the broker rejects the connection: {message}", broker=label)
     if reason in _ALERTS:
-        return AuthenticationFailed(f"TLS: the broker refuses: {_ALERTS[reason]}", broker=label)
+        return AuthenticationFailed(f"TLS: the broker rejects the connection: {_ALERTS[reason]}", broker=label)
     if reason in ("UNSUPPORTED_PROTOCOL", "NO_PROTOCOLS_AVAILABLE", "WRONG_SSL_VERSION"):
-        message = f"TLS: no TLS version in common ({_explanation(reason)}): look at ssl.enabled.protocols on both sides"
+        message = f"TLS: no TLS version in common ({_explanation(reason)}): check ssl.enabled.protocols on both sides"
         return AuthenticationFailed(message, broker=label)
     if host is not None or "ALERT" in reason:
         return AuthenticationFailed(f"TLS: {_explanation(reason) or 'failed'}", broker=label)
@@ -66,19 +70,19 @@ def verification_fault(error: ssl.SSLCertVerificationError, host: str | None, wh
     code = error.verify_code
     if code in (_HOST, _IP):
         return (
-            f"{whose} certificate is not for {host}: dial a name that stands in it, have its names extended, or "
+            f"{whose} certificate is not for {host}: connect by a name that it has, have this name added, or "
             "set ssl.endpoint.identification.algorithm to empty and trust the CA alone"
         )
     if code == _EXPIRED:
-        return f"{whose} certificate, or one above it, has expired: have it renewed, or look at this machine's clock"
+        return f"{whose} certificate, or one above it, has expired: have it renewed, or check this machine's clock"
     if code == _NOT_YET:
-        return f"{whose} certificate is not valid yet: look at this machine's clock"
+        return f"{whose} certificate is not valid yet: check this machine's clock"
     if code in _UNTRUSTED:
         return (
             f"{whose} certificate is not trusted ({error.verify_message}): put the CA that signed it into "
             "ssl.truststore.location"
         )
-    return f"{whose} certificate does not hold: {error.verify_message}"
+    return f"{whose} certificate is not valid: {error.verify_message}"
 
 
 def _explanation(reason: str) -> str:

@@ -78,7 +78,9 @@ class Callback:
         if isinstance(token, str):
             return Token.of(token)
         if not isinstance(token, Token):
-            raise AuthenticationFailed(f"the token callback {name} gave {type(token).__name__}, not a Token or text")
+            raise AuthenticationFailed(
+                f"the token callback {name} returned {type(token).__name__}, not a Token or text"
+            )
         return token
 
 
@@ -156,7 +158,7 @@ def _imported(name: str) -> TokenFunction:
             "workers"
         ) from None
     if not callable(found):
-        raise AuthenticationFailed(f"the token callback {name} is no function")
+        raise AuthenticationFailed(f"the token callback {name} is not a function")
     return found  # type: ignore[no-any-return]
 
 

@@ -93,13 +93,13 @@ class IllegalStep(RuntimeError):
 
 _REMEDY: Final = {
     State.UNINITIALIZED: "call begin() first",
-    State.INITIALIZING: "initializing has not ended; call begin() again",
+    State.INITIALIZING: "initialization has not ended; call begin() again",
     State.READY: "no transaction is open: call begin() first",
     State.IN_TRANSACTION: "commit or abort the open transaction first",
-    State.COMMITTING: "whether it was committed is not known: commit() again, or begin() to have it decided",
-    State.ABORTING: "it is being aborted: abort() again",
-    State.ABORTABLE_ERROR: "the transaction has failed: abort() it",
-    State.FATAL_ERROR: "nothing is possible any more: a new producer is needed",
+    State.COMMITTING: "it is unknown whether it was committed: call commit() again, or begin() to find out",
+    State.ABORTING: "it is being aborted: call abort() again",
+    State.ABORTABLE_ERROR: "the transaction has failed: call abort()",
+    State.FATAL_ERROR: "this producer has failed: create a new one",
 }
 
 

@@ -289,7 +289,7 @@ class Transaction:
             if go_on:
                 if version < _FIRST_WITH_PRODUCER_IDS:
                     raise UnsupportedVersion(
-                        "the broker is too old to go on after a failed write: make a new producer (KIP-360)",
+                        "the broker is too old to continue after a failed write: create a new producer (KIP-360)",
                         transactional_id=self.transactional_id,
                         broker=connection.label,
                     )

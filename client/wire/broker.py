@@ -244,7 +244,7 @@ class BrokerConnection:
             self._log_in_again(deadline)
         api = api_of(request)
         if not self.versions.has(api.key, version):
-            raise UnsupportedVersion(f"{api.name} v{version} is not what this broker speaks", broker=self.label)
+            raise UnsupportedVersion(f"{api.name} v{version} is not supported by this broker", broker=self.label)
         self._wait_until_unmuted(deadline)
         data = self._connection.request(api, version, request)
         try:
@@ -321,7 +321,7 @@ class BrokerConnection:
         """
         self._require_open()
         if self.in_flight:
-            raise RuntimeError("call() between send() and receive() would take another request's answer")
+            raise RuntimeError("call() between send() and receive() would take another request's response")
         self._wait_until_unmuted(deadline)
         until = deadline.within(self._config.request_timeout_ms / 1000)
         self.send(request, version, deadline=until)
@@ -367,7 +367,7 @@ class BrokerConnection:
     def _wait_until_unmuted(self, deadline: Deadline) -> None:
         pause = self.muted_for
         if pause > deadline.remaining():
-            raise RequestTimedOut(f"the broker throttles us for {pause:.1f} s more", broker=self.label)
+            raise RequestTimedOut(f"the broker throttles this client for {pause:.1f} s more", broker=self.label)
         if pause:
             time.sleep(pause)
 
@@ -380,9 +380,9 @@ def _add_size(error: BaseException, request: str, size: int) -> None:
     """Say what was under way when the connection broke; a large request may itself have been the reason."""
     if not isinstance(error, BrokerUnavailable):
         return
-    error.message += f", while {request} was under way"
+    error.message += f", while {request} was in flight"
     if size >= LARGE_REQUEST:
         error.message += (
-            "; a broker closes the connection without a word when a request is above its socket.request.max.bytes: "
-            "send less at once, or raise it there"
+            "; a broker closes the connection if a request is larger than its socket.request.max.bytes: "
+            "send less at once, or raise that setting"
         )

@@ -141,7 +141,7 @@ class Connection:
             return int(size)
         if self._size_buffer[0] in (_TLS_ALERT, _TLS_HANDSHAKE) and self._size_buffer[1] == _TLS_MAJOR:
             raise self._fault(
-                "the listener speaks TLS: set security.protocol to SSL or SASL_SSL, or use a PLAINTEXT one"
+                "this is a TLS listener: set security.protocol to SSL or SASL_SSL, or use a PLAINTEXT one"
             )
         raise self._fault(
             f"frame of {size} bytes (first bytes {bytes(self._size_buffer)!r}), allowed are {CORRELATION_ID.size}.."
@@ -151,18 +151,18 @@ class Connection:
     def _answer(self, frame: bytearray) -> Answer:
         (correlation_id,) = CORRELATION_ID.unpack_from(frame)
         if not self._open:
-            raise self._fault(f"answer {correlation_id}, but nothing was asked")
+            raise self._fault(f"response {correlation_id}, and no request is open")
         oldest = self._open[0]
         if correlation_id != oldest.correlation_id:
             raise self._fault(
-                f"answer {correlation_id} where {oldest.correlation_id} ({oldest.api.name} v{oldest.version}) is the "
-                "oldest open request"
+                f"response {correlation_id}, while {oldest.correlation_id} ({oldest.api.name} v{oldest.version}) is "
+                "the oldest open request"
             )
         self._open.popleft()
         try:
             _, response = decode_response(oldest.api, oldest.version, memoryview(frame))
         except DecodeError as error:
-            raise self._fault(f"answer to {oldest.api.name} v{oldest.version} does not decode: {error}") from error
+            raise self._fault(f"response to {oldest.api.name} v{oldest.version} cannot be decoded: {error}") from error
         return Answer(oldest, response, SIZE.size + len(frame))
 
     def _fault(self, message: str) -> ProtocolFault:

@@ -84,7 +84,7 @@ def negotiate_versions(connection: Asker, deadline: Deadline) -> Versions:
     if response.error_code:
         raise error_from_code(response.error_code, "ApiVersions", broker=connection.label)
     if not response.api_keys:
-        raise ProtocolFault("ApiVersions answer names no API", broker=connection.label)
+        raise ProtocolFault("ApiVersions response lists no API", broker=connection.label)
     # Epoch -1: the broker has not heard of any finalized feature yet, which is not the same as "none".
     finalized = response.finalized_features if response.finalized_features_epoch >= 0 else []
     return Versions(
@@ -153,7 +153,7 @@ def parse_fallback(text: str) -> str:
         if numbers[: len(known)] == known or (len(numbers) == 2 and [*numbers, "0"] == known):
             return release
     tables = ", ".join(_BEFORE_API_VERSIONS)
-    raise ValueError(f"{text!r} is none of {tables}; brokers from 0.10 on are asked what they speak")
+    raise ValueError(f"{text!r} is not one of {tables}; brokers from 0.10 on report their versions themselves")
 
 
 def assumed_versions(release: str) -> Versions:

@@ -79,7 +79,7 @@ class Transport:
             except BrokerUnavailable as error:
                 if _speaks_plaintext(info, deadline.within(min(address_timeout, 2.0))):
                     raise AuthenticationFailed(
-                        "the listener does not speak TLS: it answers in plain text; use its TLS port, or set "
+                        "this is not a TLS listener: it responds in plain text; use its TLS port, or set "
                         "security.protocol to PLAINTEXT or SASL_PLAINTEXT",
                         broker=label,
                     ) from error
@@ -100,7 +100,7 @@ class Transport:
                 self._socket.settimeout(_positive(deadline))
                 self._socket.sendall(data)
         except TimeoutError as error:
-            raise RequestTimedOut("the broker takes no more bytes", broker=self.label) from error
+            raise RequestTimedOut("the broker does not accept more bytes", broker=self.label) from error
         except OSError as error:
             raise self._broken(error, "sending") from error
 
@@ -110,7 +110,7 @@ class Transport:
             self._socket.settimeout(_positive(deadline))
             count = self._socket.recv_into(target)
         except TimeoutError as error:
-            raise RequestTimedOut("the broker did not answer in time", broker=self.label) from error
+            raise RequestTimedOut("the broker did not respond in time", broker=self.label) from error
         except OSError as error:
             raise self._broken(error, "receiving") from error
         if count == 0:
@@ -167,7 +167,7 @@ class Transport:
     def _guess(self) -> str:
         if not (self._tls and self._fresh):
             return ""
-        return " right after the TLS handshake; does it want a client certificate (ssl.keystore.*)?"
+        return " right after the TLS handshake; does it require a client certificate (ssl.keystore.*)?"
 
 
 def _dial(info: _AddressInfo, until: Deadline, receive_buffer: int = -1, send_buffer: int = -1) -> socket.socket:
@@ -205,7 +205,7 @@ def _encrypt(
         if isinstance(error, ssl.SSLError) and not isinstance(error, TimeoutError):
             raise tls_error(error, label, identified=identified, host=host) from error
         if isinstance(error, OSError):
-            what = "did not answer in time" if isinstance(error, TimeoutError) else f"broke: {_words(error)}"
+            what = "did not respond in time" if isinstance(error, TimeoutError) else f"broke: {_words(error)}"
             raise BrokerUnavailable(f"the TLS handshake {what}", broker=label) from error
         raise
     return encrypted
@@ -263,7 +263,7 @@ def _resolve(host: str, port: int, label: str, deadline: Deadline) -> list[_Addr
     worker.join(_positive(deadline))
     if found:
         return found
-    why = _words(failure[0]) if failure else "no answer from the resolver in time"
+    why = _words(failure[0]) if failure else "the name was not resolved in time"
     raise BrokerUnavailable(f"cannot resolve {host}: {why}", broker=label)
 
 
@@ -271,5 +271,5 @@ def _lookup(host: str, port: int, flags: int) -> list[_AddressInfo]:
     try:
         answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
     except UnicodeError as error:  # a label that is empty or too long for IDNA
-        raise OSError(f"no valid host name: {error}") from error
+        raise OSError(f"not a valid host name: {error}") from error
     return [info for at, info in enumerate(answers) if info[4] not in [earlier[4] for earlier in answers[:at]]]

@@ -59,11 +59,11 @@ def _find_twins(checked: Iterable[CheckedFile]) -> None:
             continue
         first = jobs.setdefault((one.job.ledger, one.job.name), one.file)
         if first != one.file:
-            remedy = "one job is one file: give this one another name, or a ledger of its own"
+            remedy = "two job files describe one job: give this one another name or another ledger"
             one.faults.append(Fault("name", f"{one.job.name} in this ledger is the job of {first}", remedy))
         if one.job.airflow is not None:
             dag = one.job.airflow.dag_id or one.job.name
             first = dags.setdefault(dag, one.file)
             if first != one.file:
-                remedy = "give `airflow.dag_id` another value: of two DAGs of one id Airflow shows one"
+                remedy = "give `airflow.dag_id` another value: Airflow shows only one of two DAGs with the same id"
                 one.faults.append(Fault("airflow.dag_id", f"{dag} is the DAG of {first}", remedy))

@@ -71,9 +71,9 @@ def read_document(file: Path) -> Document:
             data = stream.read(MAX_BYTES + 1)
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        return Document(faults=[Fault("", f"cannot read {file}: {reason}", "give the path of a job file")])
+        return Document(faults=[Fault("", f"cannot read {file}: {reason}", "give the path to a job file")])
     if len(data) > MAX_BYTES:
-        return Document(faults=[Fault("", f"is larger than {MAX_BYTES} bytes", "a job file is a page or two of YAML")])
+        return Document(faults=[Fault("", f"is larger than {MAX_BYTES} bytes", "check that this is a job file")])
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -102,10 +102,12 @@ def parse_document(text: str) -> Document:
         )
     except yaml.YAMLError:
         document.value = None
-        document.faults.append(Fault("", "is not YAML: it holds characters that YAML does not allow"))
+        document.faults.append(Fault("", "is not YAML: it has characters that YAML does not allow"))
     except (RecursionError, _TooLargeError):
         document.value = None
-        document.faults.append(Fault("", "nests or repeats itself too much", "write the values out"))
+        document.faults.append(
+            Fault("", "is nested too deeply, or expands to too many values", "write the values without anchors")
+        )
     return document
 
 
@@ -150,7 +152,7 @@ class _Builder:
         for key_node, value_node in self._pairs(node):
             key = self._scalar(key_node, path) if isinstance(key_node, yaml.ScalarNode) else None
             if not isinstance(key, Hashable) or key is None:
-                self._fault(path, "a key is not a plain word or number", "write keys as text", key_node)
+                self._fault(path, "a key is not text or a number", "write keys as text", key_node)
                 continue
             place = (*path, str(key))  # as text: an integer in a path is a list's index
             if key in own_keys and id(key_node) in own:
@@ -186,7 +188,7 @@ class _Builder:
             return self._loader.construct_object(node)
         except (yaml.constructor.ConstructorError, ValueError, OverflowError):
             # Own words: the constructor's name the tag, and Python's quote the value.
-            self._fault(path, "is of a kind that has no place here", "write text, a number, true or false", node)
+            self._fault(path, "has a YAML tag that is not supported", "write text, a number, true or false", node)
             return None
 
     def _fault(self, path: PathKey, message: str, remedy: str, node: yaml.Node) -> None:

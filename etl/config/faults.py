@@ -32,10 +32,10 @@ _EXPECTED = {
 
 _MISSING = {
     "version": "add `version: 1`",
-    "name": "add a name, as in `name: orders`: runs and ledger entries go by it",
+    "name": "add a name, as in `name: orders`: it identifies runs and ledger entries",
     "source": "add `source: {topics: [orders]}`",
     "sink": "add `sink: {path: ./lake/orders}`",
-    "ledger": "add `ledger: ./lake/_kseg_ledger`: what has landed is remembered there",
+    "ledger": "add `ledger: ./lake/_kseg_ledger`: it records what has landed",
     "timestamp": "add a time, as in 2026-01-01T00:00:00Z",
 }
 
@@ -64,7 +64,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
 
 
 def unknown_key_remedy(word: str, known: Sequence[str]) -> str:
-    return did_you_mean(word, known) or f"known here: {', '.join(known)}"
+    return did_you_mean(word, known) or f"valid keys: {', '.join(known)}"
 
 
 def kind_of(value: Any) -> str:
@@ -79,7 +79,7 @@ def kind_of(value: Any) -> str:
         return "text"
     if isinstance(value, Mapping):
         return "a mapping"
-    return "a list" if isinstance(value, list | tuple) else "of another kind"
+    return "a list" if isinstance(value, list | tuple) else "of another type"
 
 
 def _finding(details: ErrorDetails, model: type[BaseModel], raw: Any) -> Finding:
@@ -108,7 +108,7 @@ def _finding(details: ErrorDetails, model: type[BaseModel], raw: Any) -> Finding
 
 def _not_among(path: PathKey, value: Any, expected: str) -> Finding:
     choices = [choice.strip("'") for choice in expected.replace(" or ", ", ").split(", ")]
-    problem = f"is not {' or '.join(choices)}" if len(choices) < 3 else f"is none of {', '.join(choices)}"
+    problem = f"is not {' or '.join(choices)}" if len(choices) < 3 else f"is not one of {', '.join(choices)}"
     if isinstance(value, str) and len(value) <= _SHOWN and value.isprintable():
         return Finding(path, f"{value!r} {problem}", did_you_mean(value, choices) or f"write {' or '.join(choices)}")
     return Finding(path, problem, f"write {' or '.join(choices)}")

@@ -60,5 +60,5 @@ def interval_findings(rules: IntervalRules) -> Iterator[Finding]:
             yield Finding(
                 ("interval", key),
                 f"is shorter than allowed_lateness, {format_duration(rules.allowed_lateness)}",
-                "records that are allowed to be late would be cut off: make it longer",
+                "late records that are allowed would be cut off: make it longer",
             )

@@ -35,7 +35,7 @@ M = TypeVar("M", bound=BaseModel)
 
 SECTIONS = ("source", "decode", "sink", "run", "interval", "airflow", "spark", "reporting")
 _SEGMENT_OPTIONS = ("source", "segments", "options")
-_PLACES_OF_SECRETS = "secrets have their place in `kafka` and `spark.conf`, and in `source.segments.options`"
+_PLACES_OF_SECRETS = "secrets are allowed in `kafka`, `spark.conf` and `source.segments.options`"
 
 
 def load_job(
@@ -175,12 +175,12 @@ class _Loading:
         if not isinstance(value, str) or "${" not in value:
             return value
         if path[0] == "airflow":
-            problem = "holds a reference, and a DAG reads this section as it is written"
-            self.findings.append(Finding(path, problem, "write the value out, or let the DAG file set it"))
+            problem = "has a reference, and Airflow reads this section without resolving references"
+            self.findings.append(Finding(path, problem, "write the value itself, or set it in the DAG file"))
             return value
         secret = next((name for name in referenced_names(value) if sounds_secret(name)), None)
         if names_file(value) or secret:
-            problem = f"fills in {secret}, and this value is shown" if secret else "refers to a file"
+            problem = f"refers to {secret}, and this value appears in output" if secret else "refers to a file"
             self.findings.append(Finding(path, problem, _PLACES_OF_SECRETS))
             return value
         try:

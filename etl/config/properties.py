@@ -92,7 +92,9 @@ class Properties:
         for key, part in value.items():
             here = (*place, str(key))
             if not isinstance(key, str) or not key.strip(". "):
-                self.findings.append(Finding(here, "is no property name", "names are text, as in bootstrap.servers"))
+                self.findings.append(
+                    Finding(here, "is not a property name", "names are text, such as bootstrap.servers")
+                )
                 continue
             names = (*prefix, key)
             if isinstance(part, Mapping) and part and not _ends_a_secret(key):
@@ -104,13 +106,13 @@ class Properties:
                 problem = "has no value" if part is None else f"is {kind_of(part)} where one value is expected"
                 self.findings.append(Finding(here, problem, "write text, a number, true or false"))
             elif name in self.written:
-                self.findings.append(Finding(here, "is given twice, dotted and nested", "keep one of them"))
+                self.findings.append(Finding(here, "is given twice, in dotted and in nested form", "keep one of them"))
             else:
                 self.written[name], self.places[name] = anchored(text, folder), here
 
     def _check_value(self, key: str, text: str, folder: Path, env: Mapping[str, str]) -> None:
         if stands_in_clear(key, text):
-            self.findings.append(Finding(self.places[key], "is a secret, written out in the job file", _SECRET_REMEDY))
+            self.findings.append(Finding(self.places[key], "is a secret in plain text", _SECRET_REMEDY))
             return
         try:
             self._values[key] = resolve(text, env=env, folder=folder)
@@ -141,7 +143,7 @@ def check_kafka(kafka: Properties, *, client_id: str) -> Iterator[Finding]:
     values = dict(kafka.resolved())
     for key in _ELSEWHERE.keys() & values.keys():
         del values[key]
-        yield Finding(kafka.places[key], "has its own place in a job file", f"use `{_ELSEWHERE[key]}`")
+        yield Finding(kafka.places[key], "is set by another key of the job file", f"use `{_ELSEWHERE[key]}`")
     yield from _client_findings(kafka, values, client_id)
 
 
@@ -149,10 +151,10 @@ def check_spark_conf(conf: Properties) -> Iterator[Finding]:
     """Spark reads any name; these would be dropped in silence or overrule the job file."""
     for key, place in conf.places.items():
         if key == "spark.master":
-            yield Finding(place, "has its own place in a job file", "use `spark.master`: {master: …}")
+            yield Finding(place, "is set by another key of the job file", "use `spark.master`: {master: …}")
         elif not key.startswith("spark."):
             remedy = f"write spark.hadoop.{key}" if key.startswith("fs.") else f"did you mean spark.{key}?"
-            yield Finding(place, "does not start with spark., so Spark would drop it", remedy)
+            yield Finding(place, "does not start with spark., so Spark would ignore it", remedy)
 
 
 def _client_findings(kafka: Properties, values: Mapping[str, str], client_id: str) -> Iterator[Finding]:
@@ -170,7 +172,7 @@ def _client_findings(kafka: Properties, values: Mapping[str, str], client_id: st
             continue  # reported already: its reference leads nowhere, or it has a key of its own
         place = kafka.places.get(key, ("kafka", key))
         if key in kafka.referring and not sounds_secret(key):  # the client quotes no secret, but other values
-            yield Finding(place, "its value, resolved from a reference, is not usable", "look at what it refers to")
+            yield Finding(place, "its value, resolved from a reference, is not valid", "check what it refers to")
         elif "unknown" in message:
             yield Finding(place, message, did_you_mean(key, NAMES) or remedy)
         else:

@@ -63,7 +63,7 @@ def _from_file(name: str, folder: Path) -> str:
             f"cannot read {file}: {error.strerror or type(error).__name__}", "make the file readable where the job runs"
         )
     if len(data) > _MAX_SECRET_BYTES:
-        _refuse(f"{file} is larger than {_MAX_SECRET_BYTES} bytes", "name the file that holds the secret alone")
+        _refuse(f"{file} is larger than {_MAX_SECRET_BYTES} bytes", "name a file with only the secret in it")
     try:
         text = data.decode()
     except UnicodeDecodeError:

@@ -16,13 +16,15 @@ def connect_url(text: str) -> str:
     """A Connect server's address. Raises PydanticCustomError, in our own words."""
     parts = urlsplit(text.strip())
     if parts.scheme != "sc" or not parts.hostname:
-        raise fault("is no address of a Spark Connect server", EXAMPLE)
+        raise fault("is not the address of a Spark Connect server", EXAMPLE)
     return text.strip()
 
 
 def _without_secrets(text: str) -> str:
     if "token=" in text.lower():
-        raise fault("holds a token, and this value is shown", "give the whole address in SPARK_REMOTE, or by --remote")
+        raise fault(
+            "has a token, and this value appears in output", "give the whole address in SPARK_REMOTE, or by --remote"
+        )
     return text
 
 

@@ -20,10 +20,10 @@ def gateway_address(url: Any) -> str:
     """Checks a gateway's address: http or https with a host, and no credentials. Raises a fault."""
     parts = urlsplit(str(url))
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise fault("is no address of a gateway", "write http://host:9091, or https://…")
+        raise fault("is not the address of a Pushgateway", "write http://host:9091, or https://…")
     if parts.username or parts.password:
         raise fault(
-            "holds credentials, and this value is shown",
+            "has credentials, and this value appears in output",
             "set KSEG_PUSH_GATEWAY_USER and KSEG_PUSH_GATEWAY_PASSWORD in the environment",
         )
     return str(url).rstrip("/")
@@ -33,8 +33,8 @@ def local_file(path: Any) -> str:
     """A path of this machine, from a path or a file URL. Raises a fault."""
     if scheme_of(str(path)) != "file":
         raise fault(
-            "is a URL, and metrics are read from a local file",
-            "the folder of node_exporter's textfile collector on this machine; elsewhere, push_gateway",
+            "is a URL, and metrics are written to a local file",
+            "give the folder of node_exporter's textfile collector on this machine, or use push_gateway",
         )
     return normal_path(str(path), Path.cwd())
 

@@ -103,7 +103,7 @@ def what_brokers_alone_do(view: View) -> Iterator[Finding]:
     if how in ("transactional", "plain") and not view.given("kafka") and view.given("source", "segments"):
         yield Finding(
             ("group_commit",),
-            f"{how} needs brokers, and the job reads files alone",
+            f"{how} needs brokers, and the job reads only files",
             "write `group_commit: none`, or add `kafka:` to commit the group's offsets there",
         )
 
@@ -112,7 +112,7 @@ def what_files_alone_tell(view: View) -> Iterator[Finding]:
     if view.source.ending_offsets == "log_end" and not view.given("source", "segments"):
         yield Finding(
             ("source", "ending_offsets"),
-            "log_end is known of files alone: brokers show nothing above the high watermark",
+            "log_end is only supported for files: brokers serve no records above the high watermark",
             "write latest, or name files in `source.segments`",
         )
 
@@ -148,8 +148,8 @@ def start_comes_before_end(view: View) -> Iterator[Finding]:
     if isinstance(start, AtTime) and isinstance(end, AtTime) and end.timestamp < start.timestamp:
         yield Finding(
             (*place, "timestamp"),
-            f"lies before the start, {format_instant(start.timestamp)}",
-            "the end comes after the start",
+            f"is before the start, {format_instant(start.timestamp)}",
+            "the end must be after the start",
         )
     if isinstance(start, dict) and isinstance(end, dict):
         for topic, offsets in end.items():
@@ -158,7 +158,7 @@ def start_comes_before_end(view: View) -> Iterator[Finding]:
                 if first is not None and offset < first:
                     yield Finding(
                         (*place, topic, str(partition)),
-                        f"{offset} lies before the start, {first}",
+                        f"{offset} is before the start, {first}",
                         "the end is exclusive",
                     )
 
@@ -174,8 +174,8 @@ def arrow_steps_stand_first(view: View) -> Iterator[Finding]:
         if kinds == ["arrow"] and frame:
             yield Finding(
                 ("transform", index, "arrow"),
-                "an arrow step stands after an sql or python step",
-                "arrow steps run in the workers, before the others: move it up",
+                "an arrow step follows an sql or python step",
+                "arrow steps run in the workers, before all others: move it up",
             )
         frame = frame or (len(kinds) == 1 and kinds != ["arrow"])
 
@@ -188,16 +188,20 @@ def routes_take_every_topic(view: View) -> Iterator[Finding]:
     if CATCH_ALL not in routes:
         if topics is None and view.source.pattern is not None:
             yield Finding(
-                ("sink", "routes"), "a pattern may find topics that no route takes", 'add a route "*" for all others'
+                ("sink", "routes"),
+                "a pattern may match topics that have no route",
+                'add a route "*" for all other topics',
             )
         elif missing := [topic for topic in topics or () if topic not in routes]:
             yield Finding(
-                ("sink", "routes"), f"no route takes {', '.join(missing)}", 'add it, or a route "*" for all others'
+                ("sink", "routes"),
+                f"there is no route for {', '.join(missing)}",
+                'add one, or a route "*" for all other topics',
             )
     for topic in routes:
         if topic != CATCH_ALL and not _reads(view, topic):
             yield Finding(
-                ("sink", "routes", topic), "routes a topic that the source does not read", _nearest(topic, view)
+                ("sink", "routes", topic), "is a route for a topic that the source does not read", _nearest(topic, view)
             )
 
 
@@ -208,8 +212,8 @@ def topics_fit_table_names(view: View) -> Iterator[Finding]:
                 if not fits_table_name(topic):
                     yield Finding(
                         _place(view, route, "table"),
-                        f"topic {topic} does not fit into a table's name",
-                        "letters, digits and underscores do: give this topic a route with a name of its own",
+                        f"topic {topic} is not valid as part of a table name",
+                        "use letters, digits and underscores, or give this topic its own route",
                     )
 
 
@@ -225,11 +229,9 @@ def ledger_stands_apart(view: View) -> Iterator[Finding]:
                 if topic is not None and _reads(view, topic):
                     path = path.replace(TOPIC_PLACEHOLDER, topic)
             if lies_within(ledger, path):
-                yield Finding(("ledger",), f"lies inside the table {path}", "give the ledger a folder of its own")
+                yield Finding(("ledger",), f"is inside the table {path}", "give the ledger a folder of its own")
             elif lies_within(path, ledger):
-                yield Finding(
-                    _place(view, route, "path"), "lies inside the ledger", "give the table a folder of its own"
-                )
+                yield Finding(_place(view, route, "path"), "is inside the ledger", "give the table a folder of its own")
 
 
 def corruption_has_its_table(view: View) -> Iterator[Finding]:
@@ -240,14 +242,14 @@ def corruption_has_its_table(view: View) -> Iterator[Finding]:
     if view.source.on_corruption == "quarantine" and table is None:
         yield Finding(
             ("source", "on_corruption"),
-            "says quarantine, and there is no table for it",
+            "is quarantine, and there is no quarantine table",
             "add `sink: {quarantine: {path: …}}`",
         )
     if table is not None and view.source.on_corruption == "fail":
         yield Finding(
             ("sink", "quarantine"),
-            "is never written to: the job stops at what cannot be read",
-            "add `source: {on_corruption: quarantine}`, or drop it",
+            "is never written to: the job fails on records that cannot be read",
+            "add `source: {on_corruption: quarantine}`, or remove it",
         )
 
 
@@ -260,9 +262,9 @@ def quarantine_stands_apart(view: View) -> Iterator[Finding]:
     others += [view.ledger] if view.ledger is not None else []
     for other in others:
         if lies_within(table.path, other) or lies_within(other, table.path):
-            yield Finding(place, f"lies inside of {other}, or around it", "give it a folder of its own")
+            yield Finding(place, f"is inside {other}, or contains it", "give it a folder of its own")
         elif topic_that_leads_to(other, table.path) is not None:
-            yield Finding(place, f"is where {other} leads to for some topic", "give it a folder of its own")
+            yield Finding(place, f"is the same as {other} for some topic", "give it a folder of its own")
 
 
 def tables_do_not_nest(view: View) -> Iterator[Finding]:
@@ -271,14 +273,20 @@ def tables_do_not_nest(view: View) -> Iterator[Finding]:
     for route, inner in paths:
         for _, outer in paths:
             if inner != outer and lies_within(inner, outer):
-                yield Finding(_place(view, route, "path"), f"lies inside the table {outer}", "put tables side by side")
+                yield Finding(
+                    _place(view, route, "path"),
+                    f"is inside the table {outer}",
+                    "give each table a folder that is not inside another table",
+                )
                 break
 
 
 def layout_is_one_of_two(view: View) -> Iterator[Finding]:
     if view.sink.partition_by and view.sink.cluster_by:
         yield Finding(
-            ("sink", "cluster_by"), "stands together with partition_by", "a Delta table has one of the two layouts"
+            ("sink", "cluster_by"),
+            "cannot be combined with partition_by",
+            "a Delta table has either partitions or clustering",
         )
     if len(view.sink.cluster_by) > _MAX_CLUSTER_COLUMNS:
         yield Finding(
@@ -300,7 +308,9 @@ def layout_names_columns(view: View) -> Iterator[Finding]:
                 known = did_you_mean(column, columns) or f"the rows have {', '.join(columns)}"
                 yield Finding(("sink", key, index), f"the rows have no column {column}", known)
             elif column == "headers":
-                yield Finding(("sink", key, index), "headers is a list", "choose a column of plain values")
+                yield Finding(
+                    ("sink", key, index), "headers is a list", "choose a column that is not a list, map or struct"
+                )
 
 
 def decoded_rows_have_addresses(view: View) -> Iterator[Finding]:
@@ -319,7 +329,7 @@ def spark_alone_decides_where_it_can(view: View) -> Iterator[Finding]:
             yield Finding(
                 ("sink", "cluster_by"),
                 "needs Spark's own writer, and on this store Spark does not keep two drivers apart",
-                "write `single_driver: true` if no other driver writes to the table, or drop cluster_by",
+                "write `single_driver: true` if no other driver writes to the table, or remove cluster_by",
             )
             return
 
@@ -359,7 +369,7 @@ def _exactly_one(
     if not given and not any(did_you_mean(str(key), keys) for key in holder):  # a typo is reported as one
         yield Finding(place, f"does not say {what}", f"give one of {choice}")
     for key in given[1:]:
-        yield Finding((*place, key), f"stands together with {given[0]}", f"give one of {choice}")
+        yield Finding((*place, key), f"cannot be combined with {given[0]}", f"give one of {choice}")
 
 
 def _reads(view: View, topic: str) -> bool:

@@ -37,7 +37,9 @@ PRESETS = ("@once", "@continuous", "@hourly", "@daily", "@weekly", "@monthly", "
 """Names that Airflow 3 knows for schedules."""
 
 _WITHOUT_INTERVALS = ("@once", "@continuous")
-_SCHEDULE_FORMS = 'a cron expression ("0 6 * * *"), a preset (@daily), a duration (1h) or {assets: [path of a table]}'
+_SCHEDULE_FORMS = (
+    'give a cron expression ("0 6 * * *"), a preset (@daily), a duration (1h) or {assets: [path of a table]}'
+)
 _KEY = re.compile(r"[\w.-]{1,250}", re.ASCII)
 _MAX_TAG = 100
 _INT32 = 2**31 - 1
@@ -46,11 +48,11 @@ _INT32 = 2**31 - 1
 def _schedule(text: str) -> str:
     if text.startswith("@"):
         if text not in PRESETS:
-            raise fault(f"is no preset of Airflow: {', '.join(PRESETS)}", did_you_mean(text, PRESETS) or "write one")
+            raise fault(f"is not a preset in Airflow: {', '.join(PRESETS)}", did_you_mean(text, PRESETS) or "write one")
         return text
     if (every := _every(text)) is not None:
         if every <= timedelta(0):
-            raise fault("is no time at all", "a duration above zero, as in 15m or 1h")
+            raise fault("is zero", "a duration above zero, as in 15m or 1h")
         return text
     return _cron(text)
 
@@ -66,25 +68,25 @@ def _cron(text: str) -> str:
     from croniter import CroniterError, croniter
 
     if len(text.split()) != 5:
-        raise fault("is no schedule", _SCHEDULE_FORMS)
+        raise fault("is not a schedule", _SCHEDULE_FORMS)
     try:
         croniter(text, datetime(2024, 1, 1, tzinfo=UTC)).get_next()
     except CroniterError as error:
         reason = re.sub(r"^\[[^]]*\]\s*", "", str(error))
-        raise fault(f"is no cron expression that ever comes round: {reason}", _SCHEDULE_FORMS) from None
+        raise fault(f"is not a cron expression that ever matches a time: {reason}", _SCHEDULE_FORMS) from None
     return text
 
 
 def _time_zone(name: str) -> str:
     known = available_timezones()
     if name not in known:
-        raise fault("is no time zone", did_you_mean(name, known) or "a name as in UTC or Europe/Berlin")
+        raise fault("is not a time zone", did_you_mean(name, known) or "a name as in UTC or Europe/Berlin")
     return name
 
 
 def _key(text: str) -> str:
     if not _KEY.fullmatch(text):
-        raise fault("is no DAG id", "1 to 250 letters, digits, dots, dashes and underscores")
+        raise fault("is not a DAG id", "1 to 250 letters, digits, dots, dashes and underscores")
     return text
 
 
@@ -106,7 +108,7 @@ def _schedule_form(value: Any) -> str:
 
 def _schedule_shape(value: Any) -> Any:
     if not isinstance(value, str | Mapping | AssetSchedule):
-        raise fault("is no schedule", _SCHEDULE_FORMS)
+        raise fault("is not a schedule", _SCHEDULE_FORMS)
     return value
 
 
@@ -175,22 +177,22 @@ def airflow_findings(section: Airflow) -> Iterator[Finding]:
     if section.mode == "interval" and not section.has_intervals:
         yield Finding(
             (*place, "schedule"),
-            "gives runs no data interval, and mode is interval",
-            "a cron expression, a preset such as @daily or a duration does; or write `mode: ingest`",
+            "gives runs no data interval, and the mode is interval",
+            "use a cron expression, a preset such as @daily or a duration; or write `mode: ingest`",
         )
     if section.mode == "ingest" and section.max_active_runs > 1:
         yield Finding(
             (*place, "max_active_runs"),
-            "is above 1, and mode is ingest: of one job's ingests only one runs at a time",
-            "write `mode: interval` for runs side by side, or 1",
+            "is above 1, and the mode is ingest: a job has one ingest at a time",
+            "write `mode: interval` for concurrent runs, or 1",
         )
     if section.catchup and section.start_date is None:
-        yield Finding((*place, "catchup"), "has no beginning", "add `start_date:`")
+        yield Finding((*place, "catchup"), "has no start date", "add `start_date:`")
     if section.start_date is not None and section.end_date is not None and section.end_date <= section.start_date:
         yield Finding(
             (*place, "end_date"),
-            f"does not lie after the start, {format_instant(section.start_date)}",
+            f"is not after the start, {format_instant(section.start_date)}",
             "the end comes after the start",
         )
     if section.pool is None and section.pool_slots > 1:
-        yield Finding((*place, "pool_slots"), "is above 1 without a pool", "add `pool:`, or drop it")
+        yield Finding((*place, "pool_slots"), "is above 1 without a pool", "add `pool:`, or remove it")

@@ -72,7 +72,9 @@ def _offsets_form(value: Any) -> str | None:
 
 def _offsets_shape(value: Any) -> Any:
     if not isinstance(value, str | Mapping | AtTime):
-        raise fault("is no offsets", "earliest, latest, committed, {topic: {partition: offset}} or {timestamp: …}")
+        raise fault(
+            "is not a valid start or end", "earliest, latest, committed, {topic: {partition: offset}} or {timestamp: …}"
+        )
     return value
 
 
@@ -97,7 +99,7 @@ EndSpec = Annotated[
 
 def _layout(name: str) -> str:
     if name not in layout_names():
-        raise fault(f"{name!r} is no layout", f"one of {', '.join(layout_names())}")
+        raise fault(f"{name!r} is not a layout", f"one of {', '.join(layout_names())}")
     return name
 
 
@@ -134,7 +136,7 @@ def _segments_shape(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return {"paths": value}
     if not isinstance(value, Mapping | Segments):
-        raise fault("is no place", "a path or URL, a list of them, or {paths: […], layout: …}")
+        raise fault("is not a location", "a path or URL, a list of them, or {paths: […], layout: …}")
     return value
 
 
@@ -196,7 +198,7 @@ def _step_shape(value: Any) -> Any:
         return value
     kinds = [kind for kind in STEP_KINDS if kind in value] if isinstance(value, Mapping) else []
     if len(kinds) != 1:
-        problem = "is no step" if not kinds else f"is {' and '.join(kinds)} at once"
+        problem = "is not a step" if not kinds else f"has more than one key: {' and '.join(kinds)}"
         raise fault(problem, 'a step is one of arrow: "module:function", sql: "…" and python: "module:function"')
     return value
 
@@ -270,10 +272,12 @@ class Sink(Section):
         targets = self.targets
         target = targets.get(topic) or targets.get(CATCH_ALL)
         if target is None:
-            raise ConfigurationError.of("sink.routes", f"no route takes topic {topic}", 'add it, or "*" for all others')
+            raise ConfigurationError.of(
+                "sink.routes", f"there is no route for topic {topic}", 'add one, or a route "*" for all other topics'
+            )
         if target.table and TOPIC_PLACEHOLDER in target.table and not fits_table_name(topic):
             raise ConfigurationError.of(
-                "sink", f"topic {topic} does not fit into the table name {target.table}", "give it a route of its own"
+                "sink", f"topic {topic} is not valid in the table name {target.table}", "give it its own route"
             )
         return target.of(topic)
 

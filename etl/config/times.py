@@ -57,7 +57,7 @@ def in_utc(instant: datetime) -> datetime:
     try:
         return instant.astimezone(UTC)
     except OverflowError:
-        raise ValueError("lies outside of the years 1 to 9999 in UTC") from None
+        raise ValueError("is outside the years 1 to 9999 in UTC") from None
 
 
 def format_instant(instant: datetime) -> str:
@@ -78,7 +78,7 @@ def parse_duration(text: str) -> timedelta:
         raise ValueError("is not a duration")
     units = [unit for _, unit in parts]
     if len(set(units)) != len(units):
-        raise ValueError("names a unit twice")
+        raise ValueError("has a unit twice")
     try:
         return timedelta(**{_UNITS[unit]: float(number) for number, unit in parts})
     except OverflowError:

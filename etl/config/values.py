@@ -1,7 +1,8 @@
 """The kinds of values that a job file holds: topic names, offsets, durations, column names, functions, paths.
 
-Each is a pydantic type that is strict about YAML's types (a number is no text, `yes` is no number) and tells a fault in
-plain words with a remedy. Paths are made absolute against the validation context's `folder` (the job file's own).
+Each is a pydantic type that is strict about YAML's types (a number is not text, `yes` is not a number) and
+reports an error in plain words with a remedy. Paths are made absolute against the validation context's `folder` (the
+job file's own).
 """
 
 from __future__ import annotations
@@ -110,13 +111,13 @@ def _matching(pattern: re.Pattern[str], message: str, remedy: str) -> Callable[[
 
 def _topic(name: str) -> str:
     if not _TOPIC.fullmatch(name) or name in (".", ".."):
-        raise fault("is no topic name", "1 to 249 letters, digits, dots, dashes and underscores")
+        raise fault("is not a topic name", "1 to 249 letters, digits, dots, dashes and underscores")
     return name
 
 
 def version_one(value: Any) -> Any:
     if isinstance(value, bool) or value != 1:
-        raise fault("is not 1", "write `version: 1`, the only form there is")
+        raise fault("is not 1", "write `version: 1`, the only version that is supported")
     return value
 
 
@@ -136,7 +137,7 @@ def _pattern(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise fault(f"is no regular expression: {error.msg}", "it is found anywhere in a topic's name") from None
+        raise fault(f"is not a regular expression: {error.msg}", "it is found anywhere in a topic's name") from None
     return text
 
 
@@ -180,7 +181,7 @@ def _instant(value: Any) -> Any:
 
 def _placeholders(text: str) -> str:
     if any(found != TOPIC_PLACEHOLDER for found in _PLACEHOLDER.findall(text)):
-        raise fault("holds a placeholder other than {topic}", "{topic} is the only one")
+        raise fault("has a placeholder other than {topic}", "only {topic} is supported")
     return text
 
 
@@ -202,7 +203,7 @@ def _location(text: str, info: ValidationInfo) -> str:
 
 def _sql(text: str) -> str:
     if ROWS_VIEW not in text.lower():
-        raise fault(f"does not read {ROWS_VIEW}", f"the rows to select from are called {ROWS_VIEW}")
+        raise fault(f"does not read {ROWS_VIEW}", f"the view of the rows is called {ROWS_VIEW}")
     return text
 
 
@@ -246,7 +247,7 @@ JobName = Annotated[
     AfterValidator(
         _matching(
             _JOB_NAME,
-            "is no job name",
+            "is not a job name",
             "1 to 100 letters, digits, dots, dashes and underscores, the first a letter or digit",
         )
     ),
@@ -291,12 +292,12 @@ PathTemplate = Annotated[Text, AfterValidator(_placeholders), AfterValidator(_ab
 TableTemplate = Annotated[
     str,
     AfterValidator(_placeholders),
-    AfterValidator(_matching(_TABLE, "is no table name", "catalog.schema.name of letters, digits and underscores")),
+    AfterValidator(_matching(_TABLE, "is not a table name", "catalog.schema.name of letters, digits and underscores")),
     InSchema(pattern=whole(_TABLE)),
 ]
 PlainPath = Annotated[
     Text,
-    AfterValidator(_matching(re.compile(r"[^{}]*"), "holds a placeholder", "write the path out")),
+    AfterValidator(_matching(re.compile(r"[^{}]*"), "has a placeholder", "write the path without a placeholder")),
     AfterValidator(_absolute),
 ]
 Location = Annotated[Text, AfterValidator(_location)]

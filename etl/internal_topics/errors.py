@@ -15,7 +15,7 @@ class UndecodableRecord(KsegError):
     def of(cls, place: KeyPlace, offset: int, reason: str) -> Self:
         """With its address: topic, partition, offset and the partition's folder."""
         return cls(
-            f"a record cannot be understood: {reason}",
+            f"a record cannot be decoded: {reason}",
             remedy="kseg dump --deep shows the record; kseg fsck checks the files",
             topic=place.topic,
             partition=place.partition,

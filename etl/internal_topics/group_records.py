@@ -86,7 +86,7 @@ def _apply(place: KeyPlace, records: GroupRecords, change: Change) -> None:
     except DecodeError as fault:
         raise UndecodableRecord.of(place, change.offset, str(fault)) from fault
     if not isinstance(decoded.key, TypedMessage):
-        records.notes.append(f"offset {change.offset}: a record whose type is newer than this release knows")
+        records.notes.append(f"offset {change.offset}: a record whose type is newer than this release supports")
         return
     slot = _slot(change.key, decoded.key)
     if decoded.value is None:
@@ -95,7 +95,7 @@ def _apply(place: KeyPlace, records: GroupRecords, change: Change) -> None:
             waiting.pop(slot, None)
         return
     if not isinstance(decoded.value, TypedMessage):
-        raise UndecodableRecord.of(place, change.offset, "its value's version is newer than this release knows")
+        raise UndecodableRecord.of(place, change.offset, "its value's version is newer than this release supports")
     target = records.held
     if change.producer_id is not None:
         target = records.pending.setdefault(change.producer_id, {})
@@ -113,5 +113,5 @@ def as_commit(value: TypedMessage) -> OffsetCommitValue:
     if isinstance(value, LegacyOffsetCommitValue):
         return OffsetCommitValue(offset=value.offset, metadata=value.metadata, commit_timestamp=value.commit_timestamp)
     if not isinstance(value, OffsetCommitValue):
-        raise TypeError(f"{value!r} is no commit")
+        raise TypeError(f"{value!r} is not a commit")
     return value

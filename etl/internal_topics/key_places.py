@@ -77,5 +77,5 @@ def _count(log_dirs: LogDirs, topic: str, partitions: int | None) -> tuple[int, 
         "path",
         f"{' and '.join(log_dirs.locations)} lacks folders of {topic} (such as {topic}-{missing[0]}), and no metadata "
         "log is there to tell how many partitions the topic has",
-        "tell how many partitions it has, or name the log directories of the other brokers too",
+        "give the number of partitions, or name the log directories of the other brokers too",
     )

@@ -120,11 +120,11 @@ def _from_snapshot(replica: Replica, snapshots: list[tuple[SnapshotFile, str]], 
         try:
             whole = _load(replica.storage, path, metadata)
         except (LogFileError, MetadataUnreadable) as fault:
-            notes.append(f"a snapshot was passed over: {fault}")
+            notes.append(f"a snapshot was skipped: {fault}")
             continue
         if whole:
             return metadata
-        notes.append(f"a snapshot was passed over: {path} has no footer")
+        notes.append(f"a snapshot was skipped: {path} has no footer")
     return Metadata()
 
 
@@ -148,7 +148,7 @@ def _replay(replica: Replica, metadata: Metadata, end: int) -> None:
         begins = log.segments[0].base_offset if log.segments else "no offset"
         raise MetadataUnreadable(
             f"the log begins at {begins}, and no snapshot holds what was before",
-            remedy="an older offset, or the directories of another controller, may have it",
+            remedy="read up to an older offset, or read the directories of another controller",
             file=log.folder,
             offset=start,
         )
@@ -212,7 +212,7 @@ def _message(found: _Found, metadata: Metadata) -> TypedMessage | None:
         reason = decode_to_json(CLUSTER_METADATA, None, found.record.value).unknown or "it has no value"
     except DecodeError as fault:
         raise _unreadable(found, str(fault)) from fault
-    metadata.notes.append(f"offset {found.record.offset} was passed over: {reason}")
+    metadata.notes.append(f"offset {found.record.offset} was skipped: {reason}")
     return None
 
 
@@ -237,7 +237,7 @@ def _control(found: _Found, metadata: Metadata) -> None:
     elif isinstance(message, control.SnapshotHeaderRecord):
         metadata.timestamp = message.last_contained_log_timestamp
     elif isinstance(message, bytes):
-        metadata.notes.append(f"offset {found.record.offset} was passed over: control record {kind} is not known")
+        metadata.notes.append(f"offset {found.record.offset} was skipped: control record {kind} is not known")
 
 
 def _unreadable(found: _Found, reason: str) -> MetadataUnreadable:

@@ -77,7 +77,7 @@ def transactional_id_state(
     except DecodeError as fault:
         raise UndecodableRecord.of(place, last.offset, str(fault)) from fault
     if not isinstance(value, TransactionLogValue):
-        raise UndecodableRecord.of(place, last.offset, "its type or version is newer than this release knows")
+        raise UndecodableRecord.of(place, last.offset, "its type or version is newer than this release supports")
     return TransactionalIdState(
         transactional_id,
         place,

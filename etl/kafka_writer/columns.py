@@ -52,9 +52,9 @@ def row_columns(schema: StructType, topic: str | None) -> RowColumns:
     for number, column in enumerate(schema.fields):
         name = column.name.lower()
         if name not in _TYPES:
-            faults.append(Fault(column.name, "is no column of a Kafka record", f"select only {', '.join(_TYPES)}"))
+            faults.append(Fault(column.name, "is not a column of a Kafka record", f"select only {', '.join(_TYPES)}"))
         elif name in found:
-            faults.append(Fault(column.name, "is there twice"))
+            faults.append(Fault(column.name, "is given twice"))
         else:
             found[name] = number
             kind = column.dataType.simpleString()

@@ -175,7 +175,9 @@ def _checked(
     if not topic:
         faults.append(Fault("topic", "is empty"))
     if run_id is not None and not valid_run_id(run_id):
-        faults.append(Fault("run_id", f"{run_id!r} is no name", "1 to 200 letters, digits, dots, dashes, underscores"))
+        faults.append(
+            Fault("run_id", f"{run_id!r} is not a name", "1 to 200 letters, digits, dots, dashes, underscores")
+        )
     if "topic" in {name.lower() for name in df.columns}:
         faults.append(Fault("topic", "is a column", "one transaction writes to one topic: drop the column"))
     if "transactional.id" in options:
@@ -267,7 +269,7 @@ def _await_events(context: SparkContext) -> None:
         context._jsc.sc().listenerBus().waitUntilEmpty(_EVENTS_MS)
     except Exception as error:
         raise RetriableFailure(
-            f"Spark has not told within {_EVENTS_MS / 1000:g} s whether it ran a stage again",
+            f"Spark has not reported within {_EVENTS_MS / 1000:g} s whether it ran a stage again",
             remedy="run the write again",
         ) from error
 

@@ -163,7 +163,7 @@ def _row(job: str, values: dict[str, Any], written_at: datetime) -> Row:
         raise Refused(
             "ledger-newer",
             f"the ledger holds an event of the unknown kind {kind}",
-            remedy="a later release has written to this ledger: use that one",
+            remedy="a later release of kseg has written to this ledger: use that release",
             job=job,
             sequence=sequence,
         )
@@ -174,7 +174,7 @@ def _row(job: str, values: dict[str, Any], written_at: datetime) -> Row:
         raise Refused(
             "ledger-newer" if newer else "ledger-damaged",
             f"the ledger's event {kind} cannot be read: {error.errors()[0]['msg']}",
-            remedy="a later release has written to this ledger: use that one" if newer else None,
+            remedy="a later release of kseg has written to this ledger: use that release" if newer else None,
             job=job,
             sequence=sequence,
         ) from error

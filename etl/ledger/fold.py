@@ -200,10 +200,10 @@ class _Building:
             raise LeaseLost(f"{event.KIND} written without a lease", remedy=None, job=self.state.job, chain=event.chain)
         if (lease.owner, lease.attempt) != (event.owner, event.attempt) or lease.released:
             raise LeaseLost(
-                f"{event.KIND} refused: the lease number {event.attempt} is no longer held",
+                f"{event.KIND} rejected: the lease number {event.attempt} is no longer held",
                 owner=None if lease.released else lease.owner,
                 until=None if lease.released else lease.until,
-                remedy="run the job again; it takes up what was left",
+                remedy="run the job again: the unfinished run continues",
                 job=self.state.job,
                 chain=event.chain,
             )
@@ -372,7 +372,7 @@ class _Building:
 
     def _rebuilt(self, event: ev.LedgerRebuilt) -> None:
         if self.runs or self.bases or self.landed:
-            raise self._illegal(event, "the ledger knows what the job has landed")
+            raise self._illegal(event, "the ledger has what the job has landed")
         self.bases, self.landed, self.reopened = dict(event.bases), dict(event.landed), dict(event.reopened)
         self._seen(event.topics)
         for path, table in event.tables.items():
@@ -432,12 +432,12 @@ class _Building:
 
     def _summary(self, event: Summary) -> None:
         if self.sequence:
-            raise self._illegal(event, "a summary stands before all other events")
+            raise self._illegal(event, "a summary has to be before all other events")
         self._take(replace(event.state, version=self.state.version, ledger_id=self.state.ledger_id))
 
     def _illegal(self, event: ev.Event, message: str) -> IllegalStep:
         return IllegalStep(
-            f"{event.KIND} may not stand here: {message}",
+            f"{event.KIND} is not allowed here: {message}",
             job=self.state.job,
             chain=event.chain,
             run=event.run_id or None,

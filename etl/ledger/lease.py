@@ -286,7 +286,7 @@ class Lease:
                 "the lease was taken over",
                 owner=lease.owner if lease else None,
                 until=lease.until if lease else None,
-                remedy="run the job again; it takes up what was left",
+                remedy="run the job again: the unfinished run continues",
                 job=self.job,
                 chain=self.chain,
             )
@@ -298,7 +298,7 @@ class Lease:
             return None
         return LeaseLost(
             f"the lease ran out: not renewed for {idle:.1f} s, its duration is {self.duration:g} s",
-            remedy="run the job again; it takes up what was left. If this machine is slow, set a longer run.lease",
+            remedy="run the job again: the unfinished run continues. If this machine is slow, set a longer run.lease",
             job=self.job,
             chain=self.chain,
         )

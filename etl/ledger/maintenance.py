@@ -58,7 +58,7 @@ def maintain(ledger: Ledger, job: str, *, keep: timedelta = KEEP, now: datetime 
     with suppress(KsegError):
         # One read decides what is due; each of the three reads again before it writes.
         table, state = ledger.snapshot(job)
-        with ledger.errors(f"look after the job {job}"):
+        with ledger.errors(f"maintain the ledger of job {job}"):
             summed = table.transaction_version(ledger.summary_app_id(job)) or 0
             old = bool(summed) and _has_older(table, job, before)
             small = _files(table, job)

@@ -237,7 +237,7 @@ class Ledger:
         """
         table = DeltaTable(self.path, storage_options=self.storage_options or None)
         if str(table.metadata().id) != self.id:
-            raise Refused("ledger-foreign", "another ledger stands in this one's place", ledger=self.path)
+            raise Refused("ledger-foreign", "another ledger has replaced this one", ledger=self.path)
         return table
 
     @contextmanager
@@ -406,7 +406,7 @@ def _check_is_ledger(table: DeltaTable, location: str) -> None:
         raise Refused(
             "ledger-newer",
             f"the ledger has format {written}, this release knows {codec.FORMAT}",
-            remedy="a later release has made this ledger: use that one",
+            remedy="a later release of kseg has created this ledger: use that release",
             ledger=location,
         )
 
@@ -418,7 +418,7 @@ def _check_complete(rows: Sequence[codec.Row], known: int, last: int, damaged: C
         sequence = row.entry.sequence
         if isinstance(row.entry.event, Summary):
             if row is not rows[0]:
-                raise damaged(f"transition {sequence} stands twice, as events and in a summary")
+                raise damaged(f"transition {sequence} is there twice, as events and in a summary")
             expected_sequence = sequence
         if expected_part == 0:
             parts = row.parts
@@ -431,4 +431,4 @@ def _check_complete(rows: Sequence[codec.Row], known: int, last: int, damaged: C
         if expected_part == parts:
             expected_sequence, expected_part = expected_sequence + 1, 0
     if expected_part or expected_sequence != last + 1:
-        raise damaged(f"its log tells of {last} transitions, its events of {expected_sequence - 1}")
+        raise damaged(f"its log has {last} transitions, its events of {expected_sequence - 1}")

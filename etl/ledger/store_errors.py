@@ -31,20 +31,20 @@ _CAUSES = (
     _Cause(
         re.compile(r"received corrupt message of type InvalidContentType"),
         True,
-        "what answers at the endpoint speaks no TLS: check its port; if plain http is really meant, give the endpoint "
+        "the endpoint does not use TLS: check its port; if plain http is really meant, give the endpoint "
         "with http:// and set AWS_ALLOW_HTTP=true (the option `allow_http`)",
     ),
     _Cause(
         re.compile(r"invalid peer certificate"),
         True,
         "name a file with the authorities to trust (PEM) in SSL_CERT_FILE, for the driver and for the executors "
-        "(spark.executorEnv.SSL_CERT_FILE); dial a name that stands in the certificate; have one that expired renewed",
+        "(spark.executorEnv.SSL_CERT_FILE); connect by a name that the certificate has; renew an expired certificate",
     ),
     # Before the stores' own errors: these are of the instance metadata service, used when no credentials are set.
     _Cause(
         re.compile(r"http://(169\.254\.\d+\.\d+|metadata[.\w]*)/"),
         False,
-        "no credentials are set and this machine gives none now: set them (AWS_ACCESS_KEY_ID and "
+        "no credentials are set and this machine provides none: set them (AWS_ACCESS_KEY_ID and "
         "AWS_SECRET_ACCESS_KEY, or what the store takes), if it was not meant to",
     ),
     _Cause(
@@ -52,7 +52,7 @@ _CAUSES = (
             r"Generic Config error|Missing (AccessKeyId|SecretAccessKey)|(Account|Container name) must be specified"
         ),
         True,
-        "check what the store is told: its environment variables and options",
+        "check the store's configuration: environment variables and options",
     ),
     _Cause(
         re.compile(r"Unknown scheme: |Unable to recognise URL"),
@@ -62,7 +62,7 @@ _CAUSES = (
     _Cause(
         re.compile(r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist"),
         True,
-        "check the name of the bucket, and endpoint, region and account; it has to be there before the first run",
+        "check the name of the bucket, and endpoint, region and account; the bucket has to exist before the first run",
     ),
     _Cause(
         re.compile(r"incorrectly configured region|AuthorizationHeaderMalformed|PermanentRedirect"),
@@ -72,7 +72,7 @@ _CAUSES = (
     _Cause(
         re.compile(r"501 Not Implemented"),
         True,
-        "use a store with conditional PUTs (If-None-Match): commits rest on them",
+        "use a store with conditional PUTs (If-None-Match): commits depend on them",
     ),
     _Cause(
         re.compile(r"status code\W+(401 Unauthorized|403 Forbidden)(?!.*(RateLimit|SlowDown|Throttl))", re.IGNORECASE),
@@ -87,7 +87,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def check_endpoint(place: str, options: Mapping[str, str], *, setting: str, **address: str) -> None:
-    """Refuse an S3 endpoint that is no URL, by option or environment: delta-rs panics over some of those.
+    """Refuse an S3 endpoint that is not a URL, by option or environment: delta-rs panics over some of those.
 
     place: path or URI of a ledger or table. setting: the key of the job file that names it ("sink").
 
@@ -100,7 +100,7 @@ def check_endpoint(place: str, options: Mapping[str, str], *, setting: str, **ad
     for key in _ENDPOINT_KEYS:
         if key in given and not _WEB.match(given[key]):
             remedy = "write it with https:// (or http://) before the host"
-            raise ConfigurationError([Fault(setting, f"{key.upper()}={given[key]} is no URL", remedy)], **address)
+            raise ConfigurationError([Fault(setting, f"{key.upper()}={given[key]} is not a URL", remedy)], **address)
 
 
 def store_error(

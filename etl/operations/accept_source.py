@@ -91,7 +91,7 @@ def _report(
     job: Job, state: JobState, event: ev.SourceAccepted | None, status: Literal["accepted", "dry-run"]
 ) -> SourceReport:
     if event is None:
-        return SourceReport(job.name, "nothing-to-do", notes=["the source is the one that the ledger knows"])
+        return SourceReport(job.name, "nothing-to-do", notes=["the source is the one in the ledger"])
     landed = landed_above(state, event.reopened)
     reopened = [
         ReopenedPartition(*tp, first, state.generation(tp) + 1, landed[tp]) for tp, first in event.reopened.items()

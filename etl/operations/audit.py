@@ -83,7 +83,12 @@ def _source(context: JobContext, state: JobState) -> Iterator[Difference]:
 
 
 def _of(refused: Refused) -> Difference:
-    return Difference(refused.code, refused.message, refused.remedy or "look at the run's refusal", refused.address)
+    return Difference(
+        refused.code,
+        refused.message,
+        refused.remedy or "check why the run stopped: `kseg report JOB --run RUN`",
+        refused.address,
+    )
 
 
 def _tables(context: JobContext, state: JobState, report: AuditReport) -> Iterator[Difference]:
@@ -116,8 +121,9 @@ def _commits(context: JobContext, state: JobState, table: str, report: AuditRepo
         if commit.transactions.get(run.plan.app_id) != run.plan.app_version:
             yield Difference(
                 "table-version-differs",
-                f"version {version} of the table is not the landing of run {run.run_id}",
-                "the table's log was changed: restore the table, or give the job a new ledger and land all again",
+                f"version {version} of the table is not the commit of run {run.run_id}",
+                "the table's log was changed: restore the table, or give the job a new ledger and land "
+                "everything again",
                 {"table": table, "version": version, "run": run.run_id},
             )
 
@@ -130,7 +136,7 @@ def _group(context: JobContext, state: JobState, report: AuditReport) -> Iterato
     try:
         view = context.inputs.group_view(snapshot.partitions)
     except KsegError as error:
-        yield Difference("group-unknown", error.message, error.remedy or "look at the group", error.address)
+        yield Difference("group-unknown", error.message, error.remedy or "check the group", error.address)
         return
     report.checked["partitions"] = len(snapshot.partitions)
     assert view is not None

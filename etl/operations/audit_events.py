@@ -64,9 +64,9 @@ def parse_events(text: str) -> list[Mapping[str, Any]]:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise ConfigurationError.of("--events", f"is no JSON: {error}", remedy) from None
+        raise ConfigurationError.of("--events", f"is not JSON: {error}", remedy) from None
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise ConfigurationError.of("--events", "is no list of mappings", remedy)
+        raise ConfigurationError.of("--events", "is not a list of mappings", remedy)
     events = [one.get(EXTRA_KEY, one if "run" in one else None) for one in found]
     ours: list[Mapping[str, Any]] = [one for one in events if isinstance(one, dict)]
     for one in ours:
@@ -103,7 +103,7 @@ def _archived(state: JobState) -> bool:
 def _unknown(run_id: str) -> Difference:
     return Difference(
         "event-unknown-run",
-        f"an event tells of run {run_id}, which the ledger does not know",
+        f"an event names run {run_id}, which is not in the ledger",
         "the ledger is an older one, or the event comes from a job of the same name with another ledger",
         {"run": run_id},
     )
@@ -112,22 +112,22 @@ def _unknown(run_id: str) -> Difference:
 def _abandoned(run_id: str) -> Difference:
     return Difference(
         "event-of-abandoned-run",
-        f"an event tells of run {run_id}, whose rows were removed since",
-        "let what read its rows run again; a later run has landed, or will land, its offsets",
+        f"an event names run {run_id}, whose rows have been removed since",
+        "run again what has read its rows; a later run has landed, or will land, its offsets",
         {"run": run_id},
     )
 
 
 def _contradictions(run: RunState, events: Sequence[Mapping[str, Any]]) -> Iterable[Difference]:
-    remedy = "believe the ledger; then look at who wrote the event, and let what read the wrong one run again"
+    remedy = "trust the ledger; find out what wrote the event, and run again what has read it"
     address: dict[str, AddressValue] = {"run": run.run_id}
     if any(one != events[0] for one in events[1:]):
-        yield Difference("event-contradicts", f"events of run {run.run_id} tell different things", remedy, address)
+        yield Difference("event-contradicts", f"events of run {run.run_id} differ", remedy, address)
     if len(events) > max(1, len(run.landed)):
         yield Difference(
             "event-duplicate",
-            f"{len(events)} events tell of run {run.run_id}, which landed in {len(run.landed)} table(s)",
-            "what is scheduled on the event ran once more than it had to; nothing has landed twice",
+            f"{len(events)} events name run {run.run_id}, which landed in {len(run.landed)} table(s)",
+            "DAGs that are scheduled on the asset ran more often than needed; nothing has landed twice",
             address,
         )
     for event in events:
@@ -192,7 +192,7 @@ def _missing(with_event: Iterable[str], state: JobState, now: datetime) -> Itera
             continue
         yield Difference(
             "event-missing",
-            f"run {run.run_id} ({run.mode}) has landed, and no event tells of it",
-            "what is scheduled on the table did not run for it: let it run; a run by hand makes no event",
+            f"run {run.run_id} ({run.mode}) has landed, and has no event",
+            "DAGs that are scheduled on the table's asset did not run for it: run them; a run by hand has no event",
             {"run": run.run_id},
         )

@@ -25,7 +25,7 @@ def find_run(state: JobState, given: str) -> RunState:
         unfinished = ", ".join(run.run_id for run in state.unfinished_runs()) or "none"
         raise Refused(
             "no-such-run",
-            f"the ledger knows no run {given}",
+            f"the ledger has no run {given}",
             remedy=f"`kseg status JOB` lists the last runs; unfinished: {unfinished}",
             run=given,
         )

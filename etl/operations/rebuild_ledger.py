@@ -100,7 +100,7 @@ def rebuild_ledger(
         if state.bases or state.runs:  # one that a refused run has just made knows of its lease alone
             raise Refused(
                 "ledger-exists",
-                "the ledger knows this job: there is nothing to rebuild",
+                "the ledger has this job: there is nothing to rebuild",
                 remedy="if the ledger is damaged, or older than the tables, move its whole folder away first",
                 ledger=job.ledger,
             )
@@ -265,7 +265,7 @@ class _Rebuilding:
         ledger, job = min(others)
         raise Refused(
             "rows-of-unknown-run",
-            f"run {run_id} has rows in the table, and it is not known whether it was a run of this job or of {job} "
+            f"run {run_id} has rows in the table, and it is unknown whether it was a run of this job or of {job} "
             f"(ledger {ledger}), which has landed rows there too",
             remedy="restore the ledger from a copy; or start with a new ledger and another table",
             table=table,

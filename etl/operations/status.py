@@ -206,7 +206,7 @@ def _table(context: JobContext, state: JobState, table: str) -> TableLine:
     known = state.tables.get(table)
     now, problem = None, None
     if is_name(table):
-        return TableLine(table, None, known.version if known else None, None, "in a catalog: only Spark can look at it")
+        return TableLine(table, None, known.version if known else None, None, "in a catalog: only Spark can read it")
     try:
         now = examine_tables(context.inputs, state, INCREMENTAL, [table])[table]
     except KsegError as error:

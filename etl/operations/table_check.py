@@ -295,7 +295,7 @@ class TableCheck:
         wrong = rows.where(~f.col(LATE_COLUMN).eqNullSafe(late)).select(*address).persist()
         try:
             found.total += wrong.count()
-            text = f"{LATE_COLUMN} does not tell whether the record came after its interval"
+            text = f"{LATE_COLUMN} does not show whether the record came after its interval"
             for row in wrong.orderBy(*address).limit(MAX_FINDINGS).collect():
                 found.findings.append(Finding("mismatch", self.table, row[0], row[1], row[2], text))
         finally:

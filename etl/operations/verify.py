@@ -158,7 +158,7 @@ def _access(context: JobContext, state: JobState, table: str, report: VerifyRepo
     if any(table == str(context.job.sink.target(topic)) for topic in topics):
         raise Refused(
             "table-missing",
-            "the table that rows have landed in is gone",
+            "the table that rows have landed in does not exist",
             remedy="restore the table; or accept that it is gone (`kseg repair JOB --accept-table TABLE "
             "--no-verify`) and land again what Kafka still has (`kseg backfill --mode replace`)",
             table=table,
@@ -183,7 +183,7 @@ def _files(table: str, missing: Sequence[str]) -> Iterator[Finding]:
 def _left_out(landed: TableLandings, unreadable: int) -> Iterator[str]:
     """What of a table is not compared, or not in full."""
     if unreadable:
-        yield f"{unreadable} offsets are not to be had any more and could not be compared"
+        yield f"{unreadable} offsets can no longer be read and could not be compared"
     if any(landed.older.values()):
         yield (
             "some offsets were landed by runs that are older than the ledger's summary, or with a lost ledger: "

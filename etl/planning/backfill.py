@@ -194,7 +194,7 @@ class BackfillPlanner:
                 raise Refused(
                     "offsets-reserved",
                     f"offsets {taken} are in the plan of run {owner.run_id}, which is {owner.phase}",
-                    remedy="let that run finish (run the job again), or `kseg repair --abandon` it; then backfill",
+                    remedy="run the job again to finish it, or `kseg repair --abandon`; then backfill",
                     topic=tp.topic,
                     partition=tp.partition,
                     run=owner.run_id,
@@ -242,19 +242,21 @@ class BackfillPlanner:
         for tp, start in starts.items():
             first = snapshot.bounds[tp].start
             if start < first:
-                raise _not_in_files(tp, f"asked for offsets from {start} on, and the files begin at {first}", first)
+                raise _not_in_files(tp, f"the backfill starts at offset {start}, and the files start at {first}", first)
 
     def _refuse_unreadable(
         self, ends: Mapping[TopicPartition, int], readable: Mapping[TopicPartition, int], snapshot: SourceSnapshot
     ) -> None:
         for tp, end in ends.items():
             if end > readable[tp] and snapshot.copy:
-                message = f"asked for offsets up to {end}, and of the files only those below {readable[tp]} count"
+                message = (
+                    f"the backfill ends at offset {end}, and the files have complete records only below {readable[tp]}"
+                )
                 raise _not_in_files(tp, message, readable[tp])
             if end > readable[tp]:
                 raise RetriableFailure(
-                    f"asked for offsets up to {end}, and only those below {readable[tp]} may be read now",
-                    remedy="ask for less, or wait until the records are there and their transactions decided",
+                    f"the backfill ends at offset {end}, and only offsets below {readable[tp]} can be read now",
+                    remedy="end earlier, or wait until the records are written and their transactions have ended",
                     topic=tp.topic,
                     partition=tp.partition,
                 )
@@ -299,7 +301,8 @@ def _not_in_files(tp: TopicPartition, message: str, offset: int) -> Refused:
     return Refused(
         "offsets-not-in-files",
         message,
-        remedy="ask for less, name further folders with --segments, or leave --from and --to out for all there is",
+        remedy="start later or end earlier, add folders with --segments, or leave out --from and --to: then all that "
+        "the files have lands",
         topic=tp.topic,
         partition=tp.partition,
         offset=offset,

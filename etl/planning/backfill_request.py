@@ -118,7 +118,7 @@ class BackfillRequest:
         places = _places(segments, faults)
         ledgers = _ledgers(adopt, faults)
         if mode not in get_args(BackfillMode):
-            faults.append(Fault("--mode", f"{mode!r} is no mode", f"one of {', '.join(get_args(BackfillMode))}"))
+            faults.append(Fault("--mode", f"{mode!r} is not a mode", f"one of {', '.join(get_args(BackfillMode))}"))
             mode = "missing"
         # A side that could not be read is reported once; standing in for it keeps the other checks going.
         given = bool(from_), bool(to), interval is not None, bool(segments)
@@ -224,7 +224,7 @@ def _bound(option: str, words: Sequence[str], faults: list[Fault]) -> Bound | No
     if len(times) > 1:
         faults.append(Fault(option, "more than one time", "give one time, or offsets"))
     elif times and offsets:
-        faults.append(Fault(option, "a time and offsets together", "give one time, or offsets"))
+        faults.append(Fault(option, "both a time and offsets", "give one time, or offsets"))
     return times[0] if times else tuple(sorted(offsets.values())) or None
 
 
@@ -247,7 +247,7 @@ def _take_offset(
 ) -> None:
     address = PartitionOffset(match["topic"], int(match["partition"]), int(match["offset"]))
     if address.partition >= _INT32 or address.offset >= _INT64:
-        faults.append(Fault(option, f"{match[0]!r} is beyond Kafka's numbers", "partitions are int32, offsets int64"))
+        faults.append(Fault(option, f"{match[0]!r} is out of range", "partitions are int32, offsets int64"))
     elif (address.topic, address.partition) in offsets:
         faults.append(Fault(option, f"{address.topic}:{address.partition} is named twice", "name each partition once"))
     else:
@@ -297,25 +297,33 @@ def _check_replace_only(mode: str, compacted: bool, older: bool, adopt: Sequence
 
 def _check_presence(has_from: bool, has_to: bool, has_interval: bool, has_segments: bool, mode: str) -> list[Fault]:
     if has_interval and (has_from or has_to):
-        return [Fault("--interval", "stands together with --from or --to", "give one or the other")]
+        return [Fault("--interval", "cannot be combined with --from or --to", "give one or the other")]
     if has_interval and has_segments:
-        remedy = "give --from and --to: boundaries are pinned for good, and files may end before them"
-        return [Fault("--interval", "stands together with --segments", remedy)]
+        remedy = "give --from and --to: interval boundaries are pinned permanently, and files may end before them"
+        return [Fault("--interval", "cannot be combined with --segments", remedy)]
     if not (has_interval or has_from or has_to):
         if not has_segments:
-            return [Fault("", "nothing is asked for", "give --from and --to, --interval START/END or --segments DIR")]
+            return [Fault("", "no offsets are given", "give --from and --to, --interval START/END or --segments DIR")]
         if mode != "missing":
-            return [Fault("--mode", f"{mode} needs --from and --to", "all that files hold is landed once: missing")]
+            return [
+                Fault(
+                    "--mode",
+                    f"{mode} needs --from and --to",
+                    "the only mode without bounds is missing, which lands all that the files have",
+                )
+            ]
         return []
     if not has_interval and not (has_from and has_to):
         missing = "--to" if has_from else "--from"
-        return [Fault(missing, "is missing", "a backfill has a beginning and an end; the end is exclusive")]
+        return [Fault(missing, "is missing", "a backfill needs both; the end is exclusive")]
     return []
 
 
 def _check_label(mode: str, label: str | None) -> list[Fault]:
     if mode == "append" and label is None:
-        return [Fault("--label", "is missing", "append lands rows again: a label says which time this is")]
+        return [
+            Fault("--label", "is missing", "append lands rows again: a label distinguishes one append from another")
+        ]
     if label is not None and (not label.strip() or len(label) > _MAX_LABEL or not label.isprintable()):
         return [Fault("--label", "is empty, too long or not printable", f"1 to {_MAX_LABEL} printable characters")]
     return []
@@ -336,7 +344,7 @@ def _check(request: BackfillRequest) -> list[Fault]:
         return faults + [Fault(option, "has no time zone", INSTANT_REMEDY) for option in naive]
     if interval is not None and interval.start >= interval.end:
         faults.append(
-            Fault("--interval", "does not end after it starts", "the start comes first, the end is exclusive")
+            Fault("--interval", "does not end after it starts", "the start must be before the end, which is exclusive")
         )
     if isinstance(from_, datetime) and isinstance(to, datetime) and from_ >= to:
         faults.append(Fault("--to", "is not after --from", "the end is exclusive"))
@@ -356,5 +364,5 @@ def _check_offsets(from_: tuple[PartitionOffset, ...], to: tuple[PartitionOffset
         end = ends.get((topic, partition))
         if end is not None and end <= start:
             message = f"{topic}:{partition} ends at {end} and starts at {start}"
-            faults.append(Fault("--to", message, "the end is exclusive, so it lies after the start"))
+            faults.append(Fault("--to", message, "the end is exclusive, so it must be after the start"))
     return faults

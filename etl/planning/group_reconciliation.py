@@ -128,10 +128,10 @@ def _accepted(group: str, differing: Mapping[TopicPartition, CommittedOffset], s
 
 
 def _ledger_is_older(group: str, tp: TopicPartition, offset: int, frontier: int | None) -> Refused:
-    knows = f"ends at {frontier}" if frontier is not None else "knows nothing of this partition"
+    knows = f"ends at {frontier}" if frontier is not None else "has nothing on this partition"
     return Refused(
         "ledger-older",
-        f"group {group} was committed up to {offset} by this very ledger, which {knows}",
+        f"group {group} was committed up to {offset} by this ledger, which {knows}",
         remedy="the ledger was rolled back: restore its newest version before the job runs again",
         topic=tp.topic,
         partition=tp.partition,

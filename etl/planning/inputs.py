@@ -117,7 +117,7 @@ class InputReader:
             if error.topic in self.read_state().topics:
                 raise Refused(
                     "topic-missing",
-                    f"the topic that this ledger is about is not there any more: {error.message}",
+                    f"the topic that this ledger belongs to no longer exists: {error.message}",
                     remedy="check bootstrap.servers, or source.segments; a topic that was deleted leaves its rows and "
                     "its ledger behind",
                     topic=error.topic,
@@ -127,5 +127,5 @@ class InputReader:
             raise ConfigurationError.of(
                 "source",
                 f"there is no topic {name}: {error.message}",
-                "kseg never creates topics; check the name and the place",
+                "kseg never creates topics; check the topic's name and the brokers or files",
             ) from error

@@ -16,7 +16,7 @@ def planned_losses(events: Iterable[ev.Event]) -> Iterator[str]:
     """What the events of one plan put on record."""
     for event in events:
         if isinstance(event, ev.OffsetsGivenUp) and event.reason == "retention":
-            yield f"lost: the log no longer holds {_listed(event.ranges)}, which no run has read"
+            yield f"lost: the log no longer has {_listed(event.ranges)}, which no run has read"
         if isinstance(event, ev.BoundaryUnproved):
             starts = ", ".join(f"{tp} {offset}" for tp, offset in sorted(event.log_starts.items())[:_SHOWN])
             yield (
@@ -29,7 +29,7 @@ def recorded_losses(state: JobState) -> Iterator[str]:
     """What the ledger has on record, and what has not landed since."""
     given_up = [r for tp in sorted(state.given_up_offsets) for r in state.given_up(tp).ranges(tp)]
     if given_up:
-        yield f"no run has read {_listed(given_up)}: they were given up and could not be compared"
+        yield f"no run has read {_listed(given_up)}: they were skipped, and could not be compared"
     for time_ms in sorted({at for _, at in state.unproved}):
         around = state.neighbours(time_ms)
         possible: list[OffsetRange] = []

@@ -162,8 +162,8 @@ class Draft:
         if start > end:
             raise ConfigurationError.of(
                 "source.starting_offsets",
-                f"{tp} is to start at offset {start}, and its log ends at {end}",
-                "name an offset inside the log, or `latest`",
+                f"{tp} would start at offset {start}, and the log ends at {end}",
+                "give an offset inside the log, or `latest`",
             )
 
     def _check_group_offset(self, tp: TopicPartition, group: str, offset: int) -> None:
@@ -299,8 +299,8 @@ def plan_incremental(draft: Draft) -> ev.RunPlan | None:
 def _lost(lost: Sequence[OffsetRange]) -> Refused:
     return Refused(
         "data-lost",
-        f"the log no longer holds {_listed(lost)}: retention removed them before they were read",
-        remedy="to go on from the log's start with the loss on record, set source.on_data_loss: record",
+        f"the log no longer has {_listed(lost)}: retention removed them before they were read",
+        remedy="to continue from the log's start and record the loss, set source.on_data_loss: record",
         topic=lost[0].topic,
         partition=lost[0].partition,
         offset=lost[0].start,

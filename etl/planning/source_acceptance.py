@@ -40,7 +40,7 @@ class NamedSource:
         match = _NAMED.fullmatch(word)
         if match is None:
             raise ConfigurationError.of(
-                OPTION, f"{word!r} names no topic", "give TOPIC, TOPIC:PARTITION or TOPIC:PARTITION:OFFSET"
+                OPTION, f"{word!r} does not name a topic", "give TOPIC, TOPIC:PARTITION or TOPIC:PARTITION:OFFSET"
             )
         numbers = (None if match[name] is None else int(match[name]) for name in ("partition", "offset"))
         return cls(match["topic"], *numbers)
@@ -71,7 +71,7 @@ def accept(
             bounds = snapshot.bounds.get(tp)
             if bounds is not None:
                 if first > bounds.high_watermark:
-                    message = f"{tp} is to go on from offset {first}, and its log ends at {bounds.high_watermark}"
+                    message = f"{tp} would continue from offset {first}, and the log ends at {bounds.high_watermark}"
                     raise ConfigurationError.of(OPTION, message)
                 identity = ev.PartitionIdentity(snapshot.leader_epoch(tp), bounds.high_watermark)
                 seen.setdefault(tp.topic, {})[tp.partition] = identity
@@ -100,7 +100,7 @@ def _named_changes(
     wholes = {n.topic for n in named if n.partition is None}
     for one in named:
         if one.topic in others and one.offset is None and one.topic not in wholes:
-            message = f"{one.topic} is another topic than the ledger knows: all of its partitions are"
+            message = f"{one.topic} was recreated: accept all of its partitions"
             raise ConfigurationError.of(OPTION, message, f"{OPTION} {one.topic}")
     return [
         c for c in [*topics, *logs] if any(n.covers(c) or (c.partition is None and n.topic == c.topic) for n in named)

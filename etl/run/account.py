@@ -144,8 +144,8 @@ def failed(plan: ev.RunPlan, event: ev.AccountFailed) -> Refused:
     gap = event.equation == "offsets" and "compaction" in event.reason
     return Refused(
         "offsets-absent" if gap else "account-failed",
-        f"the account of run {plan.run_id} does not hold: {event.reason}",
-        remedy="to record the gap and go on, set source.on_gap: record and run again"
+        f"the record counts of run {plan.run_id} do not balance: {event.reason}",
+        remedy="to record the gap and continue, set source.on_gap: record and run again"
         if gap
         else f"`kseg report JOB --run {plan.run_id}` shows the counts; then {ways_out(plan.run_id, event)}",
         run=plan.run_id,

@@ -127,8 +127,8 @@ def commit_frontier(
                 return done
             if time.monotonic() > deadline:
                 raise RetriableFailure(
-                    "other runs of this job kept fencing the commit of the group's offsets",
-                    remedy="run the job again when the others are done",
+                    "other runs of this job repeatedly fenced the commit of the group's offsets",
+                    remedy="run the job again when the others have ended",
                     group=job.group,
                 ) from fenced
             time.sleep(PAUSE_AFTER_FENCE)

@@ -171,7 +171,7 @@ def _clear_or_refuse(context: JobContext, lease: Lease, run: RunState) -> None:
         return
     raise Refused(
         "account-failed",
-        f"the account of run {run.run_id} does not hold: {failed.reason}",
+        f"the record counts of run {run.run_id} do not balance: {failed.reason}",
         remedy=("set source.on_gap: record, or " if gaps_only else "") + ways_out(run.run_id, failed),
         run=run.run_id,
     )
@@ -278,7 +278,7 @@ def _retry_transient(context: JobContext, step: Callable[[bool], T]) -> T:
     def report_retry(state: RetryCallState) -> None:
         failure = state.outcome.exception() if state.outcome is not None else None
         pause = state.next_action.sleep if state.next_action is not None else 0
-        context.progress.message(f"trying again in {pause:.0f} s: {failure}")
+        context.progress.message(f"retrying in {pause:.0f} s: {failure}")
 
     left = context.job.run.deadline.total_seconds() - context.stopwatch.seconds()["total"]
     tries = Retrying(

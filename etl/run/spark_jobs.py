@@ -145,7 +145,7 @@ class SparkJobs:
         if access is None:
             raise ConfigurationError.of(
                 "sink",
-                f"over Spark Connect, {table} has to be there before rows land in it",
+                f"over Spark Connect, {table} has to exist before rows land in it",
                 "create it in its catalog",
             )
         return RangeResultFiles(access.location, self.plan.run_id)

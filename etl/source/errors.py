@@ -20,8 +20,8 @@ class OffsetsLost(Refused):
         super().__init__(
             "data-lost",
             f"offsets {first} to {last - 1} cannot be read any more: {why}",
-            remedy="to record the loss and go on without them, set source.on_data_loss: record (failOnDataLoss=false "
-            "in Spark)",
+            remedy="to record the loss and continue without them, set source.on_data_loss: record "
+            "(failOnDataLoss=false in Spark)",
             topic=topic,
             partition=partition,
             offset=first,
@@ -38,7 +38,7 @@ class OffsetsAbsent(Refused):
         super().__init__(
             "offsets-absent",
             f"offsets {first} to {last - 1} are absent, and no compaction explains it",
-            remedy="to go on without them, set failOnDataLoss=false; if the topic is compacted, allow "
+            remedy="to continue without them, set failOnDataLoss=false; if the topic is compacted, allow "
             "DescribeConfigs on it",
             topic=topic,
             partition=partition,

@@ -35,7 +35,7 @@ def until_current(observe: Callable[[], T], behind: Callable[[T], TopicPartition
     if tp is None:
         return seen
     raise RetriableFailure(
-        "the brokers answer with an older leader epoch than before: their metadata is out of date",
+        "the brokers return an older leader epoch than before: their metadata is stale",
         remedy="run the same command again; if it fails again, a broker may be cut off from its cluster",
         topic=tp.topic,
         partition=tp.partition,

@@ -51,7 +51,7 @@ class Logs(Protocol):
 
         Raises:
             UnknownTopic: a named topic or partition does not exist.
-            ConfigurationError: the pattern is no regular expression, or there is no such place.
+            ConfigurationError: the pattern is not a regular expression, or there is no such place.
         """
 
     def cluster_id(self, topics: Collection[str]) -> str | None:

@@ -101,7 +101,7 @@ def offset_spec(value: str | datetime | Mapping[str, Any]) -> OffsetSpec:
             {TopicPartition(t, int(p)): int(offset) for t, offsets in value.items() for p, offset in offsets.items()}
         )
     raise ConfigurationError.of(
-        "", f"{value!r} is no offset", "earliest, latest, committed, {topic: {partition: offset}} or {timestamp: …}"
+        "", f"{value!r} is not an offset", "earliest, latest, committed, {topic: {partition: offset}} or {timestamp: …}"
     )
 
 
@@ -125,11 +125,11 @@ def resolve_topics(
 
     Raises:
         UnknownTopic: a named topic or partition does not exist.
-        ConfigurationError: not exactly one of the three, or the pattern is no regular expression.
+        ConfigurationError: not exactly one of the three, or the pattern is not a regular expression.
         KafkaError: the cluster cannot be asked.
     """
     if sum(way is not None for way in (topics, pattern, assign)) != 1:
-        raise ConfigurationError("name the partitions in exactly one way: topics, a pattern, or an assignment")
+        raise ConfigurationError("select partitions in exactly one way: by topics, a pattern or an assignment")
     if pattern is not None:
         return _partitions(_matching(cluster, pattern))
     found = _partitions(_named(cluster, topics if topics is not None else list(assign or ())))
@@ -146,7 +146,7 @@ def _matching(cluster: Cluster, pattern: str) -> list[TopicMetadata]:
     try:
         expression = re.compile(pattern)
     except re.error as error:
-        raise ConfigurationError(f"{pattern!r} is no regular expression: {error}") from error
+        raise ConfigurationError(f"{pattern!r} is not a regular expression: {error}") from error
     known = cluster.metadata(None).topics.values()
     names = [topic.name for topic in known if not topic.is_internal and expression.search(topic.name)]
     return _named(cluster, names) if names else []
@@ -158,7 +158,7 @@ def _named(cluster: Cluster, names: Collection[str]) -> list[TopicMetadata]:
     for name in sorted(set(names)):
         topic = known.get(name)
         if topic is None:
-            raise UnknownTopic("the cluster knows no such topic", topic=name)
+            raise UnknownTopic("the cluster has no such topic", topic=name)
         if topic.error:
             raise error_from_code(int(topic.error), "Metadata", topic=name)
         result.append(topic)
@@ -199,7 +199,7 @@ def resolve_offsets(
     elif spec == "committed":
         marks = _committed(cluster, group, wanted)
     elif spec == "log_end":
-        raise ConfigurationError.of("source.ending_offsets", "brokers show nothing above the high watermark")
+        raise ConfigurationError.of("source.ending_offsets", "brokers serve no records above the high watermark")
     else:
         marks = dict.fromkeys(wanted, EARLIEST if spec == "earliest" else LATEST)
         isolation_level = _LEVELS.get(spec, isolation_level)
@@ -235,7 +235,7 @@ def log_bounds(cluster: Cluster, partitions: Collection[TopicPartition]) -> dict
         if len(found) == len(start):
             return {p: found[p] for p in start}
     first = next(p for p in start if p not in found)
-    raise LeaderNotAvailable("the leader changed again and again", topic=first.topic, partition=first.partition)
+    raise LeaderNotAvailable("the leader changed repeatedly", topic=first.topic, partition=first.partition)
 
 
 def named_offsets(
@@ -245,8 +245,8 @@ def named_offsets(
     strangers = sorted(offsets.keys() - set(wanted))
     missing = sorted(set(wanted) - offsets.keys()) if unnamed == "refuse" else []
     if strangers or missing:
-        bad = [f"names {', '.join(map(str, strangers))}, which are not read"] if strangers else []
-        bad += [f"does not name {', '.join(map(str, missing))}"] if missing else []
+        bad = [f"has {', '.join(map(str, strangers))}, which are not read"] if strangers else []
+        bad += [f"lacks {', '.join(map(str, missing))}"] if missing else []
         raise ConfigurationError.of(
             "", f"a map of offsets {' and '.join(bad)}", "name every partition that is read; -2 is earliest, -1 latest"
         )
@@ -279,7 +279,7 @@ def _at_time(
 
 def _committed(cluster: Cluster, group: str | None, wanted: list[TopicPartition]) -> dict[TopicPartition, int]:
     if not group:
-        raise ConfigurationError("committed offsets are those of a group, and no group is named")
+        raise ConfigurationError("committed offsets need a group")
     if not wanted:
         return {}
     committed = committed_offsets(cluster, group, wanted)

@@ -114,7 +114,7 @@ def filled_ranges(ranges: Iterable[SupportsRange], **limits: int | None) -> list
     for range_ in sorted(ranges, key=lambda r: (r.topic, r.partition, r.start)):
         if range_.start < 0 or range_.end < range_.start:
             raise ValueError(
-                f"{range_.topic}-{range_.partition}: [{range_.start}, {range_.end}) is no range of offsets"
+                f"{range_.topic}-{range_.partition}: [{range_.start}, {range_.end}) is not a range of offsets"
             )
         if range_.end > range_.start:
             filled.append(range_)

@@ -123,12 +123,14 @@ def gone(error: BaseException) -> RetriableFailure | None:
     cause: BaseException | None = error
     while cause is not None:
         if is_gone(cause):
-            return RetriableFailure(f"the Spark Connect server is gone: {_line(cause)}", remedy=_REMEDY)
+            return RetriableFailure(
+                f"the Spark Connect server is not available any more: {_line(cause)}", remedy=_REMEDY
+            )
         cause = cause.__cause__
     return None
 
 
-_REMEDY = "see to the server; the same command takes up what was left"
+_REMEDY = "check the server and run the same command again: the unfinished run continues"
 
 
 def _unreachable(url: str, error: BaseException) -> RetriableFailure:
@@ -165,7 +167,7 @@ def equip(session: SparkSession, job: Job) -> None:
         here, there = ".".join(map(str, sys.version_info[:2])), ".".join(map(str, found["python"]))
         raise ConfigurationError.of(
             "spark.remote",
-            f"the server's workers run Python {there}, and this is {here}: functions do not travel between them",
+            f"the server's workers run Python {there}, and this is {here}: functions need the same version",
             f"use Python {there} here, or start the server with PYSPARK_PYTHON naming a Python {here}",
         )
     with tempfile.TemporaryDirectory(prefix="kseg-artifacts-") as folder:
@@ -181,7 +183,7 @@ def equip(session: SparkSession, job: Job) -> None:
         raise ConfigurationError.of(
             "spark.remote",
             f"the server's workers cannot load what was sent to them: {missing}",
-            "install kafka-segment-etl, or at least what it is built on, in the Python of the server's workers",
+            "install kafka-segment-etl, or at least its dependencies, in the Python of the server's workers",
         )
 
 

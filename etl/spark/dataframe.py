@@ -193,7 +193,7 @@ def spark_schema(schema: pa.Schema) -> StructType:
         return from_arrow_schema(schema)
     except PySparkException as error:
         raise ConfigurationError.of(
-            "transform", f"an Arrow step gives a type that Spark does not have: {error}"
+            "transform", f"an Arrow step returns a type that Spark does not have: {error}"
         ) from error
 
 

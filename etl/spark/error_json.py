@@ -110,7 +110,7 @@ def _error(document: Mapping[str, Any]) -> Typed:
     error.args = tuple(_decoded(value) for value in document["args"])
     error.__dict__.update(values)
     for note in document["notes"]:
-        error.add_note(note)  # raises for what is no text
+        error.add_note(note)  # raises for what is not text
     if document["cause"] is not None:
         error.__cause__ = error_of_document(document["cause"])
     # Attributes of other types than its class gives them are found out here, and not where it is shown.
@@ -132,7 +132,7 @@ def _error_class(name: str) -> type[Typed]:
     module, _, attribute = name.rpartition(".")
     found = getattr(importlib.import_module(module), attribute) if module in ERRORS else None
     if not (isinstance(found, type) and _registered(found) and found.__name__ == attribute):
-        raise ValueError(f"{name} is no error of ours")
+        raise ValueError(f"{name} is not an error of ours")
     return found
 
 

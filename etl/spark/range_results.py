@@ -131,7 +131,7 @@ class RangeResults:
                 raise RangeResultsDisagree(message, **_address(self.tasks[index]))
         for task in self.tasks:
             if task.index not in found:
-                raise RangeResultsIncomplete(f"the task for {task} has not told what it read", **_address(task))
+                raise RangeResultsIncomplete(f"the task for {task} has not reported what it read", **_address(task))
         return tuple(found[task.index] for task in self.tasks)
 
 

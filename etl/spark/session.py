@@ -126,7 +126,7 @@ def reaching(place: str) -> Iterator[None]:
         raise ConfigurationError.of(
             "spark.conf",
             f"Spark has to read {place} itself, and has no file system for {place.partition('://')[0]}://",
-            "name its jars and what it is told: docs/guides/clusters.md, Remote stores",
+            "configure its jars and options: docs/guides/clusters.md, Remote stores",
         ) from error
 
 

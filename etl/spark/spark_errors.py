@@ -21,7 +21,7 @@ _TRACEBACK: Final = "Traceback (most recent call last):"
 _FRAME: Final = re.compile(r'^\s+File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)$', re.MULTILINE)
 _END_OF_TRACEBACK: Final = re.compile(r"^(?P<error>[A-Za-z_][\w.]*(?:: .*)?)$", re.MULTILINE)
 _CONDITION: Final = re.compile(r"\[[A-Z][A-Z0-9_.]+\].*")
-_REMEDY: Final = "Spark's and Python's own words are in the log, or printed with --debug"
+_REMEDY: Final = "the errors of Spark and Python are in the log, or printed with --debug"
 
 
 class SparkFailure(KsegError):

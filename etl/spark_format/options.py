@@ -123,7 +123,7 @@ class OptionParser:
             self._fault("startingOffsets", '"committed" needs a group', "set kafka.group.id")
         isolation = properties.pop("isolation.level", "read_uncommitted").lower()
         if isolation not in ("read_committed", "read_uncommitted"):
-            self._fault("kafka.isolation.level", f"{isolation!r} is no level", "read_committed or read_uncommitted")
+            self._fault("kafka.isolation.level", f"{isolation!r} is not a level", "read_committed or read_uncommitted")
         check_crcs = self._truth("kafka.check.crcs", properties.pop("check.crcs", "true"))
         origin = self._files(properties) if "path" in self._options else self._config(properties)
         include_headers = self._truth("includeHeaders", self._get("includeHeaders", "false"))
@@ -178,13 +178,13 @@ class OptionParser:
             return None, None, None  # all that is there
         if len(given) != 1:
             which = "only one" if given else "one"
-            self._fault("", f"exactly {which} of {', '.join(_STRATEGIES)} must be given", "say which topics to read")
+            self._fault("", f"exactly {which} of {', '.join(_STRATEGIES)} must be given", "set which topics to read")
             return None, None, None
         text = self._get(given[0], "").strip()
         if given[0] == "subscribe":
             topics = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
             if not topics:
-                self._fault("subscribe", "names no topic")
+                self._fault("subscribe", "does not name a topic")
             return topics, None, None
         if given[0] == "subscribePattern":
             self._check_pattern(text)
@@ -195,7 +195,7 @@ class OptionParser:
         try:
             re.compile(text)
         except re.error as error:
-            self._fault("subscribePattern", f"is no regular expression: {error}")
+            self._fault("subscribePattern", f"is not a regular expression: {error}")
         if not text:
             self._fault("subscribePattern", "is empty")
 
@@ -204,11 +204,11 @@ class OptionParser:
         result = {}
         for topic, numbers in found.items():
             if not isinstance(numbers, list) or not all(type(n) is int and n >= 0 for n in numbers):
-                self._fault("assign", f"{topic}: {numbers!r} is no list of partitions")
+                self._fault("assign", f"{topic}: {numbers!r} is not a list of partitions")
                 continue
             result[topic] = tuple(sorted(set(numbers)))
         if not any(result.values()) and not self._faults:
-            self._fault("assign", "names no partition")
+            self._fault("assign", "does not name a partition")
         return result
 
     # -- where to start and to end
@@ -219,14 +219,14 @@ class OptionParser:
         strategy = self._get("startingOffsetsByTimestampStrategy", "error").lower()
         if strategy not in ("error", "latest"):
             if side == "starting":
-                self._fault("startingOffsetsByTimestampStrategy", f"{strategy!r} is no strategy", "error or latest")
+                self._fault("startingOffsetsByTimestampStrategy", f"{strategy!r} is not a strategy", "error or latest")
         elif side == "starting" and strategy == "error":
             otherwise = "error"
         name = f"{side}Timestamp"
         if name.lower() in self._options:
             text = self._get(name, "").strip()
             if not re.fullmatch(r"[+-]?\d+", text):
-                self._fault(name, f"{text!r} is no number", "milliseconds since 1970")
+                self._fault(name, f"{text!r} is not a number", "milliseconds since 1970")
                 return default
             return AtTime(int(text), otherwise)
         name = f"{side}OffsetsByTimestamp"
@@ -236,7 +236,7 @@ class OptionParser:
         text = self._get(name, str(default)).strip()
         word = text.lower()
         if not self._streaming and word == ("latest" if side == "starting" else "earliest"):
-            self._fault(name, f"{side} offsets can't be {word} in a batch read", "there would be nothing to read")
+            self._fault(name, f"{side} offsets cannot be {word} in a batch read", "there would be nothing to read")
             return default
         if word in ("earliest", "latest"):
             return "earliest" if word == "earliest" else "latest"
@@ -249,11 +249,11 @@ class OptionParser:
         result = {}
         for topic, entries in found.items():
             if not isinstance(entries, dict):
-                self._fault(name, f"{topic}: {entries!r} is no map of partitions", f"as in {example}")
+                self._fault(name, f"{topic}: {entries!r} is not a map of partitions", f"as in {example}")
                 continue
             for partition, number in entries.items():
                 if not re.fullmatch(r"\d+", partition) or type(number) is not int:
-                    self._fault(name, f"{topic}: {partition!r}: {number!r} is no entry", f"as in {example}")
+                    self._fault(name, f"{topic}: {partition!r}: {number!r} is not an entry", f"as in {example}")
                 else:
                     result[TopicPartition(topic, int(partition))] = number
         return result
@@ -265,9 +265,9 @@ class OptionParser:
         ):
             for partition, offset in spec.offsets.items() if isinstance(spec, AtOffsets) else ():
                 if offset == edge and not self._streaming:
-                    self._fault(name, f"{partition} can't be {word} ({edge}) in a batch read")
+                    self._fault(name, f"{partition} cannot be {word} ({edge}) in a batch read")
                 elif offset < EARLIEST:
-                    self._fault(name, f"{partition}: {offset} is no offset", "-2 is earliest, -1 latest")
+                    self._fault(name, f"{partition}: {offset} is not an offset", "-2 is earliest, -1 latest")
         if isinstance(start, AtOffsets) and isinstance(end, AtOffsets):
             self._check_order("startingOffsets", "endingOffsets", start.offsets, end.offsets)
         elif isinstance(start, AtTime) and isinstance(end, AtTime):
@@ -282,7 +282,7 @@ class OptionParser:
     ) -> None:
         for partition in sorted(starts.keys() ^ ends.keys()):
             which = ending if partition in starts else starting
-            self._fault(which, f"does not name {partition}", "name the same partitions on both sides")
+            self._fault(which, f"lacks {partition}", "name the same partitions on both sides")
         for partition in sorted(starts.keys() & ends.keys()):
             if 0 <= ends[partition] < starts[partition]:
                 self._fault(ending, f"{partition} ends at {ends[partition]} and starts at {starts[partition]}")
@@ -308,10 +308,10 @@ class OptionParser:
 
     def _files(self, properties: Mapping[str, str]) -> LogFiles | None:
         for name in sorted(properties):
-            self._fault(PREFIX + name, "means nothing for files", "leave it out, or leave out path")
+            self._fault(PREFIX + name, "is not supported for files", "leave it out, or leave out path")
         log_dirs = tuple(part.strip() for part in self._get("path", "").split(",") if part.strip())
         if not log_dirs:
-            self._fault("path", "names no folder", "a folder of log.dirs; several separated by commas")
+            self._fault("path", "does not name a folder", "a folder of log.dirs; several separated by commas")
         options = {
             name.removeprefix(STORAGE): str(value)
             for name, value in self._options.items()
@@ -319,7 +319,7 @@ class OptionParser:
         }
         layout = self._get("layout", PLAIN)
         if layout not in layout_names():
-            self._fault("layout", f"{layout!r} is no layout", f"one of {', '.join(layout_names())}")
+            self._fault("layout", f"{layout!r} is not a layout", f"one of {', '.join(layout_names())}")
         untimed = self._get("untimed", "refuse").lower()
         if untimed not in ("refuse", "include"):
             self._fault("untimed", f"{untimed!r} is neither refuse nor include")

@@ -221,8 +221,8 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if gone and fail:
             raise Refused(
                 "topic-missing",
-                f"the query has read {gone[0]}, which is not there any more, or is not asked for any more",
-                remedy="to go on without it, set failOnDataLoss to false",
+                f"the query has read {gone[0]}, which no longer exists or is no longer subscribed to",
+                remedy="to continue without it, set failOnDataLoss to false",
                 topic=gone[0].topic,
                 partition=gone[0].partition,
             )
@@ -253,7 +253,7 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "checkpoint-unfinished",
                 f"Spark's own Kafka source has begun a micro-batch that is the first with {new[0]}; where it starts "
                 "there, its checkpoint does not tell this source",
-                remedy="let the query with format('kafka') finish it (Trigger.AvailableNow), then go on with this one",
+                remedy="finish it with format('kafka') (Trigger.AvailableNow), then continue with this query",
                 topic=new[0].topic,
                 partition=new[0].partition,
             )

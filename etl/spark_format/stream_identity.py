@@ -14,7 +14,9 @@ from kseg.etl.source.logs import Logs
 from kseg.etl.source.resolve import LogBounds
 from kseg.etl.spark_format.stream_offsets import StreamOffsets
 
-_NEW_CHECKPOINT = "start a new query with a new checkpoint; or set failOnDataLoss to false to go on with what is there"
+_NEW_CHECKPOINT = (
+    "start a new query with a new checkpoint; or set failOnDataLoss to false to continue with the topic as it is"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ class StreamOffsets:
             raise Refused(
                 "checkpoint-unreadable",
                 f"the query's checkpoint holds offsets in a form that this source does not know: {document!r:.300}",
-                remedy="a checkpoint of format('kseg') or of Spark's own format('kafka') can be gone on with, no other",
+                remedy="only checkpoints of format('kseg') and of Spark's own format('kafka') are supported",
             ) from error
 
     def document(self) -> dict[str, Any]:

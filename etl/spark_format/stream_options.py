@@ -54,7 +54,7 @@ class StreamOptions:
             faults.extend(error.faults)
         if read is not None and isinstance(read.origin, LogFiles):
             faults.append(
-                Fault("path", "files of a broker are no stream", "read them as a batch, or with `kseg backfill`")
+                Fault("path", "log files cannot be read as a stream", "read them as a batch, or with `kseg backfill`")
             )
         if faults or read is None:
             raise ConfigurationError(faults)

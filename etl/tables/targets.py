@@ -156,7 +156,7 @@ class Targets:
                 raise Refused(
                     "ledger-lost",
                     f"the table has landed runs of this job with another ledger ({other})",
-                    remedy="point `ledger:` at that ledger; if it is lost, `kseg repair JOB --rebuild-ledger` makes "
+                    remedy="set `ledger:` to that ledger; if it is lost, `kseg repair JOB --rebuild-ledger` makes "
                     "one from the tables. --accept-group-offsets starts a new one at the group's offsets instead: rows "
                     "that landed after the last commit of offsets land again",
                     table=table,
@@ -178,7 +178,7 @@ def _refuse_incidents(table: str, access: TableAccess | None, known: TableState 
     if known is None:
         return
     if access is None:
-        message = "rows have landed in a table that is not there any more"
+        message = "rows have landed in a table that no longer exists"
         raise Refused("table-missing", message, remedy=ACCEPT_TABLE, table=table)
     for incident in access.incidents_since(known, now):
         raise Refused(incident.code, incident.message, remedy=ACCEPT_TABLE, table=table, version=incident.version)

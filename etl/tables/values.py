@@ -88,7 +88,7 @@ class Incident:
     """A change after which the ledger's record of a table's rows cannot be trusted.
 
     code: table-missing, table-recreated, table-went-back, table-restored, table-replaced, table-overwritten,
-    table-truncated, table-lost-rows. version: of the commit, None where it is no commit.
+    table-truncated, table-lost-rows. version: of the commit, None where it is not a commit.
     """
 
     code: str

@@ -16,7 +16,7 @@ from kseg.etl.transform.user_function import load_function
 
 Function = Callable[[pa.RecordBatch], pa.RecordBatch]
 
-_WHERE = "put the module where driver and workers find it: PYTHONPATH, --py-files, or an installed package"
+_WHERE = "put the module on the path of driver and workers: PYTHONPATH, --py-files, or an installed package"
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class ArrowStep(BatchStep):
             text = f"{self.name} fails on a batch without rows: {type(error).__name__}: {error}"
             raise ConfigurationError.of(self.place, text, ONE_SCHEMA) from error
         if not isinstance(batch, pa.RecordBatch):
-            raise ConfigurationError.of(self.place, f"{self.name} gave {type(batch).__name__}", ONE_SCHEMA)
+            raise ConfigurationError.of(self.place, f"{self.name} returned {type(batch).__name__}", ONE_SCHEMA)
         return batch.schema
 
     def apply(self, batch: pa.RecordBatch, address: Address) -> pa.RecordBatch:
@@ -71,5 +71,5 @@ class ArrowStep(BatchStep):
             message = f"{self.name} raised {type(error).__name__}: {error}"
             raise ArrowStepError(message, remedy=remedy, **address) from error
         if not isinstance(out, pa.RecordBatch):
-            raise ArrowStepError(f"{self.name} gave {type(out).__name__}", remedy=ONE_SCHEMA, **address)
+            raise ArrowStepError(f"{self.name} returned {type(out).__name__}", remedy=ONE_SCHEMA, **address)
         return out

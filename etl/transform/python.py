@@ -30,5 +30,7 @@ class PythonStep(FrameStep):
         remedy = "put the module on PYTHONPATH, or install its package"
         result = load_function(self.function, self.place, remedy=remedy)(rows)
         if not isinstance(result, DataFrame):
-            raise ConfigurationError.of(self.place, f"{self.function} gave {type(result).__name__}, not a DataFrame")
+            raise ConfigurationError.of(
+                self.place, f"{self.function} returned {type(result).__name__}, not a DataFrame"
+            )
         return result

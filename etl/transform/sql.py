@@ -52,4 +52,4 @@ class SqlStep(FrameStep):
 
     def _invalid(self, error: Exception) -> ConfigurationError:
         message = str(error).split("\n")[0]
-        return ConfigurationError.of(self.place, message, f"the rows to select from are called {ROWS_VIEW}")
+        return ConfigurationError.of(self.place, message, f"the view of the rows is called {ROWS_VIEW}")

@@ -54,7 +54,7 @@ class BatchSteps:
         for step in self.steps:
             batch = step.apply(batch, address)
         if not batch.schema.equals(expected):
-            message = f"the steps gave {_difference(expected, batch.schema)}"
+            message = f"the steps returned {_difference(expected, batch.schema)}"
             raise ArrowStepError(message, remedy=ONE_SCHEMA, **address)
         return batch
 

@@ -28,9 +28,9 @@ class Listener:
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name) or self.name in _TAKEN:
-            raise ValueError(f"{self.name!r} is no name for a listener")
+            raise ValueError(f"{self.name!r} is not a name for a listener")
         if self.protocol not in _PROTOCOLS:
-            raise ValueError(f"{self.protocol!r} is no security protocol")
+            raise ValueError(f"{self.protocol!r} is not a security protocol")
 
 
 def login_module(name: str, **options: str) -> str:

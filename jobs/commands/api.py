@@ -285,9 +285,9 @@ def _parsed(text: str, what: str) -> Any:
         return document
 
     def no_number(text: str) -> Any:
-        raise bad_argument(what, f"{text} is no JSON", f'as text it is a float64: "{text}"')
+        raise bad_argument(what, f"{text} is not JSON", f'as text it is a float64: "{text}"')
 
     try:
         return json.loads(text, object_pairs_hook=once, parse_constant=no_number)
     except (json.JSONDecodeError, RecursionError) as fault:
-        raise bad_argument(what, f"is no JSON: {fault}") from fault
+        raise bad_argument(what, f"is not JSON: {fault}") from fault

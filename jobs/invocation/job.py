@@ -66,7 +66,7 @@ def with_remote(job: Job, remote: str | None) -> Job:
     try:
         return job.on_remote(connect_url(remote))
     except PydanticCustomError:
-        raise ConfigurationError.of(setting, "is no address of a Spark Connect server", EXAMPLE) from None
+        raise ConfigurationError.of(setting, "is not an address of a Spark Connect server", EXAMPLE) from None
 
 
 def _client_properties(file: str | None) -> Mapping[str, str]:

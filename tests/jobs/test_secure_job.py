@@ -115,5 +115,5 @@ def test_a_wrong_password_ends_the_job_at_once_and_is_not_told(job_file: Path) -
     error = json.loads(done.stdout)["error"]
     assert error["kind"] == "AuthenticationFailed"
     assert not error["retriable"]
-    assert "SCRAM-SHA-512: the broker refuses the login" in error["message"]
+    assert "SCRAM-SHA-512: authentication failed" in error["message"]
     assert "hunter2" not in done.stdout + done.stderr

@@ -30,7 +30,7 @@ def encode_versioned(message: Message, version: int) -> bytes:
 def version_of(data: ByteString) -> int:
     """The version in front. Raises `DecodeError` where there are less than two bytes."""
     if len(data) < 2:
-        raise DecodeError(f"2 bytes wanted for a version, {len(data)} there", 0)
+        raise DecodeError(f"2 bytes needed for a version, {len(data)} left", 0)
     return int.from_bytes(data[:2], "big", signed=True)
 
 
@@ -45,6 +45,6 @@ def decode_versioned(cls: type[M], data: ByteString, *, newer: bool = False) -> 
     known = min(version, cls.VERSIONS.highest) if newer else version
     message, after = decode_prefix(cls, known, data, 2)
     if after != len(data) and known == version:
-        fault = DecodeError(f"{len(data) - after} bytes left over", after, message=cls.__qualname__, version=version)
+        fault = DecodeError(f"{len(data) - after} bytes left", after, message=cls.__qualname__, version=version)
         raise fault
     return message

@@ -44,7 +44,7 @@ class ApiVersionsRequest(Request["ApiVersionsResponse"], key=18, versions="0-4",
     """
 
     ROUTE = Route(Target.ANY)
-    PERMISSIONS = permissions("", otherwise="nothing: it comes before there is a principal")
+    PERMISSIONS = permissions("", otherwise="none: it is sent before authentication")
     ERRORS = error_policy("UNSUPPORTED_VERSION INVALID_REQUEST")
 
     client_software_name: str = string("3+", ignorable=True)
@@ -97,7 +97,7 @@ class SaslHandshakeRequest(Request["SaslHandshakeResponse"], key=17, versions="0
 
     # An exchange that was broken off begins anew, over a new connection.
     ROUTE = Route(Target.SAME_CONNECTION, RetrySafety.UNSAFE)
-    PERMISSIONS = permissions("", otherwise="nothing: it comes before there is a principal")
+    PERMISSIONS = permissions("", otherwise="none: it is sent before authentication")
     ERRORS = error_policy("UNSUPPORTED_SASL_MECHANISM ILLEGAL_SASL_STATE")
 
     mechanism: str = string("0+")
@@ -121,7 +121,7 @@ class SaslAuthenticateRequest(Request["SaslAuthenticateResponse"], key=36, versi
 
     # An exchange that was broken off begins anew, over a new connection.
     ROUTE = Route(Target.SAME_CONNECTION, RetrySafety.UNSAFE)
-    PERMISSIONS = permissions("", otherwise="nothing: it comes before there is a principal")
+    PERMISSIONS = permissions("", otherwise="none: it is sent before authentication")
     ERRORS = error_policy("SASL_AUTHENTICATION_FAILED ILLEGAL_SASL_STATE UNSUPPORTED_SASL_MECHANISM")
 
     auth_bytes: bytes = byte_string("0+")

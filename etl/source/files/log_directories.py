@@ -99,14 +99,14 @@ class LogCatalog:
             wanted = [TopicPartition(topic, number) for topic, numbers in assign.items() for number in numbers]
             for tp in wanted:
                 if tp not in self._places:
-                    raise UnknownTopic("no log directory holds it", topic=tp.topic, partition=tp.partition)
+                    raise UnknownTopic("no log directory has it", topic=tp.topic, partition=tp.partition)
             return {tp: found[tp.topic] for tp in sorted(wanted)}
         if topics is None:
             expression = re.compile(pattern or "")
             topics = [name for name in found if name not in _INTERNAL and expression.search(name)]
         for name in topics:
             if name not in found:
-                raise UnknownTopic("no log directory holds it", topic=name)
+                raise UnknownTopic("no log directory has it", topic=name)
         return {tp: found[tp.topic] for tp in sorted(self._places) if tp.topic in topics}
 
     def bounds(self, tp: TopicPartition) -> LogBounds:
@@ -135,7 +135,7 @@ class LogCatalog:
     def _place(self, tp: TopicPartition) -> Replica:
         place = self._places.get(tp)
         if place is None:
-            raise UnknownTopic("no log directory holds it", topic=tp.topic, partition=tp.partition)
+            raise UnknownTopic("no log directory has it", topic=tp.topic, partition=tp.partition)
         return place
 
     @property
@@ -225,7 +225,7 @@ class LogCatalog:
 
     def _committed(self, group: str | None, wanted: list[TopicPartition]) -> dict[TopicPartition, int]:
         if not group:
-            raise ConfigurationError("committed offsets are those of a group, and no group is named")
+            raise ConfigurationError("committed offsets need a group")
         found = committed_in_files(LogDirs(self._files.log_dirs, self._files.open), group)
         earliest = CommittedOffset(-1)
         marks = {tp: found.get(tp, earliest).offset for tp in wanted}
@@ -240,7 +240,7 @@ class LogCatalog:
         if bounds.confirmed is None or bounds.confirmed < 0:
             raise ConfigurationError.of(
                 "source.ending_offsets",
-                f"no {HIGH_WATERMARKS} tells the high watermark of {tp}",
+                f"no {HIGH_WATERMARKS} has the high watermark of {tp}",
                 "end at log_end or last_stable, or put that file beside the partitions' folders",
             )
         if isolation_level == "read_uncommitted":
@@ -330,7 +330,7 @@ class LogCatalog:
                 raise ConfigurationError.of(
                     "log.dirs",
                     f"there are several topics called {topic}: {problem}",
-                    "one was deleted and made again: name only directories of one of them",
+                    "one was deleted and created again: name only directories of one of them",
                 )
 
     def _confirmed(self, tp: TopicPartition) -> int | None:

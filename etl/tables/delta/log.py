@@ -199,7 +199,7 @@ def incidents_since(store: Opened, recorded: TableState, now: TableState | None)
     than recorded is an incident, since it is unknown whose rows were removed.
     """
     if now is None:
-        return (Incident("table-missing", "there is no table any more"),)
+        return (Incident("table-missing", "the table no longer exists"),)
     if recorded.snapshot.format != DELTA_SNAPSHOT.format:
         message = f"it is a Delta table, and was recorded with snapshots of the format {recorded.snapshot.format}"
         return (Incident("table-recreated", message),)

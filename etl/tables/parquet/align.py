@@ -152,7 +152,7 @@ def _partition_faults(
         if there is None or there.name not in written:
             faults.append((name, "the rows do not have this partition column", "add it in the transform"))
         elif not can_partition_by(there.type):
-            faults.append((name, f"{there.type} is no type to partition by", "partition by another column"))
+            faults.append((name, f"{there.type} is not a type to partition by", "partition by another column"))
     if len(partition_by) >= len(columns):
         faults.append(("partition_by", "nothing would be left inside the files", "leave a column out of partition_by"))
     return faults

@@ -125,7 +125,9 @@ def _name_faults(fields: list[pa.Field], *, ours: Set[str]) -> list[Fault]:
     for field in fields:
         if (other := seen.get(field.name.lower())) is not None:
             faults.append(
-                Fault("transform", f"columns {other} and {field.name} are one name to Delta", "rename one of them")
+                Fault(
+                    "transform", f"columns {other} and {field.name} are the same name for Delta", "rename one of them"
+                )
             )
         seen[field.name.lower()] = field.name
         mine = field.name in KSEG_ADDRESS or field.name in ours
@@ -133,11 +135,13 @@ def _name_faults(fields: list[pa.Field], *, ours: Set[str]) -> list[Fault]:
             mine = False
         if field.name.startswith(RESERVED_PREFIX) and not mine:
             faults.append(
-                Fault("transform", f"column {field.name}: names that begin with _kseg_ are taken", "rename it")
+                Fault("transform", f"column {field.name}: names that begin with _kseg_ are reserved", "rename it")
             )
         faults += [
             Fault(
-                "transform", f"column {name!r}: Parquet names hold none of space , ; {{}} () newline tab =", "rename it"
+                "transform",
+                f"column {name!r}: Parquet names cannot have a space or any of , ; {{}} () newline tab =",
+                "rename it",
             )
             for name in _names(field)
             if not name or FORBIDDEN_IN_NAMES.intersection(name)

@@ -319,7 +319,7 @@ class SparkTarget(FrameTarget):
         access, table = self._load()
         outcome = self._find_commit(access, table, run, attempt_id, expected)
         if outcome is None:
-            raise RetriableFailure("Spark wrote, and the table's log has no such commit", table=self.name)
+            raise RetriableFailure("Spark has written, and the table's log has no such commit", table=self.name)
         return outcome
 
     def _predicate(self, remove: Removal, run_id: str) -> str:
@@ -425,7 +425,7 @@ class SparkTarget(FrameTarget):
                 raise
             # The caller retries: the table then says whether another attempt of this run won, or another writer.
             raise RetriableFailure(
-                f"another writer came in between: {_first_line(error)}", table=self.name, app_id=run.app_id
+                f"another writer committed in between: {_first_line(error)}", table=self.name, app_id=run.app_id
             ) from error
 
     @contextlib.contextmanager

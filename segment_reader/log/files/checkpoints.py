@@ -70,7 +70,7 @@ def topic_id(data: bytes, file: str) -> UUID:
     try:
         return UUID(bytes=base64.urlsafe_b64decode(values.get("topic_id", "") + "=="))
     except (ValueError, binascii.Error):
-        raise CorruptCheckpoint(file, None, f"topic_id {values.get('topic_id')!r} is no id") from None
+        raise CorruptCheckpoint(file, None, f"topic_id {values.get('topic_id')!r} is not an id") from None
 
 
 def meta_properties(data: bytes, file: str) -> dict[str, str]:
@@ -86,9 +86,9 @@ def quorum_state(data: bytes, file: str) -> dict[str, Any]:
     try:
         found = json.loads(_text(data, file))
     except ValueError as error:
-        raise CorruptCheckpoint(file, None, f"it is no JSON: {error}") from None
+        raise CorruptCheckpoint(file, None, f"it is not JSON: {error}") from None
     if not isinstance(found, dict):
-        raise CorruptCheckpoint(file, None, "it is no JSON object")
+        raise CorruptCheckpoint(file, None, "it is not a JSON object")
     return found
 
 

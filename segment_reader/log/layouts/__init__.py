@@ -65,4 +65,4 @@ def _factory(name: str) -> Factory:
         return found
     if name == PLAIN:
         raise ValueError("layout.… options belong to a layout of remote objects, not to a broker's own folders")
-    raise ValueError(f"{name!r} is no layout: there are {', '.join(layout_names())}")
+    raise ValueError(f"{name!r} is not a layout: there are {', '.join(layout_names())}")

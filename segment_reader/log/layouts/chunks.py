@@ -98,4 +98,4 @@ class ChunkedFile:
                 raise LayoutError(self.path, position, f"a chunk of {content_size} bytes, where {size} are due")
             return zstandard.ZstdDecompressor().decompress(data, max_output_size=size)
         except zstandard.ZstdError as error:
-            raise LayoutError(self.path, position, f"a chunk that is no Zstandard frame: {error}") from None
+            raise LayoutError(self.path, position, f"a chunk that is not a Zstandard frame: {error}") from None

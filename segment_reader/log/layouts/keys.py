@@ -50,7 +50,7 @@ class KeyRing:
 
 def _pem(name: str, text: str) -> str:
     if not name.startswith(_KEY):
-        raise ValueError(f"layout.{name} is no option of this layout: it takes layout.local and layout.key.<id>")
+        raise ValueError(f"layout.{name} is not an option of this layout: it takes layout.local and layout.key.<id>")
     if "-----BEGIN" in text:
         return text
     try:

@@ -154,7 +154,7 @@ def _sizes(text: str) -> npt.NDArray[np.int64]:
     try:
         packed = zstandard.ZstdDecompressor().decompress(data, max_output_size=_MAX_SIZES_BYTES, allow_extra_data=False)
     except zstandard.ZstdError as failure:
-        raise _Fault(f"transformedChunks is no Zstandard frame: {failure}") from None
+        raise _Fault(f"transformedChunks is not a Zstandard frame: {failure}") from None
     return chunk_sizes(packed)
 
 
@@ -214,11 +214,11 @@ def _epochs(document: Mapping[str, Any]) -> tuple[LeaderEpoch, ...]:
 def kafka_id(text: str) -> UUID:
     """An id as Kafka writes it: 22 characters of base64. Raises ValueError."""
     if len(text) != 22:
-        raise _Fault(f"{text!r} is no id")
+        raise _Fault(f"{text!r} is not an id")
     try:
         return UUID(bytes=base64.b64decode(f"{text}==", altchars=b"-_", validate=True))
     except (ValueError, binascii.Error):
-        raise _Fault(f"{text!r} is no id") from None
+        raise _Fault(f"{text!r} is not an id") from None
 
 
 def _object(value: Any, name: str) -> Mapping[str, Any]:
@@ -245,4 +245,4 @@ def _base64(text: str, name: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (ValueError, binascii.Error):
-        raise _Fault(f"{name} is no base64") from None
+        raise _Fault(f"{name} is not base64") from None

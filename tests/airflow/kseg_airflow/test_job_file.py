@@ -165,7 +165,7 @@ def test_a_file_is_parsed_once_and_again_when_it_has_changed(tmp_path: Path) -> 
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     files, faults = read_job_files(tmp_path / "none")
     assert files == []
-    assert [str(fault) for fault in faults] == [f"{tmp_path / 'none'}: is no folder"]
+    assert [str(fault) for fault in faults] == [f"{tmp_path / 'none'}: is not a folder"]
 
 
 def test_a_file_without_the_section_is_run_by_hand(tmp_path: Path) -> None:

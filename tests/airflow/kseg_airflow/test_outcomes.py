@@ -51,6 +51,6 @@ def test_every_fault_of_a_job_file_is_told() -> None:
         {"path": "sink", "message": "is missing", "remedy": "add it", "line": None},
         {"path": "source.topics", "message": "is empty", "remedy": None, "line": 4},
     ]
-    error = {"kind": "ConfigurationError", "message": "2 faults in the configuration", "faults": faults}
+    error = {"kind": "ConfigurationError", "message": "2 errors in the configuration", "faults": faults}
     told = str(failure_of(Outcome(2, {"error": error}), "kseg ingest orders.yaml"))
     assert "  sink: is missing\n    do: add it\n  source.topics (line 4): is empty" in told

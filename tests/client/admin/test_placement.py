@@ -93,7 +93,7 @@ def test_every_version_elects_the_preferred_leader(three: Any, kafka3: Any, each
         assert until(lambda to=to: partition(three, led).leader == to)
         assert led not in elect_leaders(three)  # None is all partitions: none of these needs it
         if version == 0:
-            with pytest.raises(UnsupportedVersion, match="preferred leaders alone"):
+            with pytest.raises(UnsupportedVersion, match="only preferred leaders"):
                 elect_leaders(three, "unclean", [led])
         else:
             assert elect_leaders(three, "unclean", [led])[led] is False

@@ -117,7 +117,7 @@ def test_leaders_and_their_absence():
     with pytest.raises(LeaderNotAvailable, match="no leader") as caught:
         leader_in(state(topic(leader=-1)), tp)
     assert (caught.value.topic, caught.value.partition, caught.value.retriable) == ("t", 0, True)
-    with pytest.raises(LeaderNotAvailable, match="broker 9, which the cluster does not list"):
+    with pytest.raises(LeaderNotAvailable, match="broker 9, which is not in the cluster's metadata"):
         leader_in(state(topic(leader=9)), tp)
     with pytest.raises(UnknownTopic, match="1 partitions") as unknown:
         leader_in(state(topic()), TopicPartition("t", 1))

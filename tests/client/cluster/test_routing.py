@@ -110,7 +110,7 @@ def test_a_named_broker_is_asked_and_no_other(fakes: Any, connect: Any):
 def test_a_broker_that_the_cluster_does_not_list_is_waited_for_and_named(fakes: Any, connect: Any):
     brokers = fakes.cluster(2)
     cluster = connect(brokers.bootstrap_servers, default_api_timeout_ms=2000, retry_backoff_ms=20)
-    with pytest.raises(BrokerUnavailable, match="does not list this broker") as caught:
+    with pytest.raises(BrokerUnavailable, match="not in the cluster") as caught:
         cluster.send(ListGroupsRequest(), broker=9)
     assert caught.value.broker == "9"
 
@@ -408,5 +408,5 @@ def test_a_broker_among_the_controllers_says_that_it_is_none(fake: Any, connect:
 
 
 def test_servers_and_controllers_together_are_refused(connect: Any):
-    with pytest.raises(ConfigError, match=r"stands beside bootstrap\.controllers"):
+    with pytest.raises(ConfigError, match=r"cannot be combined with bootstrap.controllers"):
         connect("localhost:9092", bootstrap_controllers="localhost:9093")

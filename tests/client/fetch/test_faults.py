@@ -257,7 +257,7 @@ def test_an_answer_about_something_else_is_a_fault(fake: Any, reader: PartitionR
 
     fake.on(FetchRequest, answer)
     reader.request(0)
-    with pytest.raises(ProtocolFault, match="lacks the partition"):
+    with pytest.raises(ProtocolFault, match="lacks the requested partition"):
         reader.response()
 
 

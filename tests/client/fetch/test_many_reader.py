@@ -243,7 +243,7 @@ def test_a_silent_broker_is_given_up_after_the_deadline(fake: Any, fakes: Any, c
     fake.on(FetchRequest, lambda _: fakes.SILENT)
     cluster = connect(fake.bootstrap_servers, default_api_timeout_ms=2000, request_timeout_ms=500, retry_backoff_ms=10)
     started = time.monotonic()
-    with pytest.raises(KafkaError, match="did not answer in time"):
+    with pytest.raises(KafkaError, match="did not respond in time"):
         list(fetch_many(cluster, ranges(1), by_count, isolation_level="read_committed"))
     assert time.monotonic() - started < 20
 

@@ -213,7 +213,7 @@ def test_groups_are_described_and_listed(here: Here):
 def test_topics_are_created_and_deleted_by_the_controller(here: Here):
     name = here.peer.name("topic")
     if here.release == OLDEST:
-        with pytest.raises(UnsupportedVersion, match=r"before 0\.10 do not tell who the controller is"):
+        with pytest.raises(UnsupportedVersion, match=r"before 0\.10 do not report the controller"):
             create_topic(here.cluster, name)
         return
     create_topic(here.cluster, name, partitions=2, replication_factor=1)

@@ -134,7 +134,7 @@ def with_partition(**values: Any) -> FetchRequest:
     ("message", "version", "field", "reason"),
     [
         (with_partition(fetch_offset=1 << 63), 12, "topics[0].partitions[0].fetch_offset", "outside of int64"),
-        (with_partition(partition="0"), 12, "topics[0].partitions[0].partition", "no integer"),
+        (with_partition(partition="0"), 12, "topics[0].partitions[0].partition", "not an integer"),
         (with_partition(partition=None), 12, "topics[0].partitions[0].partition", "is None"),
         (with_partition(replica_directory_id="x"), 17, "topics[0].partitions[0].replica_directory_id", "no UUID"),
         (fetch_request(topics=None), 12, "topics", "is None"),
@@ -142,11 +142,11 @@ def with_partition(**values: Any) -> FetchRequest:
         (fetch_request(topics=["t"]), 12, "topics[0]", "no FetchRequest.FetchTopic"),
         (FetchRequest(rack_id="r" * 40000), 12, "rack_id", "40000 bytes, 32767 allowed"),
         (fetch_request(rack_id=b"r"), 12, "rack_id", "no string"),
-        (FetchRequest(rack_id="\ud800"), 12, "rack_id", "no Unicode text"),
+        (FetchRequest(rack_id="\ud800"), 12, "rack_id", "not Unicode text"),
         (MetadataRequest(topics=None), 0, "topics", "is None"),
         (MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=None)]), 9, "topics[0].name", "is None"),
         (JoinGroupRequest(protocols=[join_group_protocol(metadata="x")]), 5,
-         "protocols[0].metadata", "no byte string"),
+         "protocols[0].metadata", "not a byte string"),
         (DescribeLogDirsRequest(topics=[DescribeLogDirsRequest.DescribableLogDirTopic(partitions=[1 << 31])]), 2,
          "topics[0].partitions[0]", "outside of int32"),
     ],
@@ -177,7 +177,7 @@ def test_a_version_without_a_definition_is_refused(version: int) -> None:
 
 def test_bytes_left_over_are_refused_with_their_position() -> None:
     data = encode(AddOffsetsToTxnRequest(transactional_id="x"), 0)
-    with pytest.raises(DecodeError, match="1 bytes left over") as caught:
+    with pytest.raises(DecodeError, match="1 bytes left") as caught:
         decode(AddOffsetsToTxnRequest, 0, data + b"\0")
     assert caught.value.position == len(data)
     assert decode_prefix(AddOffsetsToTxnRequest, 0, data + b"\0")[1] == len(data)

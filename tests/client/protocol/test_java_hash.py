@@ -12,7 +12,7 @@ from kseg.client.protocol.java_hash import coordinator_partition, string_hash
 from kseg.jobs.broker import jars
 from kseg.jobs.broker.java import find_java
 
-#: Its hash code is the one integer whose absolute value is no integer.
+#: Its hash code is the one integer whose absolute value is not an integer.
 LEAST = "polygenelubricants"
 
 
@@ -39,5 +39,5 @@ def test_the_least_integer_has_partition_0() -> None:
 
 
 def test_no_partitions_are_refused() -> None:
-    with pytest.raises(ValueError, match="no count of partitions"):
+    with pytest.raises(ValueError, match="not a count of partitions"):
         coordinator_partition("g", 0)

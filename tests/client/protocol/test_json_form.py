@@ -192,13 +192,13 @@ def partition(**values: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
-        ({"partitionIndex": "0"}, "no whole number"),
-        ({"partitionIndex": True}, "no whole number"),
-        ({"partitionIndex": 1.0}, "no whole number"),
+        ({"partitionIndex": "0"}, "not a whole number"),
+        ({"partitionIndex": True}, "not a whole number"),
+        ({"partitionIndex": 1.0}, "not a whole number"),
         ({"partitionIndex": 1 << 31}, "outside of int32"),
         ({"partitionIndex": -(1 << 31) - 1}, "outside of int32"),
         ({"partitionIndex": None}, "null"),
-        ({"partitionIndex": [1]}, "no whole number"),
+        ({"partitionIndex": [1]}, "not a whole number"),
     ],
 )
 def test_a_value_that_does_not_fit_is_told_with_its_path(values: dict[str, Any], reason: str) -> None:

@@ -193,7 +193,7 @@ class TestHandshakeV0:
             return fakes.CLOSE
 
         old.tokens = script
-        assert "closed the connection, which is how it refuses" in str(refusal(old, PLAIN))
+        assert "closed the connection, which means that authentication failed" in str(refusal(old, PLAIN))
 
     @pytest.mark.rule(74)
     @pytest.mark.parametrize("size", [b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff"])

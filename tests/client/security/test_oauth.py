@@ -79,7 +79,7 @@ def test_a_token_that_the_broker_does_not_take(secure_kafka: Any, tmp_path: Path
     file = tmp_path / "token"
     file.write_text(secure_kafka.jwt("service", **claims))
     error = refusal(properties(secure_kafka, **{"sasl.oauthbearer.token.endpoint.url": file.as_uri()}))
-    assert "the broker refuses the token" in str(error)
+    assert "the broker rejects the token" in str(error)
     assert not error.retriable
 
 
@@ -102,7 +102,7 @@ def test_a_token_without_a_signature_where_the_broker_allows_it(secure_kafka: An
     jaas = 'OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="alice" unsecuredLoginExtension_a="b";'
     assert principal(properties(secure_kafka, "UNSIGNED", **{"sasl.jaas.config": jaas})) == "alice"
     error = refusal(properties(secure_kafka, "OAUTH", **{"sasl.jaas.config": jaas}))
-    assert "the broker refuses the token" in str(error)
+    assert "the broker rejects the token" in str(error)
 
 
 def test_a_session_ends_with_its_token_and_goes_on_with_a_new_one(

@@ -64,12 +64,12 @@ def test_each_login_has_a_nonce_of_its_own():
 @pytest.mark.parametrize(
     ("message", "told"),
     [
-        (b"r=another,s=c2FsdA==,i=4096", "another nonce"),
-        (f"r={NONCE},s=c2FsdA==,i=4096".encode(), "another nonce"),
+        (b"r=another,s=c2FsdA==,i=4096", "nonce does not begin"),
+        (f"r={NONCE},s=c2FsdA==,i=4096".encode(), "nonce does not begin"),
         (f"r={NONCE}x,s=c2FsdA==,i={MIN_ITERATIONS - 1}".encode(), "iterations are outside"),
         (f"r={NONCE}x,s=c2FsdA==,i={MAX_ITERATIONS + 1}".encode(), "iterations are outside"),
-        (f"r={NONCE}x,s=c2FsdA==,i=99999999999".encode(), "iterations is none"),
-        (f"r={NONCE}x,s=c2FsdA==,i=-1".encode(), "iterations is none"),
+        (f"r={NONCE}x,s=c2FsdA==,i=99999999999".encode(), "iterations is not a number"),
+        (f"r={NONCE}x,s=c2FsdA==,i=-1".encode(), "iterations is not a number"),
         (f"r={NONCE}x,s=***,i=4096".encode(), "base64"),
         (f"m=x,r={NONCE}x,s=c2FsdA==,i=4096".encode(), "mandatory"),
         (f"s=c2FsdA==,r={NONCE}x,i=4096".encode(), "not SCRAM's"),

@@ -194,8 +194,8 @@ class TestEndpoint:
             (401, {"error": "invalid_client", "error_description": "hunter2 is wrong"}, r"401 \(invalid_client\)"),
             (400, {"error": "hunter2 <html>"}, "answers 400;"),
             (302, {}, "answers 302"),
-            (200, {}, "without an access_token"),
-            (200, b"hunter2", "without an access_token"),
+            (200, {}, "has no access_token"),
+            (200, b"hunter2", "has no access_token"),
         ],
     )
     def test_a_refusal_is_told_at_once(self, endpoint: Any, status: int, document: Any, told: str):

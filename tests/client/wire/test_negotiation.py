@@ -134,7 +134,7 @@ class TestRefused:
 
     def test_an_answer_that_names_no_api_is_a_fault(self, fake: Any):
         fake.on(ApiVersionsRequest, lambda _: ApiVersionsResponse())
-        with pytest.raises(ProtocolFault, match="names no API"):
+        with pytest.raises(ProtocolFault, match="lists no API"):
             open_to(fake)
 
 
@@ -259,7 +259,7 @@ class TestTables:
 
     @pytest.mark.parametrize("text", ["0.10.2", "1.1.1", "0.7.2", "newest", "", "0.90"])
     def test_a_release_that_can_be_asked_has_no_table(self, text: str):
-        with pytest.raises(ConfigError, match=r"broker\.version\.fallback.*brokers from 0\.10 on are asked"):
+        with pytest.raises(ConfigError, match=r"broker\.version\.fallback.*brokers from 0\.10 on report"):
             ClientConfig.from_properties(
                 {"bootstrap.servers": "a:1", "broker.version.fallback": text}, client_id="kseg-tests"
             )
@@ -271,7 +271,7 @@ def test_no_version_is_sent_that_was_not_negotiated(fake: Any):
     del fake.ranges[FetchRequest.KEY]
     with open_to(fake) as connection:
         for request, version in ((MetadataRequest(), 8), (MetadataRequest(), 2), (FetchRequest(), 4)):
-            with pytest.raises(UnsupportedVersion, match="not what this broker speaks") as caught:
+            with pytest.raises(UnsupportedVersion, match="not supported by this broker") as caught:
                 connection.call(request, version, deadline=Deadline.after(5))
             assert pickle.loads(pickle.dumps(caught.value)).broker == connection.label
         metadata(connection)  # the connection is none the worse for it

@@ -99,7 +99,7 @@ def test_a_secret_written_out_is_a_fault_that_does_not_repeat_it(
 ) -> None:
     with pytest.raises(ConfigurationError) as caught:
         load_job(job_file({key: secret.replace("${", "")}), env={})
-    assert "is a secret, written out" in told(caught.value)
+    assert "is a secret in plain text" in told(caught.value)
     assert not leaks(secret, told(caught.value))
 
 

@@ -74,7 +74,7 @@ def test_a_dataframe_of_files_starts_where_the_group_stands(spark: Any, groups: 
 def test_committed_needs_a_group(groups: Any) -> None:
     with pytest.raises(ConfigurationError, match="group"):
         ReadOptions.parse(options(groups, groups.log_dir))
-    with pytest.raises(ConfigurationError, match="no group is named"):
+    with pytest.raises(ConfigurationError, match="need a group"):
         LogCatalog(LogFiles((str(groups.log_dir),))).offsets("committed", [], isolation_level="read_committed")
 
 

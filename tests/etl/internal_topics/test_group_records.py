@@ -220,7 +220,7 @@ def test_a_record_that_cannot_be_understood_is_told(history: History) -> None:
     assert coded is not None
     history.add(Record(key=b"\x03\xe7" + coded[2:], value=b"\0\1new"))
     told = history.state()
-    assert told.notes == ("offset 1: a record whose type is newer than this release knows",)
+    assert told.notes == ("offset 1: a record whose type is newer than this release supports",)
     assert [one.offset for one in told.offsets] == [1]
     for value, reason in ((b"\0\x63new", "newer than this release"), (b"\0\3", "OffsetCommitValue")):
         broken = History(history.folder.parent.parent / reason.split()[0])

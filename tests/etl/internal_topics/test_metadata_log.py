@@ -141,7 +141,7 @@ def test_a_snapshot_that_is_not_whole_is_passed_over(tmp_path: Path, damage: str
         path.write_bytes(path.read_bytes()[:-7])
     found = read_metadata(log.dirs)
     assert [one.name for one in found.image.topics.values()] == ["orders"]
-    assert "a snapshot was passed over" in found.notes[0]
+    assert "a snapshot was skipped" in found.notes[0]
     assert path.name in found.notes[0]
 
 
@@ -165,9 +165,9 @@ def test_what_is_newer_is_noted_and_the_rest_counts(tmp_path: Path) -> None:
     )
     assert log.names() == ["orders"]
     assert read_metadata(log.dirs).notes == [
-        "offset 0 was passed over: type 127 is not known",
-        "offset 3 was passed over: version 9 of TopicRecord is not known",
-        "offset 4 was passed over: it has no value",
+        "offset 0 was skipped: type 127 is not known",
+        "offset 3 was skipped: version 9 of TopicRecord is not known",
+        "offset 4 was skipped: it has no value",
     ]
 
 

@@ -134,7 +134,7 @@ def test_an_endpoint_of_the_environment_is_looked_at_for_stores_of_its_kind_alon
     ask: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "not a url")  # delta-rs panics
-    with pytest.raises(ConfigurationError, match="AWS_ENDPOINT_URL=not a url is no URL"):
+    with pytest.raises(ConfigurationError, match="AWS_ENDPOINT_URL=not a url is not a URL"):
         ask("s3://logs/t", {})
     ask(str(tmp_path / "t"), {})
 

@@ -56,7 +56,7 @@ def planned(*args: Any, **options: Any) -> list[tuple[int, int]]:
 
 
 def test_a_configured_start_beyond_the_log_is_bad_configuration() -> None:
-    with pytest.raises(ConfigurationError, match=r"orders-0 is to start at offset 100000, and its log ends at 37"):
+    with pytest.raises(ConfigurationError, match=r"orders-0 would start at offset 100000, and the log ends at 37"):
         planned(start=100_000)
     assert planned(start=37) == []
 

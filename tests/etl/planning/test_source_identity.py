@@ -184,7 +184,7 @@ def test_what_has_not_changed_is_not_accepted() -> None:
 
 
 def test_an_offset_beyond_the_log_is_none() -> None:
-    with pytest.raises(ConfigurationError, match="its log ends at 12"):
+    with pytest.raises(ConfigurationError, match="the log ends at 12"):
         accepted(seen(12), known(), "orders:0:20")
 
 

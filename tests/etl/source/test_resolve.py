@@ -203,5 +203,5 @@ def test_a_job_files_words(value: Any, spec: OffsetSpec) -> None:
 
 @pytest.mark.parametrize("value", ["newest", 5, {"orders": 5}])
 def test_other_words_are_refused(value: Any) -> None:
-    with pytest.raises(ConfigurationError, match="is no offset"):
+    with pytest.raises(ConfigurationError, match="is not an offset"):
         offset_spec(value)

@@ -291,7 +291,7 @@ def test_wrong_options_are_told(options: dict[str, str], path: str) -> None:
 
 
 def test_files_are_no_stream() -> None:
-    with pytest.raises(ConfigurationError, match="files of a broker are no stream"):
+    with pytest.raises(ConfigurationError, match="log files cannot be read as a stream"):
         StreamOptions.parse({"path": "/var/lib/kafka/data"})
 
 

@@ -134,7 +134,10 @@ def test_a_url_is_no_file(url: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as caught:
         load_job(file)
     [fault] = caught.value.faults
-    assert (fault.path, fault.message) == ("reporting.metrics_file", "is a URL, and metrics are read from a local file")
+    assert (fault.path, fault.message) == (
+        "reporting.metrics_file",
+        "is a URL, and metrics are written to a local file",
+    )
     assert "push_gateway" in str(fault)
     file.write_text(text)
     result = CliRunner().invoke(cli, ["ingest", str(file), "--metrics-file", url])

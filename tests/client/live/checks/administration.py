@@ -77,7 +77,7 @@ def create_topics(peer: Any, version: int) -> None:
     assert _create(peer, version, manual, -1, -1, assignments=[placed]).error_code == 0
     _await_partitions(peer, manual, 1)
     defaults = _create(peer, version, peer.name("defaults"), -1, -1)
-    # From 2.4 on -1 is the broker's default, in every version; before that it is no number of partitions.
+    # From 2.4 on -1 is the broker's default, in every version; before that it is not a number of partitions.
     assert (defaults.error_code == 0) == (peer.release not in ("0.10.2.2", "1.1.1"))
 
 

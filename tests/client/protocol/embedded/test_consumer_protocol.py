@@ -50,7 +50,7 @@ def test_a_newer_version_is_read_as_the_last_one_that_is_known() -> None:
 
 def test_no_bytes_at_all_are_an_empty_assignment_and_no_subscription() -> None:
     assert decode_assignment(b"") == ConsumerProtocolAssignment()
-    with pytest.raises(DecodeError, match="2 bytes wanted"):
+    with pytest.raises(DecodeError, match="2 bytes needed"):
         decode_subscription(b"")
 
 
@@ -59,7 +59,7 @@ def test_every_cut_and_every_byte_too_many_is_refused() -> None:
     for end in range(len(data)):
         with pytest.raises(DecodeError):
             decode_subscription(data[:end])
-    with pytest.raises(DecodeError, match="1 bytes left over"):
+    with pytest.raises(DecodeError, match="1 bytes left"):
         decode_subscription(data + b"\x00")
 
 

@@ -117,12 +117,12 @@ ledger: ./ledger
     ledger = b"".join(path.read_bytes() for path in (tmp_path / "ledger").rglob("*") if path.is_file())
     assert secret.encode() not in ledger
     file.write_text(file.read_text().replace("${STORE_SECRET}", "written-out"))
-    with pytest.raises(ConfigurationError, match="is a secret, written out in the job file"):
+    with pytest.raises(ConfigurationError, match="is a secret in plain text"):
         load_job(file)
 
 
 def test_a_layout_that_nobody_knows_is_refused_by_the_source_and_a_job(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="'woven' is no layout"):
+    with pytest.raises(ConfigurationError, match="'woven' is not a layout"):
         ReadOptions.parse({"path": "/data", "layout": "woven"})
     with pytest.raises(ConfigurationError, match="may hold no credentials"):
         ReadOptions.parse({"path": "s3://a:hunter2@logs/x"}).origin.open("s3://a:hunter2@logs/x")  # type: ignore[union-attr]

@@ -174,11 +174,11 @@ def test_copies_are_found_under_any_prefix_and_name(
 
 
 def test_an_unknown_layout_or_option_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"'woven' is no layout: there are aiven, copies, kafka"):
+    with pytest.raises(ValueError, match=r"'woven' is not a layout: there are aiven, copies, kafka"):
         open_storage(str(tmp_path), "woven")
-    with pytest.raises(ValueError, match=r"layout\.colour is no option"):
+    with pytest.raises(ValueError, match=r"layout\.colour is not an option"):
         open_storage(str(tmp_path), "aiven", {"layout.colour": "blue"})
-    with pytest.raises(ValueError, match=r"layout\.colour is no option"):
+    with pytest.raises(ValueError, match=r"layout\.colour is not an option"):
         open_storage(str(tmp_path), "copies", {"layout.colour": "blue"})
     with pytest.raises(ValueError, match="belong to a layout"):
         open_storage(str(tmp_path), options={"layout.local": "/data"})
