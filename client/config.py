@@ -160,7 +160,7 @@ def _other_protocols(servers: str, protocol: str) -> list[ConfigFault]:
     named = {match.upper() for match in re.findall(r"(?:^|,)\s*([A-Za-z_]+)://", servers)} & set(PROTOCOLS)
     others = sorted(named - {protocol})
     problem = f"names {', '.join(others)}, and security.protocol is {protocol}"
-    return [ConfigFault("bootstrap.servers", problem, "give host:port alone")] if others else []
+    return [ConfigFault("bootstrap.servers", problem, "give only host:port")] if others else []
 
 
 _MILLISECONDS = "give a whole number of milliseconds"

@@ -82,7 +82,7 @@ def keep_classes() -> None:
     }
     for name, (path, make) in archives.items():
         if not path.exists():
-            print(f"Keeping {name}'s classes, for a faster start …", file=sys.stderr)
+            print(f"Archiving {name}'s classes for a faster start …", file=sys.stderr)
             with contextlib.suppress(OSError, subprocess.SubprocessError, BrokerError):
                 make()
 

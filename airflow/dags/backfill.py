@@ -23,7 +23,7 @@ def _bounds(text: str) -> Param:
 
 with DAG(
     "kseg_backfill",
-    description="A stretch of the topic orders, by hand",
+    description="A backfill of the topic orders, started by hand",
     doc_md=__doc__,
     schedule=None,
     max_active_runs=2,
@@ -31,8 +31,10 @@ with DAG(
     params={
         "from": _bounds("Where to begin: a time, as in 2026-01-01T00:00:00Z, or TOPIC:PARTITION:OFFSET, one a line"),
         "to": _bounds("Where to end, exclusive: as above"),
-        "mode": Param("missing", enum=["missing", "replace", "append"], description="What happens to what has landed"),
-        "label": Param(None, type=["null", "string"], maxLength=100, description="Needed by append"),
+        "mode": Param(
+            "missing", enum=["missing", "replace", "append"], description="What to do with offsets that have landed"
+        ),
+        "label": Param(None, type=["null", "string"], maxLength=100, description="Required for append"),
     },
     render_template_as_native_obj=True,  # lists stay lists
     tags={"kseg", "example"},

@@ -30,7 +30,10 @@ with DAG(
             f"{LAKE}/recovered", type="string", minLength=1, description="The table; {topic} makes one a topic"
         ),
         "topics": Param(
-            [], type="array", items={"type": "string"}, description="These alone; none: all but internal ones"
+            [],
+            type="array",
+            items={"type": "string"},
+            description="Only these; if none are given, all but internal topics",
         ),
     },
     render_template_as_native_obj=True,  # lists stay lists

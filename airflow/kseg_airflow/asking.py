@@ -42,7 +42,7 @@ def ask(
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            return Outcome(RETRIABLE, detail=f"no answer within {timeout:.0f} s")
+            return Outcome(RETRIABLE, detail=f"no response within {timeout:.0f} s")
         except FileNotFoundError as error:
             return Outcome(NOT_FOUND, detail=str(error))  # which names the command, or the folder `cwd`
         except PermissionError as error:

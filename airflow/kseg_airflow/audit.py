@@ -53,7 +53,7 @@ class KsegAuditOperator(BaseOperator):
     def execute(self, context: Any) -> Any:
         """Ask `kseg audit`; returns its document."""
         extras = self._extras(context["inlet_events"])
-        self.log.info("%d landings are told by the events of %d assets", len(extras), len(self.audited))
+        self.log.info("%d landings are reported by the events of %d assets", len(extras), len(self.audited))
         hook = KsegHook(self.kseg, self.kafka_conn_id, self.env, self.cwd)
         with tempfile.TemporaryDirectory(prefix="kseg-") as folder:
             file = Path(folder) / "events.json"

@@ -177,7 +177,7 @@ class KsegOperator(BaseOperator):
                 outcome, failed = handle.poll(), 0
             except OSError as error:  # whoever knows cannot be asked just now
                 outcome, failed = None, failed + 1
-                self.log.warning("cannot ask how the driver is: %s", error)
+                self.log.warning("cannot get the driver's status: %s", error)
                 if failed >= FAILED_LOOKS:
                     raise
             if isinstance(handle, LocalDriver):
@@ -207,18 +207,18 @@ class KsegOperator(BaseOperator):
                 handle = handle_of(record.handle)
                 outcome = handle.poll()
                 if outcome is None and (record.stopped or record.asked != asked):
-                    why = "was told to stop" if record.stopped else "was asked something else"
-                    self.log.info("The driver of the former try %s; waiting for its end.", why)
+                    why = "was stopped" if record.stopped else "had other arguments"
+                    self.log.info("The driver of the previous try %s; waiting for its end.", why)
                     if not handle.stop(self.kill_grace):
-                        raise AirflowException("the driver of the former try does not stop; trying again later")
+                        raise AirflowException("the driver of the previous try does not stop; trying again later")
                 elif outcome is None:
-                    self.log.info("Found the driver of a former try again: %s", _where(handle))
+                    self.log.info("Attached to the driver of a previous try: %s", _where(handle))
                     return handle
                 elif outcome.exit_code is not None and record.asked == asked and not record.stopped:
-                    self.log.info("The driver of a former try has ended meanwhile; taking its result.")
+                    self.log.info("The driver of a previous try has ended; taking its result.")
                     return handle
                 else:
-                    self.log.info("The driver of a former try is gone; the ledger tells where it was.")
+                    self.log.info("The driver of a previous try is gone; continuing from the ledger.")
             if self._told_to_stop:
                 raise AirflowException("the task was stopped before its driver was started")
             attempt = record.attempt + 1 if record is not None else 1
@@ -313,7 +313,7 @@ class KsegOperator(BaseOperator):
         address = outcome.error.get("address") or {}
         owner, until = str(address.get("owner") or ""), address.get("until")
         if record is not None and not record.taken_over and _left_by_the_dead(record, owner):
-            self.log.info("The lease is that of a driver of this task that is dead: taking it over.")
+            self.log.info("The lease belongs to a dead driver of this task: taking it over.")
             return self._follow(context, waited, take_over=True)
         left = _seconds(self.lease_wait) - waited
         if until is None or left <= 0:
@@ -338,7 +338,7 @@ class KsegOperator(BaseOperator):
         try:
             lines, _ = handle.log_lines(shown)
         except OSError as error:
-            self.log.warning("the driver's log cannot be had: %s", error)
+            self.log.warning("the driver's log cannot be read: %s", error)
             return
         if len(lines) > _LOG_LINES_SHOWN:
             self.log.info("%d lines left out; the driver: %s", len(lines) - _LOG_LINES_SHOWN, _where(handle))
@@ -368,7 +368,7 @@ class KsegOperator(BaseOperator):
                 folder = self._run_folder(context)
                 record = folder.record()
                 if record is not None and not record.taken:
-                    self.log.info("The task's time is over: stopping its driver.")
+                    self.log.info("The task timed out: stopping its driver.")
                     handle = handle_of(record.handle)
                     mark_stopped(handle, folder)
                     handle.stop(self.kill_grace)

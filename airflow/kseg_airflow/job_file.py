@@ -85,7 +85,7 @@ class JobFileFaults(Exception):
         self.faults = faults
 
     def __str__(self) -> str:
-        lines = [f"{len(self.faults)} job file(s) without a DAG; `kseg check FILE` tells all faults of a file:"]
+        lines = [f"{len(self.faults)} job file(s) without a DAG; `kseg check FILE` shows all errors of a file:"]
         return "\n  ".join([*lines, *map(str, self.faults)])
 
 

@@ -67,14 +67,14 @@ LEFT_OUT: Final = re.compile(
 )
 
 _REFUSED: Final[dict[str, str]] = {
-    "enable.ssl.certificate.verification": "certificates are always verified; name the authority by ssl.ca.location",
-    "enable.sasl.oauthbearer.unsecure.jwt": "unsecured tokens are refused; name a token endpoint",
-    "sasl.oauthbearer.config": "name a token endpoint, or a callback (sasl.oauthbearer.token.callback)",
+    "enable.ssl.certificate.verification": "certificates are always verified; give the CA's by ssl.ca.location",
+    "enable.sasl.oauthbearer.unsecure.jwt": "unsecured tokens are not supported; set a token endpoint",
+    "sasl.oauthbearer.config": "set a token endpoint, or a callback (sasl.oauthbearer.token.callback)",
     "sasl.kerberos.keytab": "write sasl.jaas.config with Krb5LoginModule, keyTab and principal",
     "sasl.kerberos.principal": "write sasl.jaas.config with Krb5LoginModule, keyTab and principal",
-    "ssl.ca.certificate.stores": "name the authority by ssl.ca.location, a PEM file",
-    "ssl.crl.location": "revocation lists are not read",
-    "ssl.engine.location": "keys come from files and PEM texts alone",
+    "ssl.ca.certificate.stores": "give the CA's certificate by ssl.ca.location, a PEM file",
+    "ssl.crl.location": "certificate revocation lists are not supported",
+    "ssl.engine.location": "keys are only read from files and PEM text",
     "ssl.cipher.suites": "OpenSSL's and Java's names differ; set ssl.cipher.suites in the job file",
 }
 
@@ -109,7 +109,7 @@ def java_properties(extra: Mapping[str, Any], conn_id: str = "the connection") -
     if extra.keys() & {"ssl.certificate.location", "ssl.certificate.pem"}:
         found.setdefault("ssl.keystore.type", "PEM")
     if "ssl.ca.pem" in extra and "ssl.truststore.location" in found:
-        faults.append("ssl.ca.pem: stands beside ssl.ca.location; keep one of them")
+        faults.append("ssl.ca.pem: cannot be combined with ssl.ca.location; keep one of them")
     if "sasl.mechanism" in found:
         found["sasl.mechanism"] = found["sasl.mechanism"].upper()
     if "security.protocol" in found:

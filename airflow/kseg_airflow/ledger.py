@@ -46,5 +46,5 @@ def _asked(status: Callable[..., Outcome], *words: str) -> dict[str, Any]:
     told = status(*words)
     if told.exit_code != DONE or told.document is None:
         why = told.error.get("message") or told.detail or f"exit {told.exit_code}"
-        raise AirflowException(f"the driver has ended, and the ledger cannot be asked what it did: {why}")
+        raise AirflowException(f"the driver has ended, and its result cannot be read from the ledger: {why}")
     return told.document

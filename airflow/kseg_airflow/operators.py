@@ -257,9 +257,11 @@ class KsegRecoverOperator(_LandingOperator):
     def judge(self, outcome: Outcome) -> Outcome:
         damaged = outcome.exit_code == _DAMAGED and outcome.document is not None and not outcome.error
         if damaged and self.accept_damage:
-            self.log.warning("Something could not be read; it lies in the quarantine table.")
+            self.log.warning("Some records could not be read; they are in the quarantine table.")
             return replace(outcome, exit_code=DONE)
-        return replace(outcome, detail="something could not be read; see the quarantine table") if damaged else outcome
+        return (
+            replace(outcome, detail="some records could not be read; see the quarantine table") if damaged else outcome
+        )
 
 
 class KsegCommandOperator(KsegOperator):

@@ -2,7 +2,7 @@
 
 0  done                          4  a broker or a store is away: the next try may succeed
 1  failed                        5  another run of the job holds its lease: so does a later try
-2  the configuration is wrong    killed, or gone with its host: the next try takes the run up from the ledger
+2  the configuration is wrong    killed, or gone with its host: the next try continues the run from the ledger
 3  refused: a person decides
 """
 
@@ -91,13 +91,15 @@ def _told(outcome: Outcome) -> str:
         if error.get("remedy") and not error.get("faults"):
             lines.append(f"do: {error['remedy']}")
     elif outcome.exit_code is None:
-        lines.append("the driver is gone and left no result; the next try takes the run up from the ledger")
+        lines.append("the driver is gone and left no result; the next try continues the run from the ledger")
     elif outcome.exit_code == NOT_FOUND:
-        lines.append("the command was not found; name it by the operator's `kseg`, or by KSEG_BINARY")
+        lines.append("the command was not found; set it by the operator's `kseg`, or by KSEG_BINARY")
     elif outcome.exit_code == NOT_EXECUTABLE:
-        lines.append("the command cannot be executed; look at what `kseg` or KSEG_BINARY names")
+        lines.append("the command cannot be executed; check the operator's `kseg`, or KSEG_BINARY")
     elif outcome.killed:
-        lines.append(f"the driver was killed (exit {outcome.exit_code}); the next try takes the run up from the ledger")
+        lines.append(
+            f"the driver was killed (exit {outcome.exit_code}); the next try continues the run from the ledger"
+        )
     else:
         lines.append(f"exit {outcome.exit_code}")
     if (outcome.document or {}).get("log"):

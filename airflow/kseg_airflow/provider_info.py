@@ -31,14 +31,14 @@ def get_provider_info() -> dict[str, Any]:
                 "description": "Settings of kafka-segment-etl's operators.",
                 "options": {
                     "run_dir": {
-                        "description": "Where drivers leave run files and logs. Workers and triggerers see the same.",
+                        "description": "The folder for run files and drivers' logs, shared by workers and triggerers.",
                         "version_added": "0.1.0",
                         "type": "string",
                         "example": "/var/lib/kseg",
                         "default": "",
                     },
                     "run_retention_days": {
-                        "description": "Days after which what an ended driver left in run_dir is removed. 0: never.",
+                        "description": "Days after which the files of ended drivers in run_dir are removed. 0: never.",
                         "version_added": "0.1.0",
                         "type": "float",
                         "example": "7",

@@ -75,7 +75,7 @@ class KsegRunTrigger(BaseTrigger):
         stop = getattr(handle, "astop", None)
         gone = await (stop(self.kill_grace) if stop is not None else asyncio.to_thread(handle.stop, self.kill_grace))
         if not gone:
-            self.log.warning("The driver was told to stop, and has not ended yet.")
+            self.log.warning("The driver was requested to stop, and has not ended yet.")
 
     async def _watch(self) -> AsyncIterator[TriggerEvent]:
         handle = handle_of(self.handle)
@@ -87,7 +87,7 @@ class KsegRunTrigger(BaseTrigger):
                 failed = 0
             except OSError as error:  # whoever knows cannot be asked just now
                 failed += 1
-                self.log.warning("cannot ask how the driver is: %s", error)
+                self.log.warning("cannot get the driver's status: %s", error)
                 if failed >= FAILED_LOOKS:
                     yield TriggerEvent({"problem": str(error)})
                     return
@@ -170,4 +170,4 @@ class KsegIntervalTrigger(BaseTrigger):
                 return
             answer = outcome.document or {}
             pause = min(float(answer.get("retry_after") or self.pause), LONGEST_PAUSE)
-            self.log.info("the interval is still open; asking again in %.0f s", pause)
+            self.log.info("the interval is still open; checking again in %.0f s", pause)

@@ -45,5 +45,5 @@ def record_set(batch: Batch, version: int, config: ProducerConfig, *, transactio
 
 def _too_old(batch: Batch, version: int, what: str) -> UnsupportedVersion:
     return UnsupportedVersion(
-        f"the broker speaks Produce v{version} at most and {what}", topic=batch.tp.topic, partition=batch.tp.partition
+        f"the broker supports Produce up to v{version} and {what}", topic=batch.tp.topic, partition=batch.tp.partition
     )

@@ -100,7 +100,7 @@ class ErrorCode(IntEnum):
     INVALID_TIMESTAMP = 32, FATAL, "a record's timestamp is outside of what the topic allows"
     UNSUPPORTED_SASL_MECHANISM = 33, FATAL, "the broker does not offer this SASL mechanism"
     ILLEGAL_SASL_STATE = 34, FATAL, "the request does not fit the state of the SASL exchange"
-    UNSUPPORTED_VERSION = 35, FATAL, "the broker does not speak this version of the API"
+    UNSUPPORTED_VERSION = 35, FATAL, "the broker does not support this version of the API"
     TOPIC_ALREADY_EXISTS = 36, FATAL, "a topic of this name exists already"
     INVALID_PARTITIONS = 37, FATAL, "the number of partitions is invalid"
     INVALID_REPLICATION_FACTOR = 38, FATAL, "the replication factor is below 1 or above the number of brokers"

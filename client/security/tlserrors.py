@@ -50,7 +50,7 @@ def tls_error(error: ssl.SSLError, label: str, *, identified: bool, host: str | 
     if isinstance(error, _ENDED) or reason == "UNEXPECTED_EOF_WHILE_READING":
         return BrokerUnavailable("the peer ended the TLS handshake" if host else "the TLS stream ended", broker=label)
     if reason in _NOT_TLS:
-        message = "the peer does not speak TLS: is this a PLAINTEXT or SASL_PLAINTEXT listener, or no broker at all?"
+        message = "the peer does not use TLS: is this a PLAINTEXT or SASL_PLAINTEXT listener, or not a broker?"
         return AuthenticationFailed(message, broker=label)
     if reason in ("SSLV3_ALERT_BAD_CERTIFICATE", "TLSV1_ALERT_BAD_CERTIFICATE"):
         message = _OUR_CERTIFICATE if identified else _NO_CERTIFICATE  # Java says the same of one that is missing
@@ -71,7 +71,7 @@ def verification_fault(error: ssl.SSLCertVerificationError, host: str | None, wh
     if code in (_HOST, _IP):
         return (
             f"{whose} certificate is not for {host}: connect by a name that it has, have this name added, or "
-            "set ssl.endpoint.identification.algorithm to empty and trust the CA alone"
+            "set ssl.endpoint.identification.algorithm to empty and trust only the CA"
         )
     if code == _EXPIRED:
         return f"{whose} certificate, or one above it, has expired: have it renewed, or check this machine's clock"

@@ -17,8 +17,8 @@ _SHOWN = 60
 _EXPECTED = {
     "string_type": ("text", "put it into quotes"),
     "string_sub_type": ("text", "put it into quotes"),
-    "int_type": ("a whole number", "write digits alone, as in 1000000"),
-    "int_from_float": ("a whole number", "write digits alone, as in 1000000"),
+    "int_type": ("a whole number", "write only digits, as in 1000000"),
+    "int_from_float": ("a whole number", "write only digits, as in 1000000"),
     "bool_type": ("true or false", "write true or false, without quotes"),
     "dict_type": ("a mapping", "write `key: value` pairs"),
     "mapping_type": ("a mapping", "write `key: value` pairs"),

@@ -75,7 +75,7 @@ def _count(log_dirs: LogDirs, topic: str, partitions: int | None) -> tuple[int, 
     missing = sorted(set(range(max(there, default=0) + 1)) - there)
     raise ConfigurationError.of(
         "path",
-        f"{' and '.join(log_dirs.locations)} lacks folders of {topic} (such as {topic}-{missing[0]}), and no metadata "
-        "log is there to tell how many partitions the topic has",
+        f"{' and '.join(log_dirs.locations)} lacks folders of {topic} (such as {topic}-{missing[0]}), and there "
+        "is no metadata log with the topic's number of partitions",
         "give the number of partitions, or name the log directories of the other brokers too",
     )

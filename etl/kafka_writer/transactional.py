@@ -121,7 +121,7 @@ def write_kafka(
     if not hasattr(df.sparkSession, "_jvm"):
         raise ConfigurationError.of(
             "df",
-            "a Spark Connect session cannot tell whether a stage ran twice, and this write rests on that",
+            "a Spark Connect session does not show whether a stage ran twice, which this write has to know",
             'use df.write.format("kseg"), which is at least once, or a session with a SparkContext',
         )
     config, columns = _checked(df, transactional_id, topic, options, run_id)

@@ -40,7 +40,7 @@ def recorded_losses(state: JobState) -> Iterator[str]:
         if possible:
             yield (
                 f"possibly lost to the intervals that meet at {format_millis(time_ms)}: {_listed(possible)}, which the "
-                "log no longer held when they were asked for"
+                "log no longer had when they were planned"
             )
 
 

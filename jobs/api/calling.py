@@ -142,7 +142,7 @@ def choose(connection: BrokerConnection, api: Api[Any], document: Any, version: 
     if version is not None:
         if theirs is None or not theirs[0] <= version <= theirs[1] or not api.versions.has(version):
             offers = "does not offer this API" if theirs is None else f"offers versions {theirs[0]} to {theirs[1]}"
-            ours = f"this client speaks {api.versions.lowest} to {api.versions.highest}"
+            ours = f"this client supports {api.versions.lowest} to {api.versions.highest}"
             raise UnsupportedVersion(f"{api.name} v{version}: the broker {offers}, {ours}", broker=connection.label)
         return version, read(api, document, version)
     highest = connection.version_of(
@@ -205,7 +205,7 @@ def _check_topics(request: Request[Any], value: Any, version: int, path: str) ->
             if given and not other and not field.versions.has(version):
                 kind = "by id" if field is name else "by name"
                 raise UnsupportedFieldError(
-                    f"v{version} names topics {kind} alone",
+                    f"v{version} names topics only {kind}",
                     field=f"{path}{field.name}",
                     message=type(request).__name__,
                     version=version,

@@ -84,7 +84,7 @@ def parse(text: str) -> Destination:
         return Destination("broker", number=int(rest))
     if kind == "leader" and (match := re.fullmatch(r"(.+):(\d{1,9})", rest)):
         return Destination("leader", name=match[1], number=int(match[2]))
-    raise bad_argument("--to", f"{text!r} says nobody to ask", f"give {FORMS}")
+    raise bad_argument("--to", f"{text!r} is not a destination", f"give {FORMS}")
 
 
 def by_default(api: str, request: Message) -> list[Destination]:
@@ -198,4 +198,4 @@ def _brokers(request: Any) -> list[Destination]:
 
 
 def _ask_back(api: str, reason: str, forms: str) -> Destination:
-    raise bad_argument("--to", f"{api}: the request {reason}, so nobody to ask follows from it", f"give {forms}")
+    raise bad_argument("--to", f"{api}: the request {reason}, so its destination is unknown", f"give {forms}")

@@ -23,10 +23,10 @@ bytes](#formats-inside-of-bytes). This page is made from the definitions, by `ma
 
 A field's name is the one that JSON has in `kseg api call`, `encode` and `decode`; `[]` is a list. *Versions* are those
 that have the field, *null* those in which it may be null, *tag* is its number in the tagged section of a flexible
-version. Where no default is told it is 0, false, empty, or a struct of defaults. A field that is *ignorable* is left
-out where the version has no place for it; any other that holds something else than its default is refused there.
+version. Where no default is given it is 0, false, empty, or a struct of defaults. A field that is *ignorable* is left
+out where the version has no place for it; any other field with a value is rejected there.
 
-*Deprecated* versions are those that Kafka 4 has dropped; older brokers speak them. *Codec only* APIs are spoken among
+*Deprecated* versions are those that Kafka 4 has dropped; older brokers support them. *Codec only* APIs are spoken among
 brokers and controllers: this client encodes and decodes them, and calls none of them.
 
 """
@@ -37,7 +37,7 @@ _TABLE = "\n| field | type | versions | null | default | tag | |\n| --- | --- | 
 _EMBEDDED = """
 ## Formats inside of bytes
 
-What stands as opaque bytes in other messages and in records of Kafka's own topics. `kseg api encode NAME data` and
+Formats of opaque bytes in other messages and in records of Kafka's own topics. `kseg api encode NAME data` and
 `decode NAME data` know them by these names.
 """
 

@@ -126,7 +126,7 @@ class StandaloneSpark(Server[str]):
         try:
             result: dict[str, Any] = json.loads(text)
         except ValueError as error:  # its port answers before its pages are there
-            raise OSError("the master does not tell its state yet") from error
+            raise OSError("the master does not report its state yet") from error
         return result
 
     # Start and stop

@@ -129,9 +129,11 @@ def _range(span: list[int] | None) -> str | None:
 @_name
 @_broker_options
 @click.option("--json", "request", metavar="JSON|@FILE|-", default="{}", help="The request. [default: all defaults]")
-@click.option("--version", type=click.IntRange(0), help="Send this version. [default: the highest that both speak]")
+@click.option(
+    "--version", type=click.IntRange(0), help="Send this version. [default: the highest that both sides support]"
+)
 @click.option("--to", metavar="BROKER", help="any, controller, broker:ID, leader:TOPIC:PARTITION, group:ID, "
-              "transaction:ID or all. [default: by the API and what the request names]")  # fmt: skip
+              "transaction:ID or all. [default: by the API and the request]")  # fmt: skip
 @_raw_option
 @debug_option
 @trace_option
@@ -247,7 +249,7 @@ def docs(check: str | None) -> None:
     if check is None:
         click.echo(text, nl=False)
     elif Path(check).read_text(encoding="utf-8") != text:
-        raise bad_argument("--check", f"{check} is not what the definitions give", f"kseg api docs > {check}")
+        raise bad_argument("--check", f"{check} differs from the definitions", f"kseg api docs > {check}")
 
 
 def _cluster(
@@ -281,7 +283,7 @@ def _parsed(text: str, what: str) -> Any:
         if len(document) < len(pairs):
             names = [name for name, _ in pairs]
             twice = next(name for name in names if names.count(name) > 1)
-            raise bad_argument(what, f"the field {twice!r} is there twice")
+            raise bad_argument(what, f"the field {twice!r} is given twice")
         return document
 
     def no_number(text: str) -> Any:

@@ -25,7 +25,7 @@ SECTIONS: Final = ("decode", "payload", "produce", "cold", "spark", "memory", "f
     "sections",
     multiple=True,
     type=click.Choice(SECTIONS),
-    help="Measure this alone; may be given more than once.  [default: all]",
+    help="Measure only this; repeatable.  [default: all]",
 )
 @common_options
 def bench(invocation: Invocation, quick: bool, sections: tuple[str, ...]) -> Result:

@@ -17,7 +17,7 @@ _directory = click.option(
     "--dir",
     "directory",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where the broker keeps everything. [default: 'broker' in kseg's cache]",
+    help="The folder of the broker's data. [default: 'broker' in kseg's cache]",
 )
 _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 

@@ -70,7 +70,7 @@ def check(invocation: Invocation, job_files: tuple[str, ...], connect: bool) -> 
     if not invocation.as_json:
         for one in checked:
             click.echo("".join(f"{one.file}: warning: {warning}\n" for warning in one.warnings), nl=False, err=True)
-    headline = f"{len(checked) - len(faulty)} of {len(checked)} job files are sound"
+    headline = f"{len(checked) - len(faulty)} of {len(checked)} job files are valid"
     shown = document if invocation.as_json else {"files": [{"file": one.file, "sound": one.ok} for one in checked]}
     return Result(shown, headline, int(ExitCode.BAD_CONFIGURATION if faulty else ExitCode.DONE))
 

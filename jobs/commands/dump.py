@@ -93,10 +93,10 @@ def _as_instant(_: click.Context, __: click.Parameter, value: str | None) -> dat
     help="json: one object a line. arrow, parquet: one table of the records (--deep) or batches, into --output.",
 )
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="The file for arrow and parquet.")
-@click.option("--limit", type=click.IntRange(1), help="Stop after so many entries of each file.")
+@click.option("--limit", type=click.IntRange(1), help="Stop after this number of entries of each file.")
 @_decoder_options
 @click.option("--show-secrets", is_flag=True, help="Show SCRAM keys and settings that are passwords or keys too.")
-@click.option("--group", help="Show this group's latest state; FILE is then a folder of log.dirs, or several.")
+@click.option("--group", help="Show this group's latest state; FILE is then one or more folders of log.dirs.")
 @click.option("--transactional-id", help="Show this transactional id's latest state, likewise.")
 @click.option(
     "--partitions",
@@ -157,22 +157,24 @@ def dump(
     """
     if group is not None or transactional_id is not None:
         if group is not None and transactional_id is not None:
-            raise click.UsageError("--group and --transactional-id are two questions: ask one")
+            raise click.UsageError("--group and --transactional-id cannot be combined")
         if deep or output is not None or decoder is not None or limit is not None or form in ("arrow", "parquet"):
-            raise click.UsageError("--group and --transactional-id go with --json alone, not with options for files")
+            raise click.UsageError(
+                "--group and --transactional-id can only be combined with --json, not with options for files"
+            )
         if transactional_id is not None and (retention_minutes is not None or at is not None):
-            raise click.UsageError("--retention-minutes and --at go with --group")
+            raise click.UsageError("--retention-minutes and --at need --group")
         query = _StateQuery(group, transactional_id or "", partitions, retention_minutes, at)
         if layout != PLAIN:
-            raise click.UsageError("internal topics are compacted, and such topics are never in tiered storage")
+            raise click.UsageError("internal topics are compacted, and compacted topics are never in tiered storage")
         return execute(
             Invocation(command="dump", as_json=as_json or form == "json"), lambda _: _coordinator_state(files, query)
         )
     if partitions is not None or retention_minutes is not None or at is not None or as_json:
-        raise click.UsageError("--partitions, --retention-minutes, --at and --json go with --group")
+        raise click.UsageError("--partitions, --retention-minutes, --at and --json need --group")
     table = form in ("arrow", "parquet")
     if table != (output is not None):
-        raise click.UsageError("--output goes with --format arrow and parquet, and those with --output")
+        raise click.UsageError("--output needs --format arrow or parquet, and these formats need --output")
     wanted = _Wanted(
         deep or bool(decoder), _BY_FOLDER if decoder is None else decoder, show_secrets, limit, layout, layout_option
     )
@@ -185,7 +187,7 @@ def dump(
     else:
         _print(files, wanted, as_lines=form == "json")
     if wanted.undecoded:
-        note = "records are of types or versions that this release does not know: their bytes are shown"
+        note = "records are of types or versions that this release does not support: their bytes are shown"
         click.echo(f"kseg: {wanted.undecoded} {note}", err=True)
     for fault in wanted.findings.faults:
         click.echo(f"kseg: {fault}", err=True)

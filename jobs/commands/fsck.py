@@ -26,8 +26,8 @@ _CORRUPT: Final = 1
 
 @click.command()
 @click.argument("folders", nargs=-1, required=True, metavar="DIR...")
-@click.option("--topic", "topics", multiple=True, help="Check this topic alone; repeatable.")
-@click.option("--deep", is_flag=True, help="Unpack and read every record too.")
+@click.option("--topic", "topics", multiple=True, help="Check only this topic; repeatable.")
+@click.option("--deep", is_flag=True, help="Decompress and read every record too.")
 @click.option("--threads", type=click.IntRange(1), default=min(8, os.cpu_count() or 1), show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @layout_options
@@ -59,7 +59,7 @@ def fsck(
     places = [place for folder in folders for place in _partitions(folder, layout, layout_option)]
     found = [place for place in places if not topics or place[2].topic in topics]
     if not found:
-        raise click.BadParameter(f"no partition's folder in {', '.join(folders)}", param_hint="DIR")
+        raise click.BadParameter(f"no folder of a partition in {', '.join(folders)}", param_hint="DIR")
     with progress_for() as progress, ThreadPoolExecutor(threads) as pool:
         progress.phase("check")
         progress.total(len(found), "partitions")
@@ -74,7 +74,7 @@ def fsck(
     else:
         faults = len(document["faults"])
         headline = (
-            f"{len(checks)} partitions are whole" if not faults else f"{faults} faults in {len(checks)} partitions"
+            f"{len(checks)} partitions are intact" if not faults else f"{faults} errors in {len(checks)} partitions"
         )
         show(document, headline, stream=sys.stdout)
     return _CORRUPT if document["faults"] else 0

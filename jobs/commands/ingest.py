@@ -26,7 +26,7 @@ from kseg.jobs.report.options import report_options
 @click.option(
     "--accept-group-offsets",
     is_flag=True,
-    help="Continue from the group's offsets although another client moved them; offsets that are skipped are given up.",
+    help="Continue from the group's offsets although another client moved them; skipped offsets are recorded.",
 )
 @remote_option
 @run_file_option

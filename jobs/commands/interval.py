@@ -35,6 +35,6 @@ def interval(invocation: Invocation, job_file: str, interval: str) -> Result:
     from kseg.etl.operations.interval import interval_status
 
     found = interval_status(job, asked)
-    headline = "closed" if found.closed else f"open, ask again in {found.retry_after} s"
+    headline = "closed" if found.closed else f"open, check again in {found.retry_after} s"
     code = ExitCode.DONE if found.closed else ExitCode.RETRIABLE
     return Result(found.to_json(), f"{job.name}: {headline}", int(code))

@@ -30,7 +30,7 @@ NAMES = (
 @click.command(cls=KsegCommand)
 @click.argument("folders", nargs=-1, required=True, metavar="DIR...")
 @click.option("--at", type=click.IntRange(0), metavar="OFFSET", help="Count records below this offset.  [default: all]")
-@click.option("--table", "tables", multiple=True, type=click.Choice(NAMES), help="This table alone; repeatable.")
+@click.option("--table", "tables", multiple=True, type=click.Choice(NAMES), help="Show only this table; repeatable.")
 @click.option(
     "--format",
     "form",
@@ -61,7 +61,7 @@ def metadata(
       kseg metadata backup --format delta --output tables
     """
     if (form is None) != (output is None):
-        raise click.UsageError("--format and --output go together")
+        raise click.UsageError("--format and --output have to be given together")
 
     from kseg.etl.internal_topics.locations import LogDirs
     from kseg.jobs.output.metadata import document, write

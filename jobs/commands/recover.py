@@ -23,15 +23,23 @@ _QUARANTINED: Final = 1
 
 def _check(topics: str | None, pattern: str | None, **_: object) -> None:
     if topics and pattern:
-        raise click.UsageError("--topics and --pattern do not go together")
+        raise click.UsageError("--topics and --pattern cannot be combined")
 
 
 @click.command(cls=KsegCommand, check=_check)
 @click.argument("folders", nargs=-1, required=True, metavar="DIR...")
-@click.option("--to", "table", required=True, metavar="TABLE", help="The Delta table; {topic} makes one a topic.")
-@click.option("--quarantine", metavar="TABLE", help="Where what cannot be read lands.  [default: TABLE_quarantine]")
-@click.option("--ledger", metavar="TABLE", help="What remembers what has landed.  [default: TABLE_ledger]")
-@click.option("--topics", metavar="TOPIC,...", help="These topics alone, internal ones too.")
+@click.option(
+    "--to",
+    "table",
+    required=True,
+    metavar="TABLE",
+    help="The Delta table; with {topic} in it, one table for each topic.",
+)
+@click.option(
+    "--quarantine", metavar="TABLE", help="The table for records that cannot be read.  [default: TABLE_quarantine]"
+)
+@click.option("--ledger", metavar="TABLE", help="The ledger, which records what has landed.  [default: TABLE_ledger]")
+@click.option("--topics", metavar="TOPIC,...", help="Only these topics; internal topics can be named too.")
 @click.option("--pattern", metavar="REGEX", help="Topics whose name has this in it.  [default: all but internal ones]")
 @click.option(
     "--isolation-level",

@@ -55,7 +55,7 @@ Examples:
 )
 @job_argument
 @click.option("--finish", metavar="RUN", help="Complete this run with the configuration it was planned with.")
-@click.option("--abandon", metavar="RUN", help="Give this run up: remove its rows, and open its offsets again.")
+@click.option("--abandon", metavar="RUN", help="Abandon this run: remove its rows; its offsets can land again.")
 @click.option(
     "--accept-table",
     metavar="TABLE",

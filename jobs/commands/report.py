@@ -17,7 +17,7 @@ from kseg.jobs.invocation.result import Result
     "--run",
     "run_id",
     metavar="RUN",
-    help="The run's id, or a unique beginning of it or of its part after the first dash.  [default: the last run]",
+    help="The run's id, or a unique prefix of it or of its part after the first dash.  [default: the last run]",
 )
 @click.option(
     "-o", "--output", default=".", show_default=True, metavar="PATH", help="An HTML file, or a folder; a path or URL."

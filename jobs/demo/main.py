@@ -128,7 +128,7 @@ def _finish(
 ) -> None:
     faults = list(comparison.faults)
     faults += [
-        f"partition {state.partition}: the group stands at {state.committed}, the ranges end at {end}"
+        f"partition {state.partition}: the group is at {state.committed}, the ranges end at {end}"
         for state in states
         if state.committed != (end := totals.ends.get(state.partition, 0))
     ]

@@ -23,7 +23,7 @@ _FIXED = {"partition": 9, "offset": 6, "timestamp": 12, "key": 12}
 def written(number: int, total: Written) -> str:
     """One line on the topic's content after a round."""
     return (
-        f"Round {number}: {total.records:,} records stand in the topic: {total.committed:,} committed, "
+        f"Round {number}: {total.records:,} records are in the topic: {total.committed:,} committed, "
         f"{total.aborted:,} aborted, {total.open:,} in a transaction left open, {total.behind_open:,} behind it"
     )
 
@@ -60,7 +60,7 @@ def first_rows(console: Console, table: pa.Table) -> None:
 
 def group(console: Console, name: str, states: Sequence[PartitionState]) -> None:
     """The group's offsets beside the topic's, as the broker tells them."""
-    table = Table(title=f"Group {name}, as the broker tells it", title_justify="left")
+    table = Table(title=f"Group {name}, as the broker reports it", title_justify="left")
     for column in ("partition", "committed", "last stable offset", "high watermark"):
         table.add_column(column, justify="right")
     table.add_column("with the commit")

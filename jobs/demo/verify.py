@@ -102,7 +102,7 @@ def compare(expected: pa.Table, actual: pa.Table, *, shown: int = 10) -> Compari
     faults = []
     twice = actual.group_by(["partition", "offset"]).aggregate([([], "count_all")]).filter(pc.field("count_all") > 1)
     if twice.num_rows:
-        faults.append(_fault_text("stand twice in the table", twice, shown))
+        faults.append(_fault_text("are in the table twice", twice, shown))
     if not _same_addresses(expected, actual):
         for fault, kept, other in (
             ("are missing in the table", expected, actual),

@@ -97,7 +97,7 @@ def _shortened(message: str) -> str:
     """What a person reads. Of a worker's or a library's error the text may be of any length."""
     lines = message.splitlines()
     short = "\n".join(lines[:_MOST_LINES])[:_MOST_CHARACTERS]
-    return short if len(short) >= len(message.rstrip()) else f"{short} … (the log has all of it)"
+    return short if len(short) >= len(message.rstrip()) else f"{short} … (the log has the whole text)"
 
 
 def _foreign(error: BaseException) -> tuple[dict[str, Any], int]:

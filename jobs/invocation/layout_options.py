@@ -18,7 +18,7 @@ def layout_options(command: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Choice(layout_names()),
         default=PLAIN,
         show_default=True,
-        help="The layout of the files: a broker's own folders, or what tiered storage wrote.",
+        help="The layout of the files: a broker's log directories, or objects that tiered storage wrote.",
     )
     options = click.option(
         "--layout-option",

@@ -15,21 +15,21 @@ SPARK_REMOTE: Final = "SPARK_REMOTE"
 
 job_argument = click.argument("job_file", metavar="JOB.yaml", type=click.Path(dir_okay=False))
 take_over_option = click.option(
-    "--take-over", is_flag=True, help="Take the lease of another run that is known to be dead, without waiting."
+    "--take-over", is_flag=True, help="Take over the lease of another run that is known to be dead, without waiting."
 )
 
 # --- of the invocation
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout, nothing else.")
-debug_option = click.option("--debug", is_flag=True, help="Show tracebacks, and log what happens to stderr.")
+debug_option = click.option("--debug", is_flag=True, help="Show tracebacks, and log details to stderr.")
 trace_option = click.option(
-    "--trace", is_flag=True, help="A line on stderr for each request and response (also: KSEG_TRACE=1)."
+    "--trace", is_flag=True, help="Log a line on stderr for each request and response (also: KSEG_TRACE=1)."
 )
 progress_option = click.option(
     "--progress",
     "progress_form",
     type=click.Choice(FORMS),
-    help="Progress on stderr: one bar, a bar for each partition too, a line every 10 seconds, or nothing.  "
+    help="Progress on stderr: one bar, one more for each partition, a line every 10 seconds, or nothing.  "
     "[default: total on a terminal, else lines]",
 )
 command_config_option = click.option(
@@ -47,7 +47,7 @@ run_file_option = click.option(
     "--run-file",
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="Keep FILE up to date with what the run is doing, as JSON, for another process to follow.",
+    help="Write the run's progress to FILE as JSON, for another process to read.",
 )
 
 

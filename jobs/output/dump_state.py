@@ -25,7 +25,7 @@ def group_document(
         at=None if at is None else epoch_millis(at),
     )
     if found.kind.kind is None:
-        return found.to_json(), f"{group}: nothing is known of such a group"
+        return found.to_json(), f"{group}: there is no such group in the log"
     pending = f", {len(found.pending)} pending" if found.pending else ""
     expired = f", {len(found.expired)} expired" if found.expired else ""
     headline = (
@@ -39,6 +39,6 @@ def transactional_id_document(log_dirs: LogDirs, transactional_id: str, *, parti
     """A transactional id's state. Raises as `etl.internal_topics.transactional_state.transactional_id_state`."""
     found = transactional_id_state(log_dirs, transactional_id, partitions=partitions)
     if found.state == "Dead":
-        return found.to_json(), f"{transactional_id}: nothing is known of such a transactional id"
+        return found.to_json(), f"{transactional_id}: there is no such transactional id in the log"
     producer = f"producer {found.producer_id}, epoch {found.producer_epoch}"
     return found.to_json(), f"{transactional_id}: {found.state}, {producer}"

@@ -89,7 +89,7 @@ def _show_list(console: Console, name: str, items: Sequence[Any], rows: int) -> 
         table.add_row(*(Text(_cell(item.get(column))) for column in columns))
     console.print(table)
     if len(items) > rows:
-        console.print(Text(f"… and {len(items) - rows} more: --json tells all", style="dim"))
+        console.print(Text(f"… and {len(items) - rows} more: --json shows all", style="dim"))
 
 
 def _is_table(value: Any) -> bool:

@@ -167,5 +167,5 @@ def _try_out(folder: Path) -> None:
         reason = (completed.stderr.strip().splitlines() or ["it said nothing"])[-1]
         raise PackingFailed(
             f"The environment cannot run the decoder: {reason}",
-            remedy="Add what is missing with --with DISTRIBUTION, or tell us.",
+            remedy="Add what is missing with --with DISTRIBUTION, or report it to us.",
         )

@@ -138,5 +138,5 @@ def _disk() -> Finding:
     free = psutil.disk_usage(str(folder)).free
     found = f"{free / _GIB:.1f} GiB free for the cache ({cache_root()})"
     if free < _DISK_WANTED:
-        return Finding("disk", "note", found, "Set KSEG_CACHE to a place with more room.")
+        return Finding("disk", "note", found, "Set KSEG_CACHE to a folder with more free space.")
     return Finding("disk", "ok", found)

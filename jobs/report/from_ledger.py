@@ -37,7 +37,7 @@ def outcome_of(job: Job, run_id: str | None) -> Outcome:
         document["status"] = run.phase
         document["notes"].append(f"the run is {run.phase}, as of this page's writing")
     if run.refused is not None and not run.ended:
-        document["notes"].append(f"it was refused: {run.refused.message}")
+        document["notes"].append(f"it was rejected: {run.refused.message}")
     return Outcome("report", telemetry, document, 0, from_ledger=True)
 
 

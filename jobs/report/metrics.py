@@ -51,7 +51,7 @@ METRICS: Final[Mapping[str, Metric]] = {
     "kseg_last_run_duration_seconds": Metric("How long the last run took."),
     "kseg_last_run_phase_seconds": Metric("How long each phase of the last run took.", ("phase",)),
     "kseg_last_run_rows": Metric("Rows that the last run landed, by table.", ("table",)),
-    "kseg_last_run_offsets": Metric("Offsets that the last run read, by what stood there.", ("kind",)),
+    "kseg_last_run_offsets": Metric("Offsets that the last run read, by what they held.", ("kind",)),
     "kseg_last_run_fetched_bytes": Metric("Bytes of records that the last run's tasks fetched."),
     "kseg_last_run_tasks": Metric("Tasks of the last run that ended."),
     "kseg_last_run_task_retries": Metric("How often tasks of the last run were tried again."),

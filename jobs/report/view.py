@@ -182,7 +182,7 @@ def _account(outcome: Outcome, document: Mapping[str, Any]) -> dict[str, Any] | 
     known = document.get("status") == "done"
     return {
         "parts": parts,
-        "chart": charts.stacked("account", "What stood at the offsets", parts),
+        "chart": charts.stacked("account", "What the offsets held", parts),
         "offsets": counts.get("offsets"),
         "found": sum(part.value for part in parts),
         "rows_in": counts.get("rows_in"),

@@ -72,13 +72,15 @@ def _asked(call: str, *words: str, **more: Any) -> Any:
         else:
             config.load_kube_config(os.environ.get("KUBECONFIG"), client_configuration=configuration)
     except config.ConfigException as error:
-        raise OSError(f"nothing tells where the API server is (KUBECONFIG, or a service account): {error}") from error
+        raise OSError(
+            f"the API server's address is not configured (KUBECONFIG, or a service account): {error}"
+        ) from error
     with client.ApiClient(configuration) as api:
         try:
             return getattr(client.CoreV1Api(api), call)(*words, _request_timeout=HTTP_TIMEOUT, **more)
         except client.exceptions.ApiException as error:
             if error.status == 404:
                 return None
-            raise OSError(f"the API server answers {error.status}") from error
+            raise OSError(f"the API server responds with {error.status}") from error
         except urllib3.exceptions.HTTPError as error:
-            raise OSError(f"the API server does not answer: {error!r}") from error
+            raise OSError(f"the API server does not respond: {error!r}") from error

@@ -110,13 +110,13 @@ class LivyDriver:
                 endpoint=f"batches/{self.batch_id}{path}", method=method, data=_ALL if path else None
             )
         except aiohttp.ClientError as error:
-            raise OSError(f"Livy does not answer: {error!r}") from error
+            raise OSError(f"Livy does not respond: {error!r}") from error
         if answer["status"] == "success":
             told: dict[str, Any] = answer["response"]
             return told
         if 404 in answer.get("Status Code", ()):  # a set of one
             return None
-        raise OSError(f"Livy answers with an error: {answer}")
+        raise OSError(f"Livy responds with an error: {answer}")
 
     # Understanding
 
@@ -128,7 +128,7 @@ class LivyDriver:
 
     def _ended(self, batch: dict[str, Any] | None, log: dict[str, Any] | None) -> Outcome:
         if batch is None or not self._is_ours(batch):
-            return Outcome(None, detail=f"batch {self.batch_id} is not known to Livy any more")
+            return Outcome(None, detail=f"batch {self.batch_id} is no longer known to Livy")
         state, lines = batch["state"], _lines(log)
         document = _printed_document(lines)
         if state == "success":

@@ -58,7 +58,7 @@ class DriverAlive(Exception):
     def __str__(self) -> str:
         return (
             "a driver of this task lives of which no record tells, since its starter was killed: its host and process "
-            f"stand in {self.folder}/try-*/run.json. A later try goes on when it has ended"
+            f"stand in {self.folder}/try-*/run.json. A later try continues when it has ended"
         )
 
 

@@ -44,7 +44,7 @@ class Submitted:
                 return None
             found = self.found()  # it may have been handed over between the two looks
             if found is None:
-                why = "spark-submit has ended, and the cluster has no driver of it"
+                why = "spark-submit has ended, and the cluster has no driver for it"
                 return Outcome(submitted.exit_code or None, detail=why)
         return self.outcome_of(found)
 

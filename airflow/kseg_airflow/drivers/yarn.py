@@ -62,7 +62,7 @@ class YarnDriver(Submitted):
         """How the application ended. Raises OSError where the ResourceManager does not answer."""
         app = self._app(found)
         if app is None:
-            return Outcome(None, detail=f"{found} is not known to the ResourceManager any more")
+            return Outcome(None, detail=f"{found} is no longer known to the ResourceManager")
         if app["state"] not in _ENDED:
             return None
         if app["finalStatus"] == "SUCCEEDED":

@@ -22,6 +22,6 @@ __all__ = ["Submission", "submitter_of"]
 def submitter_of(name: str) -> Callable[[Submission], Handle]:
     """The way of this name: local, spark-submit or livy. Raises AirflowFailException."""
     if name not in WAYS:
-        raise AirflowFailException(f"submit={name!r} is not a way to start a driver: {', '.join(WAYS)}")
+        raise AirflowFailException(f"submit={name!r} is not supported: {', '.join(WAYS)}")
     submit: Callable[[Submission], Handle] = importlib.import_module(WAYS[name]).submit
     return submit

@@ -35,7 +35,7 @@ def submit(submission: Submission) -> Handle:
         )
     if submission.properties:
         raise AirflowFailException(
-            "kafka_conn_id cannot be handed to a driver behind Livy, whose API shows all arguments and files:"
+            "kafka_conn_id cannot be used with Livy, whose API shows all arguments and files:"
             " refer to secrets in the job file (${file:/path}, ${NAME})"
         )
     args = submission.shipped_arguments(command_config=None) if options.get("files") else submission.remote_arguments()

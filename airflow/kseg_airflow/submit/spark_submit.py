@@ -124,12 +124,12 @@ def _check_cluster(manager: str, properties: Path | None, resource_manager: str)
         )
     if manager == "yarn" and not resource_manager:
         raise AirflowFailException(
-            "a driver in YARN's cluster is watched through the ResourceManager's web address: name it in the Spark"
+            "a driver in YARN's cluster is monitored through the ResourceManager's web address: set it in the Spark"
             f' connection\'s extra, {{"{_WEB_ADDRESS}": "http://HOST:8088"}}'
         )
     if properties is not None and manager == "kubernetes":
         raise AirflowFailException(
-            "kafka_conn_id cannot be handed to a driver in a pod: mount a secret, and refer to it in the job file"
+            "kafka_conn_id cannot be used with a driver in a pod: mount a secret, and refer to it in the job file"
             " (${file:/path}, ${NAME})"
         )
 
@@ -160,7 +160,7 @@ def _yarn_user(hook: Any, options: dict[str, Any], env: dict[str, str]) -> str |
     if hook._connection.get("keytab") and hook._connection.get("principal"):
         if find_spec("requests_kerberos") is None:
             raise AirflowFailException(
-                "the connection has keytab and principal, so YARN is asked by SPNEGO: pip install requests-kerberos"
+                "the connection has keytab and principal, so requests to YARN use SPNEGO: pip install requests-kerberos"
             )
         return None
     return str(options.get("proxy_user") or env.get("HADOOP_USER_NAME") or getpass.getuser())

@@ -213,7 +213,7 @@ def _check_txnindex(storage: Storage, segment: Segment, markers: Markers, report
         return
     indexed = {(entry.producer_id, entry.last_offset) for entry in entries}
     for producer, offset in sorted(indexed - markers.keys()):
-        reason = f"producer {producer}'s aborted transaction ends at {offset}, where no ABORT marker of it stands"
+        reason = f"producer {producer}'s aborted transaction ends at {offset}, where it has no ABORT marker"
         report.faults.append(CorruptIndex(path or "", None, reason))
     for producer, offset in sorted(place for place, known in markers.items() if known and place not in indexed):
         reason = f"the transaction of producer {producer}, aborted at {offset}, is not in its .txnindex"

@@ -102,7 +102,7 @@ def _lines(data: bytes, file: str) -> Iterator[tuple[int, list[str]]]:
     count = _number(lines[1], file, 2) if len(lines) > 1 else 0
     found = [line.split() for line in lines[2:] if line.strip()]
     if len(found) != count:
-        raise CorruptCheckpoint(file, None, f"line 2 promises {count} entries, there are {len(found)}")
+        raise CorruptCheckpoint(file, None, f"line 2 announces {count} entries, there are {len(found)}")
     yield from enumerate(found, start=3)
 
 
@@ -110,7 +110,7 @@ def _text(data: bytes, file: str) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise CorruptCheckpoint(file, error.start, "the bytes are no text") from None
+        raise CorruptCheckpoint(file, error.start, "the bytes are not text") from None
 
 
 def _number(text: str, file: str, line: int) -> int:
@@ -120,4 +120,4 @@ def _number(text: str, file: str, line: int) -> int:
 
 
 def _bad_line(file: str, line: int, expected: str) -> CorruptCheckpoint:
-    return CorruptCheckpoint(file, None, f"line {line} has to hold {expected}")
+    return CorruptCheckpoint(file, None, f"line {line} has to be {expected}")

@@ -237,7 +237,7 @@ def _small_file(storage: Storage, path: str, name: str) -> Iterator[Entry]:
     elif name == checkpoints.QUORUM_STATE:
         yield {"kind": "quorum state", **checkpoints.quorum_state(data, path)}
     else:
-        raise ValueError(f"{path} is not a file of a log directory that kseg knows")
+        raise ValueError(f"{path} is not a file of a log directory that kseg supports")
 
 
 def _camel(values: Mapping[str, Any]) -> Entry:

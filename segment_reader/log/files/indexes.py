@@ -88,7 +88,7 @@ def aborted_transactions(data: bytes, file: str) -> Iterator[AbortedEntry]:
         if version != _TXN_VERSION:
             raise CorruptIndex(file, position, f"version {version} of an entry is unknown")
         if entry.producer_id < 0 or not 0 <= entry.first_offset <= entry.last_offset:
-            raise CorruptIndex(file, position, f"no transaction can be {entry}")
+            raise CorruptIndex(file, position, f"{entry} is not a valid transaction")
         yield entry
         position += _ABORTED.size
 

@@ -97,7 +97,7 @@ class ArrowFile:
         count = min(wanted, self.size - begin)
         got = _asked(lambda: self._file.read_at(count, begin), self.path, begin) if count > 0 else b""
         if len(got) < min(length - len(kept), count):
-            raise SegmentGone(self.path, begin, f"{len(got)} of {count} bytes came: it became shorter")
+            raise SegmentGone(self.path, begin, f"{len(got)} of {count} bytes were read: it became shorter")
         self._data, self._start = kept + got if kept else got, position
 
     def close(self) -> None:
@@ -200,7 +200,9 @@ def _through_fsspec(location: str, options: Mapping[str, str]) -> tuple[Storage,
         from fsspec.core import url_to_fs
     except ImportError:
         scheme = urlsplit(location).scheme
-        raise ValueError(f"{_shown(location)}: pyarrow knows no {scheme}://; install fsspec, which may") from None
+        raise ValueError(
+            f"{_shown(location)}: pyarrow does not support {scheme}://; install fsspec, which may support it"
+        ) from None
     try:
         filesystem, path = url_to_fs(location, **options)
     except (ValueError, ImportError, TypeError) as failure:
@@ -212,7 +214,7 @@ def _refuse_secrets(location: str, scheme: str, user: str | None, password: str 
     named = [name for name, _ in parse_qsl(query) if _SECRET.search(name)]
     if password is not None or named or (user is not None and scheme in _S3):
         raise ValueError(
-            f"{_shown(location)}: a URI stands in plans and logs, so it may hold no credentials; "
+            f"{_shown(location)}: a URI appears in plans and logs and must not have credentials in it; "
             "give them by the environment or as storage options"
         )
 

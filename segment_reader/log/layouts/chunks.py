@@ -33,7 +33,7 @@ class Cipher:
     def opened(self, data: memoryview | bytes, file: str, position: int) -> bytes:
         """Raises LayoutError."""
         if len(data) < _NONCE + _TAG:
-            raise LayoutError(file, position, f"{len(data)} bytes are too few for something encrypted")
+            raise LayoutError(file, position, f"{len(data)} bytes are too few for encrypted data")
         try:
             return AESGCM(self.key).decrypt(bytes(data[:_NONCE]), bytes(data[_NONCE:]), self.aad)
         except InvalidTag:
@@ -52,7 +52,7 @@ class ChunkedFile:
         self._cipher = cipher
         self._kept: dict[int, bytes] = {}
         if file.size != manifest.starts[-1]:
-            raise LayoutError(file.path, None, f"it has {file.size} bytes, its manifest tells {manifest.starts[-1]}")
+            raise LayoutError(file.path, None, f"it has {file.size} bytes, and by its manifest {manifest.starts[-1]}")
 
     def read(self, position: int, length: int) -> memoryview:
         end = min(self.size, position + length)
@@ -95,7 +95,7 @@ class ChunkedFile:
         try:
             content_size = zstandard.get_frame_parameters(data).content_size
             if content_size not in (size, zstandard.CONTENTSIZE_UNKNOWN):
-                raise LayoutError(self.path, position, f"a chunk of {content_size} bytes, where {size} are due")
+                raise LayoutError(self.path, position, f"a chunk of {content_size} bytes, where {size} are expected")
             return zstandard.ZstdDecompressor().decompress(data, max_output_size=size)
         except zstandard.ZstdError as error:
             raise LayoutError(self.path, position, f"a chunk that is not a Zstandard frame: {error}") from None

@@ -52,7 +52,7 @@ class Copies:
     def __init__(self, storage: Storage, root: str, options: Mapping[str, str]) -> None:
         """Raises ValueError for any option."""
         for name in options:
-            raise ValueError(f"layout.{name} is not an option of this layout: it takes layout.local")
+            raise ValueError(f"layout.{name} is not an option of this layout: it has layout.local")
         self._storage = storage
         self._root = root
         self._paths: dict[tuple[str, File], str] = {}

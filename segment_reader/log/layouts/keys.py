@@ -37,20 +37,24 @@ class KeyRing:
             from Crypto.PublicKey import RSA
         except ImportError:
             raise LayoutError(
-                file, None, "it is encrypted: to unwrap its key install pycryptodome (kafka-segment-etl[tiered])"
+                file, None, "it is encrypted: to decrypt its key, install pycryptodome (kafka-segment-etl[tiered])"
             ) from None
         try:
             key = PKCS1_OAEP.new(RSA.import_key(pem), hashAlgo=SHA3_512).decrypt(encryption.wrapped_key)
         except (ValueError, TypeError, IndexError):
             key = b""
         if len(key) != 32:
-            raise LayoutError(file, None, f"its data key cannot be unwrapped: key {encryption.key_id!r} is another one")
+            raise LayoutError(
+                file,
+                None,
+                f"its data key cannot be decrypted: it was encrypted with another key than {encryption.key_id!r}",
+            )
         return bytes(key)
 
 
 def _pem(name: str, text: str) -> str:
     if not name.startswith(_KEY):
-        raise ValueError(f"layout.{name} is not an option of this layout: it takes layout.local and layout.key.<id>")
+        raise ValueError(f"layout.{name} is not an option of this layout: it has layout.local and layout.key.<id>")
     if "-----BEGIN" in text:
         return text
     try:

@@ -143,7 +143,7 @@ def _starts(index: Mapping[str, Any], count: int) -> npt.NDArray[np.int64]:
     elif index.get("type") == "variable":
         sizes = _sizes(_text(index, "transformedChunks"))
         if len(sizes) != count:
-            raise _Fault(f"transformedChunks names {len(sizes)} chunks, the sizes make {count}")
+            raise _Fault(f"transformedChunks names {len(sizes)} chunks, the sizes give {count}")
     else:
         raise _Fault(f"a chunk index of type {index.get('type')!r} is unknown")
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
@@ -170,11 +170,11 @@ def chunk_sizes(packed: bytes) -> npt.NDArray[np.int64]:
             _, base, width = _SIZES.unpack_from(packed)
             end = _SIZES.size + (count - 1) * width
             if count < 1 or not 1 <= width <= 4 or base < 0 or len(packed) != end + _INT.size:
-                raise _Fault("transformedChunks is not packed as it should be")
+                raise _Fault("transformedChunks has an invalid encoding")
             bytes_of = np.frombuffer(packed, np.uint8, (count - 1) * width, _SIZES.size).reshape(-1, width)
             sizes = bytes_of.astype(np.int64) @ (256 ** np.arange(width - 1, -1, -1, dtype=np.int64)) + base
         elif len(packed) != 2 * _INT.size:
-            raise _Fault("transformedChunks is not packed as it should be")
+            raise _Fault("transformedChunks has an invalid encoding")
     except error:
         raise _Fault("transformedChunks is too short") from None
     if last < 0 or (sizes > _MAX_INT).any():

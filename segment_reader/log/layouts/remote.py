@@ -153,7 +153,7 @@ class _Own:
         with closing(self.open("log")) as file, closing(IndexFile(self, self.segment)) as index:
             found = first_batch(self.segment, file, index, offset)
             if found.exists and found.base_offset < offset:
-                reason = f"a batch lies across offset {offset}, where another copy of the log begins one"
+                reason = f"a batch spans offset {offset}, where a batch begins in another copy of the log"
                 raise LayoutError(file.path, found.position, reason)
             return found.position
 
@@ -246,8 +246,8 @@ class RemoteStorage:
             raise LayoutError(
                 self._root,
                 None,
-                f"topics of the name {topic} lie here with ids {ids}, and nothing tells "
-                "which was the last: read a copy of one of them alone",
+                f"several topics are called {topic}, with ids {ids}, and it is unknown which is the newest: "
+                "read a copy of only one of them",
             )
         return current[0]
 

@@ -132,7 +132,7 @@ def test_an_api_server_that_nobody_names_is_told(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "missing"))
     driver = submitted(tmp_path, "true")
     wait_for(driver.submitter.poll, "the end of spark-submit")
-    with pytest.raises(OSError, match="nothing tells where the API server is"):
+    with pytest.raises(OSError, match="address is not configured"):
         driver.poll()
 
 

@@ -110,7 +110,7 @@ def test_a_worker_that_dies_while_spark_submit_works_leaves_an_application_that_
     [application] = yarn.applications()[len(before) :]
     task.gate.touch()
     task.airflow.wait_for_run(task.name, task.run, timeout=300)
-    assert "Found the driver of a former try again" in task.airflow.log(task.name, task.run, "ingest")
+    assert "Attached to the driver of a previous try" in task.airflow.log(task.name, task.run, "ingest")
     assert [app["id"] for app in yarn.applications()[len(before) :]] == [application["id"]]
     assert (task.record().attempt, driver_of(task).application_id) == (1, application["id"])
     task.assert_landed_once()

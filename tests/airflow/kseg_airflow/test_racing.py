@@ -124,9 +124,9 @@ def test_two_attempts_of_a_task_at_once_share_one_driver(held: Held, lake: Path)
         wait_for(lambda: all(told("ready")), "both are ready", timeout=120)
         begin.touch()
         wait_for(held.stands_still, "a driver lands", timeout=240)
-        wait_for(lambda: any(told("Found the driver of a former try again")), "the other finds it")
+        wait_for(lambda: any(told("Attached to the driver of a previous try")), "the other finds it")
         assert told("Started kseg") == [False, True]
-        assert told("Found the driver of a former try again") == [False, True]
+        assert told("Attached to the driver of a previous try") == [False, True]
     finally:
         held.release()
         codes = [attempt.wait(timeout=240) for attempt in attempts]

@@ -133,7 +133,7 @@ def test_a_killed_workers_driver_is_found_again_by_the_next_try(gated: Callable[
     driver = task.begin()
     task.airflow.kill_task(task.name, task.run, "ingest")
     task.airflow.wait_for_task(task.name, task.run, "ingest", "running", attempt=2)
-    task.airflow.wait_for_log(task.name, task.run, "ingest", "Found the driver of a former try again", attempt=2)
+    task.airflow.wait_for_log(task.name, task.run, "ingest", "Attached to the driver of a previous try", attempt=2)
     assert driver.alive()
     task.gate.touch()
     task.airflow.wait_for_run(task.name, task.run)

@@ -128,7 +128,7 @@ class TestRealBroker:
     def test_tls_to_a_plaintext_listener(self, secure_kafka: Any):
         error = refusal(secure_kafka.properties("TLS") | {"bootstrap.servers": secure_kafka.bootstrap_servers})
         assert isinstance(error, AuthenticationFailed)
-        assert "does not speak TLS" in str(error)
+        assert "does not use TLS" in str(error)
         assert "security.protocol" in str(error)
 
     def test_plain_text_to_a_tls_listener(self, secure_kafka: Any):
@@ -242,7 +242,7 @@ def test_a_peer_that_speaks_something_else_is_no_tls(serve: Serve, tls: TlsConfi
         stream.sendall(words)
         stream.recv(4096)
 
-    with pytest.raises(AuthenticationFailed, match="does not speak TLS") as caught:
+    with pytest.raises(AuthenticationFailed, match="does not use TLS") as caught:
         dial(serve(answer), tls)
     assert not caught.value.retriable
 

@@ -305,7 +305,7 @@ def test_no_version_can_carry_two_things_at_once(kafka: Broker) -> None:
         (("Metadata", "--json", '{"topics": [{"nmae": "t"}]}'), "topics[0].nmae"),
         (("Metadata", "--json", "@nowhere.json"), "nowhere.json"),
         (("Metdata",), "no API 'Metdata'"),
-        (("Metadata", "--to", "nobody"), "nobody to ask"),
+        (("Metadata", "--to", "nobody"), "is not a destination"),
         (("Fetch",), "names no partition"),
         (("Produce", "--json", '{"acks": 2}'), "none of -1, 0 and 1"),
         (("Fetch", "--json", '{"replicaId": 1}'), "broker's own replica"),

@@ -16,7 +16,7 @@ def test_every_api_that_a_client_may_call_stands_there_with_what_it_needs():
 
 
 def test_a_row_says_where_a_request_is_sent_when_it_is_retried_and_what_it_needs():
-    row = "| AddOffsetsToTxn | the transaction's coordinator | yes: same effect, same answer "
+    row = "| AddOffsetsToTxn | the transaction's coordinator | yes: same effect, same response "
     assert row + "| READ on group, WRITE on transactional id | v1 |" in page()
 
 

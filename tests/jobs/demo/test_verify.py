@@ -69,7 +69,7 @@ def test_missing_rows_are_told() -> None:
 
 def test_rows_that_stand_twice_are_told() -> None:
     rows = _rows(20)
-    assert "1 rows stand twice in the table: 1:9" in compare(_table(rows), _table([*rows, rows[-1]])).faults
+    assert "1 rows are in the table twice: 1:9" in compare(_table(rows), _table([*rows, rows[-1]])).faults
 
 
 def test_rows_that_should_not_be_there_are_told_with_the_first_addresses() -> None:

@@ -124,7 +124,7 @@ ledger: ./ledger
 def test_a_layout_that_nobody_knows_is_refused_by_the_source_and_a_job(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="'woven' is not a layout"):
         ReadOptions.parse({"path": "/data", "layout": "woven"})
-    with pytest.raises(ConfigurationError, match="may hold no credentials"):
+    with pytest.raises(ConfigurationError, match="must not have credentials"):
         ReadOptions.parse({"path": "s3://a:hunter2@logs/x"}).origin.open("s3://a:hunter2@logs/x")  # type: ignore[union-attr]
     told = ReadOptions.parse({"path": "/data", "storage.secret_key": "hunter2", "layout.local": "/disk"})
     assert "hunter2" not in repr(told)

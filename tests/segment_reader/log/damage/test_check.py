@@ -83,7 +83,7 @@ def later_epoch(folder: Path) -> None:
         (cut_first_segment, "the last batch is cut off"),
         (lambda folder: flip(first(folder, "*.index", 24), 8 * 2 + 7), "names no batch"),
         (lambda folder: flip(first(folder, "*.timeindex", 36), 12 + 7), "the largest timestamp up to offset"),
-        (lambda folder: flip(first(folder, "*.txnindex"), 25), "no ABORT marker of it stands"),
+        (lambda folder: flip(first(folder, "*.txnindex"), 25), "it has no ABORT marker"),
         (drop_aborted_entry, "is not in its .txnindex"),
         (lambda folder: flip(sorted(folder.glob("*.snapshot"))[0], 12), "checksum does not match"),
         (later_epoch, "; epoch 1 begins at 500"),

@@ -192,7 +192,7 @@ def test_options_say_what_the_environment_does_not(s3: Any, log_dir: Path, monke
     ],
 )
 def test_credentials_in_a_uri_are_refused_and_not_repeated(location: str) -> None:
-    with pytest.raises(ValueError, match="may hold no credentials") as told:
+    with pytest.raises(ValueError, match="must not have credentials") as told:
         open_storage(location)
     assert "hunter2" not in str(told.value)
     assert "AKIA" not in str(told.value)

@@ -71,7 +71,7 @@ def test_what_a_leader_wrote_that_lost_an_unclean_election_never_lands(uploads: 
 def test_a_batch_across_the_place_where_another_copy_begins_is_refused(uploads: Any, read: Read) -> None:
     uploads.upload(0, 99, epochs={0: 0}, batch=20)
     uploads.upload(50, 149, epochs={0: 0}, batch=5)
-    with pytest.raises(LayoutError, match="lies across offset 50") as told:
+    with pytest.raises(LayoutError, match="spans offset 50") as told:
         values(read, uploads.root)
     assert told.value.position is not None
     assert pickle.loads(pickle.dumps(told.value)).reason == told.value.reason
@@ -97,7 +97,7 @@ def test_of_two_topics_of_one_name_the_last_one_written_is_read(uploads: Any, re
 def test_topics_of_one_name_that_nothing_tells_apart_are_refused(uploads: Any, read: Read) -> None:
     uploads.upload(0, 199, epochs={0: 0}, topic_id=UUID(int=7), uploaded_ms=20)
     uploads.upload(0, 49, epochs={0: 0}, uploaded_ms=20)
-    with pytest.raises(LayoutError, match="nothing tells which was the last"):
+    with pytest.raises(LayoutError, match="it is unknown which is the newest"):
         values(read, uploads.root)
 
 
@@ -124,7 +124,7 @@ def test_an_object_that_does_not_fit_its_manifest_is_refused(uploads: Any, read:
     log = path.with_suffix(".log")
     data = log.read_bytes()
     log.write_bytes(data[:-3])
-    with pytest.raises(LayoutError, match=rf"it has {len(data) - 3} bytes, its manifest tells {len(data)}") as told:
+    with pytest.raises(LayoutError, match=rf"it has {len(data) - 3} bytes, and by its manifest {len(data)}") as told:
         values(read, uploads.root)
     assert told.value.file == str(log)
 
