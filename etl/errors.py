@@ -1,7 +1,7 @@
 """The framework's errors: what happened, where, what to do, and the exit code that says it to a scheduler.
 
     KsegError                 1   anything that is not one of the below
-    ├── ConfigurationError    2   the job file, an argument or what a store is told is wrong: every fault at once
+    ├── ConfigurationError    2   the job file, an argument or a store's options are wrong: every error at once
     ├── Refused               3   state does not agree, or data would be lost: a person has to decide
     ├── RetriableFailure      4   broker or storage away: the same command again may succeed
     └── AnotherRunActive      5   another run of this job and chain holds a live lease
@@ -24,7 +24,7 @@ AddressValue = str | int
 
 
 class ExitCode(IntEnum):
-    """What a `kseg` process tells its caller. The numbers are public: schedulers decide on them."""
+    """The exit code of a `kseg` process. The numbers are public: schedulers decide on them."""
 
     DONE = 0
     FAILED = 1
@@ -188,7 +188,7 @@ class AnotherRunActive(KsegError):
     """The lease of this job and chain is live and belongs to another run.
 
     Args:
-        owner: who holds it (host, process, run), as the ledger tells.
+        owner: who holds it (host, process, run), by the ledger.
         until: when it expires unless renewed (aware, UTC).
     """
 

@@ -41,7 +41,7 @@ def load_job(
     """Load and validate a job.
 
     job: a job file, or its content as a mapping. Relative paths are relative to the file, or to the working directory.
-    env: where `${NAME}` references are looked up; the process' environment unless given.
+    env: where `${NAME}` references are resolved; the process' environment unless given.
     client_properties: Kafka client properties that override those of `kafka:`; secrets among them are not stored.
     overrides: top-level keys of the job file. A mapping is merged into the section of its name, key by key; another
         value replaces the file's. None removes a key.

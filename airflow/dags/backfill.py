@@ -1,7 +1,7 @@
 """By hand: land a stretch of offsets or of time of the topic orders.
 
 What was asked is the run's identity: asked again, it changes nothing. `replace` lands these offsets in place of what
-stands there; `append` lands them once more, under a label.
+is there; `append` lands them once more, under a label.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Whenever rows have landed in the table of the job orders: a DAG that reads what the asset event tells of them.
+"""Whenever rows have landed in the table of the job orders: a DAG that reads them from the asset event.
 
-The event's extra names the table's version, the ranges of offsets and their counts, so that whoever comes after a
+The event's extra names the table's version, the ranges of offsets and their counts, so that a consumer after a
 landing reads exactly that, even if the table has moved on.
 """
 

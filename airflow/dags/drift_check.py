@@ -1,6 +1,6 @@
 """Every morning: do asset events, ledger, tables and the group's offsets still agree?
 
-An event tells of each landing: ranges, counts, the table's version. A table that was restored, a group's offset that
+Each landing has an event: ranges, counts, the table's version. A table that was restored, a group's offset that
 somebody moved, a ledger from a backup: the task fails and names what differs, partition by partition.
 """
 

@@ -2,8 +2,8 @@
 
 The ends of an interval become offsets once and are kept in the ledger, so that a run that is cleared or repeated
 reads the same offsets: by default nothing is left to land; with the parameter `mode` = replace the same offsets are
-landed again in place of what stands there. Runs may be active side by side and in any order (Airflow's own backfill
-too): the group's offsets advance only as far as everything before them has landed.
+landed again in place of the rows that are there. Runs may be active side by side and in any order (Airflow's own
+backfill too): the group's offsets advance only as far as everything before them has landed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Where the examples find Kafka, the lake and the job files: environment variables, with defaults for a first try.
 
 variable                  default                    what
-KSEG_BOOTSTRAP_SERVERS    localhost:9092             Kafka; `kseg broker start` tells its own
+KSEG_BOOTSTRAP_SERVERS    localhost:9092             Kafka; `kseg broker start` prints its own
 KSEG_LAKE                 lake in AIRFLOW_HOME       folder or URL of tables and ledger
 KSEG_JOBS                 jobs/ beside this file     folder of job files: each becomes a DAG
 KSEG_BINARY               kseg                       the program, where it is on no PATH of Airflow's

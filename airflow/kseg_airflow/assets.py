@@ -1,4 +1,4 @@
-"""Delta tables as Airflow's assets: their URIs, the ones that a job file names, and what an event tells of a landing.
+"""Delta tables as Airflow's assets: their URIs, the ones that a job file names, and the content of a landing's event.
 
 /lake/orders           file:///lake/orders
 s3://lake/orders       s3://lake/orders
@@ -43,7 +43,7 @@ def table_asset(path: str) -> Asset:
 
 
 def job_alias(name: str) -> AssetAlias:
-    """What stands for a job's tables where the job file does not name them all (a topic pattern with `{topic}`)."""
+    """The asset for a job's tables where the job file does not name them all (a topic pattern with `{topic}`)."""
     return AssetAlias(f"kseg:{name}")
 
 
@@ -56,7 +56,7 @@ def job_assets(job_file: str | os.PathLike[str], env: Mapping[str, str] | None =
 def job_outlets(job_file: str | os.PathLike[str], env: Mapping[str, str] | None = None) -> list[Any]:
     """What a task that runs this job may land in: its tables, and the job's alias where they are not all known.
 
-    Nothing where the file cannot be read: the run itself tells what is wrong with it.
+    Nothing where the file cannot be read: the run itself reports what is wrong with it.
     """
     tables, complete = job_tables(job_file, env)
     outlets: list[Any] = [table_asset(table) for table in tables]
@@ -105,9 +105,9 @@ def read_job(job_file: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def event_extra(report: Mapping[str, Any], interval: Iterable[str] | None = None) -> dict[str, Any]:
-    """What an asset event tells of a landing, out of the run's report.
+    """The content of a landing's asset event, from the run's report.
 
-    Ranges beyond two thousand are left out and counted (`ranges_left_out`): events stand in Airflow's database, and
+    Ranges beyond two thousand are left out and counted (`ranges_left_out`): events are in Airflow's database, and
     the ledger has them all.
     """
     ranges = [{key: r[key] for key in ("topic", "partition", "start", "end")} for r in report.get("ranges") or []]
@@ -137,7 +137,7 @@ def landed_tables(report: Mapping[str, Any]) -> list[str]:
 
 
 def emit(context: Any, task: Any, report: Mapping[str, Any], extra: dict[str, Any]) -> list[str]:
-    """Let the task's outlets tell of this landing, and of nothing else. Returns the tables' URIs.
+    """Set the outlet events of the task to this landing and nothing else. Returns the tables' URIs.
 
     Airflow makes an event for every outlet of a task that succeeds. So outlets of ours into which nothing was landed
     leave the task's list; outlets that are not tables of the job stay as they are.

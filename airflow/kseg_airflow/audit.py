@@ -1,4 +1,4 @@
-"""`KsegAuditOperator`: what asset events told of landings, held against ledger, tables and the group's offsets."""
+"""`KsegAuditOperator`: compares asset events of landings with ledger, tables and the group's offsets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class KsegAuditOperator(BaseOperator):
 
     Args:
         job_file: the job file; templated, but its tables are those of the file that is there when the DAG is read.
-        events: how many of each table's newest events are looked at.
+        events: how many of each table's newest events are compared.
         kseg, kafka_conn_id, env, cwd: as those of the other operators.
     """
 
@@ -68,7 +68,7 @@ class KsegAuditOperator(BaseOperator):
         return outcome.document
 
     def _extras(self, inlet_events: Any) -> list[dict[str, Any]]:
-        """What the events of our assets told, the oldest first. One landing in several tables is told once."""
+        """The events of our assets, the oldest first. One landing in several tables is listed once."""
         told: dict[str, tuple[Any, dict[str, Any]]] = {}
         for asset in self.audited:
             for event in _newest(inlet_events[asset], self.events):

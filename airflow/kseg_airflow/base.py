@@ -3,9 +3,9 @@
     execute ──► record? ──► alive: attach again
                    │  └───► ended, result not taken: take it
                    └──────► start a driver ──► deferrable: trigger watches, slot is free ──► execute_complete
-                                            └► else: look at it now and then
+                                            └► else: poll it
 
-Correctness rests on the ledger, never on what stands here: a second driver of the same run ends with exit 5, and a
+Correctness rests on the ledger, never on the files here: a second driver of the same run ends with exit 5, and a
 rerun of what has landed lands nothing.
 """
 
@@ -52,7 +52,7 @@ class KsegOperator(BaseOperator):
             belong into connections.
         cwd: the driver's working directory.
         deferrable: wait in the triggerer, so that no worker slot is taken while Spark runs.
-        poll_interval: seconds between looks at the driver.
+        poll_interval: seconds between two polls of the driver.
         kill_grace: seconds that a driver has to stop in order before force is used.
         lease_wait: how long to wait for another run's lease before the task fails with a retry; the lease of a driver
             of this very task that is proven dead is taken over at once.
@@ -136,7 +136,7 @@ class KsegOperator(BaseOperator):
         """The trigger saw the driver's end."""
         self._folder = self._run_folder(context)
         record = self._folder.record()
-        if record is None or "outcome" not in event:  # the folder is gone, or whoever knows could not be asked
+        if record is None or "outcome" not in event:  # the folder is gone, or the driver's status could not be read
             return self._follow(context, waited)
         self._handle = handle_of(record.handle)
         return self._finish(context, Outcome(**event["outcome"]), waited)
@@ -148,7 +148,7 @@ class KsegOperator(BaseOperator):
     def _follow(self, context: Any, waited: float, *, take_over: bool = False) -> Any:
         self._folder = self._run_folder(context)
         self._handle = handle = self._start_or_find(context, take_over=take_over)
-        if self._told_to_stop:  # while it was being started, or looked for
+        if self._told_to_stop:  # while it was being started or searched
             self.on_kill()  # once more: now there is a record to mark
             raise AirflowException("the task was stopped while its driver was being started; the driver is stopped too")
         outcome = handle.poll() if self.deferrable else None
@@ -175,7 +175,7 @@ class KsegOperator(BaseOperator):
         while True:
             try:
                 outcome, failed = handle.poll(), 0
-            except OSError as error:  # whoever knows cannot be asked just now
+            except OSError as error:  # the status cannot be read at the moment
                 outcome, failed = None, failed + 1
                 self.log.warning("cannot get the driver's status: %s", error)
                 if failed >= FAILED_LOOKS:
@@ -252,7 +252,7 @@ class KsegOperator(BaseOperator):
         return handle
 
     def _tidy(self) -> None:
-        """Old run folders go. What cannot be removed is told, and fails no task that has a driver to wait for."""
+        """Old run folders go. What cannot be removed is logged, and fails no task that has a driver to wait for."""
         try:
             for path in tidy(self.run_dir or default_run_dir(), retention_days()):
                 self.log.info("Removed the folder of an old run: %s", path)
@@ -352,7 +352,7 @@ class KsegOperator(BaseOperator):
         """The running task was stopped: so is its driver, with all that it has started.
 
         Airflow calls this from a signal's handler, at any line of `execute`, which then goes on: so what has no driver
-        yet is told not to get one, and the record's lock, which `execute` may hold, is not waited for.
+        yet is kept from getting one, and the record's lock, which `execute` may hold, is not waited for.
         """
         self._told_to_stop = True
         if self._handle is not None and self._folder is not None:

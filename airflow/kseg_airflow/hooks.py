@@ -54,7 +54,7 @@ class KsegHook(BaseHook):
         return ask(self.command(*words), env=self.env, cwd=self.cwd, properties=properties)
 
     def command(self, *words: str) -> list[str]:
-        """The command line, for whoever runs it elsewhere."""
+        """The command line, to run it elsewhere."""
         return [self.kseg, *words, "--json"]
 
     def status(self, job_file: str) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def _default(model: str, key: str) -> Any:
 
 
 def _value(key: str, value: Any) -> Any:
-    """A valid value as a DAG needs it. Raises ValueError, OverflowError for one that only looks valid."""
+    """A valid value as a DAG needs it. Raises ValueError, OverflowError for one that only seems valid."""
     if value is None:
         return None
     kinds = {choice.get("$ref") for choice in _KEYS.get(key, {}).get("anyOf", ())}

@@ -2,7 +2,7 @@
 
 Its extra has librdkafka's names. Most are Java's too; some differ, and certificates lie in other places. What steers a
 consumer (group.id, auto.offset.reset …) has its place in the job file and is left out; what has no counterpart and
-would change how brokers are reached is refused rather than dropped.
+would change how brokers are reached is an error rather than ignored.
 https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md
 https://kafka.apache.org/documentation/#consumerconfigs
 """
@@ -82,7 +82,7 @@ _SECRET: Final = re.compile(r"password|secret|jaas|token$|keystore\.key$|key\.pe
 
 
 class KafkaConnectionError(AirflowFailException):
-    """The connection cannot be used; every fault is told, with its remedy, and no value."""
+    """The connection cannot be used; every error is listed, with its remedy, and no value."""
 
 
 def java_properties(extra: Mapping[str, Any], conn_id: str = "the connection") -> dict[str, str]:

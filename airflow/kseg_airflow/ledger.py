@@ -18,12 +18,12 @@ _RUNS: Final = "10000"
 def completed(outcome: Outcome, driver: Handle, status: Callable[..., Outcome], dead: Callable[[str], bool]) -> Outcome:
     """The outcome with the document that the driver printed: the report of its run, or who holds the lease.
 
-    Of a driver that found nothing to do the ledger tells nothing, and there is no document.
+    Of a driver that found nothing to do the ledger has nothing, and there is no document.
 
     status: asks `kseg status JOB --json` with more words. dead: whether the owner of a lease is known to be gone.
 
     Raises:
-        OSError: whoever knows the driver cannot be asked which name is its.
+        OSError: the name of the driver cannot be looked up.
         AirflowException: the ledger cannot be asked. The driver's end stays untaken, so the next try asks again.
     """
     if outcome.exit_code == DONE:

@@ -42,7 +42,7 @@ def interval_of(rendered: str | None) -> str:
 
 
 class _LandingOperator(KsegOperator):
-    """Lands rows: every table of its job is an outlet, and an event tells of each landing.
+    """Lands rows: every table of its job is an outlet, and each landing has an event.
 
     emit_assets: False keeps the task from having outlets of ours.
     """

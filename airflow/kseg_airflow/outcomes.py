@@ -29,9 +29,9 @@ _ENDED_BY_A_SIGNAL: Final = frozenset({"Terminated", "Interrupted"})
 class Outcome:
     """How a driver ended.
 
-    exit_code: None where nobody can tell (its host was restarted, or it was killed together with the shell above it).
+    exit_code: None where it is unknown (its host was restarted, or it was killed together with the shell above it).
     document: what `--json` printed: the result, or {"error": …, "exit_code": n}; None where there is none.
-    detail: words of whoever ran the driver (YARN's diagnostics, a pod's reason).
+    detail: a message of the system that ran the driver (YARN's diagnostics, a pod's reason).
     """
 
     exit_code: int | None
@@ -43,7 +43,7 @@ class Outcome:
 
     @property
     def error(self) -> dict[str, Any]:
-        """The error that the driver told; empty where it told none."""
+        """The error that the driver reported; empty where it reported none."""
         found = (self.document or {}).get("error")
         return found if isinstance(found, dict) else {}
 
@@ -60,7 +60,7 @@ class Outcome:
 def failure_of(outcome: Outcome, what: str, *, log: str | None = None) -> AirflowException:
     """The exception that a failed task raises: one that Airflow tries again, or one that it does not.
 
-    what: the command, as a person would say it. log: where the driver's own words stand.
+    what: the command, as a person would say it. log: where the driver's own output is.
     """
     text = f"{what}: {_told(outcome)}"
     if log:
@@ -69,7 +69,7 @@ def failure_of(outcome: Outcome, what: str, *, log: str | None = None) -> Airflo
 
 
 def worth_a_retry(outcome: Outcome) -> bool:
-    """Whether the same again may succeed. Exit 1 is anything unforeseen, or rows that do not agree: a person looks."""
+    """Whether the same again may succeed. Exit 1 is anything unforeseen, or rows that do not agree: check it."""
     return outcome.killed or outcome.exit_code in (RETRIABLE, ANOTHER_RUN_ACTIVE)
 
 

@@ -72,7 +72,7 @@ def stop_session(session: int, first: psutil.Process | None, grace: float) -> bo
 
 
 def _lives(process: psutil.Process) -> bool:
-    """Whether it has not ended: a zombie has, and it may go between two looks."""
+    """Whether it has not ended: a zombie has, and it may go between two checks."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:

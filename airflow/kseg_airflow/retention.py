@@ -1,7 +1,7 @@
 """Run folders that nobody has a use for any more are removed, so that logs and reports do not fill a disk.
 
-A task that starts a driver looks for them, once a day for each run_dir. A folder goes when nothing in it was written
-for the retention's time and its last driver has ended: seen to be gone, its result taken, or told to stop.
+A task that starts a driver searches them, once a day for each run_dir. A folder goes when nothing in it was written
+for the retention's time and its last driver has ended: seen to be gone, its result taken, or stopped.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def retention_days() -> float:
 
 
 def tidy(run_dir: str, days: float) -> list[str]:
-    """Remove what is older than so many days; returns the folders that are gone, and none when today's look was had.
+    """Remove what is older than so many days; returns the folders that are gone, and none if this was done today.
 
     Raises OSError where something cannot be removed.
     """
@@ -52,7 +52,7 @@ def tidy(run_dir: str, days: float) -> list[str]:
 
 
 def _is_due(mark: Path, now: float) -> bool:
-    """Whether the last look is a day ago. The first who asks is the one who looks."""
+    """Whether the last removal is a day ago. The first caller does the next one."""
     with contextlib.suppress(FileNotFoundError):
         if now - mark.stat().st_mtime < _DAY:
             return False
@@ -68,5 +68,5 @@ def _has_ended(folder: RunFolder) -> bool:
         return True
     try:
         return handle_of(record.handle).poll() is not None
-    except OSError:  # whoever knows cannot be asked just now
+    except OSError:  # the status cannot be read at the moment
         return False

@@ -2,7 +2,7 @@
 
     run_dir/<dag>/<run>/<task>[+map index]/
         record.json          the last driver: where it runs, what it was asked, whether its result was taken
-        lock                 held while somebody looks at the record and perhaps starts a driver
+        lock                 held while a process reads the record and perhaps starts a driver
         alive                held by the driver itself, as long as it lives
         try-1/ try-2/ …      one a driver: run.json, result.json, driver.log, exit; kafka.properties while it runs;
                              kseg-… with the id of its application on YARN; livy-mark
@@ -76,7 +76,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """One process at a time looks at the record and decides whether a driver is started."""
+        """One process at a time reads the record and decides whether a driver is started."""
         while True:
             try:
                 self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -90,8 +90,8 @@ class RunFolder:
                     return
 
     def remove_if(self, over: Callable[[RunFolder], bool]) -> bool:
-        """Remove all of it, unless somebody looks at it just now, a driver lives, or `over` says no. Returns whether it
-        is gone."""
+        """Remove all of it, unless a process uses it at the moment, a driver lives, or `over` says no. Returns whether
+        it is gone."""
         with contextlib.ExitStack() as held:
             try:
                 for name in ("lock", "alive"):
@@ -104,7 +104,7 @@ class RunFolder:
         return True
 
     def last_used(self) -> float:
-        """When record and drivers' folders were last written, in seconds since 1970 (the locks tell nothing)."""
+        """When record and drivers' folders were last written, in seconds since 1970 (locks do not count)."""
         written = [*self.path.glob("record.json"), *self.path.glob("try-*"), *self.path.glob("try-*/*")]
         return max((path.stat().st_mtime for path in written), default=0.0)
 
@@ -142,7 +142,7 @@ def mark_stopped(handle: Any, folder: RunFolder) -> None:
 
 
 def asked_hash(command: list[str]) -> str:
-    """What a driver was asked to do, to tell a task whose arguments were changed from the same task once more."""
+    """What a driver was asked to do, to distinguish a task with changed arguments from a repetition."""
     return hashlib.sha256(json.dumps(command).encode()).hexdigest()
 
 
@@ -168,7 +168,7 @@ def write_private(path: Path, text: str) -> None:
 
 
 def _name(text: str) -> str:
-    """A folder's name that tells what it is of; a hash keeps apart what would become the same name."""
+    """A folder's name that shows what it is of; a hash keeps apart what would become the same name."""
     plain = re.sub(r"[^A-Za-z0-9_.=-]", "_", text)
     if plain == text and len(text) <= _LONGEST_NAME and text.strip("."):
         return text

@@ -15,7 +15,7 @@ from kseg_airflow.triggers import LONGEST_PAUSE, KsegIntervalTrigger
 
 
 class KsegIntervalClosedSensor(BaseSensorOperator):
-    """Waits until all records of a data interval have come, as far as the job's rules tell (watermark, idle, max wait).
+    """Waits until all records of a data interval have come, by the job's rules (watermark, idle, max wait).
 
     `kseg interval` is asked: exit 0 is closed, 4 still open; it says itself when to ask again. A broker that is away is
     asked again as well.

@@ -18,7 +18,7 @@ class Submission:
     """words: command and arguments (`["ingest", "orders.yaml"]`). folder: this driver's own.
 
     env: over the worker's environment. properties: Java client properties, laid over the job file's; they hold secrets.
-    options: what the way of submitting is told besides. name: for people who look at a cluster.
+    options: more options of the way of submitting. name: shown in the cluster's lists.
     """
 
     words: list[str]
@@ -68,7 +68,7 @@ class Submission:
     def written_properties(self) -> Path | None:
         """The client properties as a file that only this user reads; None where there are none.
 
-        They hold secrets: whoever writes them starts the driver next, with whose end they are removed.
+        They hold secrets: their writer starts the driver next, and they are removed when it ends.
         """
         path = self.properties_file
         if path is None:

@@ -1,4 +1,4 @@
-"""What the triggerer does while Spark runs: look at the driver, and know a person's stop from a restart of its own."""
+"""What the triggerer does while Spark runs: poll the driver, and distinguish a stop by a user from a restart."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kseg_airflow.compat import BaseTrigger, TriggerEvent, triggers_tell_kills
 from kseg_airflow.drivers.handles import handle_of
 from kseg_airflow.outcomes import RETRIABLE
 
-#: Seconds after which an open interval is looked at again, whatever it says itself.
+#: Seconds after which an open interval is checked again, whatever it says itself.
 LONGEST_PAUSE: Final = 300.0
 
 _SECONDS_BETWEEN_LINES: Final = 30.0
@@ -58,7 +58,7 @@ class KsegRunTrigger(BaseTrigger):
             async for event in self._watch():
                 yield event
         except asyncio.CancelledError:
-            # Before Airflow told triggers of a person's stop, a restart of the triggerer looked the same from here.
+            # Before Airflow informed triggers of a person's stop, a restart of the triggerer looked the same here.
             if not triggers_tell_kills() and await asyncio.to_thread(_task_has_ended, self):
                 await self.on_kill()
             raise
@@ -85,7 +85,7 @@ class KsegRunTrigger(BaseTrigger):
                 asked = getattr(handle, "apoll", None)
                 outcome = await (asked() if asked is not None else asyncio.to_thread(handle.poll))
                 failed = 0
-            except OSError as error:  # whoever knows cannot be asked just now
+            except OSError as error:  # the status cannot be read at the moment
                 failed += 1
                 self.log.warning("cannot get the driver's status: %s", error)
                 if failed >= FAILED_LOOKS:
@@ -122,9 +122,9 @@ def _task_has_ended(trigger: BaseTrigger) -> bool:
 
 
 class KsegIntervalTrigger(BaseTrigger):
-    """Asks `kseg interval` until it says that an interval is closed, or something that waiting does not mend.
+    """Asks `kseg interval` until it says that an interval is closed, or an error that waiting does not solve.
 
-    pause: seconds until the first question; then the answers tell.
+    pause: seconds until the first check; then the responses set it.
     """
 
     def __init__(

@@ -124,7 +124,7 @@ class Job(Section):
         return self.model_dump(mode="json", exclude_none=True)
 
     def take_secrets(self, laid_over: Mapping[str, str], **sections: SecretProperties) -> None:
-        """For loading alone: what the references stood for, and those of `--command-config` among them (laid_over)."""
+        """For loading alone: the values of the references, with those of `--command-config` among them (laid_over)."""
         self._laid_over.update(laid_over)
         self._secrets.update(sections)
 

@@ -47,7 +47,7 @@ def load_job(
 ) -> Job:
     """Read and validate a job file, or a mapping with its content.
 
-    env: where `${NAME}` references are looked up. kafka: client properties that override those of the file, flat and
+    env: where `${NAME}` references are resolved. kafka: client properties that override those of the file, flat and
     by their Java names; secrets among them become references, so no repr and no ledger holds them. overrides:
     top-level keys; a mapping is merged into the section of its name, None removes a key.
     Raises ConfigurationError with every fault: its path, its line, what is wrong, what to do.

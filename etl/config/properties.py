@@ -137,7 +137,7 @@ def as_references(properties: Mapping[str, str]) -> tuple[dict[str, str], dict[s
 
 
 def check_kafka(kafka: Properties, *, client_id: str) -> Iterator[Finding]:
-    """What the client would refuse, in its own words except where they could quote a secret."""
+    """What the client would reject, with its own messages except where they could quote a secret."""
     if "bootstrap.servers" not in kafka.written:
         yield _MISSING_SERVERS
     values = dict(kafka.resolved())

@@ -6,7 +6,7 @@
     consumer   ConsumerGroupMetadata          the commit, of topics nobody subscribes to (KIP-848)
     streams    StreamsGroupMetadata           the commit, of topics that its topology does not read (KIP-1071)
     share      ShareGroupMetadata             it has none here (KIP-932)
-    classic    offsets alone                  the commit: whoever commits is no member (protocol type "")
+    classic    offsets alone                  the commit: its sender is not a member (protocol type "")
 
 States are the coordinator's own words; a coordinator that starts from these files would come to the same.
 """
@@ -54,7 +54,7 @@ Assigned = dict[str, list[int]]
 class Member:
     """A member; None and empty where its kind of group has no such thing.
 
-    assigned: partitions by topic (by the topic's id where no record tells its name); of streams groups by subtopology.
+    assigned: partitions by topic (by the topic's id where no record has its name); of streams groups by subtopology.
     """
 
     member_id: str

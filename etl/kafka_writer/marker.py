@@ -9,7 +9,7 @@ The offset counts if, and only if, the rows do: both are decided by one EndTxn. 
 it, after it has fenced the run before, and knows. It has the last `KEPT` runs, which fit what brokers take as metadata
 (`offset.metadata.max.bytes`, 4096) however long their ids are; whether an older run was committed is not known. After
 its last commit it lasts as long as brokers keep offsets of a group without members (`offsets.retention.minutes`, a
-week). A topic made anew has another id, and no runs.
+week). A recreated topic has another id, and no runs.
 
 Releases before had a mark in every partition that got rows, and one in partition 0 in any case. That one was always the
 last run's, with the rows of the whole run, and is read as a marker of one run; the others may be of any run.
@@ -42,7 +42,7 @@ _OLD_MARK: Final = re.compile(rf"{PREFIX}:(?P<run>{_RUN}):\d+:-?\d+:(?P<rows>\d+
 
 @dataclass(frozen=True, slots=True)
 class WrittenRange:
-    """What one partition got: so many rows, in offsets first to last, among which others' records may stand."""
+    """What one partition got: so many rows, in offsets first to last, among which others' records may be."""
 
     rows: int
     first: int

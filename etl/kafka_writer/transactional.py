@@ -8,9 +8,10 @@
              EndTxn                all of it counts from here on, or none
 
 Spark may run a task again; what the first attempt has written is in the transaction by then and cannot be taken back
-alone. So an attempt that is not the first refuses to write, the job fails, and the driver aborts. A stage that runs
-again, since shuffle files were lost, counts attempts anew, which a Python task cannot see: the driver asks Spark for
-the attempts of each stage. A stage that Spark has forgotten by then may have run again, so that aborts as well.
+alone. So an attempt that is not the first raises an error, the job fails, and the driver aborts. A stage that runs
+again, since shuffle files were lost, counts attempts from 0 again, which a Python task cannot see: the driver asks
+Spark for the attempts of each stage. A stage that Spark has forgotten by then may have run again, so that aborts as
+well.
 """
 
 from __future__ import annotations

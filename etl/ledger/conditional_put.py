@@ -1,6 +1,6 @@
 """Whether a store is put-if-absent, which every commit of a ledger or a table rests on.
 
-    check_refuses   one PUT, on condition that the key is absent, onto a key that is there: the store must refuse it
+    check_refuses   one PUT, on condition that the key is absent, onto an existing key: the store must reject it
     check_races     100 keys, for each of which several such PUTs race: the store must accept one at most
 
 A store that does not know `If-None-Match` overwrites the object and answers 200: two processes would hold one lease,
@@ -73,7 +73,7 @@ _CLIENT: Final = frozenset(
 
 
 def check_refuses(location: str, options: Mapping[str, str], *, setting: str, **address: str) -> None:
-    """One request (two the first time): the store must refuse a conditional PUT onto a key that is there.
+    """One request (two the first time): the store must reject a conditional PUT onto an existing key.
 
     location: a local path or URL; a local folder is created. options: as delta-rs takes them. setting: the key of the
     job file that names the location ("ledger").

@@ -354,8 +354,8 @@ class LedgerRebuilt(Event):
 
     lost: ids of the ledgers whose runs have landed it. bases: where the next run of each partition starts at the
     earliest. landed: offsets that it passes over. tables: their states when they had been read. reopened: by partition
-    where each change of the source began that the lost ledgers had accepted, as far as tables tell; not in the JSON
-    where they tell of none.
+    where each change of the source began that the lost ledgers had accepted, as far as tables show; not in the JSON
+    where they show none.
     """
 
     KIND = "ledger_rebuilt"

@@ -7,7 +7,7 @@
     one knows, or with its mark
     has another mark                          never
     32 hex digits, of no run that is known    where no other job has landed rows of this topic in the table; else it is
-                                              not known whose they are: refused, until `--adopt` names the ledger
+                                              their owner is unknown: an error, until `--adopt` names the ledger
     anything else, null                       never: no run landed them
 
 An older ledger that is adopted says what its runs read. Releases up to 0.1 gave ids without a mark, and a ledger drops

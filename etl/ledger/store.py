@@ -50,7 +50,7 @@ FORMAT_KEY = "kseg.ledgerFormat"
 
 CONFIGURATION = {
     FORMAT_KEY: str(codec.FORMAT),
-    # The table is opened anew for every read, and each reads all commits since the last checkpoint several times: on
+    # The table is opened again for every read, and each reads all commits since the last checkpoint several times: on
     # an object store a run spends most of its waiting on that. A run makes seven or eight commits.
     "delta.checkpointInterval": "10",
     # Payloads are long and nothing is pruned by them.
@@ -120,7 +120,7 @@ class Ledger:
         return cls(location, options, table, setting)
 
     def check_store(self) -> None:
-        """The store must refuse a conditional PUT onto a key that is there: one request.
+        """The store must reject a conditional PUT onto an existing key: one request.
 
         Raises:
             ConfigurationError: it overwrites the object. What else may be raised: as in `open`.
@@ -230,7 +230,7 @@ class Ledger:
     # --- one table object for each try
 
     def table(self) -> DeltaTable:
-        """A table object of the newest version, loaded anew.
+        """A table object of the newest version, loaded again.
 
         Refreshing an older object would save some milliseconds, but where the directory was deleted and made again
         meanwhile it would go on counting versions where the old log ended.

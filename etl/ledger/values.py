@@ -183,7 +183,7 @@ class TopicIdentity(Strict):
     partitions: dict[int, PartitionIdentity] = field(default_factory=dict)
 
     def after(self, known: TopicIdentity | None) -> TopicIdentity:
-        """What is known when this was seen after `known`, of the same topic: files may tell less than brokers, and a
+        """What is known when this was seen after `known`, of the same topic: files may show less than brokers, and a
         copy of them may be older; neither makes known things unknown."""
         if known is None:
             return self

@@ -1,4 +1,4 @@
-"""Accept a source that has changed: the way out where runs are refused because of their topic or cluster.
+"""Accept a source that has changed: the remedy where runs are refused because of their topic or cluster.
 
 What was landed from the source as it was stays in the tables, marked by the run that landed it; the ledger keeps each
 run's generation of every partition. The next run reads from the reopened offsets on.

@@ -135,7 +135,7 @@ class TableLandings:
 
 
 def landings(job: Job, state: JobState) -> dict[str, TableLandings]:
-    """What stands in each table by the ledger: in those of the job file, then in those that it named before."""
+    """The rows of each table by the ledger: in those of the job file, then in those that it named before."""
     names = _Names(job, state)
     found: dict[str, TableLandings] = {}
     undecided: list[ByPartition] = []

@@ -2,15 +2,15 @@
 
     offsets landed    those of rows in the tables; and, as far as the tables' histories go back, the whole ranges of
                       runs that still have rows: with markers, aborted records and what a transform left out
-    the next run      starts where the group's last commit by the lost ledger stands; without one at the first landed
+    the next run      starts where the group's last commit by the lost ledger is; without one at the first landed
                       offset. It passes over what has landed, and reads the offsets in between
     whose rows        those of the lost ledger's runs: `_kseg_run`, and the app transactions of the tables
 
 Rows of an older generation (an accepted change of the source) count below the newest one's first offset alone, as far
 as histories name it. Offsets in between held no row: read again they land nothing twice. A row that somebody deleted
-since is among them, where no history tells. Unknown for good: bases, boundaries of intervals, offsets given up, which
-backfills have run, unfinished runs, and the topics' ids: topics that were created again must not be taken for the old
-ones.
+since is among them, where no history shows it. Unknown for good: bases, boundaries of intervals, offsets given up,
+which backfills have run, unfinished runs, and the topics' ids: topics that were created again must not be taken for the
+old ones.
 
 Drivers of the lost ledger are fenced first: its transactional id; and each table is closed to it, by an app transaction
 that every commit looks for.
@@ -338,7 +338,7 @@ class _Change:
 
 @dataclass(frozen=True, slots=True)
 class _History:
-    """What a table's history tells of runs. owners: ledger and job. ranges: as each run planned them. generations: of
+    """What a table's history shows of runs. owners: ledger and job. ranges: as each run planned them. generations: of
     its partitions, where above 0. changes: partitions with runs of several generations."""
 
     owners: Mapping[str, tuple[str, str]]
@@ -367,7 +367,7 @@ class _History:
         if run_id in self.ranges:
             return self.generations.get(run_id, {}).get(tp, 0) < change.generation
         parts = parse_run_id(run_id)
-        # Releases that gave ids without a mark knew no generations. Of a backfill it cannot be told.
+        # Releases that gave ids without a mark knew no generations. For a backfill it is unknown.
         return parts is None or (parts.number is not None and parts.number < change.numbers.get(parts.mark, 0))
 
     def ranges_of(self, runs: Collection[str]) -> Iterator[tuple[TopicPartition, OffsetSet]]:

@@ -159,7 +159,7 @@ class TableCheck:
         return table.where(pruning(self.offsets, address)).join(known, condition, "left_semi")
 
     def _by_address(self, actual: DataFrame, address: AddressColumns, columns: list[str]) -> DataFrame:
-        """One row an address: how many runs' rows stand there, and what should not be there."""
+        """One row an address: how many runs have rows there, and what should not be there."""
         from pyspark.sql import functions as f
 
         told = self._claimed(actual, address)

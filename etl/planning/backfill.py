@@ -15,7 +15,7 @@
 The run id is a hash of ledger, job, mode, what was asked and label: asking the same again finds the run that there is,
 also one of release 0.1, whose id was a hash without the ledger.
 
-Read from files (`segments`) it is the same run: they stand in for the brokers, which are not asked. All that files
+Read from files (`segments`) it is the same run: they replace the brokers, which are not used. All that files
 hold means offsets from each partition's base to the files' end, so that files that have grown make another run.
 """
 
@@ -97,7 +97,7 @@ def readable_end(draft: Draft, tp: TopicPartition) -> int:
     """The first offset that may not be read now.
 
     Of a copy whose last leader epoch is older than the one that the ledger has seen, that is at most the high watermark
-    that its broker wrote down: what stands above it may be records that a later leader never had. Of one that was made
+    that its broker wrote down: records above it may be ones that a later leader never had. Of one that was made
     before a change of the source was accepted, only the offsets count that mean the same records since.
     """
     snapshot = draft.inputs.snapshot

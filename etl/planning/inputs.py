@@ -44,7 +44,7 @@ class TargetTables(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class InputReader:
-    """Reads a job's planning inputs. Each call asks anew.
+    """Reads a job's planning inputs. Each call asks the brokers again.
 
     cluster: None for a job without brokers. copy: the job's files are an older copy of some of its partitions.
     """

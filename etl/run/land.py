@@ -167,7 +167,7 @@ class _Landing:
                 return None
             target = targets.target(table)
             if not isinstance(target, FileTarget):
-                return None  # Spark's own write looks for them itself
+                return None  # Spark's own write checks them itself
             found = target.found_commit(self._run_commit(table))
             if found is None:
                 return None

@@ -1,6 +1,6 @@
 """What a replacement removes: rows of its own source, at the offsets that the run has read.
 
-    offset                                        rows that stand there
+    offset                                        rows that are there
     --------------------------------------------  --------------------------------------------------------------------
     read as a record                              go; the run's own come in the same commit, if the transform has any
     read as a marker or an aborted record         go: the log says that no committed record is there

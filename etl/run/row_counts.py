@@ -1,4 +1,4 @@
-"""Rows on their way into a table, counted at each station by whoever has them there. The second equation compares them.
+"""Rows on their way into a table, counted at each step. The second equation compares the counts.
 
     decoder ──► Arrow steps ──► the task's writer ──► footers of its files ──► the table's commit
     in the range results        as they come in       read back from the       read back from the

@@ -6,5 +6,5 @@ tasks, packing     offset ranges -> tasks of about equal size                   
 brokers/ files/    the two kinds of logs, and a task's range as record chunks    driver and worker
 reader             one task -> Arrow record batches and a range result           worker
 range_result       what one task read: counts, gaps, losses, time                pure
-deferred_secrets   secrets that each executor looks up itself                    worker
+deferred_secrets   secrets that each executor resolves itself                    worker
 """

@@ -51,7 +51,8 @@ class OffsetsAbsent(Refused):
 class NoProgress(RetriableFailure):
     """A broker kept answering without records although the range is not at its end.
 
-    It may be slow (a read of tiered storage that expires), or have nothing more: only a later batch tells them apart.
+    It may be slow (a read of tiered storage that expires), or have nothing more: only a later batch distinguishes the
+    two.
     """
 
     def __init__(self, topic: str, partition: int, offset: int, end: int, seconds: float) -> None:

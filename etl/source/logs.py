@@ -47,7 +47,7 @@ class Logs(Protocol):
         pattern: str | None = None,
         assign: Mapping[str, Collection[int]] | None = None,
     ) -> dict[TopicPartition, TopicMetadata]:
-        """The partitions that one of the three names, sorted, each with its topic's metadata, looked up anew.
+        """The partitions that one of the three names, sorted, each with its topic's metadata, fetched again.
 
         Raises:
             UnknownTopic: a named topic or partition does not exist.

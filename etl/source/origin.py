@@ -17,8 +17,8 @@ Untimed = Literal["refuse", "include"]
 
 @dataclass(frozen=True, slots=True)
 class LogFiles:
-    """Folders of `log.dirs`, or copies of them: paths, or URIs of object stores. Picklable; stands where a worker's
-    `ClientConfig` stands for brokers.
+    """Folders of `log.dirs`, or copies of them: paths, or URIs of object stores. Picklable; takes the place of a
+    worker's `ClientConfig`, which is for brokers.
 
     layout: in which form the logs lie there, as `segment_reader.log.layouts` names it; "kafka" is a broker's own.
     options: options of the store and of the layout. They may hold secrets: they are not shown, but they are sent to

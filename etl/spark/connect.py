@@ -83,7 +83,7 @@ def open_remote(job: Job, *, delta: bool = False) -> SparkSession:
         if delta:
             _refuse_without_delta(session)
         equip(session, job)
-    except BaseException as error:  # also what we refuse: whoever is refused has no session to give up
+    except BaseException as error:  # also our own errors: their caller has no session to close
         close(session)
         if is_gone(error):
             raise _unreachable(job.spark.remote, error) from error

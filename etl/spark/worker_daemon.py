@@ -3,7 +3,7 @@
 Where Spark and its workers share an installation, two things are done before the first fork:
 
 - pyspark is imported from where it is installed. Spark names a zip file of the same source first, which would be
-  compiled anew by every daemon: 0.8 s.
+  compiled again by every daemon: 0.8 s.
 - What every task of ours needs is loaded, compiled decoder included, and kept away from the garbage collector: a worker
   is ready in some milliseconds then instead of a second, and workers share the memory. Nothing of it starts a thread;
   pyspark imports late for fear of those.

@@ -7,7 +7,8 @@
 
 Spark calls this in Python processes of its own: once to learn the columns, once to plan (offsets are resolved there and
 then), and in a worker for each partition. Where Spark does not find the source by itself (see `pyspark_kseg`), register
-it: `spark.dataSource.register(KsegDataSource)`. A job does not use it: `etl.spark.dataframe` also tells what was read.
+it: `spark.dataSource.register(KsegDataSource)`. A job does not use it: `etl.spark.dataframe` also returns what was
+read.
 """
 
 from __future__ import annotations
@@ -70,8 +71,8 @@ class KsegDataSource(DataSource):
         return "kseg"
 
     def schema(self) -> StructType:
-        """The columns; `load()` asks for them, so wrong options are told there and then, as far as they are wrong for
-        a batch and for a stream: which of them it is, Spark does not tell here.
+        """The columns; `load()` asks for them, so invalid options are reported at once, as far as they are invalid for
+        both a batch and a stream: at this point Spark does not say whether the query is streaming.
 
         Raises:
             ConfigurationError: the options, every fault at once.

@@ -11,7 +11,7 @@ committed, a partition without one at its earliest. And `path`, instead of `kafk
 `layout` (what a tiered storage plug-in wrote: "aiven", "copies", or one of your own), `storage.…` (credentials and
 addresses of an object store, see `segment_reader.log.files.object_stores`), `layout.…` (what the layout has to be
 told) and `untimed` ("include" takes the records of message format 0, which have no time, into ranges by time; else
-such a range is refused). `includeProvenance` adds what batch headers tell and where in the files the batch stands.
+such a range is an error). `includeProvenance` adds fields of batch headers and the batch's place in the files.
 """
 
 from __future__ import annotations

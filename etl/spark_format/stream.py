@@ -6,11 +6,11 @@
 
 Spark writes the ends of a micro-batch into its checkpoint before anything is read, and after a crash asks for the very
 same offsets again. Not so the start of the first one, nor that of a partition that appears later: these would be looked
-up anew, and "latest" would by then mean another offset. So they are written down by a micro-batch that reads nothing of
-them, and read from by the next one: whatever a restart repeats lies between two offsets that stand in the checkpoint.
+up again, and "latest" would by then mean another offset. So they are written down by a micro-batch that reads nothing
+of them, and read from by the next one: whatever a restart repeats is between two offsets in the checkpoint.
 Under read_committed the ends are last stable offsets, so no transaction is decided after it was read.
 
-What may not be gone on with is refused: another cluster, a topic that was made anew, a log that lost records
+A query fails where it cannot continue: another cluster, a recreated topic, a log that lost records
 (`failOnDataLoss`). Source: `pyspark.sql.datasource.DataSourceStreamReader`, `pyspark.sql.streaming.datasource`.
 """
 
@@ -206,7 +206,7 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ends
         target = self._target
         return {
-            # A topic made anew since then has other records at these offsets: those of it that are there now.
+            # A topic recreated since then has other records at these offsets: those that it has now.
             tp: min(end, target.offsets[tp]) if target.same_topic(seen.at({tp: end}), tp.topic) else end
             for tp, end in ends.items()
             if tp in target.offsets

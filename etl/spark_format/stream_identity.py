@@ -55,7 +55,7 @@ def lost_records(
 ) -> Iterator[Loss]:
     """What the logs have lost below the checkpoint's offsets, at their ends; `now` has the ids and epochs of now.
 
-    An end below the offset tells a log that was truncated, and so does the end of the leader epoch that the offset was
+    An end below the offset shows that a log was truncated, and so does the end of the leader epoch that the offset was
     seen in (OffsetForLeaderEpoch, KIP-320) where the log has grown again since. A lower epoch is another topic's only
     where there are no topic ids; of the same id it is an answer that is out of date (`behind`).
     """

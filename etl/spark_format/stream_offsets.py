@@ -3,9 +3,9 @@
     {"orders": {"0": 23, "1": 7},
      "@kseg": {"cluster": "…", "topics": {"orders": {"id": "…", "epochs": {"0": 4, "1": 4}}}}}
 
-Topics and offsets stand as Spark's own Kafka source writes them, so that a checkpoint of its can be taken over. What
-that form has no place for stands under a name that no topic can have: the cluster, the topics' ids (KIP-516) and the
-leader epochs (KIP-320), by which a topic that was made anew, and a log that lost its end, are told from ones that grew.
+Topics and offsets are written as by Spark's own Kafka source, so that its checkpoints can be continued. What
+that form has no field for is under a name that no topic can have: the cluster, the topics' ids (KIP-516) and the
+leader epochs (KIP-320), which distinguish a recreated topic, and a log that lost its end, from ones that grew.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class StreamOffsets:
     """Where a micro-batch begins or ends in each partition.
 
     pinned: whether this source wrote them; False for `{}` and for those of Spark's own Kafka source.
-    ids, epochs: as the offsets were looked up; a topic or partition without one is left out.
+    ids, epochs: when the offsets were listed; a topic or partition without one is left out.
     """
 
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """The options of `spark.readStream.format("kseg")`: those of a batch read, and how much a micro-batch takes.
 
-As with Spark's own Kafka source a new query starts at `startingOffsets` "latest" unless told otherwise, and has no end:
-every option that names one is refused. Source:
+As with Spark's own Kafka source a new query starts at `startingOffsets` "latest" by default, and has no end:
+every option that sets one is rejected. Source:
 https://spark.apache.org/docs/4.2.0/streaming/structured-streaming-kafka-integration.html
 """
 

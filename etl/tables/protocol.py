@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class TableAccess(ABC):
-    """A table, whoever commits to it, without Spark. There may be none yet at its location.
+    """A table, independent of its writer, without Spark. There may be none yet at its location.
 
     name: as messages call it. location: where its data files are.
 
@@ -76,7 +76,7 @@ class TableAccess(ABC):
     def transactions(self, app: str, now: TableState, after: TableState | None = None) -> Mapping[str, int]:
         """The last transactions of an app and of those below it (`app/…`), by app id, as of a state just described.
 
-        after: only of later commits, where the history tells those apart; None: of all commits.
+        after: only of later commits, where the history distinguishes them; None: of all commits.
         """
 
     @abstractmethod

@@ -70,7 +70,7 @@ def references_of(job: Job) -> list[str]:
 def modules_needed(references: Iterable[str], folders: Iterable[Path] = ()) -> tuple[UserModule, ...]:
     """The user's modules that these functions (`module:function`) need, by name.
 
-    folders: where to look before Python's own path.
+    folders: searched before Python's own path.
 
     Raises:
         ConfigurationError: a module, or what one imports, is not found or cannot be packed.

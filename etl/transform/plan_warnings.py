@@ -35,7 +35,7 @@ _NOT_SQL: Final = re.compile(r"'(?:[^'\\]|\\.)*'|--[^\n]*|/\*.*?\*/", re.S)
 
 
 def sql_warnings(steps: Iterable[Step]) -> tuple[str, ...]:
-    """Of the SQL steps, by their text: what the analysed plan would say, as far as a text tells."""
+    """Of the SQL steps, by their text: what the analysed plan would show, as far as a text does."""
     found = []
     for step in steps:
         if isinstance(step, SqlStep):
@@ -72,7 +72,7 @@ def _reasons(*, random: bool, sample: bool, limit: bool, sources: int) -> list[s
 
 def _analysed(rows: DataFrame) -> tuple[str, bool]:
     """The analysed plan's text, and whether its expressions are deterministic; over Connect, where a client has the
-    text alone, as far as that tells."""
+    text alone, as far as that shows it."""
     execution: Any = getattr(rows, "_jdf", None)
     if execution is not None:
         plan = execution.queryExecution().analyzed()

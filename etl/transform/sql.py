@@ -35,7 +35,7 @@ class SqlStep(FrameStep):
             spark.catalog.dropTempView(ROWS_VIEW)
 
     def _apply_over_connect(self, rows: DataFrame) -> DataFrame:
-        """Over Connect a query is resolved anew each time it is asked for, so its rows travel with it, under their
+        """Over Connect a query is resolved again each time it is asked for, so its rows travel with it, under their
         name, as those of `spark.sql("… {rows}", rows=rows)` do under one that is made up."""
         from pyspark.errors import AnalysisException, ParseException
         from pyspark.sql.connect.dataframe import DataFrame as RemoteFrame

@@ -244,7 +244,7 @@ def _bad_json(fault: EncodeError, before: str = "") -> ConfigurationError:
 
 
 def _names_topics_by_id(value: Any) -> bool:
-    """Whether the request names its topics by id. (In a field that is called topicId nothing else can stand.)"""
+    """Whether the request names its topics by id. (A field that is called topicId has nothing else.)"""
     if isinstance(value, dict):
         own = value.get("topicId")
         return (isinstance(own, str) and own.strip("A") != "") or any(map(_names_topics_by_id, value.values()))

@@ -15,7 +15,7 @@ from kseg.client.wire.broker import BrokerConnection
 def list_apis(cluster: Cluster | None = None) -> dict[str, Any]:
     """The document of `kseg api list`: with a cluster also what one of its brokers offers, and its features.
 
-    `assumed`: the broker is too old to be asked, and this is what `broker.version.fallback` stands for.
+    `assumed`: the broker is too old for ApiVersions, and these are the versions of `broker.version.fallback`.
     """
     rows = [_row(api) for api in API_BY_KEY.values()]
     if cluster is None:

@@ -22,7 +22,7 @@ def client_config(
     """What was given, the later over the earlier: the file, `-X`, `--bootstrap-servers`, `--bootstrap-controllers`.
 
     Values that may be secrets are masked in all that this process says from here on.
-    Raises ConfigurationError, and ConfigError for properties that the client refuses.
+    Raises ConfigurationError, and ConfigError for properties that the client rejects.
     """
     properties: dict[str, str] = {}
     if file is not None:

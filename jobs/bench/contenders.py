@@ -157,7 +157,7 @@ def _connector_to_noop(
 
 
 def _rows_of_table(path: Path) -> int:
-    """As the table's own commit tells it."""
+    """By the table's own commit."""
     from deltalake import DeltaTable
 
     return int(DeltaTable(str(path)).count())

@@ -13,7 +13,7 @@ SINKS = ("delta", "noop")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """way: whose. sink: where the rows went. round: from 1. phases: seconds by name, where the way tells them."""
+    """way: whose. sink: where the rows went. round: from 1. phases: seconds by name, where they are reported."""
 
     way: str
     sink: str

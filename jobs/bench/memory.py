@@ -37,7 +37,7 @@ def _in_a_process(topic: BenchTopic, rows: int) -> dict[str, Any]:
 
 
 def main(servers: str, topic: str, rows: int) -> dict[str, Any]:
-    """Read the first rows of partition 0 and tell this process's peak."""
+    """Read the first rows of partition 0 and report this process's peak."""
     from kseg.etl.source.reader import DecodeOptions, read_range
     from kseg.etl.source.tasks import RangeTask
 
@@ -52,7 +52,7 @@ def main(servers: str, topic: str, rows: int) -> dict[str, Any]:
 def peak() -> int:
     """The most that this process has had in memory, in bytes.
 
-    Linux lets a process inherit its parent's `ru_maxrss`; what /proc tells begins with the program.
+    Linux lets a process inherit its parent's `ru_maxrss`; the value in /proc begins with the program.
     """
     status = Path("/proc/self/status")
     if status.exists():

@@ -1,6 +1,6 @@
 """Who reads a partition's rows in turn: this project from its files and from its broker, bare decompression, and Java.
 
-files       what a Spark task does: files to Arrow batches, checksums compared, transactions' fates looked up
+files       what a Spark task does: files to Arrow batches, checksums compared, aborted transactions looked up
 broker      the same rows as a task fetches them from the broker that wrote the files; its own time does not count
 alone       the same batches unpacked by the same codecs, and as many bytes copied as their keys and values have;
             nothing is read from the file, checked or taken apart
@@ -77,7 +77,7 @@ def _rows(sample: Sample, origin: Origin) -> int:
 
 
 class Alone:
-    """Decompression and memcpy. Where the batches stand is known beforehand, and the target is used again."""
+    """Decompression and memcpy. The batches' positions are known beforehand, and the target is used again."""
 
     def __init__(self, sample: Sample) -> None:
         self._share = sample.row_bytes / sample.rows
@@ -90,7 +90,7 @@ class Alone:
             self._files.append((path, data, list(_windows(data))))
 
     def in_memory(self) -> int:
-        """From bytes that are in memory; gives the rows that the batches' headers tell of."""
+        """From bytes that are in memory; returns the number of rows by the batches' headers."""
         return sum(self._copied(memoryview(data), 0, window) for _, data, windows in self._files for window in windows)
 
     def read(self) -> int:
@@ -153,7 +153,7 @@ class Java:
         return sample.rows
 
     def records(self) -> int:
-        """How many records the last file that was written tells of."""
+        """The number of records in the last file that was written."""
         with self._output.open("rb") as lines:
             return sum(line.startswith(_RECORD_LINE) for line in lines)
 

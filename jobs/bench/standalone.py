@@ -108,7 +108,7 @@ class StandaloneSpark(Server[str]):
 
     @property
     def ui(self) -> str:
-        """The master's web page; ``/json/`` below it tells the same to programs."""
+        """The master's web page; ``/json/`` below it has the same as JSON."""
         return f"http://{HOST}:{self._ports[1]}"
 
     @property
@@ -117,7 +117,7 @@ class StandaloneSpark(Server[str]):
         return tuple(self.directory / f"worker-{number}" for number in self._numbers)
 
     def state(self) -> dict[str, Any]:
-        """What the master tells: ``workers``, ``activeapps``, ``completedapps``, ``activedrivers`` and more.
+        """What the master reports: ``workers``, ``activeapps``, ``completedapps``, ``activedrivers`` and more.
 
         Raises OSError where it does not answer.
         """

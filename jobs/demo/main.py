@@ -155,7 +155,7 @@ def _fresh(directory: Path) -> Path:
 
 
 class Bars:
-    """The demo's progress bars; they stand still while a run shows its own."""
+    """The demo's progress bars; they pause while a run shows its own."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress

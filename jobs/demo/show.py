@@ -59,7 +59,7 @@ def first_rows(console: Console, table: pa.Table) -> None:
 
 
 def group(console: Console, name: str, states: Sequence[PartitionState]) -> None:
-    """The group's offsets beside the topic's, as the broker tells them."""
+    """The group's offsets beside the topic's, as the broker reports them."""
     table = Table(title=f"Group {name}, as the broker reports it", title_justify="left")
     for column in ("partition", "committed", "last stable offset", "high watermark"):
         table.add_column(column, justify="right")

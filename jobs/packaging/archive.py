@@ -3,7 +3,7 @@
     bin/python                    a link to the Python that made it (or the one below `python_prefix`)
     lib/python3.X/site-packages   our packages, with their compiled code, and what they need in a task
 
-It is copied from what is installed here, file by file as each package's record tells, so that executors run the very
+It is copied from what is installed here, file by file by each package's RECORD, so that executors run the very
 versions that the driver has, and no network is asked. pyspark stays out: every Spark brings its own to its Python
 workers. So does what the driver alone needs (delta-rs, the command line), unless it is to run in the cluster as well.
 
@@ -139,7 +139,7 @@ def _link_or_copy(source: Path, target: Path) -> None:
 
 
 def _copy_compiled(site: Path) -> None:
-    """What this machine has compiled: taken where sources and processor are the same, else compiled anew."""
+    """What this machine has compiled: taken where sources and processor are the same, else compiled again."""
     from kseg.segment_reader.decode.jit import cache_entries
 
     spec = find_spec("kseg.segment_reader")

@@ -16,7 +16,7 @@ WINDOW = 30.0
 
 
 class Pace:
-    """One pass at a time: `began` starts anew."""
+    """One pass at a time: `began` starts again."""
 
     def __init__(self) -> None:
         self.total = self.offsets = self.rows = self.bytes = self.tasks = self.tasks_done = 0

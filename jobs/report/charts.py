@@ -2,7 +2,7 @@
 
 The title and description of each chart say what it shows, and tables beside it hold the numbers. Widths are
 those of a viewBox: pictures shrink with the page. The colours (style.css) are Okabe and Ito's, which people with any
-kind of colour vision can tell apart; no colour means anything that is not written as well.
+kind of colour vision can distinguish; no colour means anything that is not written as well.
 """
 
 from __future__ import annotations

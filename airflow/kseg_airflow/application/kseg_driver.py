@@ -1,6 +1,6 @@
 """The application of spark-submit and Livy: `kseg_driver.py ingest orders.yaml …` is `kseg ingest orders.yaml …`.
 
-`--driver NAME` before that is what tells this driver in the ledger where neither host nor process id is known.
+`--driver NAME` before that is what identifies this driver in the ledger where neither host nor process id is known.
 
 Its Python has kafka-segment-etl, installed or by --py-files or --archives. It lies in a folder of its own, since Python
 puts a script's folder first on its path.

@@ -22,16 +22,16 @@ class Handle(Protocol):
 
     @property
     def kind(self) -> str:
-        """Which kind of driver: `handle_of` looks there."""
+        """Which kind of driver: `handle_of` reads it."""
 
     def to_json(self) -> dict[str, Any]:
         """What finds it again, without a secret in it."""
 
     def poll(self) -> Outcome | None:
-        """How it ended; None while it runs. May raise OSError where whoever knows cannot be asked just now."""
+        """How it ended; None while it runs. May raise OSError where the status cannot be read at the moment."""
 
     def progress(self) -> str | None:
-        """How far it is, as a line for a log; None where that cannot be told just now."""
+        """How far it is, as a line for a log; None where that is unknown at the moment."""
 
     def log_lines(self, seen: int = 0) -> tuple[list[str], int]:
         """What can be seen from here of what it wrote after `seen`, and where more begins. May raise OSError."""

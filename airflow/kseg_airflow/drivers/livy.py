@@ -9,7 +9,8 @@
 
 404 is the answer for a batch that was deleted, that ended long ago (`livy.server.session.state-retain.sec`, ten
 minutes), or that a Livy knew which was restarted without `livy.server.recovery.mode`. Such a one counts from 0 again,
-so an id may come to be another's: the name tells. Of a driver's lines Livy keeps the last 200 (`livy.cache-log.size`).
+so an id may be reused for another batch: the name distinguishes them. Of a driver's lines Livy keeps the last 200
+(`livy.cache-log.size`).
 
 Source: https://livy.apache.org/docs/latest/rest-api.html, and what a Livy 0.7.1 answered (test_on_livy.py).
 """
@@ -54,7 +55,7 @@ class LivyDriver:
         return owner.rpartition(":")[2].startswith(f"{self.mark}-")
 
     def proven_dead(self, owner: str) -> bool:
-        """Whether the holder of a lease was this driver, and is no more: nobody can tell, as a driver may outlive the
+        """Whether the holder of a lease was this driver, and has ended: this is unknown, as a driver may outlive the
         Livy that knew it."""
         return False
 
@@ -100,7 +101,7 @@ class LivyDriver:
         return told
 
     async def _aask(self, method: str, path: str = "") -> dict[str, Any] | None:
-        # To load it takes seconds, for which the triggerer's loop is not to stand still.
+        # To load it takes seconds, for which the triggerer's loop must not block.
         livy = await asyncio.to_thread(importlib.import_module, "airflow.providers.apache.livy.hooks.livy")
         import aiohttp
 

@@ -1,8 +1,8 @@
 """A driver as a process of its own on this machine: `kseg …`, or spark-submit in client mode.
 
-It outlives whoever started it: it is the leader of a session of its own, no child of the worker's, and writes to files.
-A shell above it leaves the exit code in a file and removes what was handed over for this run alone, also when no
-Airflow process is left to do so:
+It outlives the process that started it: it is the leader of a session of its own, no child of the worker's, and writes
+to files. A shell above it leaves the exit code in a file and removes what was handed over for this run alone, also when
+no Airflow process is left to do so:
 
     sh (leads the session) ── kseg … --json --run-file run.json  >result.json  2>driver.log
                                 └─ java, Python workers
@@ -49,7 +49,7 @@ _MOMENT: Final = 1.0
 
 
 class DriverAlive(Exception):
-    """A driver of this task instance lives, although no record tells of it (its starter was killed before it wrote)."""
+    """A driver of this task instance lives, although it has no record (its starter was killed before it wrote)."""
 
     def __init__(self, folder: str) -> None:
         super().__init__(folder)
@@ -85,7 +85,7 @@ class LocalDriver:
         return Path(self.folder) / "driver.log"
 
     def run_file(self) -> dict[str, Any] | None:
-        """What the driver last told about itself."""
+        """What the driver last reported about itself."""
         return read_json(Path(self.folder) / "run.json")
 
     def log_lines(self, seen: int = 0) -> tuple[list[str], int]:
@@ -97,7 +97,7 @@ class LocalDriver:
         outcome = self._outcome()
         if outcome is not None or self.alive():
             return outcome
-        time.sleep(_MOMENT)  # it may have ended between the two looks
+        time.sleep(_MOMENT)  # it may have ended between the two checks
         return self._outcome() or Outcome(None, self._document())
 
     def alive(self) -> bool:
@@ -136,7 +136,7 @@ class LocalDriver:
         return self._kseg_process() is None
 
     def _stop_from_afar(self, grace: float) -> bool:
-        """By a file that `kseg` looks for beside its run file, in a folder that both hosts see."""
+        """By a file that `kseg` checks for beside its run file, in a folder that both hosts see."""
         deadline = time.monotonic() + grace
         if self.poll() is None:
             (Path(self.folder) / _STOP).touch()

@@ -42,7 +42,7 @@ class Submitted:
             submitted = self.submitter.poll()
             if submitted is None:
                 return None
-            found = self.found()  # it may have been handed over between the two looks
+            found = self.found()  # it may have been handed over between the two checks
             if found is None:
                 why = "spark-submit has ended, and the cluster has no driver for it"
                 return Outcome(submitted.exit_code or None, detail=why)
@@ -76,7 +76,7 @@ class Submitted:
         raise NotImplementedError
 
     def kill(self, found: str, grace: float) -> None:
-        """Have the cluster kill that one. Raises OSError where it does not answer, or refuses."""
+        """Have the cluster kill that one. Raises OSError where it does not respond, or returns an error."""
         raise NotImplementedError
 
     def is_owner(self, owner: str) -> bool:
@@ -85,6 +85,6 @@ class Submitted:
 
 
 def exit_code_told(told: str) -> int | None:
-    """A failed driver's exit code out of words about it; None where they tell none, or the 0 of something else."""
+    """A failed driver's exit code from a text about it; None where it has none, or the 0 of something else."""
     found = _USERS_EXIT_CODE.findall(told) or _EXIT_CODE.findall(told)
     return int(found[-1]) or None if found else None

@@ -2,7 +2,7 @@
 
 spark-submit gives its application a tag that no other has. By the tag it is found as soon as the ResourceManager knows
 it, whatever spark-submit has logged, and though it was killed at that moment; from then on it is asked for by its id,
-which stands in a file called like the tag, beside spark-submit's log:
+which is in a file called like the tag, beside spark-submit's log:
 
     GET /ws/v1/cluster/apps?applicationTags=TAG      GET …/apps/ID      PUT …/apps/ID/state {"state": "KILLED"}
 
@@ -82,7 +82,7 @@ class YarnDriver(Submitted):
         return None
 
     def kill(self, found: str, grace: float) -> None:
-        """Have YARN kill the application. Raises OSError where it refuses."""
+        """Have YARN kill the application. Raises OSError where it returns an error."""
         self._ask("PUT", f"apps/{found}/state", json={"state": "KILLED"}).raise_for_status()
 
     def is_owner(self, owner: str) -> bool:

@@ -55,7 +55,7 @@ def submit(submission: Submission) -> Handle:
 
 def _mark(submission: Submission, asked: object) -> str:
     """What no other batch has, and the same batch by the same driver folder has again: in its name, for Livy, which
-    refuses a second one of a name and may serve several Airflows; in the ledger for us.
+    rejects a second one of a name and may serve several Airflows; in the ledger for us.
     """
     kept = submission.folder / "livy-mark"
     if not kept.exists():

@@ -6,7 +6,7 @@ the worker until the application ends and knows nothing of a driver that outlive
     client mode     spark-submit is the driver's process, detached like any other; all masters
     cluster mode    spark-submit hands the driver over and ends; then YARN or Kubernetes is asked
 
-Spark runs no Python driver in cluster mode on a standalone cluster, so that is refused.
+Spark runs no Python driver in cluster mode on a standalone cluster, so that is an error.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kseg_airflow.submission import Submission
 
 APPLICATION: Final = Path(__file__).parents[1] / "application" / "kseg_driver.py"
 _IN_A_CLUSTER: Final = {
-    # One attempt: whether another one helps is told by the driver's exit code, and Airflow's to decide.
+    # One attempt: whether another one helps follows from the driver's exit code, and Airflow decides it.
     "yarn": {"spark.yarn.submit.waitAppCompletion": "false", "spark.yarn.maxAppAttempts": "1"},
     "kubernetes": {"spark.kubernetes.submission.waitAppCompletion": "false"},
 }

@@ -63,7 +63,7 @@ class BrokerLogs:
     def first_at(
         self, millis: int, partitions: Collection[TopicPartition], *, ends: bool = False
     ) -> dict[TopicPartition, TimedOffset | None]:
-        # Under read_committed a broker looks no further than the last stable offset.
+        # Under read_committed a broker does not read beyond the last stable offset.
         asked = dict.fromkeys(sorted(partitions), millis)
         found = list_offsets(self._cluster, asked, isolation_level="read_committed") if asked else {}
         return {tp: TimedOffset(one.offset, one.timestamp) if one.offset >= 0 else None for tp, one in found.items()}

@@ -1,4 +1,4 @@
-"""A range's Fetch answers, one after the other, with the next request always under way before an answer is looked into.
+"""A range's Fetch answers, one after the other, with the next request always in flight before a response is read.
 
     request(start)
     ── answer ── header scan ── request(next) ── hand over ──► decoding
@@ -119,7 +119,7 @@ def fetch_chunks_from(
                 reader.request(offset)
             yield RecordChunk(fetched.records, [(a.producer_id, a.first_offset) for a in fetched.aborted], offset)
         elif not fetched.records and (behind := empties.batch_behind(fetched)) is not None:
-            # Where its first batch begins tells the decoder that there is none before it.
+            # Where its first batch begins shows the decoder that there is none before it.
             yield RecordChunk(behind.records, [], task.end)
             return
         elif empties.overdue:

@@ -128,7 +128,7 @@ class LogCatalog:
         )
 
     def torn(self, tp: TopicPartition) -> Torn | None:
-        """The batch that an unclean stop left cut off at a log's end; looked for past damage alone."""
+        """The batch that an unclean shutdown left incomplete at a log's end; only searched for after damage."""
         place = self._place(tp)
         return place.salvager.torn if place.salvager is not None and place.end >= 0 else None
 
@@ -149,7 +149,7 @@ class LogCatalog:
         return frozenset(topic for of_dir in self._checkpoints.values() for topic, _ in of_dir.get(CLEANER_OFFSETS, {}))
 
     def end_of_epoch(self, tp: TopicPartition, epoch: int) -> int:
-        """What OffsetForLeaderEpoch tells: the first offset of a later epoch, for the newest the log's end.
+        """What OffsetForLeaderEpoch returns: the first offset of a later epoch, for the newest the log's end.
 
         -1 where the files do not know the epoch.
         """

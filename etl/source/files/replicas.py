@@ -31,7 +31,7 @@ class Replica:
 
     @property
     def last_epoch(self) -> int:
-        """The leader epoch that it was written in last; -1 where the files do not tell."""
+        """The leader epoch that it was written in last; -1 where the files do not have it."""
         return self.log.leader_epochs[-1].epoch if self.log.leader_epochs else -1
 
     def is_better_than(self, other: Replica) -> bool:

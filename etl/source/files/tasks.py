@@ -48,7 +48,7 @@ def split_files(
 
     Raises:
         ValueError: a limit is not positive, or a range ends before it starts.
-        SegmentGone: a file vanished between being listed and being looked at.
+        SegmentGone: a file vanished between being listed and being read.
     """
     filled = filled_ranges(ranges, max_records=max_records, min_tasks=min_tasks, task_bytes=task_bytes)
     found = []

@@ -146,7 +146,7 @@ class DeltaTarget(DeltaAccess, FileTarget):
                 refuse_closed(self.name, run.app_id, table.transaction_version)
             done = table.transaction_version(run.app_id)
             if done is None or done < run.app_version:
-                # Rows come with their app transaction. Without it they are of a table that was made anew from the old
+                # Rows come with their app transaction. Without it they are of a table that was recreated from the old
                 # one's rows; or, where the id does not say which ledger made the run, another ledger's.
                 return call.write(table, (), transaction=True, removes=parse_run_id(run.run_id) is not None)
             self._refuse_other_run(table, run)

@@ -1,6 +1,6 @@
 """Which tables delta-rs may write to, and which need Spark's own Delta writer.
 
-delta-rs commits files that it has not looked at: it refuses a table whose features it does not know, and trusts the
+delta-rs commits files that it has not read: it rejects a table whose features it does not support, and trusts the
 caller with the rest. It would commit rows that break a CHECK constraint, leave generated columns empty, and under
 column mapping land columns that every reader sees as null. So the rule is the other way round: a feature is fine only
 if it is listed here.

@@ -2,7 +2,7 @@
 
 Delta protocol, "Partition Value Serialization" and "File Types": an empty string is null, timestamps are ISO 8601 in
 UTC, and the folder `name=value` is a habit of Hive's that readers do not rely on. The escaped characters are those
-that Spark escapes, so that one table's folders look the same whoever wrote them.
+that Spark escapes, so that one table's folders look the same for every writer.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class Exclusion:
         """
         claim = self._claim
         if claim is None:
-            return  # outside of a run: whoever calls us excludes others
+            return  # outside a run: the caller excludes others
         if not claim.settled:
             claim.settled, location = self._location()
             if location is not None:

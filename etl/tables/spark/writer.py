@@ -1,9 +1,9 @@
 """The same commits through Spark's own Delta writer, for tables that need it (`etl.tables.delta.features`).
 
 `txnAppId` and `txnVersion` make a write idempotent, but a write that was skipped looks like one that landed: so the log
-is read before and after, and a mark in the commit's `userMetadata` tells whose it is. What Spark cannot do is guard
+is read before and after, and a mark in the commit's `userMetadata` identifies its run. What Spark cannot do is guard
 against another driver in a store that is not put-if-absent for it: on a local disk, and on S3 with the default log
-store, two drivers can overwrite each other's commit. Such a store is refused unless the job says `single_driver`; our
+store, two drivers can overwrite each other's commit. Such a store is an error unless the job sets `single_driver`; our
 own runs then exclude each other by the table's lease (`etl.tables.lease`), which is checked before every commit, and
 whose loss cancels Spark's job.
 
@@ -149,7 +149,7 @@ class SparkTarget(FrameTarget):
     def set_up_for_vacuum(self) -> Iterator[None]:
         """Settings for VACUUM alone.
 
-        Spark refuses to delete files younger than a week; whoever calls this has thought of what that guards. And it
+        Spark does not delete files younger than a week; callers of this have checked what that protects. And it
         lists a table's folders with 10,000 tasks, however few cores there are.
         """
         wanted = {
@@ -262,7 +262,7 @@ class SparkTarget(FrameTarget):
         """Whether there is a table, and where, if Spark's commits to it need a lease.
 
         Spark creates no table in a folder that has something in it. So of two drivers that create it at once one may
-        overwrite the other's version 0; the loser then finds another table id than it has read, and is refused.
+        overwrite the other's version 0; the loser then finds another table id than it has read, and fails.
         """
         if not self.exists():
             return False, None
@@ -323,7 +323,7 @@ class SparkTarget(FrameTarget):
         return outcome
 
     def _predicate(self, remove: Removal, run_id: str) -> str:
-        """The removal for `replaceWhere`. Rows that others land after this look are of runs that it does not name."""
+        """The removal for `replaceWhere`. Rows that others land after this read are of runs that it does not name."""
         if not isinstance(remove, OfAddresses) or remove.owner is None:
             return remove.sql()
         topic, partition, _ = (quoted(name) for name in remove.address)
@@ -332,7 +332,7 @@ class SparkTarget(FrameTarget):
         return remove.of_runs(found, run_id).sql()
 
     def remove_run(self, run: RunCommit) -> TableCommit:
-        # A run's rows and its app transaction are in one commit. Rows without it are of a table that was made anew from
+        # A run's rows and its app transaction are in one commit. Rows without it are of a table that was recreated from
         # the old one's rows; or, where the id does not say which ledger made the run, another ledger's.
         self.check_store()
         before = None

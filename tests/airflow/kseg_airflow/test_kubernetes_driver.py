@@ -87,7 +87,7 @@ def test_kubernetes_is_asked_for_the_drivers_pod(server: Cluster, tmp_path: Path
         with pytest.raises(OSError, match=str(status)):
             driver.poll()
     server.stop()
-    with pytest.raises(OSError, match="does not answer"):
+    with pytest.raises(OSError, match="does not respond"):
         driver.poll()
     assert Configuration.get_default_copy().host == before, "other triggers' clients would ask our server"
 

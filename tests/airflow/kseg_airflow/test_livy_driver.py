@@ -114,7 +114,7 @@ def test_a_batch_that_is_deleted_or_forgotten_is_gone(livy: Livy, polled: Any) -
     livy.forget()
     outcome = polled()
     assert outcome.killed
-    assert "not known to Livy" in outcome.detail
+    assert "no longer known to Livy" in outcome.detail
 
 
 def test_another_batch_of_the_same_id_is_not_ours(livy: Livy, polled: Any) -> None:

@@ -167,7 +167,7 @@ def test_a_topic_created_again_is_not_read_as_the_same(cluster: Any):
     second = create_topic(cluster, name)
     send_to(cluster, {tp: [Record(value=b"second", timestamp=now())]})
     reader.request(0)
-    with pytest.raises(UnknownTopic, match="created again") as caught:
+    with pytest.raises(UnknownTopic, match="recreated") as caught:
         reader.response()
     assert not caught.value.retriable
     with (

@@ -113,7 +113,7 @@ def test_a_time_is_found_or_refused_with_the_reason(here: Here):
     before = int(time.time() * 1000) - 3_600_000
     tp = here.written([b"a", b"b"])
     if here.release == OLDEST:
-        with pytest.raises(UnsupportedVersion, match=r"by time.*before 0\.10\.1.*name offsets") as caught:
+        with pytest.raises(UnsupportedVersion, match=r"by time.*before 0\.10\.1.*give offsets") as caught:
             list_offsets(here.cluster, {tp: before}, isolation_level="read_uncommitted")
         assert (caught.value.topic, caught.value.partition) == tp
     else:
@@ -232,7 +232,7 @@ def test_what_a_broker_has_not_is_refused_at_once_and_clearly(here: Here):
     tp = here.written([b"a"])
     began = time.monotonic()
     if here.release != "1.1.1":
-        with pytest.raises(UnsupportedVersion, match=r"no transactions.*before 0\.11"):
+        with pytest.raises(UnsupportedVersion, match=r"too old for transactions.*before 0\.11"):
             Transaction(here.cluster, here.peer.name("id")).begin()
         with pytest.raises(UnsupportedVersion, match=r"DescribeConfigs.*does not offer"):
             describe_topic_configs(here.cluster, [tp.topic])

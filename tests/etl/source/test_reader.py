@@ -231,7 +231,7 @@ def test_a_topic_that_was_created_again_is_not_read(
         topic_id = resolve_topics(cluster, topics=[name])[TopicPartition(name, 0)].topic_id
     kafka.make_anew(name)
     produce(name, [(0, b"k", b"new")] * 3)
-    with pytest.raises(UnknownTopic, match="deleted and created again"):
+    with pytest.raises(UnknownTopic, match="recreated"):
         read(RangeTask(name, 0, 0, 3, topic_id=topic_id), replace(client_config, default_api_timeout_ms=3000))
 
 

@@ -171,7 +171,7 @@ def test_committed_offsets_and_the_earliest_where_there_is_none(cluster: Cluster
     group = f"{topic}-committed"
     commit_offsets(cluster, group, {TopicPartition(topic, 0): CommittedOffset(6)})
     assert resolve(cluster, topic, "committed", group=group) == [6, 0, 0]
-    with pytest.raises(ConfigurationError, match="no group"):
+    with pytest.raises(ConfigurationError, match="need a group"):
         resolve(cluster, topic, "committed")
 
 

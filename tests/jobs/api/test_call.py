@@ -301,7 +301,7 @@ def test_no_version_can_carry_two_things_at_once(kafka: Broker) -> None:
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        (("Metadata", "--json", "{"), "no JSON"),
+        (("Metadata", "--json", "{"), "not JSON"),
         (("Metadata", "--json", '{"topics": [{"nmae": "t"}]}'), "topics[0].nmae"),
         (("Metadata", "--json", "@nowhere.json"), "nowhere.json"),
         (("Metdata",), "no API 'Metdata'"),
