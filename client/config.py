@@ -43,8 +43,8 @@ class ClientConfig:
     max_partition_fetch_bytes: int = 8 * 1024 * 1024
     fetch_max_wait_ms: int = 500
     transaction_timeout_ms: int = 60_000
-    broker_version_fallback: str | None = None  # a release before 0.10, for brokers that do not tell what they speak
-    api_version_request_timeout_ms: int = 5_000  # with a fallback: how long to wait for a broker to tell
+    broker_version_fallback: str | None = None  # a release before 0.10, for brokers that do not report their versions
+    api_version_request_timeout_ms: int = 5_000  # with a fallback: how long to wait for ApiVersions
     security: SecurityConfig = field(default_factory=SecurityConfig)
     bootstrap_controllers: tuple[tuple[str, int], ...] = ()
     client_rack: str = ""
@@ -190,7 +190,7 @@ _PROPERTIES: dict[str, _Property] = {
     "max.partition.fetch.bytes": _Property("max_partition_fetch_bytes", _integer(1), _BYTES),
     "fetch.max.wait.ms": _Property("fetch_max_wait_ms", _integer(0), _MILLISECONDS),
     "transaction.timeout.ms": _Property("transaction_timeout_ms", _integer(1), _MILLISECONDS),
-    # These two are librdkafka's: the Java clients speak to no broker that does not tell its versions.
+    # These two are librdkafka's: the Java clients do not support brokers that do not report their versions.
     "broker.version.fallback": _Property(
         "broker_version_fallback", parse_fallback, "give the release of the oldest broker, such as 0.9.0"
     ),
@@ -200,7 +200,7 @@ _PROPERTIES: dict[str, _Property] = {
 #: Every property that this client acts on.
 NAMES = frozenset(_PROPERTIES) | SECURITY_NAMES
 
-# Properties of the Java clients that have nothing to act on here, so that their owner hears why they are refused.
+# Properties of the Java clients that have nothing to act on here, so that users see why they are rejected.
 _WITHOUT_MEANING = frozenset(
     """
     acks allow.auto.create.topics auto.commit.interval.ms auto.include.jmx.reporter auto.offset.reset batch.size

@@ -21,12 +21,12 @@
     ├── LogTruncated            the log has not the record any more that came before the offset, but another one
     ├── TopicExists             a topic of that name is there already
     ├── RecordTooLarge          a record is larger than producer or topic allow
-    ├── InvalidRecord           the broker refuses records of a batch: `.record_errors`
+    ├── InvalidRecord           the broker rejects records of a batch: `.record_errors`
     ├── NotEnoughReplicas       too few replicas are in sync for acks=all                       retriable
     ├── SequenceLost            the leader misses records that this producer wrote before
-    ├── GroupError              a consumer group's coordinator refused                          as its code says
+    ├── GroupError              an error of a group's coordinator                       as its code says
     │   └── OffsetCommitFailed  …some partitions of a commit: `.partitions`
-    ├── TransactionError        the transaction's coordinator refused                           as its code says
+    ├── TransactionError        an error of a transaction coordinator                           as its code says
     │   └── Fenced              a newer producer holds the transactional id
     └── BrokerError             any other error code in an answer                               as its code says
 
@@ -227,7 +227,7 @@ class RecordTooLarge(KafkaError):
 
 
 class InvalidRecord(KafkaError):
-    """The broker refuses a batch for what is in it. `record_errors`: its reasons by the record's number there."""
+    """The broker rejects a batch because of its records. `record_errors`: its reasons by the record's number there."""
 
     def __init__(self, message: str, *, record_errors: Mapping[int, str] | None = None, **address: Any) -> None:
         super().__init__(message, **address)
@@ -279,11 +279,11 @@ class TopicExists(KafkaError):
 
 
 class GroupError(KafkaError):
-    """The group's coordinator refused: members are live, the generation is old, the group is unknown …"""
+    """An error of the group's coordinator: members are live, the generation is old, the group is unknown …"""
 
 
 class OffsetCommitFailed(GroupError):
-    """Some or all partitions of an offset commit were refused: `partitions` maps each to its error code.
+    """Some or all partitions of an offset commit failed: `partitions` maps each to its error code.
 
     `lacking`: what the principal may not do, where that was the reason.
     """

@@ -68,7 +68,7 @@ def list_offsets(
     old to be asked for it (before 0.11) has no transactions, and both are the same there. A time after the last
     record's gives offset -1.
 
-    Raises what `client.errors.error_from_code` makes of a partition's error. A time is refused with UnsupportedVersion
+    Raises what `client.errors.error_from_code` makes of a partition's error. A time raises UnsupportedVersion
     by a broker before 0.10.1, which knows where its segments begin, but not when; and with code 43 for a topic in a
     message format before 0.10.0, whose messages have no times.
     """

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True)
 class BatchAddress:
-    """Where a batch stands: its partition, its base offset (a legacy wrapper's own offset), its byte position.
+    """Where a batch is: its partition, its base offset (a legacy wrapper's own offset), its byte position.
 
     `position` counts from the start of the record set that was fed, or of `file` where there is one.
     """

@@ -17,11 +17,11 @@ One convention holds for all requests of many parts (topics, groups, resources, 
     created.or_raise()      all values, or the first lasting error with the others in its notes
     created.failed()        the errors alone
 
-Such a function raises only when no part has an outcome: no broker answers, or the request as a whole is refused. Parts
+Such a function raises only when no part has an outcome: no broker answers, or the request as a whole is rejected. Parts
 that failed for now are tried again by themselves up to `default.api.timeout.ms`. Functions for one thing (as
 `create_topic`) raise its error. Where every broker is asked, the parts are the brokers, by id.
 
 Each request goes to the broker that it belongs to: controller, a named broker, a partition's leader, a coordinator, or
 any broker.
-None of a collection stands for "all" (or for the cluster's own choice), an empty one for none.
+None for a collection means "all" (or for the cluster's own choice), an empty one for none.
 """

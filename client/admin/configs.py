@@ -65,7 +65,7 @@ class ConfigSynonym:
 class ConfigEntry:
     """A setting and where its value comes from. `value` is None for one that is secret.
 
-    `source` is one of `CONFIG_SOURCES`; brokers before 1.1 tell only whether it is the default ("default" or
+    `source` is one of `CONFIG_SOURCES`; brokers before 1.1 return only whether it is the default ("default" or
     "unknown").
     """
 

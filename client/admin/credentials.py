@@ -62,7 +62,7 @@ def describe_scram_users(
         if response.error_code:
             raise error_from_code(response.error_code, "DescribeUserScramCredentials", detail=response.error_message)
 
-    # An empty list is all users too, and a broker that must refuse null never answers (its own error trips over it).
+    # An empty list is all users too, and a broker that has to reject null never answers (its own error fails on it).
     asked = [DescribeUserScramCredentialsRequest.UserName(name=name) for name in users or ()]
     response = cluster.send(DescribeUserScramCredentialsRequest(users=asked), check=check)
     return Results(
@@ -82,7 +82,7 @@ def describe_scram_users(
 def alter_scram_users(
     cluster: Cluster, changes: Sequence[SetScram | DeleteScram]
 ) -> Results[tuple[str, ScramMechanism], None]:
-    """Change users' credentials; the outcome of each change stands by its user and mechanism.
+    """Change users' credentials; the outcome of each change is by its user and mechanism.
 
     Brokers take one change a user in a request, so several changes of one user go out one after the other.
     """

@@ -1,4 +1,4 @@
-"""What topics look like now. Always asked: what the cluster object remembers is neither used nor changed.
+"""The topics as they are now. Always requested: what the cluster object remembers is neither used nor changed.
 
     describe_topics             Metadata (3)                    any broker; by name or, from version 12, by id
     describe_topic_partitions   DescribeTopicPartitions (75)    any broker; page by page, with replicas eligible to lead
@@ -30,7 +30,7 @@ _UNKNOWN: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNK
 
 @dataclass(frozen=True, slots=True)
 class PartitionDescription:
-    """A partition. `leader` -1: none now. `eligible` (KIP-966): may lead although not in sync; None: not told."""
+    """A partition. `leader` -1: none now. `eligible` (KIP-966): may lead although not in sync; None: unknown."""
 
     partition: int
     leader: int

@@ -1,7 +1,7 @@
 """The cluster's features: levels that all brokers could run, and those that the cluster has agreed on (KIP-584).
 
-describe_features    ApiVersions (18)      any broker; asked anew, not taken from what a connection was told
-finalized_features   as the connections were told when they were opened
+describe_features    ApiVersions (18)      any broker; requested again, not taken from a connection's negotiation
+finalized_features   as of the opening of the connections
 update_features      UpdateFeatures (57)   to the controller
 """
 
@@ -26,7 +26,7 @@ _FIRST_WITH_TYPES: Final = 1
 class Features:
     """`supported`: (lowest, highest) level of the broker that answered; `finalized`: the cluster's level.
 
-    `epoch` rises with every change of a finalized level; -1 where the cluster has not told any.
+    `epoch` rises with every change of a finalized level; -1 where the cluster has reported none.
     """
 
     supported: dict[str, tuple[int, int]]
@@ -35,7 +35,7 @@ class Features:
 
 
 def describe_features(cluster: Cluster) -> Features:
-    """The features as a broker tells them now; all empty from brokers before 2.7."""
+    """The features as a broker reports them now; all empty from brokers before 2.7."""
 
     def check(response: ApiVersionsResponse) -> None:
         if response.error_code:

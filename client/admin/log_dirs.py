@@ -1,6 +1,6 @@
 """Where replicas lie on the brokers' disks (KIP-113).
 
-describe_log_dirs        DescribeLogDirs (35)        every broker: each tells its own folders
+describe_log_dirs        DescribeLogDirs (35)        every broker: each returns its own folders
 alter_replica_log_dirs   AlterReplicaLogDirs (34)    the broker that holds the replica (or is to hold it)
 """
 

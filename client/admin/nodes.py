@@ -7,7 +7,7 @@
     remove_voter        RemoveRaftVoter (81)    to the controller: it shrinks
 
 Admin reads always ask: what the cluster object remembers is neither used nor changed. Brokers before 2.8 have no
-DescribeCluster; Metadata tells the same there (without fenced brokers).
+DescribeCluster; Metadata has the same there (without fenced brokers).
 
 Sources: KIP-595, KIP-700, KIP-836, KIP-853, KIP-919, KIP-1073.
 """
@@ -55,7 +55,7 @@ class Node:
 class ClusterDescription:
     """`controller_id`: in KRaft any broker, since all forward, or asked of controllers the active one; -1: none.
 
-    `operations`: what the asker may do to the cluster, None if that was not asked for or cannot be told.
+    `operations`: what the asker may do to the cluster, None if that was not requested or is unknown.
     """
 
     cluster_id: str | None
@@ -66,7 +66,7 @@ class ClusterDescription:
 
 @dataclass(frozen=True, slots=True)
 class QuorumReplica:
-    """One copy of the metadata log. Times in ms since 1970, -1 where they are not told (or it is the leader's)."""
+    """One copy of the metadata log. Times in ms since 1970, -1 where they are unknown (or it is the leader's)."""
 
     node_id: int
     directory_id: UUID | None

@@ -25,7 +25,7 @@ from kseg.client.protocol.partition import TopicPartition, by_topic
 
 
 class ShareOffset(NamedTuple):
-    """The first offset that is not done with (-1: delivery has not begun), and how many records wait (-1: not told)."""
+    """The first offset that is not done with (-1: delivery has not begun), and how many records wait (-1: unknown)."""
 
     start_offset: int
     leader_epoch: int

@@ -1,11 +1,12 @@
-"""Delegation tokens: a secret that stands for its owner for a while, made by somebody who is logged in otherwise.
+"""Delegation tokens: a secret that authenticates as its owner for a while, created by a client that is logged in
+otherwise.
 
     create_token      CreateDelegationToken (38)     any broker (forwarded to the controller)
     renew_token       RenewDelegationToken (39)      by the owner or a renewer, by the token's hmac
     expire_token      ExpireDelegationToken (40)     the same
     describe_tokens   DescribeDelegationToken (41)   any broker; owners None: all that one may see
 
-A connection that was itself authenticated with a token, or not at all, is refused all four
+A connection that was itself authenticated with a token, or not at all, is denied all four
 (DELEGATION_TOKEN_REQUEST_NOT_ALLOWED). Times are milliseconds since 1970. Source: KIP-48, KIP-373 (other owners).
 """
 
@@ -54,7 +55,7 @@ def create_token(
     renewers: Collection[str] = (),
     max_lifetime_ms: int = BROKERS_OWN,
 ) -> DelegationToken:
-    """A new token for `owner` ("User:alice"; None: whoever asks), which `renewers` may renew too."""
+    """A new token for `owner` ("User:alice"; None: the requester), which `renewers` may renew too."""
 
     def build(version: int) -> CreateDelegationTokenRequest:
         request = CreateDelegationTokenRequest(
@@ -148,7 +149,7 @@ def _principal(text: str) -> tuple[str, str]:
 
 
 def _requester(token: Any) -> str:
-    """Who asked for it: told from version 3 on; before, nobody could ask for another's."""
+    """Who requested it: known from version 3 on; before, nobody could request one for another owner."""
     if not token.token_requester_principal_name:
         return f"{token.principal_type}:{token.principal_name}"
     return f"{token.token_requester_principal_type}:{token.token_requester_principal_name}"

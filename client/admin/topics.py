@@ -55,7 +55,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
-    """What the controller made. From brokers before 2.4 (2.8 for the id) nothing of it is told: None, -1, {}.
+    """What the controller made. From brokers before 2.4 (2.8 for the id) nothing of it is returned: None, -1, {}.
 
     `config_error` is set where the principal may not see the configuration.
     """
@@ -129,7 +129,7 @@ def create_topic(
     replication_factor: int = _DEFAULT,
     config: Mapping[str, str] | None = None,
 ) -> UUID | None:
-    """Create one topic and give its id (None: not told). Raises TopicExists and others, naming the topic."""
+    """Create one topic and return its id (None: unknown). Raises TopicExists and others, naming the topic."""
     new = NewTopic(name, partitions, replication_factor, config or {})
     return create_topics(cluster, [new]).or_raise()[name].topic_id
 
@@ -184,7 +184,7 @@ def create_partitions(
 def delete_topics(cluster: Cluster, topics: Collection[str | UUID]) -> Results[str | UUID, None]:
     """Delete topics by name or by id, and wait until they are not listed any more.
 
-    An id deletes that very topic and never one that was created anew under its name; brokers before 2.8 know none.
+    An id deletes that very topic and never one that was recreated under its name; brokers before 2.8 know none.
     """
     names = [topic for topic in topics if isinstance(topic, str)]
     before = cluster.metadata(names, refresh=True).topics if names and _knows_topics(cluster) else {}
@@ -309,7 +309,7 @@ def _creatable(topic: NewTopic, version: int) -> CreateTopicsRequest.CreatableTo
 
 
 def _created(topic: CreateTopicsResponse.CreatableTopicResult, validated: bool) -> CreatedTopic | KafkaError:
-    # A topic that was only validated is told an id too: one that nothing will ever have.
+    # A topic that was only validated gets an id too: one that no topic will ever have.
     value = CreatedTopic(
         topic_id=None if validated or topic.topic_id == NO_ID else topic.topic_id,
         partitions=topic.num_partitions,
@@ -330,7 +330,7 @@ def _as_created(cluster: Cluster, names: Collection[str], deadline: Deadline) ->
 
 
 def _knows_topics(cluster: Cluster) -> bool:
-    """Whether there is anybody to ask: KRaft controllers make and delete topics and tell nothing of them."""
+    """Whether there are brokers to ask: KRaft controllers create and delete topics and return no metadata of them."""
     return not cluster.config.bootstrap_controllers
 
 
@@ -369,7 +369,7 @@ def _wait_for_leaders(
 ) -> None:
     """The controller has made the partitions; brokers hear of them a moment later, and leaders take over after that.
 
-    A count of -1: as many as the cluster tells, but one at least. ids: those of new topics, as far as they were told: a
+    A count of -1: as many as the cluster reports, but one at least. ids: those of new topics, as far as known: a
     broker may still list the one of the same name that was deleted before.
     """
     wanted = ids or {}

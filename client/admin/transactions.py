@@ -187,7 +187,7 @@ def abort_transaction(cluster: Cluster, tp: TopicPartition, producer: ActiveProd
                 producer_id=producer.producer_id,
                 producer_epoch=producer.epoch,
                 transaction_result=False,
-                # A partition that has seen no marker of this producer tells epoch -1, and takes 0.
+                # A partition that has seen no marker of this producer reports epoch -1, and accepts 0.
                 coordinator_epoch=max(producer.coordinator_epoch, 0),
                 topics=[WriteTxnMarkersRequest.WritableTxnMarkerTopic(name=tp.topic, partition_indexes=[tp.partition])],
             )

@@ -50,8 +50,8 @@ def broadcast(
 ) -> BroadcastResult[R]:
     """Send to every broker of the cluster, at once, and give each one's answer or error.
 
-    A request that looks different by version is given as its class, and `build` makes it from the negotiated one.
-    `check` raises the `KafkaError` that an answer's error codes stand for. Errors that are retriable are tried again,
+    A request that differs by version is given as its class, and `build` makes it from the negotiated one.
+    `check` raises the `KafkaError` for a response's error codes. Errors that are retriable are tried again,
     broker by broker, until `timeout` seconds (`default.api.timeout.ms` if None) have passed; the others' answers do not
     wait for that to be known. Nothing is raised for a broker.
     """

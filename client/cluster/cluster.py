@@ -46,7 +46,7 @@ class Cluster:
     neither topics nor coordinators to be asked for.
 
     `beside`: another one of the same brokers; this one, with connections of its own, knows what that one has learnt of
-    those that do not answer when asked for their versions, and tells it.
+    those that do not answer ApiVersions, and returns it.
     """
 
     def __init__(self, config: ClientConfig, *, beside: Cluster | None = None) -> None:
@@ -62,7 +62,7 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
-        """Close every connection. The cluster can be used again afterwards; it then connects anew."""
+        """Close every connection. The cluster can be used again afterwards; it then connects again."""
         self._pool.close()
 
     # -- what the rest of the package and its users call
@@ -92,7 +92,7 @@ class Cluster:
     ) -> R:
         """Send to the broker that the request belongs to (none named: any broker) and give the answer.
 
-        `check` raises the `KafkaError` that the answer's error codes stand for. Errors that are retriable, whether
+        `check` raises the `KafkaError` for the response's error codes. Errors that are retriable, whether
         from there or from the connection, are tried again until `default.api.timeout.ms` has passed.
 
         When the connection was lost after the request was written, the request's `ROUTE` says whether it may be
@@ -126,7 +126,7 @@ class Cluster:
         finalized_features: dict[str, int] | None = None,
         timeout: float | None = None,
     ) -> R:
-        """`send` for a request that looks different by version: `build` makes it from the negotiated one."""
+        """`send` for a request that differs by version: `build` makes it from the negotiated one."""
         name = api_of(kind).name
         may_repeat = kind.ROUTE.safety.allowed if repeatable is None else repeatable
         in_doubt = False
@@ -164,7 +164,7 @@ class Cluster:
         controller: bool = False,
         repeatable: bool | None = None,
     ) -> R:
-        """`send_built` for one try, for use inside `retry`: errors come at once, the answer's own are not looked at.
+        """`send_built` for one try, for use inside `retry`: errors come at once, the response's own are ignored.
 
         Raises OutcomeUnknown for a lost answer to what must not be sent again.
         """

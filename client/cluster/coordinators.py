@@ -21,13 +21,13 @@ _FIRST_WITH_KEYS: Final = 4
 
 
 def find_coordinator(connection: BrokerConnection, key: CoordinatorKey, deadline: Deadline) -> Broker:
-    """Ask any broker, once. Raises what the answer's error code stands for, naming the group or transactional id."""
+    """Ask any broker, once. Raises the error of the response's code, naming the group or transactional id."""
     kind, name = key
     version = connection.version_of(FindCoordinatorRequest)
     request = FindCoordinatorRequest()
     if version >= _FIRST_WITH_KEY_TYPE:
         request.key_type = _KEY_TYPES[kind]
-    elif kind != "group":  # the broker would look for a group of that name
+    elif kind != "group":  # the broker would search a group of that name
         raise UnsupportedVersion(
             "the broker is too old for transactions (before 0.11)",
             broker=connection.label,

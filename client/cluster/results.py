@@ -105,7 +105,7 @@ def retry_failed_parts(
 
 
 def outcome(code: int, what: str, value: V, *, detail: str | None = None, **address: Any) -> V | KafkaError:
-    """The value, or the error that the code stands for."""
+    """The value, or the error of the code."""
     return error_from_code(code, what, detail=detail, **address) if code else value
 
 
@@ -165,5 +165,5 @@ def _build(
 
 
 def fixed(request: Request[R]) -> Callable[[int], Request[R]]:
-    """For `send_now` and `send_built`: a request that looks the same in every version."""
+    """For `send_now` and `send_built`: a request that is the same in every version."""
     return lambda _: request

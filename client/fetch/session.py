@@ -75,7 +75,7 @@ class FetchSession:
         gone = [
             earlier
             for tp, earlier in self._in_session.items()
-            # A topic that was made anew is another one under the same name.
+            # A recreated topic is another one under the same name.
             if tp not in fetches or (by_id and earlier.topic_id != fetches[tp].topic_id)
         ]
         return SessionPart(self.session_id, self.epoch, topics_of(changed, version), _forgotten(gone, version))

@@ -101,7 +101,7 @@ def in_parts(
     """The offsets in parts, each of which its coordinator can write.
 
     It writes the offsets of one request as one batch, which may not be larger than the `max.message.bytes` of
-    `__consumer_offsets` (1 MB by default), and refuses more with UNKNOWN_SERVER_ERROR.
+    `__consumer_offsets` (1 MB by default), and rejects more with UNKNOWN_SERVER_ERROR.
     """
     part: dict[TopicPartition, CommittedOffset] = {}
     remaining = COMMIT_BYTES

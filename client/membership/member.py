@@ -131,7 +131,8 @@ class GroupMember:
         return self._member.poll(timeout)
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Commit as the member that we are: a coordinator refuses those whose partitions are another's by now.
+        """Commit as the member that we are: a coordinator rejects those whose partitions belong to another member by
+        now.
 
         Raises OffsetCommitFailed with each failed partition's code. After REBALANCE_IN_PROGRESS poll, and commit what
         is still owned; after ILLEGAL_GENERATION or UNKNOWN_MEMBER_ID they are lost, and the next poll says so.

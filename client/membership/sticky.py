@@ -59,7 +59,7 @@ class _Sticky(Assignor):
 
     @staticmethod
     def _valid(claim: Claim, partitions: Mapping[str, int]) -> Claim:
-        """Without what is not there (any more): a topic that was deleted, or made anew with fewer partitions."""
+        """Without what is not there (any more): a topic that was deleted, or recreated with fewer partitions."""
         return claim._replace(
             partitions=tuple(tp for tp in claim.partitions if tp.partition < partitions.get(tp.topic, 0))
         )

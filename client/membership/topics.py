@@ -75,7 +75,7 @@ def partition_counts(metadata: ClusterMetadata, topics: Iterable[str]) -> dict[s
 
 
 def replica_racks(metadata: ClusterMetadata, topics: Iterable[str]) -> Racks:
-    """The racks in which each partition has replicas, as far as brokers tell theirs."""
+    """The racks in which each partition has replicas, as far as brokers report theirs."""
     racks = {broker.node_id: broker.rack for broker in metadata.brokers.values() if broker.rack}
     return {
         TopicPartition(name, partition.partition): frozenset(racks[r] for r in partition.replicas if r in racks)

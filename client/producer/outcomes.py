@@ -4,8 +4,8 @@ The general rule is the error policy of Produce (`client.protocol.error_policy`)
 about them.
 
     OUT_OF_ORDER_SEQUENCE_NUMBER  not the first open batch: it follows from the one before, wait for that
-                                  the first one: idempotent: start anew under a higher epoch; transactional: failed
-    UNKNOWN_PRODUCER_ID           the leader has forgotten the producer: idempotent: start anew under a higher epoch;
+                                  the first one: idempotent: start again under a higher epoch; transactional: failed
+    UNKNOWN_PRODUCER_ID           the leader has forgotten the producer: idempotent: start again under a higher epoch;
                                   transactional: count from 0 again if what it wrote has been deleted since, else failed
 """
 

@@ -40,7 +40,7 @@ def produce_request(
 ) -> ProduceRequest:
     """One broker's request: many partitions, one record set each. `timeout_ms`: how long the broker waits for replicas.
 
-    Raises ValueError for other `acks` than -1, 0 and 1: a broker would refuse them (INVALID_REQUIRED_ACKS).
+    Raises ValueError for other `acks` than -1, 0 and 1: a broker would reject them (INVALID_REQUIRED_ACKS).
     """
     if acks not in (-1, 0, 1):
         raise ValueError(f"acks={acks}: only -1 (all), 0 and 1 are known")

@@ -1,15 +1,15 @@
 """The sequence numbers of one partition, as an idempotent producer counts them (KIP-98, KIP-360, KIP-679).
 
 A leader takes a batch whose first sequence follows the last one it has from that producer id and epoch, knows the last
-five again, and refuses anything else with OUT_OF_ORDER_SEQUENCE_NUMBER. So:
+five again, and rejects anything else with OUT_OF_ORDER_SEQUENCE_NUMBER. So:
 
 - A batch keeps its sequence over every retry, and is sent again only when none before it is open.
 - No more than five batches are numbered from the first open one on. That one may be in the log already, its answer
   lost: with a sixth behind it the leader would not know it again, it would be taken for a gap, and be written twice.
 - A refusal of a batch with others open before it follows from those: it waits its turn.
-- A refusal of the *first* open batch means a gap that is never filled: a batch before it was given up (refused
+- A rejection of the *first* open batch means a gap that is never filled: a batch before it was given up (rejected
   for good, or expired), or the leader has lost what it had. None of the open ones can have been appended then, and
-  they start anew: at sequence 0 of an epoch of the partition that is one higher. A transaction cannot: it has lost
+  they start again: at sequence 0 of an epoch of the partition that is one higher. A transaction cannot: it has lost
   records, and is aborted.
 
 Java bumps one epoch for all partitions; leaders check each partition by itself, so here each has its own.
@@ -58,7 +58,7 @@ class Sequences:
     @property
     def known_to_leader(self) -> bool:
         """Whether the leader has a batch of this epoch. One that has none takes *any* first sequence: were the first
-        batch refused and the second in flight with it, the second would be written first."""
+        batch rejected and the second in flight with it, the second would be written first."""
         return self.acknowledged != NO_SEQUENCE
 
     def is_first(self, batch: Batch) -> bool:

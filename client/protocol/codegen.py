@@ -60,7 +60,7 @@ class Shape:
         return field.tagged != NEVER and field.tagged.has(self.version)
 
     def compact(self, field: Field) -> str:
-        """The part of a helper's name that says in which form a length stands."""
+        """The part of a helper's name that says how a length is encoded."""
         if not self.flexible:
             return ""
         return "compact_" if field.flexible is None or field.flexible.has(self.version) else ""

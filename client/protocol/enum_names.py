@@ -34,7 +34,7 @@ class Names:
         return self.names.get(value, value)
 
     def read(self, given: Any) -> int:
-        """The number that a name stands for. Raises ValueError."""
+        """The number of a name. Raises ValueError."""
         if isinstance(given, str):
             for number, name in self.names.items():
                 if name.casefold() == given.casefold():

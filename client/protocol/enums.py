@@ -1,4 +1,4 @@
-"""Numbers of the protocol that stand for names: ACLs, configuration, quotas, SCRAM, and the bit field of operations.
+"""Numbers of the protocol with names: ACLs, configuration, quotas, SCRAM, and the bit field of operations.
 
 Names and numbers are those of Java's `org.apache.kafka.common.acl`, `…common.resource` and `ConfigResource.Type`, which
 write them to the wire (KIP-140, KIP-290, KIP-339, KIP-430, KIP-554, KIP-714). A number that is newer than this table

@@ -3,7 +3,7 @@
     FATAL    sending the same again changes nothing
     AGAIN    a later attempt may succeed
     MOVED    a later attempt may succeed, after metadata has been refreshed
-    LOST     a later attempt may succeed, after the coordinator has been looked up anew
+    LOST     a later attempt may succeed, after the coordinator has been looked up again
 
 Which code is which is Java's classification (the class of the exception behind the code: RetriableException,
 InvalidMetadataException, RefreshRetriableException); a test asks the Java client and compares. It is a general one: an

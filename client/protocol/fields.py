@@ -6,7 +6,7 @@
 
 The first argument is the range of versions in which the field exists ("4+", "0-12", "3"). `nullable` is the range in
 which it may be null. `tag` puts it into the tagged section (KIP-482), in all of its versions unless `tagged` says
-which. `ignorable`: where a version has no place for the field, a value is left out silently instead of refused.
+which. `ignorable`: where a version does not have the field, a value is left out silently instead of rejected.
 
 For a type checker each function returns a value of the attribute's type, which makes a definition read as a class
 with typed attributes that have defaults; what it really returns is a `Field`, which `schema.StructType` collects.

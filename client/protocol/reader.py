@@ -1,7 +1,7 @@
 """Generates the function that reads one struct in one version.
 
 The text that comes out has no branch on the version left, and neighbouring numbers are read in one go. For a
-partition in a Fetch answer, version 12, it looks like this (shortened):
+partition in a Fetch answer, version 12, it is as follows (shortened):
 
     def read_PartitionData(buf, pos, end):
         o = new(cls)
@@ -41,7 +41,7 @@ def reader(cls: type[Struct], version: int, flexible: bool) -> Reader:
 
 
 def reader_source(cls: type[Struct], version: int, flexible: bool) -> Source:
-    """The text behind `reader`, to look at."""
+    """The source of `reader`, to read it."""
     shape = Shape(cls, version, flexible)
     source = Source(f"def read_{cls.__name__}(buf, pos, end):", cls=cls, new=cls.__new__, **_HELPERS)
     source.add("o = new(cls)")

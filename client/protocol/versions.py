@@ -9,7 +9,7 @@ The rule is the highest version that both sides have. The exceptions (those by A
   version says nothing about it. EndTxn 5 then answers with the producer id and epoch to go on with.
 - Fetch above 12, Produce above 12, and OffsetCommit and OffsetFetch above 9 name topics by id alone (KIP-516): only
   when all topic ids are known.
-- OffsetCommit and OffsetFetch 0 mean ZooKeeper, which no later version looks into; ListOffsets 0 gives where segments
+- OffsetCommit and OffsetFetch 0 mean ZooKeeper, which no later version reads; ListOffsets 0 gives where segments
   start, nothing by time. They are spoken only where a caller asks for them by number.
 - Metadata below 4 creates every topic it is asked for: see `asking_creates_topics`.
 - OffsetFetch below 7 cannot ask for stable offsets: see `can_require_stable`.
@@ -39,8 +39,8 @@ def negotiate(
     """The version to speak.
 
     `broker_ranges` maps API keys to (lowest, highest), `finalized_features` names to levels, both as the broker of this
-    connection told them with ApiVersions. `topic_ids_known` is about the topics that the request names, `transactional`
-    about a Produce request: without a transactional id the transaction's protocol does not matter.
+    connection returned them with ApiVersions. `topic_ids_known` is about the topics that the request names,
+    `transactional` about a Produce request: without a transactional id the transaction's protocol does not matter.
     Raises `UnsupportedVersionError` when there is no version left.
     """
     theirs = broker_ranges.get(api.key)
@@ -87,5 +87,5 @@ def all_topics(metadata_version: int) -> list[Any] | None:
 
 
 def can_require_stable(offset_fetch_version: int) -> bool:
-    """Whether OffsetFetch of this version can wait for open transactions (KIP-447): it refuses the flag below 7."""
+    """Whether OffsetFetch of this version can wait for open transactions (KIP-447): the flag is an error below 7."""
     return offset_fetch_version >= 7

@@ -1,7 +1,7 @@
 """Generates the function that writes one struct in one version, the mirror of `reader`.
 
 A written message is a list of byte strings, joined once at the end: a record set is not copied on its way in. Fields
-that the version lacks are checked first: anything but the default is refused, unless the field is ignorable.
+that the version lacks are checked first: anything but the default is rejected, unless the field is ignorable.
 
 Values are not type-checked on the way. Where one does not fit, the operation that met it raises whatever it raises,
 and `codec` then finds the value with `encode_errors.explain`.
@@ -34,7 +34,7 @@ def writer(cls: type[Struct], version: int, flexible: bool) -> Writer:
 
 
 def writer_source(cls: type[Struct], version: int, flexible: bool) -> Source:
-    """The text behind `writer`, to look at."""
+    """The source of `writer`, to read it."""
     shape = Shape(cls, version, flexible)
     source = Source(f"def write_{cls.__name__}(o, put):", **_HELPERS)
     for field in shape.absent:

@@ -28,7 +28,7 @@ from kseg.client.security.tokens import forget
 from kseg.client.wire.transport import Transport
 
 NEVER: Final = float("inf")
-#: Seconds between two logins on one connection; a broker refuses them within one second.
+#: Seconds between two logins on one connection; a broker rejects them within one second.
 LOGIN_INTERVAL: Final = 1.05
 _WINDOW: Final = (0.85, 0.95)
 _PROBE_SECONDS: Final = 2.0

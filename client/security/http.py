@@ -58,7 +58,7 @@ class HttpServer:
 
 
 class HttpConnection:
-    """A connection that is kept between exchanges, and opened anew where the server has closed it. Not thread-safe."""
+    """A connection that is kept between exchanges, and opened again where the server has closed it. Not thread-safe."""
 
     def __init__(self, server: HttpServer, *, max_bytes: int = 1 << 20) -> None:
         self.server = server

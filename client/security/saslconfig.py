@@ -122,7 +122,7 @@ def _check_place(properties: Mapping[str, str], mechanism: str, faults: list[Con
 
 
 def _option_faults(module: LoginModule, known: Callable[[str], bool], faults: list[ConfigFault], remedy: str) -> None:
-    """Without the option's name: a secret with a quote in it would make one of its own pieces look like a name."""
+    """Without the option's name: a secret with a quote in it would make a part of it appear as a name."""
     for name in module.options:
         if not known(name):
             reason = f"has an option that {module.name} does not support"

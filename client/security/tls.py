@@ -41,7 +41,7 @@ class TlsConfig:
     cipher_suites: tuple[str, ...] = ()
 
     def context(self) -> ssl.SSLContext:
-        """The context for connections, made anew when a store's file has changed.
+        """The context for connections, created again when a store's file has changed.
 
         Raises ConfigError with everything that is wrong with the stores.
         """

@@ -52,7 +52,7 @@ class Step(Enum):
 TRANSITIONS: Final[Mapping[tuple[State, Step], State]] = MappingProxyType(
     {
         (State.UNINITIALIZED, Step.INITIALIZE): State.INITIALIZING,
-        # Again after an answer that did not come; with the ids that it has, or to take the id over anew.
+        # Again after an answer that did not come; with the ids that it has, or to take the id over again.
         (State.INITIALIZING, Step.INITIALIZE): State.INITIALIZING,
         (State.READY, Step.INITIALIZE): State.INITIALIZING,
         (State.COMMITTING, Step.INITIALIZE): State.INITIALIZING,

@@ -14,8 +14,8 @@ upgrade in the middle of one does not mix them.
 Which step is possible when: `client.transactions.states`. What an error does to the state:
 
     nothing              retriable: the operation has been tried until its deadline, and may be called again
-    AbortableError       the coordinator says so (TRANSACTION_ABORTABLE), a topic or group not allowed, offsets refused
-    FatalError           fenced; the transactional id is not allowed; the coordinator's state contradicts ours
+    AbortableError       the coordinator says so (TRANSACTION_ABORTABLE), a topic or group not authorized, offsets
+    rejected FatalError           fenced; the transactional id is not allowed; the coordinator's state contradicts ours
 
 A broker takes a transactional commit with an empty member id also for a group that has live members: who commits has
 to check the group first (`client.groups.descriptions`).

@@ -26,7 +26,7 @@ from kseg.client.protocol.errors import DecodeError, ProtocolError
 SIZE: Final = struct.Struct(">i")
 CORRELATION_ID: Final = struct.Struct(">i")
 
-#: Large enough for the metadata of any cluster, and it refuses what a TLS listener (0x15030300) or an HTTP server
+#: Large enough for the metadata of any cluster, and it rejects what a TLS listener (0x15030300) or an HTTP server
 #: ("HTTP") answers to a plaintext Kafka request, before anything is allocated.
 MAX_FRAME: Final = 128 * 1024 * 1024
 #: Fetch answers have the protocol's own limit alone: one batch may be larger than every limit that was asked for.

@@ -106,7 +106,7 @@ def _ask(connection: Asker, version: int, deadline: Deadline) -> ApiVersionsResp
 @cache
 def _own_version() -> str:
     try:
-        # A broker refuses anything but letters, digits, dots and dashes here (KIP-511).
+        # A broker rejects anything but letters, digits, dots and dashes here (KIP-511).
         return re.sub(r"[^A-Za-z0-9.-]", "-", importlib.metadata.version(DISTRIBUTION))
     except importlib.metadata.PackageNotFoundError:
         return "unknown"

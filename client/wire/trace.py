@@ -75,7 +75,7 @@ class Traffic:
             return {key: replace(tally) for key, tally in self._tallies.items()}
 
     def reset(self) -> None:
-        """Begin anew, in a process that makes several runs. Connections that are open count on."""
+        """Begin again, in a process that makes several runs. Connections that are open count on."""
         with self.lock:
             for tally in self._tallies.values():
                 tally.requests = tally.responses = tally.bytes_out = tally.bytes_in = 0

@@ -243,7 +243,7 @@ def _words(error: OSError) -> str:
 def _resolve(host: str, port: int, label: str, deadline: Deadline) -> list[_AddressInfo]:
     """All stream addresses of a host, each once, in the resolver's order.
 
-    The system's resolver knows no deadline, so a name is looked up in a thread that is left behind if it hangs.
+    The system's resolver has no deadline, so a name is resolved in a thread that is left behind if it hangs.
     """
     try:
         return _lookup(host, port, socket.AI_NUMERICHOST)

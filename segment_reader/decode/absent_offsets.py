@@ -1,7 +1,7 @@
 """Absent offsets, counted by batch headers alone: what a decoder has to have found, and cannot have made up.
 
     between batches      a batch begins behind the offset after the one before it
-    inside a batch       it spans more offsets than it has records (magic 2 tells both in its header)
+    inside a batch       it spans more offsets than it has records (magic 2 has both in its header)
     at the range's end   a batch begins behind it
 
 A decoder counts as absent what lies between two records that it has decoded, so one that loses records finds gaps where
@@ -45,7 +45,7 @@ _ANY: Final = 1 << 62
 def walk_headers(data: Any, end: Any, s: Any, unsure: Any) -> Any:
     """Passes the frames from data[s[AT]:]; True: `unsure` is full, empty it and call again.
 
-    unsure: (first, end, most) of offsets whose gaps no header tells, and how many may be absent there.
+    unsure: (first, end, most) of offsets whose gaps no header shows, and how many may be absent there.
     """
     size = data.size
     while s[EDGE] < end and size - s[AT] >= FRAME_OVERHEAD:
@@ -112,7 +112,7 @@ class AbsentOffsets:
             state[UNSURE] = 0
 
     def skip_to(self, offset: int) -> None:
-        """Offsets below are absent as far as none has been passed: on the word of whoever says so."""
+        """Offsets below are absent as far as none has been passed: the caller knows that."""
         offset = min(offset, self._end)
         self._state[ABSENT] += max(0, offset - self.next_offset)
         self._pass(offset)
@@ -130,7 +130,7 @@ class AbsentOffsets:
             self._pass(offset)
 
     def count(self, gaps: Sequence[tuple[int, int]]) -> int:
-        """How many there are. gaps: the decoder's, ascending, for offsets of which no header tells."""
+        """How many there are. gaps: the decoder's, ascending, for offsets that no header covers."""
         return int(self._state[ABSENT]) + sum(
             min(most, _inside(gaps, first, stop)) for first, stop, most in self._unsure
         )

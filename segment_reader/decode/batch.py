@@ -27,7 +27,7 @@ Magic 0 and 1, a message (protocol guide "Message sets", KIP-31, KIP-32):
     18  timestamp          int64   magic 1 alone
     ..  key, value                 int32 length each, -1 null. With a codec the value is a compressed message set.
 
-The last frame of a Fetch answer may be cut off anywhere; it is never looked into.
+The last frame of a Fetch answer may be cut off anywhere; it is never read.
 """
 
 from __future__ import annotations

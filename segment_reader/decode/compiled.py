@@ -70,7 +70,7 @@ from kseg.segment_reader.decode.table import (
 )
 from kseg.segment_reader.errors import Fault, RecordFormatError
 
-FRAMES = 1024  # rows of the table: what is looked at ahead
+FRAMES = 1024  # rows of the table: what is read ahead
 DIRECT = 1 << 18  # a batch unpacked elsewhere is from this size on decoded where it lies, without joining a group
 
 _PACKED_COLUMNS = [POSITION, SIZE, MAGIC, ATTRIBUTES, CRC, CHECK, MARKER]  # the arguments of _unpack

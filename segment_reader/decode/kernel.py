@@ -111,7 +111,7 @@ def _absent(s: Any, gaps: Any, until: Any) -> None:
 
 @inlined
 def _records(source: Any, frame: Any, c: Any, gaps: Any, s: Any, rules: Any) -> Any:
-    """The records of a magic 2 batch from where the state stands: 0 when they are done.
+    """The records of a magic 2 batch from the state's position: 0 when they are done.
 
     What changes with each record is kept out of the state until the end: the compiler cannot know that the columns are
     no part of it, and would store and load all of it again for each record.
@@ -244,7 +244,7 @@ def _records(source: Any, frame: Any, c: Any, gaps: Any, s: Any, rules: Any) -> 
 
 @inlined
 def _messages(source: Any, frame: Any, c: Any, gaps: Any, s: Any, rules: Any) -> Any:
-    """The messages of magic 0 or 1 in source[START:STOP] from where the state stands: 0 when they are done.
+    """The messages of magic 0 or 1 in source[START:STOP] from the state's position: 0 when they are done.
 
     Lengths and magic of inner ones have been checked by scan_messages, those of plain ones by scan.
     """

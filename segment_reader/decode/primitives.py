@@ -53,7 +53,7 @@ def _loader(bits: int, result: Any, *, big_endian: bool) -> Any:
     return intrinsic(load)
 
 
-#: a byte, widened to 64 bits: indexing an array would first look whether the index counts from the end
+#: a byte, widened to 64 bits: indexing an array would first check whether the index counts from the end
 be8 = _loader(8, types.int64, big_endian=True)
 #: big-endian signed loads at any position, widened to 64 bits
 be16 = _loader(16, types.int64, big_endian=True)

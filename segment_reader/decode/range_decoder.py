@@ -97,11 +97,11 @@ class RangeDecoder:
     ) -> Iterator[pa.RecordBatch]:
         """Decodes the record set of one Fetch answer; `aborted` is that answer's list of (producer id, first offset).
 
-        file, position: where the record set stands, for the columns of that name.
+        file, position: where the record set is, for the columns of that name.
 
         Read the iterator to its end before the next call: decoding happens while it is read. Rows that do not fill an
         Arrow batch wait for the next feed or finish. Batches below `next_offset` and beyond the range are passed over,
-        an incomplete last batch is not looked at. The record set may be freed afterwards.
+        an incomplete last batch is ignored. The record set may be freed afterwards.
 
         Raises RecordFormatError; the decoder is of no use after that.
         """
@@ -110,7 +110,7 @@ class RangeDecoder:
     def skip_to(self, offset: int) -> None:
         """Counts everything from `next_offset` up to `offset` as absent, on the word of the broker.
 
-        For offsets that no batch tells about: below the log's start, or at an end that compaction has emptied.
+        For offsets that no batch covers: below the log's start, or at an end that compaction has emptied.
         """
         self._engine.skip_to(offset)
 

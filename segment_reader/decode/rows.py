@@ -213,7 +213,7 @@ def put_row(
     s: Any,
     rules: Any,
 ) -> None:
-    """Writes a row but for headers and provenance; `row_fits` has to have found room. Keys and values begin at so many
+    """Writes a row but for headers and provenance; `row_fits` has to have found space. Keys and values begin at so many
     bytes, `key` and `value` are their sizes (negative: null). Counted are its nulls alone."""
     _put_bytes(source, key_at, key, c.keys, keys, c.key_offsets, c.key_ok, S_NULL_KEYS, row, s)
     _put_bytes(source, value_at, value, c.values, values, c.value_offsets, c.value_ok, S_NULL_VALUES, row, s)

@@ -92,7 +92,7 @@ class SalvagingDecoder:
         """One record set's rows, and the bad batches among them that have offsets of the range. Unlike RangeDecoder's
         rows none wait for the next call.
 
-        Raises RecordFormatError where nobody can tell how far a bad batch reaches.
+        Raises RecordFormatError where it is unknown how far a bad batch reaches.
         """
         view = memoryview(records).cast("B")
         self._source = file, position
@@ -193,7 +193,7 @@ class SalvagingDecoder:
         if fault is None:
             return at_edge
         if fault[0] and _after(table, fault[0]) > start:
-            # What was counted before the fault cannot be told from what was counted in its batch: count again.
+            # What was counted before the error cannot be separated from what was counted in its batch: count again.
             again = self._make(start, min(_after(table, fault[0]), end))
             for batch in self._all(again, view, table[: fault[0]], aborted):
                 yield from _from(batch, handed)

@@ -85,7 +85,7 @@ INNER_TRUNCATED = int(Fault.INNER_TRUNCATED)
 INNER_MAGIC = int(Fault.INNER_MAGIC)
 INNER_EMPTY = int(Fault.INNER_EMPTY)
 
-#: Frames up to this size, markers among them, are looked at whole even where headers alone are wanted.
+#: Frames up to this size, markers among them, are read whole even where headers alone are wanted.
 SMALL = 1024
 
 # what plan carries from one part of a record set to the next
@@ -258,7 +258,7 @@ def scan(data: Any, at: Any, whole: Any, table: Any) -> Any:
 def plan(table: Any, n: Any, end: Any, check: Any, entries: Any, opened: Any, closed: Any, state: Any) -> Any:
     """Decides what becomes of each frame: the rows up to the first frame at or beyond `end`, if there is one.
 
-    entries: (first offset, producer id) of aborted transactions, ascending; opened: room for as many producer ids;
+    entries: (first offset, producer id) of aborted transactions, ascending; opened: space for as many producer ids;
     closed: filled with (producer id, offset) of the ABORT markers met; state: P_EDGE is the first offset not passed.
     See engine.AbortedTransactions.
     """

@@ -39,8 +39,8 @@ def arrow_schema(*, headers: bool, provenance: bool) -> pa.Schema:
     """The columns of a decoded batch. All fields are nullable, as in Spark's source.
 
     headers: add `headers list<struct<key string, value binary>>`.
-    provenance: add what the batch header tells, and of files where the batch stands: `file` and its first byte's
-    `position` there (an old compressed message is a batch). Null where nothing tells: what the header tells on magic 0
+    provenance: add what the batch header tells, and for files the batch's place: `file` and its first byte's
+    `position` there (an old compressed message is a batch). Null where it is unknown: header fields on magic 0
     and 1; `leaderEpoch`, `producerId`, `producerEpoch` and `sequence` also where the batch carries -1; `file` and
     `position` for what came from a broker.
     """

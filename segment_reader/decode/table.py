@@ -48,7 +48,7 @@ NO_MARKER, BAD_MARKER, PACKED_MARKER = -1, -2, -3
 # KIND
 (
     DROP,  # below the range
-    COUNT_CONTROL,  # dense, the header tells all
+    COUNT_CONTROL,  # dense, the header has all
     COUNT_ABORTED,
     EMPTY,
     DATA,  # magic 2, to be read
@@ -83,7 +83,7 @@ NO_MARKER, BAD_MARKER, PACKED_MARKER = -1, -2, -3
     S_ABSENT,
     S_BATCHES,
     S_READ,
-    S_NEED,  # how large the column that ran out of room must be
+    S_NEED,  # how large the column that ran out of space must be
     S_OFFSET,  # the record that a fault is about, or -1
     S_ORIGIN,  # where the record set begins in its file, or -1
     STATE_SIZE,

@@ -72,7 +72,7 @@ def _headers(headers: Sequence[tuple[str | bytes, bytes | None]]) -> bytes:
 
 
 def compress_body(body: Body, compression: str, level: int | None = None) -> bytes:
-    """The bytes that stand in the batch."""
+    """The bytes in the batch."""
     return registry.compress(registry.BY_NAME[compression].number, body.data, level=level)
 
 
@@ -109,7 +109,7 @@ def batch_of(
 
 
 def records_of(body: Body) -> list[Record]:
-    """The records again, for whoever has to split a batch or to write it in an older format."""
+    """The records again, to split a batch or to write it in an older format."""
     return list(_read(body))
 
 

@@ -13,7 +13,7 @@
     ├── LogEndsEarly         the files end before the range that is to be read
     └── UndecidedTransaction a transaction that has no marker in the files: the range ends above the last stable offset
 
-What only hints at the log (indexes, snapshots) is never needed for a right answer: whoever meets such an error there
+What only hints at the log (indexes, snapshots) is never needed for a right answer: whoever catches such an error there
 may go on without the file.
 """
 
@@ -51,7 +51,7 @@ class CorruptCheckpoint(LogFileError):
 
 
 class SegmentGone(LogFileError):
-    """A file that was listed is there no more, or shorter than it was. Listing the folder anew may help."""
+    """A file that was listed is there no more, or shorter than it was. Listing the folder again may help."""
 
     retriable: ClassVar[bool] = True
 
@@ -61,7 +61,7 @@ class StoreError(LogFileError):
 
 
 class StoreUnavailable(StoreError):
-    """An object store does not answer, or tells to come again later."""
+    """An object store does not respond, or asks to retry later."""
 
     retriable: ClassVar[bool] = True
 
@@ -86,7 +86,7 @@ class LogDamaged(LogFileError):
 
     base_offset: that of the batch as far as its header can be believed, else the first one that it may have.
     length: how many bytes, and first, last: the offsets `[first, last)` that are missing for them. All of them are None
-    where nobody looked.
+    that nobody read.
     """
 
     def __init__(

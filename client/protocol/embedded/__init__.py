@@ -1,7 +1,7 @@
 """Formats that travel as opaque bytes inside of other messages and of records: no API.
 
 framing            what precedes such a message: a version, a type
-consumer_protocol  what a consumer tells its group, and what it is assigned (JoinGroup, SyncGroup, DescribeGroups)
+consumer_protocol  what a consumer sends to its group, and its assignment (JoinGroup, SyncGroup, DescribeGroups)
 control_records    what brokers write between a log's records: markers of transactions, the metadata quorum's own
 internal_topics    the records of Kafka's own topics, by topic; the definitions by kind:
     group_records, consumer_group_records, share_group_records, streams_group_records

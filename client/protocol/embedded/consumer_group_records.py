@@ -36,7 +36,7 @@ class ConsumerGroupPartitionMetadataKey(TypedMessage, key=4, versions="0"):
 
 
 class ConsumerGroupPartitionMetadataValue(TypedMessage, key=4, versions="0", flexible="0+"):
-    """The topics that a group's members subscribe to, as they were when last looked at."""
+    """The topics that a group's members subscribe to, as they were when last read."""
 
     class TopicMetadata(Struct):
         class PartitionMetadata(Struct):

@@ -1,6 +1,6 @@
 """The classic consumer's own protocol inside of a group (protocol type "consumer"), opaque to brokers.
 
-A subscription stands in JoinGroup's metadata, an assignment in SyncGroup's; both also in DescribeGroups' answer.
+A subscription is in JoinGroup's metadata, an assignment in SyncGroup's; both also in DescribeGroups' answer.
 
 v1  the partitions that the member owns, for cooperative rebalancing (KIP-429)
 v2  the generation in which it came to own them (KIP-792)

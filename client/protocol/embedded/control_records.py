@@ -4,7 +4,7 @@
     value  abort, commit: int16 version, then EndTxnMarker
            others: the message, whose first field is the version
 
-Types 2 to 6 stand in the metadata log and its snapshots alone.
+Types 2 to 6 are only in the metadata log and its snapshots.
 """
 
 # mypy: disable-error-code=misc
@@ -23,7 +23,7 @@ from kseg.client.protocol.schema import Message, Struct
 
 
 class ControlRecordType(IntEnum):
-    """What a control record's key tells."""
+    """The content of a control record's key."""
 
     ABORT = 0
     COMMIT = 1

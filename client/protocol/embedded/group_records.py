@@ -45,7 +45,7 @@ class OffsetCommitKey(TypedMessage, key=1, versions="0"):
 class OffsetCommitValue(TypedMessage, key=1, versions="0-4", flexible="4+"):
     """The offset to read next.
 
-    v1 tells when it expires, v2 does not, since the broker's configuration decides; v3 has the leader epoch, v4 the
+    v1 has the time of expiry, v2 does not, since the broker's configuration decides; v3 has the leader epoch, v4 the
     topic's id.
     """
 

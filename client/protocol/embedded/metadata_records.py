@@ -1,6 +1,6 @@
 """Records of the cluster's metadata log, `__cluster_metadata` (KRaft, KIP-631).
 
-What stands before the message: internal_topics.
+What precedes the message: internal_topics.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Records of `__remote_log_metadata`: which segments tiered storage holds (KIP-405).
 
-What stands before the message: internal_topics.
+What precedes the message: internal_topics.
 """
 
 # mypy: disable-error-code=misc

@@ -62,7 +62,7 @@ class BrokerRegistrationResponse(Response, answers=BrokerRegistrationRequest):
 class BrokerHeartbeatRequest(
     Request["BrokerHeartbeatResponse"], key=63, versions="0-2", flexible="0+", scope="controller", client_waits="0+"
 ):
-    """BrokerHeartbeat (API key 63): a broker tells that it lives, and what it wants (KIP-500).
+    """BrokerHeartbeat (API key 63): a broker reports that it is alive, and what it wants (KIP-500).
 
     v1  log directories that went offline (KIP-858)
     v2  cordoned log directories (KIP-1066)
@@ -207,7 +207,7 @@ class AllocateProducerIdsResponse(Response, answers=AllocateProducerIdsRequest):
 class AssignReplicasToDirsRequest(
     Request["AssignReplicasToDirsResponse"], key=73, versions="0", flexible="0+", scope="controller"
 ):
-    """AssignReplicasToDirs (API key 73): a broker tells where its replicas lie on its disks (KIP-858).
+    """AssignReplicasToDirs (API key 73): a broker reports on which disks its replicas are (KIP-858).
 
     Partitions per directory.
     """

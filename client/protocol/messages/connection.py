@@ -32,10 +32,10 @@ class ApiVersionsRequest(Request["ApiVersionsResponse"], key=18, versions="0-4",
     """ApiVersions (API key 18): what a broker can do. Asked first on every connection, for which alone the answer
     holds.
 
-        v1  tells the throttle time
+        v1  has the throttle time
         v2  throttles after the answer
         v3  flexible (KIP-482); the client names its software (KIP-511); features (KIP-584)
-        v4  features whose lowest version is 0 are told too
+        v4  features whose lowest version is 0 are listed too
 
     A broker that does not know the version asked for answers UNSUPPORTED_VERSION in version 0. The answer's header is
     version 0 always, since the asker cannot know yet what the broker speaks: see `api`.
@@ -95,7 +95,7 @@ class SaslHandshakeRequest(Request["SaslHandshakeResponse"], key=17, versions="0
     The mechanism that the client has chosen, such as SCRAM-SHA-512.
     """
 
-    # An exchange that was broken off begins anew, over a new connection.
+    # An interrupted exchange begins again, over a new connection.
     ROUTE = Route(Target.SAME_CONNECTION, RetrySafety.UNSAFE)
     PERMISSIONS = permissions("", otherwise="none: it is sent before authentication")
     ERRORS = error_policy("UNSUPPORTED_SASL_MECHANISM ILLEGAL_SASL_STATE")
@@ -113,13 +113,13 @@ class SaslHandshakeResponse(Response, answers=SaslHandshakeRequest):
 class SaslAuthenticateRequest(Request["SaslAuthenticateResponse"], key=36, versions="0-2", flexible="2+"):
     """SaslAuthenticate (API key 36): carries a SASL exchange, one step a request (KIP-152).
 
-    v1  the answer tells how long the session lives; the client authenticates again before (KIP-368)
+    v1  the answer has the lifetime of the session; the client authenticates again before (KIP-368)
     v2  flexible
 
     The mechanism's own bytes; never log them.
     """
 
-    # An exchange that was broken off begins anew, over a new connection.
+    # An interrupted exchange begins again, over a new connection.
     ROUTE = Route(Target.SAME_CONNECTION, RetrySafety.UNSAFE)
     PERMISSIONS = permissions("", otherwise="none: it is sent before authentication")
     ERRORS = error_policy("SASL_AUTHENTICATION_FAILED ILLEGAL_SASL_STATE UNSUPPORTED_SASL_MECHANISM")

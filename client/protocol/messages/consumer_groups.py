@@ -21,7 +21,7 @@ class ConsumerGroupHeartbeatRequest(Request["ConsumerGroupHeartbeatResponse"], k
 
     v1  topics by a regular expression; the member makes up its own id (KIP-1082)
 
-    Null, or -1 for the rebalance timeout, says that nothing has changed since the last heartbeat; a first one tells
+    Null, or -1 for the rebalance timeout, says that nothing has changed since the last heartbeat; a first one has
     all. `member_epoch` 0 joins, -1 leaves, -2 leaves for a short while (a static member that will be back).
 
     Who the member is, what it wants, which partitions it owns.

@@ -40,7 +40,7 @@ class FetchRequest(
 ):
     """Fetch (API key 1): reads record sets.
 
-        v1   the answer tells the throttle time
+        v1   the answer has the throttle time
         v2   message sets of magic 1 may come (KIP-32); below, magic 0
         v3   a limit for the whole answer; a first message larger than the limits comes whole (KIP-74)
         v4   isolation level, last stable offset, aborted transactions (KIP-98); the oldest version that 4.0 takes
@@ -53,8 +53,8 @@ class FetchRequest(
         v12  flexible; epoch of the last record read, diverging epoch, current leader
         v13  topics by id (KIP-516)
         v14  OFFSET_MOVED_TO_TIERED_STORAGE (KIP-405)
-        v15  who follows stands in `replica_state` (KIP-903)
-        v16  the answer tells where new leaders listen (KIP-951)
+        v15  the follower is in `replica_state` (KIP-903)
+        v16  the answer has the endpoints of new leaders (KIP-951)
         v17  directory of the following replica (KIP-853)
         v18  high watermark of the following replica (KIP-1166)
 
@@ -217,7 +217,7 @@ class ListOffsetsRequest(
         v1   one offset a partition: the first at or after a time; the oldest version that 4.0 takes
         v2   isolation level: under read_committed the latest offset is the last stable one
         v3   throttles after the answer
-        v4   leader epochs, asked for and told (KIP-320)
+        v4   leader epochs, in request and answer (KIP-320)
         v5   OFFSET_NOT_AVAILABLE right after a leader change (KIP-207)
         v6   flexible
         v7   time -3: the record with the largest timestamp (KIP-734)
@@ -286,7 +286,7 @@ class OffsetForLeaderEpochRequest(
 
     That is how a reader finds out that the log was cut short behind its back.
 
-    v1  the answer tells the epoch too
+    v1  the answer has the epoch too
     v2  the leader epoch that the reader believes in (KIP-320); the oldest version that 4.0 takes
     v3  replica id: -2 is a reader that may see past the high watermark, -1 a consumer
     v4  flexible

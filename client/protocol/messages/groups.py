@@ -19,13 +19,13 @@ class JoinGroupRequest(Request["JoinGroupResponse"], key=11, versions="0-9", fle
     """JoinGroup (API key 11): enters a classic group, or its next generation; the answer comes when all have joined.
 
     v1  a rebalance timeout of its own (KIP-62)
-    v2  tells the throttle time; v3 throttles after the answer
+    v2  has the throttle time; v3 throttles after the answer
     v4  a new member is given its id first, with MEMBER_ID_REQUIRED, and joins again (KIP-394)
     v5  instance ids of static members (KIP-345)
     v6  flexible
-    v7  the answer tells the protocol's type and name (KIP-559)
+    v7  the answer has the protocol's type and name (KIP-559)
     v8  why the member joins, for the broker's log (KIP-800)
-    v9  the leader may be told to skip the assignment
+    v9  the leader may be asked to skip the assignment
 
     The member and the protocols it speaks.
     """
@@ -78,7 +78,7 @@ class SyncGroupRequest(Request["SyncGroupResponse"], key=14, versions="0-5", fle
     """SyncGroup (API key 14): hands out a classic group's assignments: the leader brings them, each member gets its
     own.
 
-    v1  tells the throttle time; v2 throttles after the answer
+    v1  has the throttle time; v2 throttles after the answer
     v3  instance ids of static members (KIP-345)
     v4  flexible
     v5  protocol type and name, checked by the broker (KIP-559)
@@ -116,7 +116,7 @@ class SyncGroupResponse(Response, answers=SyncGroupRequest):
 class HeartbeatRequest(Request["HeartbeatResponse"], key=12, versions="0-4", flexible="4+", client_waits="2+"):
     """Heartbeat (API key 12): keeps a member of a classic group alive.
 
-    v1  tells the throttle time; v2 throttles after the answer
+    v1  has the throttle time; v2 throttles after the answer
     v3  instance ids of static members (KIP-345)
     v4  flexible
 
@@ -143,7 +143,7 @@ class HeartbeatResponse(Response, answers=HeartbeatRequest):
 class LeaveGroupRequest(Request["LeaveGroupResponse"], key=13, versions="0-5", flexible="4+", client_waits="2+"):
     """LeaveGroup (API key 13): leaves a classic group.
 
-    v1  tells the throttle time; v2 throttles after the answer
+    v1  has the throttle time; v2 throttles after the answer
     v3  many members at once (KIP-345): `members`, where older versions have `member_id`
     v4  flexible
     v5  why they leave, for the broker's log (KIP-800)
@@ -185,7 +185,7 @@ class LeaveGroupResponse(Response, answers=LeaveGroupRequest):
 class ListGroupsRequest(Request["ListGroupsResponse"], key=16, versions="0-5", flexible="3+", client_waits="2+"):
     """ListGroups (API key 16): the groups that a broker coordinates: to see all, ask all brokers.
 
-    v1  tells the throttle time; v2 throttles after the answer
+    v1  has the throttle time; v2 throttles after the answer
     v3  flexible
     v4  states, also as a filter (KIP-518)
     v5  types (classic, consumer, share, streams), also as a filter (KIP-848)
@@ -199,7 +199,7 @@ class ListGroupsRequest(Request["ListGroupsResponse"], key=16, versions="0-5", f
     )
     ERRORS = error_policy(
         "COORDINATOR_LOAD_IN_PROGRESS CLUSTER_AUTHORIZATION_FAILED TOPIC_AUTHORIZATION_FAILED",
-        # Every broker is asked what it coordinates: there is no other to look for.
+        # Every broker is asked what it coordinates: there is no other to find.
         AGAIN="COORDINATOR_NOT_AVAILABLE",
     )
 
@@ -226,10 +226,10 @@ class DescribeGroupsRequest(
 ):
     """DescribeGroups (API key 15): state and members of classic groups.
 
-    A group of the new protocol (KIP-848) looks like a dead one here: ask ConsumerGroupDescribe, or ListGroups for its
+    A group of the new protocol (KIP-848) appears as a dead one here: ask ConsumerGroupDescribe, or ListGroups for its
     type.
 
-        v1  tells the throttle time; v2 throttles after the answer
+        v1  has the throttle time; v2 throttles after the answer
         v3  authorized operations (KIP-430)
         v4  instance ids of static members (KIP-345)
         v5  flexible

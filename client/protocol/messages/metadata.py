@@ -20,7 +20,7 @@ class MetadataRequest(Request["MetadataResponse"], key=3, versions="0-13", flexi
 
     v1   null asks for all topics, an empty list for none (in v0 an empty list asks for all); controller, racks
     v2   cluster id
-    v3   tells the throttle time
+    v3   has the throttle time
     v4   `allow_auto_topic_creation`: below, asking for a topic that is not there creates it
     v5   offline replicas
     v6   throttles after the answer
@@ -40,7 +40,7 @@ class MetadataRequest(Request["MetadataResponse"], key=3, versions="0-13", flexi
     ERRORS = error_policy(
         "UNKNOWN_TOPIC_OR_PARTITION UNKNOWN_TOPIC_ID LEADER_NOT_AVAILABLE LISTENER_NOT_FOUND "
         "INVALID_TOPIC_EXCEPTION TOPIC_AUTHORIZATION_FAILED REBOOTSTRAP_REQUIRED",
-        # Replicas of a partition are down: its leader is told all the same.
+        # Replicas of a partition are down: its leader is returned all the same.
         DONE="REPLICA_NOT_AVAILABLE",
     )
 
@@ -68,7 +68,7 @@ class MetadataResponse(Response, answers=MetadataRequest):
         rack: str | None = string("1+", nullable="1+", default=None, ignorable=True)
 
     class MetadataResponseTopic(Struct):
-        """A topic, or why there is none: look at `error_code` first."""
+        """A topic, or why there is none: check `error_code` first."""
 
         class MetadataResponsePartition(Struct):
             """`leader_id` is -1 while there is no leader."""
@@ -143,9 +143,9 @@ class DescribeClusterResponse(Response, answers=DescribeClusterRequest):
 class DescribeTopicPartitionsRequest(
     Request["DescribeTopicPartitionsResponse"], key=75, versions="0", flexible="0+", client_waits="0+"
 ):
-    """DescribeTopicPartitions (API key 75): tells about topics in pages (KIP-966).
+    """DescribeTopicPartitions (API key 75): describes topics in pages (KIP-966).
 
-    Topics by name, where to go on, and at most how many partitions to tell.
+    Topics by name, where to continue, and the maximum number of partitions to return.
     """
 
     ROUTE = Route(Target.ANY)
@@ -158,7 +158,7 @@ class DescribeTopicPartitionsRequest(
         name: str = string("0+")
 
     class Cursor(Struct):
-        """The first partition to tell."""
+        """The first partition to return."""
 
         topic_name: str = string("0+")
         partition_index: int = int32("0+")

@@ -27,10 +27,10 @@ class OffsetCommitRequest(
 ):
     """OffsetCommit (API key 8): stores a group's offsets, outside of a transaction.
 
-        v0   into ZooKeeper, where no later version looks
+        v0   into ZooKeeper, which no later version reads
         v1   into the offsets topic; the member; a time for each offset
         v2   one retention time for all in its place; the oldest version that 4.0 takes
-        v3   the answer tells the throttle time; v4 throttles after it
+        v3   the answer has the throttle time; v4 throttles after it
         v5   no retention time any more: the broker's configuration decides
         v6   leader epoch of the last record read (KIP-320)
         v7   instance id of a static member (KIP-345)
@@ -116,7 +116,7 @@ class OffsetFetchRequest(
     v0   from ZooKeeper, where only a commit of version 0 goes
     v1   from the offsets topic; the oldest version that 4.0 takes
     v2   null asks for all topics; an error for the whole answer
-    v3   tells the throttle time; v4 throttles after the answer
+    v3   has the throttle time; v4 throttles after the answer
     v5   leader epochs (KIP-320)
     v6   flexible
     v7   `require_stable`: UNSTABLE_OFFSET_COMMIT while a transaction that commits the offset is open (KIP-447)

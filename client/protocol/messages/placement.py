@@ -238,7 +238,7 @@ class DescribeLogDirsRequest(
     PERMISSIONS = permissions("DESCRIBE cluster")
     ERRORS = error_policy(
         "CLUSTER_AUTHORIZATION_FAILED",
-        # The folder's own state: told, and not waited for.
+        # The folder's own state: returned, and not waited for.
         FAIL="KAFKA_STORAGE_ERROR",
     )
 

@@ -27,17 +27,17 @@ class ProduceRequest(
 ):
     """Produce (API key 0): appends record batches.
 
-        v1   the answer tells the throttle time
+        v1   the answer has the throttle time
         v2   message sets of magic 1 (KIP-32); below, magic 0
         v3   transactional id, record batches of magic 2 (KIP-98); the oldest version that brokers from 4.0 on take
-        v5   the answer tells the log start offset
+        v5   the answer has the log start offset
         v6   throttles after the answer
         v7   zstd (KIP-110)
-        v8   the answer names the records that a batch was refused for (KIP-467)
+        v8   the answer names the records that a batch was rejected for (KIP-467)
         v9   flexible
-        v10  the answer tells the new leader when this broker is not it (KIP-951)
+        v10  the answer has the new leader when this broker is not it (KIP-951)
         v11  TRANSACTION_ABORTABLE (KIP-890)
-        v12  a transactional request adds its partitions to the transaction by itself: `versions` tells when
+        v12  a transactional request adds its partitions to the transaction by itself: `versions` decides when
         v13  topics by id (KIP-516)
 
     With `acks` 0 there is no answer at all.
@@ -100,7 +100,7 @@ class ProduceResponse(Response, answers=ProduceRequest):
             """`log_append_time_ms` is -1 unless the topic's timestamps are the broker's."""
 
             class BatchIndexAndErrorMessage(Struct):
-                """A record that its batch was refused for."""
+                """A record that its batch was rejected for."""
 
                 batch_index: int = int32("8+")
                 batch_index_error_message: str | None = string("8+", nullable="8+", default=None)
@@ -146,12 +146,12 @@ class InitProducerIdRequest(
 ):
     """InitProducerId (API key 22): a producer id and epoch to write with.
 
-    For a transactional id: the same producer id as before with a higher epoch, which fences whoever used it, after an
+    For a transactional id: the same producer id as before with a higher epoch, which fences its former user, after an
     open transaction has been ended.
 
         v1  throttles after the answer
         v2  flexible
-        v3  the producer tells its present id and epoch, to go on after an error (KIP-360)
+        v3  the producer sends its present id and epoch, to continue after an error (KIP-360)
         v4  PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH
         v5  TRANSACTION_ABORTABLE (KIP-890)
 

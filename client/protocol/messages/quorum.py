@@ -82,7 +82,7 @@ class VoteResponse(Response, answers=VoteRequest):
 class BeginQuorumEpochRequest(
     Request["BeginQuorumEpochResponse"], key=53, versions="0-1", flexible="1+", scope="controller"
 ):
-    """BeginQuorumEpoch (API key 53): tells a controller that the sender leads the quorum now (KIP-595).
+    """BeginQuorumEpoch (API key 53): informs a controller that the sender leads the quorum now (KIP-595).
 
     v1  flexible; voter keys, where the leader listens (KIP-853)
 
@@ -140,7 +140,7 @@ class BeginQuorumEpochResponse(Response, answers=BeginQuorumEpochRequest):
 class EndQuorumEpochRequest(
     Request["EndQuorumEpochResponse"], key=54, versions="0-1", flexible="1+", scope="controller"
 ):
-    """EndQuorumEpoch (API key 54): tells controllers that the leader of the quorum steps down (KIP-595).
+    """EndQuorumEpoch (API key 54): informs controllers that the leader of the quorum resigns (KIP-595).
 
     v1  flexible; successors with their directory ids, where the leader listens (KIP-853)
 

@@ -29,7 +29,7 @@ _QUORUM: Final = f"{CONTROLLER} NOT_LEADER_OR_FOLLOWER INCONSISTENT_CLUSTER_ID I
 
 
 class DescribeQuorumRequest(Request["DescribeQuorumResponse"], key=55, versions="0-2", flexible="0+"):
-    """DescribeQuorum (API key 55): tells how far voters and observers of the metadata log are (KIP-595, KIP-836).
+    """DescribeQuorum (API key 55): returns the progress of voters and observers of the metadata log (KIP-595, KIP-836).
 
     v1  when each last fetched and last was level with the leader
     v2  directory ids, where voters listen, error messages (KIP-853)
@@ -157,7 +157,7 @@ class RemoveRaftVoterResponse(Response, answers=RemoveRaftVoterRequest):
 class UpdateRaftVoterRequest(
     Request["UpdateRaftVoterResponse"], key=82, versions="0", flexible="0+", scope="controller"
 ):
-    """UpdateRaftVoter (API key 82): a voter tells the quorum's leader where it listens and what it can do (KIP-853).
+    """UpdateRaftVoter (API key 82): a voter reports its endpoints and features to the quorum's leader (KIP-853).
 
     The voter as it is now.
     """

@@ -1,4 +1,4 @@
-"""Leaders and in-sync replicas, as controllers and brokers tell each other."""
+"""Leaders and in-sync replicas, as controllers and brokers send them to each other."""
 
 # mypy: disable-error-code=misc
 
@@ -14,15 +14,15 @@ from kseg.client.protocol.schema import Request, Response, Struct
 class LeaderAndIsrRequest(
     Request["LeaderAndIsrResponse"], key=4, versions="0-7", flexible="4+", scope="broker", deprecated="0-7"
 ):
-    """LeaderAndIsr (API key 4): tells a broker which partitions it leads or follows.
+    """LeaderAndIsr (API key 4): informs a broker which partitions it leads or follows.
 
     Sent by the controller of a ZooKeeper cluster; Kafka 4 has no such controller any more.
 
     v1  whether a partition is new; KAFKA_STORAGE_ERROR
-    v2  broker epoch; partitions grouped by topic (below, each tells its topic)
+    v2  broker epoch; partitions grouped by topic (below, each has its topic)
     v3  replicas that are being added and removed (KIP-455)
     v4  flexible
-    v5  topic ids, and whether all partitions are told (KIP-516)
+    v5  topic ids, and whether all partitions are included (KIP-516)
     v6  recovery state of the leader (KIP-704)
     v7  whether the sender is a KRaft controller (KIP-866)
 
@@ -91,7 +91,7 @@ class LeaderAndIsrResponse(Response, answers=LeaderAndIsrRequest):
 class StopReplicaRequest(
     Request["StopReplicaResponse"], key=5, versions="0-4", flexible="2+", scope="broker", deprecated="0-4"
 ):
-    """StopReplica (API key 5): tells a broker to stop following partitions, or to delete its copies of them.
+    """StopReplica (API key 5): requests that a broker stop following partitions, or delete its copies of them.
 
     Sent by the controller of a ZooKeeper cluster; Kafka 4 has no such controller any more.
 
@@ -100,7 +100,7 @@ class StopReplicaRequest(
     v3  leader epoch and deletion partition by partition; FENCED_LEADER_EPOCH (KIP-570)
     v4  whether the sender is a KRaft controller (KIP-866)
 
-    The partitions stand in another list in v0, in v1 to v2, and from v3.
+    The partitions are in another list in v0, in v1 to v2, and from v3.
     """
 
     class StopReplicaPartitionV0(Struct):
@@ -155,7 +155,7 @@ class StopReplicaResponse(Response, answers=StopReplicaRequest):
 class UpdateMetadataRequest(
     Request["UpdateMetadataResponse"], key=6, versions="0-8", flexible="6+", scope="broker", deprecated="0-8"
 ):
-    """UpdateMetadata (API key 6): tells a broker what the cluster looks like, for its answers to Metadata.
+    """UpdateMetadata (API key 6): sends a broker the cluster's metadata, for its answers to Metadata.
 
     Sent by the controller of a ZooKeeper cluster; Kafka 4 has no such controller any more.
 
@@ -166,7 +166,7 @@ class UpdateMetadataRequest(
     v5  broker epoch; partitions grouped by topic
     v6  flexible
     v7  topic ids (KIP-516)
-    v8  whether the sender is a KRaft controller, and whether all partitions are told (KIP-866)
+    v8  whether the sender is a KRaft controller, and whether all partitions are included (KIP-866)
 
     Partitions by themselves up to v4, by topic from v5.
     """
@@ -190,7 +190,7 @@ class UpdateMetadataRequest(
         partition_states: list[UpdateMetadataPartitionState] = array(UpdateMetadataPartitionState, "5+")
 
     class UpdateMetadataBroker(Struct):
-        """Host and port stand here in v0, in `endpoints` from v1."""
+        """Host and port are here in v0, in `endpoints` from v1."""
 
         class UpdateMetadataEndpoint(Struct):
             port: int = int32("1+")

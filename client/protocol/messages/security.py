@@ -30,7 +30,7 @@ class DescribeAclsRequest(
     v2  flexible
     v3  resource type USER (KIP-373)
 
-    Resource types, pattern types, operations and permission types are numbers; 1 stands for any of them.
+    Resource types, pattern types, operations and permission types are numbers; 1 means any of them.
 
     One filter; null matches all names, principals or hosts.
     """
@@ -171,9 +171,9 @@ class DeleteAclsResponse(Response, answers=DeleteAclsRequest):
 class DescribeUserScramCredentialsRequest(
     Request["DescribeUserScramCredentialsResponse"], key=50, versions="0", flexible="0+", client_waits="0+"
 ):
-    """DescribeUserScramCredentials (API key 50): tells users' SCRAM mechanisms (KIP-554).
+    """DescribeUserScramCredentials (API key 50): returns users' SCRAM mechanisms (KIP-554).
 
-    The credentials themselves are never told.
+    The credentials themselves are never returned.
 
     Null or an empty list asks for all users.
     """

@@ -75,7 +75,7 @@ class ShareGroupHeartbeatResponse(Response, answers=ShareGroupHeartbeatRequest):
 
 
 class ShareGroupDescribeRequest(Request["ShareGroupDescribeResponse"], key=77, versions="1", flexible="0+"):
-    """ShareGroupDescribe (API key 77): tells state and members of share groups (KIP-932).
+    """ShareGroupDescribe (API key 77): returns state and members of share groups (KIP-932).
 
     v1  the first stable one; v0 was an early access and is gone
 
@@ -132,7 +132,7 @@ class ShareGroupDescribeResponse(Response, answers=ShareGroupDescribeRequest):
 class DescribeShareGroupOffsetsRequest(
     Request["DescribeShareGroupOffsetsResponse"], key=90, versions="0-1", flexible="0+"
 ):
-    """DescribeShareGroupOffsets (API key 90): tells where share groups start in partitions (KIP-932).
+    """DescribeShareGroupOffsets (API key 90): returns where share groups start in partitions (KIP-932).
 
     v1  lag (KIP-1226)
 

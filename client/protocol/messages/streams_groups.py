@@ -146,7 +146,7 @@ class StreamsGroupHeartbeatResponse(Response, answers=StreamsGroupHeartbeatReque
 
 
 class StreamsGroupDescribeRequest(Request["StreamsGroupDescribeResponse"], key=89, versions="0", flexible="0+"):
-    """StreamsGroupDescribe (API key 89): tells state, topology and members of streams groups (KIP-1071).
+    """StreamsGroupDescribe (API key 89): returns state, topology and members of streams groups (KIP-1071).
 
     Groups by id.
     """

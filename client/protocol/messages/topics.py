@@ -27,8 +27,8 @@ class CreateTopicsRequest(
     v1  error messages, dry runs
     v2  throttle time; the oldest version that 4.0 takes
     v3  throttles after the answer
-    v4  -1 partitions or replicas stand for the broker's default (KIP-464)
-    v5  flexible; the answer tells the topic's configuration (KIP-525)
+    v4  -1 partitions or replicas mean the broker's default (KIP-464)
+    v5  flexible; the answer has the topic's configuration (KIP-525)
     v6  THROTTLING_QUOTA_EXCEEDED (KIP-599)
     v7  topic ids (KIP-516)
 

@@ -17,7 +17,8 @@ from kseg.client.protocol.shared_errors import ABORTABLE, COORDINATOR, TRANSACTI
 class AddPartitionsToTxnRequest(
     Request["AddPartitionsToTxnResponse"], key=24, versions="0-5", flexible="3+", for_clients="0-3", client_waits="1+"
 ):
-    """AddPartitionsToTxn (API key 24): tells the transaction coordinator which partitions a transaction is to write to.
+    """AddPartitionsToTxn (API key 24): informs the transaction coordinator which partitions a transaction is to write
+    to.
 
     v1  throttles after the answer
     v2  PRODUCER_FENCED
@@ -87,7 +88,7 @@ class AddPartitionsToTxnResponse(Response, answers=AddPartitionsToTxnRequest):
 class AddOffsetsToTxnRequest(
     Request["AddOffsetsToTxnResponse"], key=25, versions="0-4", flexible="3+", client_waits="1+"
 ):
-    """AddOffsetsToTxn (API key 25): tells the transaction coordinator that a transaction commits a group's offsets.
+    """AddOffsetsToTxn (API key 25): informs the transaction coordinator that a transaction commits a group's offsets.
 
     Under the second transaction protocol TxnOffsetCommit says so by itself (KIP-890).
 
@@ -128,9 +129,9 @@ class TxnOffsetCommitRequest(
 
         v1  throttles after the answer
         v2  leader epoch of the last record read
-        v3  flexible; the member says who it is, so that one left behind is refused (KIP-447)
+        v3  flexible; the member says who it is, so that one left behind is rejected (KIP-447)
         v4  TRANSACTION_ABORTABLE (KIP-890)
-        v5  adds the offsets to the transaction by itself: `versions` tells when it may be used
+        v5  adds the offsets to the transaction by itself: `versions` decides when it may be used
 
     Goes to the group's coordinator, not to the transaction's. A commit from outside of the group carries generation -1
     and member id ""; brokers take such a commit even while the group has live members.
@@ -201,13 +202,13 @@ class EndTxnRequest(
 ):
     """EndTxn (API key 26): commits or aborts a transaction.
 
-    The answer comes when the decision stands in the transaction log; markers follow.
+    The answer comes when the decision is in the transaction log; markers follow.
 
     v1  throttles after the answer
     v2  PRODUCER_FENCED
     v3  flexible
     v4  TRANSACTION_ABORTABLE (KIP-890)
-    v5  every transaction has an epoch of its own, told in the answer: `versions` tells when it may be used
+    v5  every transaction has an epoch of its own, returned in the answer: `versions` decides when it may be used
 
     The transaction, and how it ends.
     """
@@ -223,7 +224,7 @@ class EndTxnRequest(
 
 
 class EndTxnResponse(Response, answers=EndTxnRequest):
-    """From v5: the producer id and epoch of the next transaction, -1 where none are told."""
+    """From v5: the producer id and epoch of the next transaction, -1 where there are none."""
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
@@ -293,7 +294,7 @@ class WriteTxnMarkersResponse(Response, answers=WriteTxnMarkersRequest):
 
 
 class DescribeTransactionsRequest(Request["DescribeTransactionsResponse"], key=65, versions="0", flexible="0+"):
-    """DescribeTransactions (API key 65): tells the state of transactions (KIP-664); goes to each one's coordinator.
+    """DescribeTransactions (API key 65): returns the state of transactions (KIP-664); goes to each one's coordinator.
 
     Transactional ids.
     """
@@ -354,7 +355,7 @@ class ListTransactionsRequest(Request["ListTransactionsResponse"], key=66, versi
 
 
 class ListTransactionsResponse(Response, answers=ListTransactionsRequest):
-    """The transactions. State filters that the broker does not know are told."""
+    """The transactions. State filters that the broker does not know are listed."""
 
     class TransactionState(Struct):
         transactional_id: str = string("0+")
@@ -368,7 +369,7 @@ class ListTransactionsResponse(Response, answers=ListTransactionsRequest):
 
 
 class DescribeProducersRequest(Request["DescribeProducersResponse"], key=61, versions="0", flexible="0+"):
-    """DescribeProducers (API key 61): tells who writes to partitions (KIP-664); goes to the leader.
+    """DescribeProducers (API key 61): returns the producers that write to partitions (KIP-664); goes to the leader.
 
     So a transaction that hangs there is found.
 

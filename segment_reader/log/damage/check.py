@@ -4,10 +4,10 @@
     .index        each entry names a batch                    .timeindex   each entry is the largest time up to there
     .txnindex     each entry ends at that producer's ABORT marker, and each such marker has its entry
     .snapshot     checksum; producers' last offsets and open transactions are those that the log leads to
-    leader-epoch-checkpoint   no batch of an epoch stands before the epoch's start, or behind that of a later one
+    leader-epoch-checkpoint   no batch of an epoch is before the epoch's start, or behind that of a later one
 
 What is found does not end the check. What is damaged in a .log is what a reader past damage finds (`segment_scanner`),
-so that `kseg recover` quarantines what `kseg fsck --deep` tells. A batch that is cut off at a log's end is a note, no
+so that `kseg recover` quarantines what `kseg fsck --deep` reports. A batch that is cut off at a log's end is a note, no
 fault.
 """
 
@@ -61,10 +61,10 @@ Markers = dict[tuple[int, int], bool]
 
 @dataclass
 class _Producers:
-    """What producers had written up to a place in the log, as far as the log tells.
+    """What producers had written up to a place in the log, as far as the log shows.
 
     `gaps`: offsets are missing before that place. Compaction took them, and may have taken a producer's last records or
-    a transaction's first ones, of which a snapshot still tells.
+    a transaction's first ones, which a snapshot still has.
     """
 
     last_offset: dict[int, int] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class _Producers:
     gaps: bool = False
 
     def interrupted(self, damage: Damage) -> None:
-        """What stood in the damage may have been of any producer."""
+        """The damaged bytes may have been of any producer."""
         self.gaps = True
         if damage.hides_marker:
             self.open.clear()

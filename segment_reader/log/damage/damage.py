@@ -25,10 +25,10 @@ PIECE_BYTES: Final = 1 << 20
 class Damage:
     """Bytes `[position, position + length)` of a .log that cannot be read. JSON-able field by field.
 
-    first, last: the offsets `[first, last)` that are missing for it. Empty where nothing is: bytes that stand between
+    first, last: the offsets `[first, last)` that are missing for it. Empty where nothing is: bytes between
         two batches whose offsets meet.
     reason: of the first batch in it.
-    hides_marker: a transaction's marker may have stood there.
+    hides_marker: a transaction's marker may have been there.
     """
 
     file: str
@@ -54,7 +54,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Torn:
-    """A batch that is cut off at a log's very end: how an unclean stop looks. A broker cuts it away when it starts."""
+    """A batch cut off at a log's very end: what an unclean shutdown leaves. A broker cuts it away when it starts."""
 
     file: str
     position: int

@@ -16,7 +16,7 @@ neither does.
 
 All of this follows from the bytes of one segment (and the next one's name), so every reader finds the same damage,
 wherever it begins. The file's end is special: zeros in a log's last segment are preallocated, and a batch that is cut
-off there is how an unclean stop looks.
+off there is what an unclean shutdown leaves.
 """
 
 from __future__ import annotations

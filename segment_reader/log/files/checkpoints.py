@@ -82,7 +82,7 @@ def meta_properties(data: bytes, file: str) -> dict[str, str]:
 
 
 def quorum_state(data: bytes, file: str) -> dict[str, Any]:
-    """Reads quorum-state: `leaderId`, `leaderEpoch`, `votedId` …, as they stand there. Raises CorruptCheckpoint."""
+    """Reads quorum-state: `leaderId`, `leaderEpoch`, `votedId` …, as in the file. Raises CorruptCheckpoint."""
     try:
         found = json.loads(_text(data, file))
     except ValueError as error:

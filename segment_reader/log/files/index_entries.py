@@ -31,7 +31,7 @@ class Entries:
         self._blocks: dict[int, bytes] = {}
 
     def __len__(self) -> int:
-        """Entries that there is room for: those at the end may not be used yet."""
+        """Entries that there is space for: those at the end may not be used yet."""
         return self._file.size // self._layout.size
 
     def __getitem__(self, number: int) -> tuple[int, int]:

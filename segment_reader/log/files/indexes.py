@@ -34,7 +34,7 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class OffsetIndex:
-    """Where batches stand: `offsets` (absolute, ascending) and `positions` (bytes, ascending)."""
+    """Where batches are: `offsets` (absolute, ascending) and `positions` (bytes, ascending)."""
 
     offsets: Numbers
     positions: Numbers
@@ -58,7 +58,7 @@ class AbortedEntry(NamedTuple):
 
 
 def offset_index(data: bytes, base_offset: int, file: str) -> OffsetIndex:
-    """Reads an .index. Zeros at its end are room not used yet. Raises CorruptIndex where entries do not ascend."""
+    """Reads an .index. Zeros at its end are space not used yet. Raises CorruptIndex where entries do not ascend."""
     entries = _entries(data, _OFFSET_ENTRY, file)
     offsets, positions = _numbers(entries, "offset"), _numbers(entries, "position")
     used = _used(offsets | positions)
@@ -68,7 +68,7 @@ def offset_index(data: bytes, base_offset: int, file: str) -> OffsetIndex:
 
 
 def time_index(data: bytes, base_offset: int, file: str) -> TimeIndex:
-    """Reads a .timeindex. Zeros at its end are room not used yet. Raises CorruptIndex where entries do not ascend."""
+    """Reads a .timeindex. Zeros at its end are space not used yet. Raises CorruptIndex where entries do not ascend."""
     entries = _entries(data, _TIME_ENTRY, file)
     timestamps, offsets = _numbers(entries, "timestamp"), _numbers(entries, "offset")
     used = _used(timestamps | offsets)

@@ -73,7 +73,7 @@ def segment_file(name: str) -> SegmentFile | None:
 def snapshot_file(name: str) -> SnapshotFile | None:
     """What a metadata snapshot's name says; None for another file, and for one that is not whole (`.part`) or deleted.
 
-    `bootstrap.checkpoint` stands for the beginning of the log.
+    `bootstrap.checkpoint` is for the beginning of the log.
     """
     if name == "bootstrap.checkpoint":
         return SnapshotFile(0, 0)

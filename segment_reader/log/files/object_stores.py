@@ -4,7 +4,7 @@
     gs://bucket/prefix        abfss://container@account.dfs.core.windows.net/prefix        hdfs://name-node/prefix
 
 Objects are read by ranges alone. A reader that goes through an object gets a few MB at once, so that a round trip is
-paid for each of these and not for each batch; one that looks here and there gets little more than it asks for.
+paid for each of these and not for each batch; one that reads here and there gets little more than it asks for.
 
 A store's settings come from its own environment variables (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL,
 GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_…), from the URI's query, or from options: the arguments of pyarrow's file

@@ -118,7 +118,7 @@ def _open_logs(storage: Storage, folders: Mapping[str, PartitionFolder]) -> list
 def retry_while_files_change(
     storage: Storage, log: PartitionLog, ask: Callable[[PartitionLog], Answer]
 ) -> tuple[PartitionLog, Answer]:
-    """Asks something of a log that may be in use. Where its files are replaced or go meanwhile they are listed anew,
+    """Asks something of a log that may be in use. Where its files are replaced or go meanwhile they are listed again,
     and it is asked again; the log that has answered is given back too.
 
     Raises what `ask` raises of files that stay what they are; SegmentGone where they change each time.
@@ -202,7 +202,7 @@ def _segments(storage: Storage, folder: str, files: list[tuple[SegmentFile, Entr
 
 
 def _covered(storage: Storage, folder: str, swapped: list[tuple[SegmentFile, Entry]]) -> tuple[int, int]:
-    """The offsets [first, end) that .swap segments stand for, with whatever lies between them."""
+    """The offsets [first, end) that .swap segments replace, with those between them."""
     logs = [file for file, _ in swapped if file.kind == "log"]
     if not logs:
         return _ALL, _ALL

@@ -123,7 +123,7 @@ def _size_of_control_batch(file: OpenFile, position: int, had: int) -> int:
 
 
 def pieces_of(path: str, data: memoryview, position: int) -> Iterator[Piece]:
-    """The same for whole frames that are in memory: `data` stands at `position` of the file."""
+    """The same for whole frames that are in memory: `data` is at `position` of the file."""
     try:
         yield from _scanned(data, position, position + len(data))
     except FrameFault as error:

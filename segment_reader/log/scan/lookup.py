@@ -95,7 +95,7 @@ def _candidates(segment: Segment, size: int, index: IndexFile, offset: int, hint
 
 
 def _from(segment: Segment, file: OpenFile, position: int, offset: int, probe_bytes: int) -> Found | None:
-    """The batch in question, looked for from a position on; None where no batch stands there that may be trusted."""
+    """The batch in question, searched from a position on; None where there is no batch that may be trusted."""
     remaining = pieces(file, position, piece_bytes=probe_bytes)
     try:
         first = next(remaining, None)

@@ -41,7 +41,7 @@ class TimedOffset(NamedTuple):
 
 
 class NoTimestamps(LogFileError):
-    """Records of magic 0 lie where the time was looked for: they have none (a broker answers with error 43)."""
+    """Records of magic 0 are where the time was searched: they have none (a broker answers with error 43)."""
 
 
 def offset_for_time(
@@ -96,7 +96,7 @@ def _in_segment(
 
 
 def _safe_position(storage: Storage, segment: Segment, file: OpenFile, timestamp: int) -> int:
-    """A position before which every record is older than `timestamp`, as far as an index entry that holds tells."""
+    """A position before which every record is older than `timestamp`, as far as a valid index entry shows."""
     with closing(IndexFile(storage, segment, "timeindex")) as times:
         entries = times.entries
         number = -1 if entries is None else entries.last_below(timestamp, 0)

@@ -117,7 +117,9 @@ def test_without_transactions_a_transactional_commit_is_refused_before_anything_
     topic = kafka.topic(2)
     produce(kafka.bootstrap_servers, topic, 3)
     job = job_on(kafka.bootstrap_servers, topic)
-    with pytest.raises(ConfigurationError, match=r"(?s)group_commit.*too old for transactions.*group_commit: plain") as caught:
+    with pytest.raises(
+        ConfigurationError, match=r"(?s)group_commit.*too old for transactions.*group_commit: plain"
+    ) as caught:
         run_ingest(job)
     assert caught.value.exit_code == ExitCode.BAD_CONFIGURATION
     assert not (tmp_path / "lake").exists()
