@@ -236,7 +236,7 @@ class OptionParser:
         text = self._get(name, str(default)).strip()
         word = text.lower()
         if not self._streaming and word == ("latest" if side == "starting" else "earliest"):
-            self._fault(name, f"{side} offsets cannot be {word} in a batch read", "there would be nothing to read")
+            self._fault(name, f"{side} offsets can't be {word} in a batch read", "there would be nothing to read")
             return default
         if word in ("earliest", "latest"):
             return "earliest" if word == "earliest" else "latest"
@@ -265,7 +265,7 @@ class OptionParser:
         ):
             for partition, offset in spec.offsets.items() if isinstance(spec, AtOffsets) else ():
                 if offset == edge and not self._streaming:
-                    self._fault(name, f"{partition} cannot be {word} ({edge}) in a batch read")
+                    self._fault(name, f"{partition} can't be {word} ({edge}) in a batch read")
                 elif offset < EARLIEST:
                     self._fault(name, f"{partition}: {offset} is not an offset", "-2 is earliest, -1 latest")
         if isinstance(start, AtOffsets) and isinstance(end, AtOffsets):
@@ -282,7 +282,7 @@ class OptionParser:
     ) -> None:
         for partition in sorted(starts.keys() ^ ends.keys()):
             which = ending if partition in starts else starting
-            self._fault(which, f"lacks {partition}", "name the same partitions on both sides")
+            self._fault(which, f"does not name {partition}", "name the same partitions on both sides")
         for partition in sorted(starts.keys() & ends.keys()):
             if 0 <= ends[partition] < starts[partition]:
                 self._fault(ending, f"{partition} ends at {ends[partition]} and starts at {starts[partition]}")

@@ -89,9 +89,7 @@ def test_bytes_without_a_whole_batch_are_asked_for_again_and_no_empty_answer(bro
 def test_bytes_without_a_whole_batch_that_had_been_asked_for_are_a_fault(broker: Any, connect: Any):
     batch = encode_batch(RECORDS)
     broker.on(FetchRequest, lambda seen: answer(seen, batch[:-1]))
-    with pytest.raises(
-        ProtocolFault, match=rf"offset 0 on holds {len(batch) - 1} of a message's {len(batch)}"
-    ) as error:
+    with pytest.raises(ProtocolFault, match=rf"offset 0 has {len(batch) - 1} of a message's {len(batch)}") as error:
         read(connect(broker.bootstrap_servers))
     assert (error.value.topic, error.value.partition) == ("t", 0)
 

@@ -136,7 +136,7 @@ def with_partition(**values: Any) -> FetchRequest:
         (with_partition(fetch_offset=1 << 63), 12, "topics[0].partitions[0].fetch_offset", "outside of int64"),
         (with_partition(partition="0"), 12, "topics[0].partitions[0].partition", "not an integer"),
         (with_partition(partition=None), 12, "topics[0].partitions[0].partition", "is None"),
-        (with_partition(replica_directory_id="x"), 17, "topics[0].partitions[0].replica_directory_id", "no UUID"),
+        (with_partition(replica_directory_id="x"), 17, "topics[0].partitions[0].replica_directory_id", "not a UUID"),
         (fetch_request(topics=None), 12, "topics", "is None"),
         (fetch_request(topics=7), 12, "topics", "not a list"),
         (fetch_request(topics=["t"]), 12, "topics[0]", "no FetchRequest.FetchTopic"),
@@ -186,11 +186,11 @@ def test_bytes_left_over_are_refused_with_their_position() -> None:
 @pytest.mark.parametrize(
     ("data", "position", "reason"),
     [
-        (b"", 0, "6 bytes wanted, 0 left"),
-        (b"\0\0\0\7", 0, "6 bytes wanted, 4 left"),
-        (b"\0\0\0\7\0\0", 6, "1 bytes wanted, 0 left"),
-        (b"\0\0\0\7\0\0\1", 7, "1 bytes wanted, 0 left"),
-        (b"\0\0\0\7\0\0\1\0\5abc", 9, "5 bytes wanted, 3 left"),
+        (b"", 0, "6 bytes needed, 0 left"),
+        (b"\0\0\0\7", 0, "6 bytes needed, 4 left"),
+        (b"\0\0\0\7\0\0", 6, "1 bytes needed, 0 left"),
+        (b"\0\0\0\7\0\0\1", 7, "1 bytes needed, 0 left"),
+        (b"\0\0\0\7\0\0\1\0\5abc", 9, "5 bytes needed, 3 left"),
         (b"\0\0\0\7\0\0\xff\xff\xff\xff\x7f", 6, "varint above 32 bits"),
         (b"\0\0\0\7\0\0\xff\xff\xff\xff\xff\x01", 6, "varint longer than 5 bytes"),
     ],
@@ -245,7 +245,7 @@ def test_a_tagged_field_whose_size_is_not_its_values_is_refused() -> None:
     data = encode(ApiVersionsResponse(), 3)
     with pytest.raises(DecodeError, match="2 bytes after its value"):
         decode(ApiVersionsResponse, 3, data[:-1] + b"\1" + b"\1\x0a" + bytes(10))
-    with pytest.raises(DecodeError, match="8 bytes wanted, 4 left"):
+    with pytest.raises(DecodeError, match="8 bytes needed, 4 left"):
         decode(ApiVersionsResponse, 3, data[:-1] + b"\1" + b"\1\x04" + bytes(10))
 
 

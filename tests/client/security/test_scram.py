@@ -71,7 +71,7 @@ def test_each_login_has_a_nonce_of_its_own():
         (f"r={NONCE}x,s=c2FsdA==,i=99999999999".encode(), "iterations is not a number"),
         (f"r={NONCE}x,s=c2FsdA==,i=-1".encode(), "iterations is not a number"),
         (f"r={NONCE}x,s=***,i=4096".encode(), "base64"),
-        (f"m=x,r={NONCE}x,s=c2FsdA==,i=4096".encode(), "mandatory"),
+        (f"m=x,r={NONCE}x,s=c2FsdA==,i=4096".encode(), "requires an extension"),
         (f"s=c2FsdA==,r={NONCE}x,i=4096".encode(), "not SCRAM's"),
         (b"e=unknown-user", "unknown-user"),
         (b"\xff\xfe", "not text"),

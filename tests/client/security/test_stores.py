@@ -94,8 +94,7 @@ def client_name(tls: TlsConfig, authority: Authority, server: Issued) -> str:
     theirs.load_cert_chain(server.pem)
     theirs.load_verify_locations(authority.pem)
     theirs.verify_mode = ssl.CERT_REQUIRED
-    ours = tls.context()
-    ours.load_verify_locations(authority.pem)
+    ours = replace(tls, truststore=Store("truststore", location=str(authority.pem))).context()
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = ours.wrap_bio(to_client, to_server, server_hostname="localhost")
     peer = theirs.wrap_bio(to_server, to_client, server_side=True)

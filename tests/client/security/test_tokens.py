@@ -95,7 +95,7 @@ class TestCallback:
         assert name in str(failure(Callback(name)))
 
     def test_something_else_than_a_token_is_refused(self):
-        assert "gave int" in str(failure(Callback("token_callbacks:wrong")))
+        assert "returned int" in str(failure(Callback("token_callbacks:wrong")))
 
 
 class TestFile:
@@ -192,8 +192,8 @@ class TestEndpoint:
         ("status", "document", "told"),
         [
             (401, {"error": "invalid_client", "error_description": "hunter2 is wrong"}, r"401 \(invalid_client\)"),
-            (400, {"error": "hunter2 <html>"}, "answers 400;"),
-            (302, {}, "answers 302"),
+            (400, {"error": "hunter2 <html>"}, "responds with 400;"),
+            (302, {}, "responds with 302"),
             (200, {}, "has no access_token"),
             (200, b"hunter2", "has no access_token"),
         ],

@@ -206,7 +206,7 @@ def test_an_answer_to_another_request_is_a_fault(peer: Any):
         stream.sendall(versions(frame) or struct.pack(">ii", 4, 4711))
         return True
 
-    with pytest.raises(ProtocolFault, match=r"4711 where 1 .ListGroups v4. is the oldest"):
+    with pytest.raises(ProtocolFault, match=r"4711, while 1 .ListGroups v4. is the oldest"):
         list_groups(open_to(peer(answer)))
 
 

@@ -90,7 +90,7 @@ def test_a_hanging_resolver_does_not_hold_up_the_deadline(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     started = time.monotonic()
-    with pytest.raises(BrokerUnavailable, match="resolver"):
+    with pytest.raises(BrokerUnavailable, match="not resolved in time"):
         connect("slow.test", 9092, address_timeout=0.2)
     assert time.monotonic() - started < 20
     release.set()
@@ -171,6 +171,6 @@ def test_no_other_file_of_the_package_has_sockets():
     # TLS contexts are made, and its errors told, without a socket; the token endpoint is no broker.
     assert users == {
         "socket": {"transport.py"},
-        "ssl": {"transport.py", "tls.py", "tlserrors.py", "endpoint.py"},
-        "http.client": {"endpoint.py"},
+        "ssl": {"transport.py", "tls.py", "tlserrors.py", "http.py"},
+        "http.client": {"http.py"},
     }

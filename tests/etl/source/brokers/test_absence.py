@@ -142,5 +142,5 @@ def test_half_a_batch_is_no_empty_answer() -> None:
     decoder, _, _ = read(reader)
     assert decoder.counts.data == END
     assert reader.limit.bytes == len(whole)
-    with pytest.raises(ProtocolFault, match="offset 0 on holds"):
+    with pytest.raises(ProtocolFault, match="offset 0 has"):
         read(ScriptedReader([whole[:-1]]))
