@@ -6,11 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kseg.etl.config.document import parse_document
 from kseg.etl.errors import ConfigurationError, Fault
 
 Faults = Callable[..., list[Fault]]
@@ -412,37 +410,6 @@ def test_a_file_that_cannot_be_read_is_a_fault(tmp_path: Any) -> None:
     (tmp_path / "large.yaml").write_bytes(b"#" * (1 << 20) + b"\n")
     with pytest.raises(ConfigurationError, match="larger than"):
         load_job(tmp_path / "large.yaml")
-
-
-LINES = [
-    "a: &x {a: 1, b: 1}\n", "b: {<<: [&y {a: 2, 0: c}, {a: 3}]}\n",
-    "c: {<<: *x, b: 3}\n", "e:\n", "  a: ~\n", "  - [1, b]\n",
-    "? [a]\n", "a: 'b\n", "1: 0.5\n", "- true\n", "# a\n", "---\n", "f: !!binary a\n", "a: *x\n",
-]  # fmt: skip
-
-
-@given(
-    st.text(alphabet=st.sampled_from("ab:-[]{}&*<>!|#'\"\n \t,?%@01.$\\"), max_size=60)
-    | st.lists(st.sampled_from(LINES), max_size=5, unique=True).map("".join)
-)
-@settings(max_examples=500)
-def test_any_text_is_read_as_yaml_reads_it_or_is_a_fault(text: str) -> None:
-    document = parse_document(text)
-    assert all(fault.message for fault in document.faults)
-    try:
-        plain = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError):
-        assert document.faults
-        assert document.value is None or document.faults[0].line
-    else:
-        own = {
-            "is empty",
-            "is given twice",
-            "a key is not text or a number",
-            "has a YAML tag that is not supported",
-        }
-        assert {fault.message for fault in document.faults} <= own
-        assert document.faults or document.value == plain
 
 
 values = st.recursive(
