@@ -36,11 +36,11 @@ if RELEASE is not None:
 
 #: What needs Airflow 3: its SDK, REST API v2, backfills that the scheduler makes, the example DAGs.
 NEEDS_3 = ["dags/*", "kseg_airflow/test_assets.py", "test_first_steps.py", "test_harness.py", "test_layout.py"]
-NEEDS_3 += ["kseg_airflow/test_racing.py", "test_screenshots.py"]
+NEEDS_3 += ["kseg_airflow/test_racing.py", "test_screenshots.py", "test_sqlite_settings.py"]
 
 #: Files that take a minute or more, by how long they take.
-LONGEST_FIRST = ["test_first_steps.py", "test_running.py", "test_examples.py", "test_intervals.py", "test_deaths.py"]
-LONGEST_FIRST += ["test_racing.py", "test_job_files.py", "test_screenshots.py", "test_harness.py"]
+LONGEST_FIRST = ["test_first_steps.py", "test_running.py", "test_intervals.py", "test_connections.py"]
+LONGEST_FIRST += ["test_examples.py", "test_deaths.py", "test_racing.py", "test_provider.py", "test_screenshots.py"]
 
 collect_ignore_glob = {None: ["*"], 2: NEEDS_3}.get(RELEASE, ["test_on_airflow_2.py"])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -61,6 +62,25 @@ def test_without_it_sqlite_refuses_whatever_the_timeout(tmp_path: Path) -> None:
 def test_with_it_both_have_written(tmp_path: Path) -> None:
     done = two_writers(tmp_path, "with settings")
     assert done.stdout == "[1, 2]\n", done.stderr
+
+
+def test_an_airflow_on_sqlite_loads_it(tmp_path: Path) -> None:
+    """That of the tests, where there is no PostgreSQL; asked as the tutorial's is."""
+    from database import SQLite
+
+    url = SQLite(tmp_path).url
+    environment = {**os.environ, "AIRFLOW_HOME": str(tmp_path), "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": url}
+    code = "import airflow.settings as s; s.initialize(); import airflow_local_settings as a; print(a.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.stdout.splitlines()[-1:] == [str(tmp_path / "config" / "airflow_local_settings.py")], done.stderr
 
 
 @pytest.mark.parametrize("url", ["sqlite://", "sqlite+aiosqlite://"])

@@ -32,6 +32,8 @@ SETTINGS = {
     "dynamic_shared_memory_type": "mmap",
 }
 
+SQLITE_SETTINGS = Path(__file__).resolve().parents[3] / "airflow" / "first_steps" / "airflow_local_settings.py"
+
 #: pg_ctl's own minute is little on a busy machine.
 _PATIENTLY = ("--wait", "--timeout", "300")
 
@@ -48,9 +50,12 @@ class Database(Protocol):
 
 
 class SQLite:
-    """A file. Whoever finds it locked waits a minute, in place of the five seconds of SQLite's default."""
+    """A file. Whoever finds it locked waits a minute, in place of the five seconds of SQLite's default, and is not
+    refused at once (see airflow_local_settings.py)."""
 
     def __init__(self, home: Path) -> None:
+        (home / "config").mkdir(parents=True, exist_ok=True)
+        shutil.copy(SQLITE_SETTINGS, home / "config")
         self.url = f"sqlite:///{home}/airflow.db?timeout=60"
 
     def stop(self) -> None:
