@@ -224,7 +224,7 @@ def is_json(payload: bytes) -> bool:
 
     try:
         found = json.loads(
-            payload.decode(), parse_constant=refuse, parse_int=Decimal, parse_float=Decimal, object_pairs_hook=list
+            payload.decode(), parse_constant=refuse, parse_int=str, parse_float=str, object_pairs_hook=list
         )
         repr(found).encode()
         json.dumps(found, ensure_ascii=False, default=str).encode()
