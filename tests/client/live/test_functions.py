@@ -188,7 +188,7 @@ def test_offsets_that_a_group_commits_come_back(here: Here):
     found = committed_offsets(here.cluster, group, [tp, other])
     assert found == {tp: CommittedOffset(1, -1, "mine"), other: CommittedOffset(-1)}
     if here.release == OLDEST:
-        with pytest.raises(UnsupportedVersion, match="all of a group's offsets"):
+        with pytest.raises(UnsupportedVersion, match="too old to return all offsets of a group"):
             committed_offsets(here.cluster, group)
     else:
         assert committed_offsets(here.cluster, group) == {tp: CommittedOffset(1, -1, "mine")}

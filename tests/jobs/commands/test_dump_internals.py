@@ -100,7 +100,7 @@ def test_an_option_decodes_a_copy_of_another_name(log_dir: Path, tmp_path: Path)
     wrong = run("dump", copy, "--transaction-log-decoder")
     assert wrong.exit_code == 0
     assert "key type 1 is not known" in wrong.stdout
-    assert "1 records are of types or versions that this release does not know" in wrong.stderr
+    assert "1 records are of types or versions that this release does not support" in wrong.stderr
 
 
 @pytest.mark.parametrize("form", ["arrow", "parquet"])

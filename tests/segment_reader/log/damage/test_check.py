@@ -121,6 +121,6 @@ def test_the_command_tells_whole_and_damaged_by_its_exit_code(folder: Path, tmp_
     flip(first(folder, "*.log"), 300)
     damaged = CliRunner().invoke(cli, ["fsck", str(folder)])
     assert damaged.exit_code == 1
-    assert "1 faults in 1 partitions" in damaged.stdout
+    assert "1 errors in 1 partitions" in damaged.stdout
     nothing = CliRunner().invoke(cli, ["fsck", str(tmp_path), "--topic", "other"])
     assert nothing.exit_code == 2

@@ -142,5 +142,5 @@ def test_an_index_that_disagrees_with_its_log_is_told(folder: Path, tmp_path: Pa
 
 def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("x")
-    with pytest.raises(ValueError, match="no file of a log directory"):
+    with pytest.raises(ValueError, match="not a file of a log directory"):
         list(dump(STORAGE, str(tmp_path / "note.txt"), Findings()))
