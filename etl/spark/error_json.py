@@ -33,6 +33,7 @@ TYPED: Final = (KsegError, KafkaError, RecordFormatError, LogFileError)
 ERRORS: Final = frozenset(
     {
         "kseg.client.errors",
+        "kseg.client.registry.errors",
         "kseg.etl.errors",
         "kseg.etl.decoding.errors",
         "kseg.etl.internal_topics.errors",

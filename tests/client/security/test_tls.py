@@ -128,7 +128,7 @@ class TestRealBroker:
     def test_tls_to_a_plaintext_listener(self, secure_kafka: Any):
         error = refusal(secure_kafka.properties("TLS") | {"bootstrap.servers": secure_kafka.bootstrap_servers})
         assert isinstance(error, AuthenticationFailed)
-        assert "does not use TLS" in str(error)
+        assert "not a TLS listener" in str(error)
         assert "security.protocol" in str(error)
 
     def test_plain_text_to_a_tls_listener(self, secure_kafka: Any):

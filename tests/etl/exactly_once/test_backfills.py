@@ -248,7 +248,7 @@ def test_a_run_of_an_older_release_is_not_taken_for_its_namesake(topic, home, mo
     assert job.rows() == before
 
 
-def interrupt(*_: Any) -> None:
+def interrupt(*_: Any, **__: Any) -> None:
     raise KeyboardInterrupt
 
 
