@@ -28,6 +28,10 @@
     │   └── OffsetCommitFailed  …some partitions of a commit: `.partitions`
     ├── TransactionError        an error of a transaction coordinator                           as its code says
     │   └── Fenced              a newer producer holds the transactional id
+    ├── SchemaRegistryError     a schema registry, in `client.registry.errors`
+    │   ├── RegistryUnavailable it cannot be reached, or fails                                  retriable
+    │   ├── RegistryRejected    it does not know us, or we may not
+    │   └── SchemaNotFound      it does not have the id, subject or version
     └── BrokerError             any other error code in an answer                               as its code says
 
 What to do about an error code of which API: `client.protocol.error_policy`; an error made from a code has it as

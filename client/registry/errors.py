@@ -19,15 +19,18 @@ class SchemaRegistryError(KafkaError):
     """Any other answer that is no success. `url`, `status` and the registry's own `error_code`, where there are any."""
 
     def __init__(
-        self, message: str, *, url: str, status: int | None = None, error_code: int | None = None, **address: Any
+        self,
+        message: str,
+        *,
+        url: str | None = None,
+        status: int | None = None,
+        error_code: int | None = None,
+        **address: Any,
     ) -> None:
         super().__init__(message, **address)
         self.url = url
         self.status = status
         self.error_code = error_code
-
-    def __str__(self) -> str:
-        return f"the schema registry {self.url} {self.message}"
 
 
 class RegistryUnavailable(SchemaRegistryError):

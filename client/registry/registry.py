@@ -33,6 +33,7 @@ _MAX_REFERENCES: Final = 1000
 _PASSING: Final = frozenset({408, 425, 429})
 K = TypeVar("K")
 V = TypeVar("V")
+E = TypeVar("E", bound=SchemaRegistryError)
 
 
 class SchemaRegistry:
@@ -195,7 +196,7 @@ class SchemaRegistry:
             except HttpFailure as failure:
                 self._next = (self._next + 1) % len(self._connections)
                 kind = RegistryUnavailable if failure.retriable else RegistryRejected
-                raise kind(f"does not answer: {failure}", url=place) from None
+                raise _failure(kind, place, f"does not answer: {failure}") from None
             if answer.status >= 500 or answer.status in _PASSING:
                 self._next = (self._next + 1) % len(self._connections)
         return self._judged(answer, place, path)
@@ -204,22 +205,22 @@ class SchemaRegistry:
         document = _json(answer.body)
         if answer.status == 200:
             if document is None:
-                raise SchemaRegistryError(f"answers {path} with no JSON", url=place, status=200)
+                raise _failure(SchemaRegistryError, place, f"answers {path} with no JSON", status=200)
             return document
         code = document.get("error_code") if isinstance(document, dict) else None
         text = document.get("message") if isinstance(document, dict) else None
         words = f"answers {path} with status {answer.status}" + (f", error code {code}" if code else "")
         words += f": {str(text)[:500]}" if text else ""
-        address: dict[str, Any] = {"url": place, "status": answer.status, "error_code": code}
+        facts: dict[str, Any] = {"status": answer.status, "error_code": code}
         if answer.status in (401, 403):
             if self._config.oauth is not None:
                 forget(self._config.oauth)
-            raise RegistryRejected(f"{words}; check basic.auth.* or bearer.auth.*", **address)
+            raise _failure(RegistryRejected, place, f"{words}; check basic.auth.* or bearer.auth.*", **facts)
         if answer.status == 404:
-            raise SchemaNotFound(words, **address)
+            raise _failure(SchemaNotFound, place, words, **facts)
         if answer.status >= 500 or answer.status in _PASSING:
-            raise RegistryUnavailable(words, **address)
-        raise SchemaRegistryError(words, **address)
+            raise _failure(RegistryUnavailable, place, words, **facts)
+        raise _failure(SchemaRegistryError, place, words, **facts)
 
     def _headers(self, deadline: Deadline) -> Mapping[str, str]:
         config = self._config
@@ -237,7 +238,11 @@ class SchemaRegistry:
         return headers
 
     def _error(self, kind: type[SchemaRegistryError], message: str) -> SchemaRegistryError:
-        return kind(message, url=self.url)
+        return _failure(kind, self.url, message)
+
+
+def _failure(kind: type[E], place: str, words: str, **facts: Any) -> E:
+    return kind(f"the schema registry {place} {words}", url=place, **facts)
 
 
 def _request(schema: Schema) -> str:
