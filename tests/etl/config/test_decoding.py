@@ -18,7 +18,7 @@ JSON = {"format": "json", "schema": {"columns": {"id": "bigint"}}}
     ("decode", "place", "message"),
     [
         ({}, "decode", "decodes nothing"),
-        ({"value": {"format": "xml"}}, "decode.value.format", "'xml' is none of"),
+        ({"value": {"format": "xml"}}, "decode.value.format", "'xml' is not one of"),
         ({"value": {"format": "json"}}, "decode.value.schema", "is missing"),
         ({"value": {"format": "avro"}}, "decode.value.schema", "is missing"),
         ({"value": {"format": "avro", "schema": {"columns": {"a": "int"}}}}, "decode.value.schema", "is none of avro"),
@@ -26,7 +26,7 @@ JSON = {"format": "json", "schema": {"columns": {"id": "bigint"}}}
         ({"value": {"format": "long", "into": "struct"}}, "decode.value.into", "has no meaning for long"),
         ({"value": {"format": "long", "schema": {"columns": {"a": "int"}}}}, "decode.value.schema", "no meaning"),
         ({"value": {**JSON, "as": "x"}}, "decode.value.as", "names no column"),
-        ({"value": JSON, "keep": ["offset"]}, "decode.keep[0]", "'offset' is none of"),
+        ({"value": JSON, "keep": ["offset"]}, "decode.keep[0]", "'offset' is not one of"),
         ({"value": JSON, "keep": ["key", "key"]}, "decode.keep", "more than once"),
         ({"value": {**JSON, "schemas": {}}}, "decode.value.schemas", "is an unknown key"),
     ],

@@ -117,7 +117,7 @@ def test_an_added_partition_is_read_from_its_first_record() -> None:
 
 
 def test_what_retention_removed_of_an_added_partition_is_lost() -> None:
-    with pytest.raises(Refused, match=r"no longer holds orders-1 \[0, 5\)") as refused:
+    with pytest.raises(Refused, match=r"no longer has orders-1 \[0, 5\)") as refused:
         grown(start=5)
     assert refused.value.code == "data-lost"
     assert grown(start=5, on_data_loss="record") == [(1, 5, 20)]

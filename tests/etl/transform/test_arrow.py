@@ -92,7 +92,7 @@ def test_a_step_that_cannot_be_loaded_is_bad_configuration(module: str, name: st
 
 
 @pytest.mark.parametrize(
-    ("step", "message"), [(gives_a_table, "gave Table"), (lambda rows: rows.column("nothing"), "KeyError")]
+    ("step", "message"), [(gives_a_table, "returned Table"), (lambda rows: rows.column("nothing"), "KeyError")]
 )
 def test_a_step_that_fails_without_rows_is_bad_configuration(
     step: Callable[[pa.RecordBatch], pa.RecordBatch], message: str

@@ -55,7 +55,7 @@ def test_a_query_that_is_not_valid_is_bad_configuration(rows: DataFrame) -> None
 
 @pytest.mark.parametrize(
     ("function", "message"),
-    [("missing", "cannot load"), ("counts", "gave int, not a DataFrame")],
+    [("missing", "cannot load"), ("counts", "returned int, not a DataFrame")],
 )
 def test_a_function_that_does_not_work_is_bad_configuration(
     rows: DataFrame, module: str, function: str, message: str
