@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from kseg.etl.errors import ConfigurationError, Fault, KsegError, Refused, RetriableFailure
-from kseg.etl.ledger.values import closed_app_id
 
 ACCEPT_TABLE: Final = (
     "restore the table as the ledger has it; or accept it as it is, which compares its rows with Kafka first: `kseg "
@@ -103,6 +102,8 @@ def refuse_closed(table: str, app_id: str, transaction_version: Callable[[str], 
     Raises:
         Refused: `ledger-older-than-table`.
     """
+    from kseg.etl.ledger.values import closed_app_id  # workers import this module, and have no use for the ledger's
+
     if transaction_version(closed_app_id(app_id)) is not None:
         raise Refused(
             "ledger-older-than-table",

@@ -29,6 +29,10 @@ def partition_states(bootstrap_servers: str, group: str, topic: str, partitions:
     """Offsets of a topic and of a group in it, by partition. Raises confluent_kafka.KafkaException."""
     from confluent_kafka import Consumer, TopicPartition
 
+    from kseg.client import Cluster, committed_offsets
+    from kseg.client import TopicPartition as TopicPartitionOfOurs
+    from kseg.client.config import ClientConfig
+
     addresses = [TopicPartition(topic, partition) for partition in range(partitions)]
     stable, high = ends(bootstrap_servers, addresses)
     # A consumer that only asks joins no group: the group stays without members, as the job demands it.
@@ -37,11 +41,14 @@ def partition_states(bootstrap_servers: str, group: str, topic: str, partitions:
         committed = {found.partition: found for found in _committed(consumer, addresses)}
     finally:
         consumer.close()
+    # confluent-kafka reads the metadata beyond its end: bytes that no broker sent, at times no UTF-8 either.
+    with Cluster(ClientConfig.from_properties({"bootstrap.servers": bootstrap_servers}, client_id="demo")) as cluster:
+        notes = committed_offsets(cluster, group)
     return [
         PartitionState(
             partition,
             max(-1, committed[partition].offset),
-            committed[partition].metadata or "",
+            notes[TopicPartitionOfOurs(topic, partition)].metadata or "",
             stable[partition],
             high[partition],
         )

@@ -24,7 +24,7 @@ PARTITIONS = 40
 
 def told() -> dict[str, int]:
     """Requests by API, as the page's table has them for one leader and few partitions."""
-    section = PAGE.read_text().split("## What a run asks")[1].split("\n## ")[0]
+    section = PAGE.read_text().split("## Requests of a run")[1].split("\n## ")[0]
     rows = re.findall(r"^\| (\w+) \| (\d+)\b", section, flags=re.MULTILINE)
     return {api: int(count) for api, count in rows}
 

@@ -164,7 +164,7 @@ def test_a_column_of_that_name_is_nobody_elses(home, records):
     topic = records.topic(1)
     records.write(topic, 0, 1, timestamp=millis(0))
     job = home(topic, transform=[{"sql": "SELECT *, true AS _kseg_late FROM __rows__"}])
-    with pytest.raises(ConfigurationError, match="taken"):
+    with pytest.raises(ConfigurationError, match="reserved"):
         job.ingest()
 
 

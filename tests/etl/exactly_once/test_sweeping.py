@@ -23,9 +23,9 @@ def test_runs_that_were_not_tried_before_list_no_table(
 ) -> None:
     cleaned: list[str] = []
 
-    def noted(access: Any, run_id: str, *commits: Any) -> Any:
+    def noted(access: Any, run_id: str, *commits: Any, **options: Any) -> Any:
         cleaned.append(run_id)
-        return clean_up(access, run_id, *commits)
+        return clean_up(access, run_id, *commits, **options)
 
     clean_up = DeltaAccess.clean_up
     monkeypatch.setattr(DeltaAccess, "clean_up", noted)

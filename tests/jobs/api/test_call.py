@@ -282,11 +282,11 @@ def test_a_topic_is_never_lost_on_the_way(kafka: Broker) -> None:
     by_name = {"topics": [{"topic": "orders", "partitions": [{"partition": 0}]}]}
     refused = run(kafka, "call", "Fetch", "--json", json.dumps(by_name), "--version", "13", "--to", "any")
     assert refused.exit_code == 2
-    assert "topics[0].topic: v13 names topics by id alone" in json.loads(refused.stdout)["error"]["message"]
+    assert "topics[0].topic: v13 names topics only by id" in json.loads(refused.stdout)["error"]["message"]
     by_id = {"topics": [{"topicId": "BOAtzkZ_TPCMipnOr4Sa2A", "partitions": [{"partition": 0}]}]}
     refused = run(kafka, "call", "Fetch", "--json", json.dumps(by_id), "--version", "12", "--to", "any")
     assert refused.exit_code == 2
-    assert "topics[0].topicId: v12 names topics by name alone" in json.loads(refused.stdout)["error"]["message"]
+    assert "topics[0].topicId: v12 names topics only by name" in json.loads(refused.stdout)["error"]["message"]
 
 
 def test_no_version_can_carry_two_things_at_once(kafka: Broker) -> None:

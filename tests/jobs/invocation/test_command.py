@@ -72,5 +72,6 @@ def test_no_command_asks_clicks_context() -> None:
         for path in JOBS.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Attribute) and node.attr in ("get_current_context", "meta", "obj")
+        if path.parent.name != "website"  # a page of the site has a `meta`, too
     ]
     assert asking == []

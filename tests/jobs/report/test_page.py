@@ -143,7 +143,7 @@ def test_a_failed_account_says_which_equation(told: Callable[..., Any]) -> None:
     outcome = outcome_of(told(), {"error": {"kind": "Refused", "message": "m", "address": {}}, "exit_code": 3}, 3)
     outcome.telemetry.account_failed = AccountFailed("offsets", "7 offsets are missing")
     words = Page(render(outcome)).words
-    assert "do not balance" in words
+    assert "✕ does not hold The equation of offsets" in words
     assert "7 offsets are missing" in words
 
 

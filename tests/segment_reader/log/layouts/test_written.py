@@ -117,7 +117,7 @@ def test_encrypted_ones_need_their_key_and_say_which(written: Path, tmp_path: Pa
     pem = other.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     ).decode()
-    with pytest.raises(LayoutError, match="key 'key1' is another one"):
+    with pytest.raises(LayoutError, match="encrypted with another key than 'key1'"):
         read(*open_storage(where, "aiven", {"layout.key.key1": pem}))
     right = (written / "private.pem").read_text()
     assert len(read(*open_storage(where, "aiven", {"layout.key.KEY1": right}), "read_uncommitted", 0, 26)) == 26
