@@ -48,7 +48,7 @@ def partition_states(bootstrap_servers: str, group: str, topic: str, partitions:
         PartitionState(
             partition,
             max(-1, committed[partition].offset),
-            notes[TopicPartitionOfOurs(topic, partition)].metadata or "",
+            notes[address].metadata or "" if (address := TopicPartitionOfOurs(topic, partition)) in notes else "",
             stable[partition],
             high[partition],
         )
