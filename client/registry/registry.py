@@ -30,7 +30,6 @@ from kseg.client.security.tokens import forget, token_of
 _MEDIA: Final = "application/vnd.schemaregistry.v1+json"
 _MAX_BYTES: Final = 64 << 20
 _MAX_REFERENCES: Final = 1000
-_PASSING: Final = frozenset({408, 425, 429})
 K = TypeVar("K")
 V = TypeVar("V")
 E = TypeVar("E", bound=SchemaRegistryError)
@@ -197,7 +196,7 @@ class SchemaRegistry:
                 self._next = (self._next + 1) % len(self._connections)
                 kind = RegistryUnavailable if failure.retriable else RegistryRejected
                 raise _failure(kind, place, f"does not answer: {failure}") from None
-            if answer.status >= 500 or answer.status in _PASSING:
+            if answer.passing:
                 self._next = (self._next + 1) % len(self._connections)
         return self._judged(answer, place, path)
 
@@ -218,7 +217,7 @@ class SchemaRegistry:
             raise _failure(RegistryRejected, place, f"{words}; check basic.auth.* or bearer.auth.*", **facts)
         if answer.status == 404:
             raise _failure(SchemaNotFound, place, words, **facts)
-        if answer.status >= 500 or answer.status in _PASSING:
+        if answer.passing:
             raise _failure(RegistryUnavailable, place, words, **facts)
         raise _failure(SchemaRegistryError, place, words, **facts)
 

@@ -15,14 +15,12 @@ from urllib.parse import quote_plus, urlencode
 
 from kseg.client.cluster.retry import Deadline, RetryPolicy
 from kseg.client.errors import AuthenticationFailed
-from kseg.client.security.http import HttpConnection, HttpFailure, HttpServer
+from kseg.client.security.http import HttpAnswer, HttpConnection, HttpFailure, HttpServer
 from kseg.client.security.secret import Secret
 from kseg.client.security.tls import TlsConfig
 from kseg.client.security.tokens import Token
 
 _MAX_BYTES: Final = 1 << 20
-#: Refusals that may pass: asked too early, too often. Other 4xx answer the same to the same question.
-_PASSING: Final = frozenset({408, 425, 429})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +54,13 @@ class ClientCredentials:
 
     def _ask(self, deadline: Deadline) -> Token:
         started = time.time()
-        status, body = self._post(deadline)
+        answer = self._post(deadline)
+        status, body = answer.status, answer.body
         if status != 200:
             # RFC 6749, 5.2: "error" is one of a few words; its description is the endpoint's own and may quote us.
             word = _member(body, "error")
             code_text = f" ({word[:60]})" if word and word.replace("_", "").isalnum() else ""
-            passing = status >= 500 or status in _PASSING
+            passing = answer.passing
             remedy = "" if passing else "; check client id, secret and scope"
             raise self._failed(f"responds with {status}{code_text}{remedy}", retriable=passing)
         token = _member(body, "access_token")
@@ -70,22 +69,20 @@ class ClientCredentials:
         lifetime = _number(body, "expires_in")
         return Token.of(token, None if lifetime is None else started + lifetime)
 
-    def _post(self, deadline: Deadline) -> tuple[int, bytes]:
+    def _post(self, deadline: Deadline) -> HttpAnswer:
         server = HttpServer(self.url, self.tls, self.connect_timeout_ms, self.read_timeout_ms)
         connection = HttpConnection(server, max_bytes=_MAX_BYTES)
         form = {"grant_type": "client_credentials"} | ({"scope": self.scope} if self.scope else {})
-        problem, retriable, answer = "", True, (0, b"")
+        problem, retriable = "", True
         try:
-            answered = connection.exchange("POST", "", self._headers(), deadline, urlencode(form))
-            answer = answered.status, answered.body
+            return connection.exchange("POST", "", self._headers(), deadline, urlencode(form))
         except HttpFailure as failure:
             retriable = failure.retriable
             problem = f"is not available: {failure}" if retriable else str(failure)
         finally:
             connection.close()
-        if problem:  # outside of the handler: what is chained may quote the request
-            raise self._failed(problem, retriable=retriable)
-        return answer
+        # Outside of the handler: what is chained may quote the request.
+        raise self._failed(problem, retriable=retriable)
 
     def _headers(self) -> dict[str, str]:
         pair = (self.client_id, self.client_secret.reveal())

@@ -36,6 +36,11 @@ class HttpAnswer:
     headers: Mapping[str, str]
     body: bytes
 
+    @property
+    def passing(self) -> bool:
+        """Whether the same request may succeed later: the server failed, or was asked too early or too often."""
+        return self.status >= 500 or self.status in (408, 425, 429)
+
 
 @dataclass(frozen=True, slots=True)
 class HttpServer:
