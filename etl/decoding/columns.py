@@ -16,21 +16,20 @@ import pyarrow as pa
 
 from kseg.etl.decoding.payload import PayloadPlan
 from kseg.etl.errors import ConfigurationError, Fault
+from kseg.etl.tables.parquet.schema import FORBIDDEN_IN_NAMES, RESERVED_PREFIX
 
-PREFIX = "_kseg_"
 _RECORD = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
-FORBIDDEN = frozenset(" ,;{}()\n\t=")
 
 
 def kafka_columns(rows: pa.Schema, keep: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Column of the rows -> name, of what decoded rows have of Kafka's own columns."""
     for name in rows.names:
-        if name.startswith(PREFIX):
+        if name.startswith(RESERVED_PREFIX):
             yield name, name
         elif name in keep:
-            yield name, f"{PREFIX}{name}"
+            yield name, f"{RESERVED_PREFIX}{name}"
         elif name not in _RECORD:
-            yield name, f"{PREFIX}{name}"  # provenance was asked for
+            yield name, f"{RESERVED_PREFIX}{name}"  # provenance was asked for
 
 
 def typed_columns(plan: PayloadPlan) -> list[pa.Field]:
@@ -57,8 +56,8 @@ def check_names(parts: Sequence[tuple[PayloadPlan, Sequence[pa.Field]]]) -> None
                 words = f"columns {other} and {field.name} are one name to Delta"
                 faults.append(Fault(place, words, _rename(field.name)))
             seen[field.name.lower()] = field.name
-            if field.name.startswith(PREFIX) and field.name != f"{PREFIX}rescued":
-                words = f"column {field.name}: names that begin with {PREFIX} are Kafka's own columns"
+            if field.name.startswith(RESERVED_PREFIX) and field.name != f"{RESERVED_PREFIX}rescued":
+                words = f"column {field.name}: names that begin with {RESERVED_PREFIX} are Kafka's own columns"
                 faults.append(Fault(place, words, _rename(field.name)))
             faults += [Fault(place, words, _rename(field.name)) for words in _nested_faults(field, field.name)]
             faults += [
@@ -72,7 +71,7 @@ def check_names(parts: Sequence[tuple[PayloadPlan, Sequence[pa.Field]]]) -> None
 
 
 def _nested_faults(field: pa.Field, path: str) -> Iterator[str]:
-    if not field.name or FORBIDDEN.intersection(field.name):
+    if not field.name or FORBIDDEN_IN_NAMES.intersection(field.name):
         yield f"column {path!r}: Parquet names hold none of space , ; {{}} () newline tab ="
     kind = field.type
     while pa.types.is_list(kind) or pa.types.is_map(kind):

@@ -34,6 +34,8 @@ class DecodeStep(BatchStep):
 
     def apply(self, batch: pa.RecordBatch, address: Address) -> pa.RecordBatch:
         """Raises UndecodablePayload at the first payload that has no row."""
+        # Without `output_schema`, whose checks are for the driver: the caller compares the types with what it gave.
+        names: list[str] = []
         columns: list[pa.Array] = []
         dropped = np.zeros(batch.num_rows, np.bool_)
         for plan in self.payloads:
@@ -45,8 +47,11 @@ class DecodeStep(BatchStep):
                 dropped |= decoded.status == Status.NULL
             struct = pa.types.is_struct(decoded.rows.type) and plan.into_columns
             columns += decoded.rows.flatten() if struct else [decoded.rows]
-        columns += [batch.column(source) for source, _ in kafka_columns(batch.schema, self.keep)]
-        out = pa.RecordBatch.from_arrays(columns, schema=self.output_schema(batch.schema))
+            names += [field.name for field in typed_columns(plan)]
+        for source, name in kafka_columns(batch.schema, self.keep):
+            columns.append(batch.column(source))
+            names.append(name)
+        out = pa.RecordBatch.from_arrays(columns, names=names)
         return out.filter(pa.array(~dropped)) if dropped.any() else out
 
 
