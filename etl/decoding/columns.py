@@ -34,7 +34,7 @@ def kafka_columns(rows: pa.Schema, keep: Sequence[str]) -> Iterator[tuple[str, s
 
 def typed_columns(plan: PayloadPlan) -> list[pa.Field]:
     """The columns of a key or value."""
-    kind = plan.decoder.type
+    kind = plan.type
     if not (pa.types.is_struct(kind) and plan.into_columns):
         return [pa.field(plan.column, kind)]
     names = dict(plan.rename)

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
+import pyarrow as pa
+
 from kseg.etl.errors import ConfigurationError
-from kseg.segment_reader.payload.decoder import PayloadDecoder
+from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError
 from kseg.segment_reader.payload.errors import PayloadSchemaError
 
 
@@ -37,6 +39,19 @@ class PayloadPlan:
     def place(self) -> str:
         """Its path in the job file."""
         return f"decode.{self.source}"
+
+    @property
+    def type(self) -> pa.DataType:
+        """The type of its rows, for every payload. Raises ConfigurationError where the schema is not sound."""
+        return self.decoder.type
+
+    def decode(self, records: pa.RecordBatch) -> DecodedPayloads:
+        """The keys or values of these records as rows, one each."""
+        return self.decoder.decode(records.column(self.source))
+
+    def explain(self, records: pa.RecordBatch, row: int) -> PayloadError:
+        """Why this record's key or value has no row."""
+        return self.decoder.explain(records.column(self.source)[row].as_py())
 
     @cached_property
     def decoder(self) -> PayloadDecoder:

@@ -39,7 +39,7 @@ class DecodeStep(BatchStep):
         columns: list[pa.Array] = []
         dropped = np.zeros(batch.num_rows, np.bool_)
         for plan in self.payloads:
-            decoded = plan.decoder.decode(batch.column(plan.source))
+            decoded = plan.decode(batch)
             bad = np.flatnonzero(decoded.status > Status.NULL)
             if len(bad):
                 raise _undecodable(plan, batch, int(bad[0]))
@@ -83,6 +83,6 @@ def _plan(payload: Payload, source: str) -> PayloadPlan:
 
 
 def _undecodable(plan: PayloadPlan, batch: pa.RecordBatch, row: int) -> UndecodablePayload:
-    error = plan.decoder.explain(batch.column(plan.source)[row].as_py())
+    error = plan.explain(batch, row)
     topic, partition, offset = (batch.column(name)[row].as_py() for name in ("topic", "partition", "offset"))
     return UndecodablePayload(plan.source, error.status.name, error.path, error.message, topic, partition, offset)
