@@ -227,14 +227,16 @@ class Abandoning(Event):
 
     landed_in: tables whose snapshot had the run's app transaction before anything was removed; afterwards all have it.
     None, and not in the JSON, where an older release wrote the event.
+    kept: of a replacement, `TableCommit.kept` of the commits that no `landed` records, by table.
     """
 
     KIND = "abandoning"
 
     reason: str = ""
     landed_in: tuple[str, ...] | None = None
+    kept: dict[str, str] = field(default_factory=dict)
 
-    _to_json = left_out("landed_in")
+    _to_json = left_out("landed_in", "kept")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,7 +244,7 @@ class Abandoned(Event):
     """The run's rows are gone from all tables; its ranges are open again and its number stays used.
 
     tables: their states after the removal. landed_in: those that had a commit of the run, also one that its attempt
-    did not record before it died.
+    did not record before it died. kept: as in `abandoning`, of commits that came after it.
     """
 
     KIND = "abandoned"
@@ -250,6 +252,9 @@ class Abandoned(Event):
     tables: dict[str, TableState] = field(default_factory=dict)
     landed_in: tuple[str, ...] = ()
     reason: str = ""
+    kept: dict[str, str] = field(default_factory=dict)
+
+    _to_json = left_out("kept")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,8 @@ from datetime import datetime
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.errors import IllegalStep, LeaseLost
-from kseg.etl.ledger.ranges import EMPTY, OffsetSet, kept_by_all, offsets_of, total_length
+from kseg.etl.ledger.kept_offsets import landed_with, with_attempt
+from kseg.etl.ledger.ranges import EMPTY, OffsetSet, offsets_of, total_length
 from kseg.etl.ledger.state import JobState, LeaseState, Phase, RunState, Summary
 
 MAY_FOLLOW: dict[type[ev.Event], frozenset[Phase]] = {
@@ -272,11 +273,12 @@ class _Building:
             case ev.Reconfigured():
                 run = self._reconfigured(event, run)
             case ev.Replacing():
-                run = replace(run, kept=kept_by_all(run.kept, event.kept))
+                run = with_attempt(run, event.kept)
             case ev.Landed():
                 if event.table in run.landed:
                     raise self._illegal(event, f"it has landed in {event.table} already")
                 run = replace(run, landed={**run.landed, event.table: event.commit})
+                run = landed_with(run, {event.table: event.commit.kept})
                 self._table(event.table, event.commit.after)
                 self._landing(event.table, event.commit.after, run)
             case ev.Accounted():
@@ -291,9 +293,9 @@ class _Building:
                 self.committed.setdefault(event.group, {}).update(event.offsets)
                 run = replace(run, offsets_committed=event)
             case ev.Finished():
-                run = replace(run, finished=True, ended_at=at, refused=None)
+                run = replace(run, finished=True, ended_at=at, refused=None, attempts_kept=())
             case ev.Abandoning():
-                run = replace(run, abandoning=True, landed_in=event.landed_in)
+                run = landed_with(replace(run, abandoning=True, landed_in=event.landed_in), event.kept)
             case ev.Abandoned():
                 run = self._abandoned(event, run, at)
             case _:
@@ -333,7 +335,7 @@ class _Building:
     def _abandoned(self, event: ev.Abandoned, run: RunState, at: datetime) -> RunState:
         # What others had landed before stays landed, unless this run had replaced it: then those rows are gone as well.
         # No other run can have landed any of it since, because the run reserved its offsets.
-        gone = dict(run.added)
+        gone, run = dict(run.added), landed_with(run, event.kept)
         if run.mode == "backfill-replace":
             replaced = {*run.landed, *event.landed_in}
             for tp, offsets in offsets_of(r for r in run.plan.ranges if r.table in replaced).items():
@@ -345,7 +347,7 @@ class _Building:
             self.landed[tp] = self.landed.get(tp, EMPTY).subtract(now.current(run, tp, offsets))
         for path, table in event.tables.items():
             self._table(path, table)
-        return replace(run, abandoned=True, ended_at=at, refused=None)
+        return replace(run, abandoned=True, ended_at=at, refused=None, attempts_kept=())
 
     # --- partitions, topics, tables
 

@@ -6,7 +6,7 @@ that the next range starts with, and the frontier of a partition is the offset t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -196,11 +196,3 @@ def offsets_of(ranges: Iterable[SomeRange]) -> dict[TopicPartition, OffsetSet]:
 def total_length(ranges: Iterable[SomeRange]) -> int:
     """Number of offsets in these ranges; what lies in two of them counts twice."""
     return sum(one.end - one.start for one in ranges)
-
-
-def kept_by_all(
-    before: Mapping[TopicPartition, OffsetSet] | None, now: Mapping[TopicPartition, OffsetSet]
-) -> dict[TopicPartition, OffsetSet]:
-    """Of several attempts any one's commit may be the one that lands, so only what all of them keep is sure to stay.
-    What a later one keeps besides cannot be read any more: to have it open again lands nothing twice."""
-    return dict(now) if before is None else {tp: kept.intersect(now.get(tp, EMPTY)) for tp, kept in before.items()}

@@ -113,6 +113,7 @@ class RunState(Strict):
     plan: as pinned, with what `reconfigured` changed. owner: of the lease under which it ended, or last went on.
     added: offsets that it was the first to land, once accounted.
     kept: planned offsets whose rows it leaves as they are, where it replaces rows; None: not known.
+    attempts_kept: what each attempt of a replacement has said to keep, until the run ends (`ledger.kept_offsets`).
     landed_in: while it is abandoned, the tables that it had landed in before its removal began; None: not recorded.
     archived: a summary has dropped its details; plan, commits and account keep what identifies it and sums it up.
     """
@@ -128,6 +129,7 @@ class RunState(Strict):
     abandoning: bool = False
     landed_in: tuple[str, ...] | None = None
     kept: ByPartition[OffsetIntervals] | None = None
+    attempts_kept: tuple[ByPartition[OffsetIntervals], ...] = ()
     abandoned: bool = False
     finished: bool = False
     ended_at: datetime | None = None

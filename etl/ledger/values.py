@@ -278,6 +278,8 @@ class TableCommit(Strict):
     after: the table as this commit left it (id, version, rows in all), which later plans are compared with.
     removed: rows that the same commit removed (`replace`).
     found: True where a commit of an earlier attempt was found by its app transaction and none was made now.
+    kept: of a replacement, the digest of what the attempt that made the commit left as it was
+        (`ledger.kept_offsets`); None, and not in the JSON, where that is unknown, and of other runs.
     """
 
     version: int
@@ -287,6 +289,9 @@ class TableCommit(Strict):
     files: int = 0
     bytes: int = 0
     found: bool = False
+    kept: str | None = None
+
+    _to_json = left_out("kept")
 
 
 @dataclass(frozen=True, slots=True)

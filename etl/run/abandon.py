@@ -12,7 +12,7 @@ from kseg.etl.run.context import JobContext
 from kseg.etl.run.report import RunReport, TableReport
 from kseg.etl.run.report_from_ledger import report_of
 from kseg.etl.tables.protocol import TableAccess
-from kseg.etl.tables.values import RunCommit
+from kseg.etl.tables.values import CommitRecord, RunCommit
 
 
 def abandon_run(context: JobContext, lease: Lease, run: RunState, reason: str) -> RunReport:
@@ -24,11 +24,15 @@ def abandon_run(context: JobContext, lease: Lease, run: RunState, reason: str) -
     """
     if not run.abandoning:
         landed = tuple(_landed_tables(context, run))
-        state = lease.transition(lambda _: [ev.Abandoning(run_id=run.run_id, reason=reason, landed_in=landed)])
+        found = {table: _kept(context, run, table) for table in landed if table not in run.landed}
+        kept = {table: digest for table, digest in found.items() if digest is not None}
+        note = ev.Abandoning(run_id=run.run_id, reason=reason, landed_in=landed, kept=kept)
+        state = lease.transition(lambda _: [note])
         run = state.runs[run.run_id]
     seen = context.clients.read_state().tables
     tables: dict[str, ev.TableState] = {}
     landed_in: list[str] = []
+    kept_late: dict[str, str] = {}
     removed: list[TableReport] = []
     for table in _tables_of(context, run):
         lease.check()
@@ -45,10 +49,13 @@ def abandon_run(context: JobContext, lease: Lease, run: RunState, reason: str) -
         access.clean_up(run.run_id, after=run.plan.tables.get(table))
         # A suspended attempt may have landed between the note and the removal: by its commit, or by its rows where the
         # commit's entry has been cleaned up since.
-        late = (_has_mark(run) and after.removed > 0) or _landed_late(access, run.plan, table)
+        landing = _landing(access, run.plan, table)
+        late = (_has_mark(run) and after.removed > 0) or landing is not None
         if table in (run.landed_in or run.landed) or late:
             landed_in.append(table)
-    ended = ev.Abandoned(run_id=run.run_id, tables=tables, landed_in=tuple(landed_in), reason=reason)
+        if landing is not None and "kept" in landing.details:
+            kept_late[table] = landing.details["kept"]
+    ended = ev.Abandoned(run_id=run.run_id, tables=tables, landed_in=tuple(landed_in), reason=reason, kept=kept_late)
     lease.transition(lambda _: [ended])
     report = report_of(context.job.name, run, status="abandoned")
     report.tables = removed
@@ -74,7 +81,7 @@ def _remove(context: JobContext, lease: Lease, run: RunState, table: str, access
     plan = run.plan
     if not _has_mark(run) and run.landed_in is not None and table not in run.landed_in:
         taken = (access.transaction_version(plan.app_id) or 0) >= plan.app_version
-        if taken and not _landed_late(access, plan, table):
+        if taken and _landing(access, plan, table) is None:
             # By an abandonment that was interrupted. Rows with this run's id, of releases up to 0.1, are another
             # ledger's: the run has none here.
             now = access.state()
@@ -90,9 +97,16 @@ def _has_mark(run: RunState) -> bool:
     return parse_run_id(run.run_id) is not None
 
 
-def _landed_late(access: TableAccess, plan: ev.RunPlan, table: str) -> bool:
-    """Whether the table's history has a commit of the run's rows."""
-    return any(
-        commit.transactions.get(plan.app_id) == plan.app_version and commit.details.get("mode") == plan.mode
-        for commit in access.history(after=plan.tables.get(table))
-    )
+def _landing(access: TableAccess, plan: ev.RunPlan, table: str) -> CommitRecord | None:
+    """The commit of the run's rows in the table's history; None where there is none, or not any more."""
+    for commit in access.history(after=plan.tables.get(table)):
+        if commit.transactions.get(plan.app_id) == plan.app_version and commit.details.get("mode") == plan.mode:
+            return commit
+    return None
+
+
+def _kept(context: JobContext, run: RunState, table: str) -> str | None:
+    """What a landing that was not recorded has kept, by its digest (`TableCommit.kept`)."""
+    access = context.targets.access(table) if run.mode == "backfill-replace" else None
+    landing = None if access is None else _landing(access, run.plan, table)
+    return None if landing is None else landing.details.get("kept")

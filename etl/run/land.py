@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from kseg.etl.errors import Refused, RetriableFailure
 from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.kept_offsets import kept_digest
 from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.state import RunState
 from kseg.etl.planning.preflight import check_again
@@ -249,7 +250,7 @@ class _Landing:
             self.context.observe(f"land:{table}:before")
             outcome = target.commit(
                 files,
-                self._run_commit(table),
+                self._run_commit(table, self.replacement),
                 expected=self.plan.tables.get(table) or ready.state,
                 columns=ready.write.columns,
                 remove=self._removal(table, sink, ready),
@@ -280,7 +281,7 @@ class _Landing:
             outcome = target.land(
                 frame,
                 sink,
-                self._run_commit(table),
+                self._run_commit(table, self.replacement),
                 expected=self.plan.tables[table] or made,
                 merge_schema=job.sink.merge_schema,
                 remove=self._removal(table, sink),
@@ -379,13 +380,15 @@ class _Landing:
                     run=self.plan.run_id,
                 )
 
-    def _run_commit(self, table: str) -> RunCommit:
+    def _run_commit(self, table: str, replacement: Replacement | None = None) -> RunCommit:
         ranges = [[r.topic, r.partition, r.start, r.end] for r in self.plan.ranges if r.table == table]
         job, ledger = self.context.job.name, self.context.clients.ledger.id
         facts: dict[str, Any] = {"job": job, "ledger": ledger, "mode": self.plan.mode, "ranges": ranges}
         if self.plan.generations:
             read = {(topic, partition) for topic, partition, _, _ in ranges}
             facts["generations"] = [[*tp, number] for tp, number in sorted(self.plan.generations.items()) if tp in read]
+        if replacement is not None and table != self.quarantine:
+            facts["kept"] = kept_digest(self.plan, table, replacement.kept)
         return RunCommit(self.plan.run_id, self.plan.app_id, self.plan.app_version, facts)
 
     # --- after the last commit

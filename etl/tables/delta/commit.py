@@ -213,6 +213,7 @@ class DeltaTarget(DeltaAccess, FileTarget):
             files=len(there.added),
             bytes=there.size,
             found=not mine,
+            kept=details.get("kept"),
         )
         return NewCommit(commit) if mine else FoundCommit(commit)
 
@@ -297,6 +298,7 @@ class _Call:
             removed=rewrite.rows_removed,
             files=len(files) + len(rewrite.added),
             bytes=sum(file.size for file in (*files, *rewrite.added)),
+            kept=self.run.facts.get("kept"),
         )
 
     def clean_up(self, *, others_landed: bool) -> None:

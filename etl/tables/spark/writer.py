@@ -302,13 +302,12 @@ class SparkTarget(FrameTarget):
             return found
         refuse_closed(self.name, run.app_id, table.transaction_version)
         attempt_id = uuid.uuid4().hex
-        details = {"kseg": run.run_id, "attempt": attempt_id, **run.facts}
         writer = (
             rows.write.format("delta")
             .mode("overwrite" if remove is not None else "append")
             .option("txnAppId", run.app_id)
             .option("txnVersion", run.app_version)
-            .option("userMetadata", json.dumps(details, default=str))
+            .option("userMetadata", json.dumps({"kseg": run.run_id, "attempt": attempt_id, **run.facts}, default=str))
         )
         if remove is not None:
             writer = writer.option("replaceWhere", self._predicate(remove, run.run_id))
@@ -405,6 +404,7 @@ class SparkTarget(FrameTarget):
             files=len(there.added),
             bytes=there.size,
             found=not mine,
+            kept=there.details.get("kept"),
         )
         return NewCommit(commit) if mine else FoundCommit(commit)
 

@@ -109,6 +109,8 @@ class Children:
                 stdin=subprocess.DEVNULL,
                 env=environment,
                 cwd=folder,
+                # The kernel sends SIGCONT to the stopped processes of a group whose shell ends: sleepers wake up.
+                start_new_session=True,
             )
         threading.Thread(target=self._listen, name="nursery", daemon=True).start()
 

@@ -11,6 +11,7 @@ import pytest
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger import maintenance
+from kseg.etl.operations.verify import verify
 from kseg.etl.planning import plan
 from kseg.etl.source.errors import OffsetsLost
 
@@ -53,14 +54,17 @@ def test_rows_of_records_that_were_lost_before_the_plan_stay(topic, home, record
     assert job.rows() == before
 
 
-def test_rows_that_an_abandoned_replace_had_left_are_landed_still(topic, home, records):
-    """What it had replaced is open again and read again; the others cannot be."""
+@pytest.mark.parametrize("last", ["land:first:committed", "land:first:after"])
+@pytest.mark.parametrize("first", ["plan:after", "land:first:before"])
+def test_rows_that_an_abandoned_replace_had_left_are_landed_still(first, last, topic, home, records):
+    """What it had replaced is open again and read again; the others cannot be. An attempt that could read more, and
+    died before its commit, counts for nothing."""
     job = home(topic, source={"on_data_loss": "record"})
     job.ingest()
     before, request = job.rows(), replacing(topic, (0, 0, 30))
-    job.die("plan:after", **request)
+    job.die(first, **request)
     records.delete_records(topic, 0, 10)
-    job.die("land:first:committed", **request)
+    job.die(last, **request)
     (run,) = job.state.unfinished_runs()
     job.abandon(run.run_id)
     left = [row for row in before if not (row[1] == 0 and 10 <= row[2] < 30)]
@@ -69,6 +73,20 @@ def test_rows_that_an_abandoned_replace_had_left_are_landed_still(topic, home, r
     job.change(source={"on_data_loss": "fail"})
     assert job.ingest().status == "done"
     assert job.rows() == before
+
+
+def test_a_replace_is_verified_by_what_the_attempt_that_landed_could_read(topic, home, records):
+    job = home(topic, source={"on_data_loss": "record"})
+    job.ingest()
+    before, request = job.rows(), replacing(topic, (0, 0, 30))
+    job.die("land:first:before", **request)
+    records.delete_records(topic, 0, 10)
+    assert job.backfill(**request).status == "done"
+    assert job.rows() == before
+    (run,) = [run for run in job.state.runs.values() if run.mode == "backfill-replace"]
+    assert {tp.partition: list(offsets) for tp, offsets in (run.kept or {}).items()} == {0: [(0, 10)]}
+    assert run.attempts_kept == ()
+    assert verify(job.job).findings == []
 
 
 # --- whose rows

@@ -150,6 +150,34 @@ def test_tables_of_an_abandonment_are_kept_and_left_out_where_they_are_not_known
     assert codec.decode("orders", table)[0].entry.event == event
 
 
+@pytest.mark.parametrize(
+    ("event", "payload"),
+    [
+        (
+            ev.Landed(**SIGNED, table="t", commit=ev.TableCommit(4, 1, ev.TableState("id", 4, 1), kept="0a")),
+            '{"table":"t","commit":{"version":4,"rows":1,"after":{"id":"id","version":4,"rows":1},"removed":0,'
+            '"files":0,"bytes":0,"found":false,"kept":"0a"}}',
+        ),
+        (ev.Abandoning(**SIGNED, landed_in=(), kept={"t": "0a"}), '{"reason":"","landed_in":[],"kept":{"t":"0a"}}'),
+        (ev.Abandoned(**SIGNED, kept={"t": "0a"}), '{"tables":{},"landed_in":[],"reason":"","kept":{"t":"0a"}}'),
+    ],
+    ids=lambda given: getattr(given, "KIND", ""),
+)
+def test_what_a_replacement_kept_is_in_events_of_replacements_alone(event, payload):
+    table = codec.encode("orders", codec.transition_rows([event], AT, 1, "n"))
+    assert table["payload"][0].as_py() == payload
+    assert codec.decode("orders", table)[0].entry.event == event
+
+
+def test_a_summary_has_what_the_attempts_of_an_unfinished_replacement_kept():
+    run = RunState(plan=PLAN, planned_at=AT, attempts_kept=({TP: OffsetSet.single(0, 3)}, {}))
+    event = Summary(**SIGNED, state=JobState(job="orders", ledger_id="l", runs={"r1": run}))
+    assert (
+        codec.decode("orders", codec.encode("orders", codec.transition_rows([event], AT, 4, "n")))[0].entry.event
+        == event
+    )
+
+
 def test_offsets_are_nested_by_topic_and_partition_in_json():
     committed = next(event for event in EVENTS if isinstance(event, ev.OffsetsCommitted))
     table = codec.encode("orders", codec.transition_rows([committed], AT, 1, "n"))

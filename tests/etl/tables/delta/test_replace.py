@@ -92,6 +92,16 @@ def test_replacing_again_changes_nothing(landed, rows):
     assert len(runs_by_offset(landed)) == 400
 
 
+def test_the_commit_says_what_its_attempt_kept_whoever_finds_it(landed, rows):
+    def land(attempt, kept):
+        run = RunCommit("backfill", BACKFILL, 1, {"ranges": [], "kept": kept})
+        return landed.target.commit(landed.write([rows(150, 250)], "backfill", attempt=attempt), run)
+
+    first, second = land(0, "what the first kept"), land(1, "what the second kept")
+    assert (type(first), type(second)) == (NewCommit, FoundCommit)
+    assert (first.commit.kept, second.commit.kept) == ("what the first kept",) * 2
+
+
 class OfRuns:
     """An owner of some runs' rows, below an offset."""
 

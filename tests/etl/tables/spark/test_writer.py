@@ -27,9 +27,9 @@ def frame(spark, batch: pa.RecordBatch, run_id: str):
     return project(spark.createDataFrame(pa.Table.from_batches([batch])), sink_schema(batch.schema), run_id)
 
 
-def land(spark, target, batch, run_id, number, app=APP, **how):
+def land(spark, target, batch, run_id, number, app=APP, facts=None, **how):
     rows = spark.createDataFrame(pa.Table.from_batches([batch]))
-    return target.land(rows, sink_schema(batch.schema), RunCommit(run_id, app, number), **how)
+    return target.land(rows, sink_schema(batch.schema), RunCommit(run_id, app, number, facts or {}), **how)
 
 
 def rows_of(target) -> dict[int, str]:
@@ -64,8 +64,12 @@ def test_a_run_lands_once_is_found_again_and_is_replaced_and_removed(spark, targ
     assert caught.value.code == "ledger-older-than-table"
 
     removal = OfAddresses(OWN_ADDRESS, {TopicPartition("orders", 0): OffsetSet.of([(3, 6)])})
-    replaced = land(spark, target, rows(3, 6), "backfill", 1, app=f"{APP}/backfill", remove=removal)
+    replacement = {"app": f"{APP}/backfill", "remove": removal}
+    replaced = land(spark, target, rows(3, 6), "backfill", 1, facts={"kept": "what this attempt kept"}, **replacement)
     assert isinstance(replaced, NewCommit)
+    found = land(spark, target, rows(3, 6), "backfill", 1, facts={"kept": "what a later one kept"}, **replacement)
+    assert isinstance(found, FoundCommit)
+    assert (replaced.commit.kept, found.commit.kept) == ("what this attempt kept",) * 2
     assert (replaced.commit.rows, replaced.commit.removed, replaced.commit.after.rows) == (3, 3, 10)
     assert rows_of(target) == {n: "backfill" if 3 <= n < 6 else "run-1" for n in range(10)}
     assert (access := target.access()).incidents_since(first.commit.after, access.state()) == ()

@@ -1,0 +1,56 @@
+"""Which rows a run that replaces rows has left as they were. Each of its attempts says before its first commit what it
+could not read (`replacing`); what stays in a table was decided by the attempt whose commit landed there, and no other.
+
+The commit names what it kept by a digest, and so does the ledger's note of it. Where no digest is known (a commit of an
+older release, or one whose entry was cleaned from the table's log), any attempt's commit may be the one that landed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Final
+
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.ledger.ranges import EMPTY, OffsetSet
+from kseg.etl.ledger.state import RunState
+from kseg.etl.ledger.values import RunPlan
+
+DIGEST_LENGTH: Final = 16
+"""Hex digits: enough to tell the attempts of one run apart."""
+
+
+def kept_digest(plan: RunPlan, table: str, kept: Mapping[TopicPartition, OffsetSet]) -> str:
+    """A name for what an attempt has kept in one of the plan's tables: equal for equal offsets."""
+    topics = _topics(plan, [table])
+    text = json.dumps([[*tp, offsets.to_json()] for tp, offsets in sorted(kept.items()) if tp.topic in topics])
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_LENGTH]
+
+
+def with_attempt(run: RunState, kept: Mapping[TopicPartition, OffsetSet]) -> RunState:
+    """The run after an attempt has said what it keeps. Tables that have landed are no business of a later attempt."""
+    decided = _topics(run.plan, run.landed)
+    before = run.kept or {}
+    by_all = {tp: offsets for tp, offsets in before.items() if tp.topic in decided}
+    for tp, offsets in kept.items():
+        if tp.topic not in decided:
+            by_all[tp] = offsets if run.kept is None else offsets.intersect(before.get(tp, EMPTY))
+    return replace(run, kept=by_all, attempts_kept=(*run.attempts_kept, dict(kept)))
+
+
+def landed_with(run: RunState, digests: Mapping[str, str | None]) -> RunState:
+    """The run with what was kept by those attempts whose commits landed. digests: by table."""
+    for table, digest in digests.items():
+        for kept in run.attempts_kept if digest is not None else ():
+            if kept_digest(run.plan, table, kept) == digest:
+                topics = _topics(run.plan, [table])
+                others = {tp: offsets for tp, offsets in (run.kept or {}).items() if tp.topic not in topics}
+                run = replace(run, kept=others | {tp: of_tp for tp, of_tp in kept.items() if tp.topic in topics})
+                break
+    return run
+
+
+def _topics(plan: RunPlan, tables: Collection[str]) -> set[str]:
+    return {planned.topic for planned in plan.ranges if planned.table in tables}
