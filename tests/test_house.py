@@ -35,7 +35,16 @@ ROOTS = {
     "client": {"__init__.py", "config.py", "errors.py", "offsets.py"},
     "segment_reader": {"__init__.py", "errors.py"},
     "etl": {"__init__.py", "errors.py"},
-    "jobs": {"__init__.py", "backfill.py", "cli.py", "ingest.py", "python_api.py", "setup.py", "submit.py"},
+    "jobs": {
+        "__init__.py",
+        "backfill.py",
+        "cli.py",
+        "ingest.py",
+        "python_api.py",
+        "setup.py",
+        "setup_stamp.py",
+        "submit.py",
+    },
 }
 
 
