@@ -118,9 +118,9 @@ def s3_server(directory: Path) -> Iterator[S3Server]:
 
 def _answers(port: int) -> bool:
     try:
-        connection = http.client.HTTPConnection(HOST, port, timeout=5)
-        connection.request("GET", "/")
-        connection.getresponse().read()
+        with contextlib.closing(http.client.HTTPConnection(HOST, port, timeout=5)) as connection:
+            connection.request("GET", "/")
+            connection.getresponse().read()
     except OSError:
         return False
     return True

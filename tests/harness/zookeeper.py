@@ -35,7 +35,11 @@ class ZooKeeper:
     def __init__(self, port: int, *, host: str = HOST, timeout: float = 10.0) -> None:
         self._stream = socket.create_connection((host, port), timeout=timeout)
         self._xid = 0
-        self._exchange(struct.pack(">iqiq", 0, 0, _SESSION_MS, 0) + _buffer(bytes(16)))
+        try:
+            self._exchange(struct.pack(">iqiq", 0, 0, _SESSION_MS, 0) + _buffer(bytes(16)))
+        except BaseException:  # a server that starts closes connections
+            self._stream.close()
+            raise
 
     def __enter__(self) -> Self:
         return self

@@ -215,9 +215,9 @@ def _first(results: Any) -> None:
 
 
 def _read(cluster: Any, name: str) -> None:
-    reader = PartitionReader(cluster, TopicPartition(name, 0), isolation_level="read_committed")
-    reader.request(0)
-    reader.response()
+    with PartitionReader(cluster, TopicPartition(name, 0), isolation_level="read_committed") as reader:
+        reader.request(0)
+        reader.response()
 
 
 def _begin(cluster: Any, name: str) -> None:

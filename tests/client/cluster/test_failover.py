@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import uuid
 from typing import Any
@@ -120,26 +121,30 @@ def test_reads_and_commits_go_on_when_a_leader_dies(kafka3: Any, connect: Any):
         *partitions
     }
 
-    readers = {tp: PartitionReader(cluster, tp, isolation_level="read_committed", max_bytes=1) for tp in partitions}
-    for reader in readers.values():
-        reader.request(0)
-        assert next_offset(reader.response().records, 0) == 50
-    send_to(cluster, {tp: [Record(value=b"w", timestamp=int(time.time() * 1000))] for tp in partitions})
-    with Transaction(cluster, topic, timeout_ms=600_000) as transaction:
-        transaction.begin()
-        transaction.commit_offsets(group, dict.fromkeys(partitions, CommittedOffset(50, 0)))
+    with contextlib.ExitStack() as readers_open:
+        readers = {
+            tp: readers_open.enter_context(PartitionReader(cluster, tp, isolation_level="read_committed", max_bytes=1))
+            for tp in partitions
+        }
+        for reader in readers.values():
+            reader.request(0)
+            assert next_offset(reader.response().records, 0) == 50
+        send_to(cluster, {tp: [Record(value=b"w", timestamp=int(time.time() * 1000))] for tp in partitions})
+        with Transaction(cluster, topic, timeout_ms=600_000) as transaction:
+            transaction.begin()
+            transaction.commit_offsets(group, dict.fromkeys(partitions, CommittedOffset(50, 0)))
 
-        victim = leaders[partitions[0]]
-        kafka3.broker.kill(victim)
-        for tp, reader in readers.items():
-            reader.request(50, last=True)
-            offset = 50
-            while offset == 50:  # a new leader may answer before its high watermark has caught up
-                offset = next_offset(reader.response().records, 50)
-                if offset == 50:
-                    reader.request(50, last=True)
-            assert offset == 51, tp
-        transaction.commit()
+            victim = leaders[partitions[0]]
+            kafka3.broker.kill(victim)
+            for tp, reader in readers.items():
+                reader.request(50, last=True)
+                offset = 50
+                while offset == 50:  # a new leader may answer before its high watermark has caught up
+                    offset = next_offset(reader.response().records, 50)
+                    if offset == 50:
+                        reader.request(50, last=True)
+                assert offset == 51, tp
+            transaction.commit()
     assert committed_offsets(cluster, group, partitions) == dict.fromkeys(partitions, CommittedOffset(50, 0))
     until = time.monotonic() + 120
     while True:  # the broker that answers may have heard of some moves later than the new leaders

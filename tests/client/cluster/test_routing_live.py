@@ -65,15 +65,15 @@ def slow(kafka: Any, connect: Any) -> Iterator[tuple[Any, TopicPartition]]:
 def test_over_its_quota_a_client_waits_as_long_as_the_broker_says_on_every_connection_to_it(slow: Any):
     cluster, tp = slow
     broker = next(iter(cluster.metadata([]).brokers.values()))
-    connection = cluster.retry(lambda deadline: cluster.open_connection(broker, deadline))
     partition = FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
     request = FetchRequest(max_wait_ms=100, topics=[FetchRequest.FetchTopic(topic=tp.topic, partitions=[partition])])
     until, told = time.monotonic() + 60, 0
-    while not told:
-        started = time.monotonic()
-        assert started < until
-        told = connection.call(request, 12, deadline=Deadline.after(30)).throttle_time_ms
-    cluster.metadata([], refresh=True)  # over another connection, and nothing that the quota counts
+    with cluster.retry(lambda deadline: cluster.open_connection(broker, deadline)) as connection:
+        while not told:
+            started = time.monotonic()
+            assert started < until
+            told = connection.call(request, 12, deadline=Deadline.after(30)).throttle_time_ms
+        cluster.metadata([], refresh=True)  # over another connection, and nothing that the quota counts
     assert time.monotonic() - started >= told / 1000
 
 
@@ -129,20 +129,20 @@ def test_a_connections_answers_come_in_order_and_a_long_poll_holds_up_what_follo
     partition = FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
     topics = [FetchRequest.FetchTopic(topic_id=topic_id, partitions=[partition])]
     long_poll, longer = (FetchRequest(max_wait_ms=ms, min_bytes=1, topics=topics) for ms in (3000, 30_000))
-    connection = cluster.retry(lambda deadline: cluster.open_connection(broker, deadline))
-    started = time.monotonic()
-    connection.send(long_poll, 13, deadline=Deadline.after(10))
-    connection.send(ListGroupsRequest(), 4, deadline=Deadline.after(10))
-    assert connection.in_flight == 2
-    assert connection.receive(deadline=Deadline.after(10)).responses
-    assert time.monotonic() - started > 2.5
-    assert connection.receive(deadline=Deadline.after(10)).error_code == 0
-    started = time.monotonic()
-    waiting = threading.Thread(target=lambda: connection.send(longer, 13, deadline=Deadline.after(10)))
-    waiting.start()
-    list_groups(cluster)
-    assert time.monotonic() - started < 20
-    waiting.join()
+    with cluster.retry(lambda deadline: cluster.open_connection(broker, deadline)) as connection:
+        started = time.monotonic()
+        connection.send(long_poll, 13, deadline=Deadline.after(10))
+        connection.send(ListGroupsRequest(), 4, deadline=Deadline.after(10))
+        assert connection.in_flight == 2
+        assert connection.receive(deadline=Deadline.after(10)).responses
+        assert time.monotonic() - started > 2.5
+        assert connection.receive(deadline=Deadline.after(10)).error_code == 0
+        started = time.monotonic()
+        waiting = threading.Thread(target=lambda: connection.send(longer, 13, deadline=Deadline.after(10)))
+        waiting.start()
+        list_groups(cluster)
+        assert time.monotonic() - started < 20
+        waiting.join()
 
 
 @pytest.mark.rule(153, 154)

@@ -139,9 +139,9 @@ def test_a_silent_broker_is_asked_again_over_a_new_connection(fake: Any, fakes: 
     fake.add_topic("t", [1])
     fake.on(FetchRequest, lambda _: fakes.SILENT, by_offset)
     cluster = connect(fake.bootstrap_servers, request_timeout_ms=1500)
-    reader = PartitionReader(cluster, TP, isolation_level="read_committed", max_wait_ms=50)
-    reader.request(3)
-    assert bytes(reader.response().records) == b"3"
+    with PartitionReader(cluster, TP, isolation_level="read_committed", max_wait_ms=50) as reader:
+        reader.request(3)
+        assert bytes(reader.response().records) == b"3"
     first, second = fake.requests(FetchRequest)
     assert first.connection != second.connection
 
@@ -207,9 +207,10 @@ def test_metadata_older_than_the_plan_is_not_believed(fake: Any, connect: Any):
 
     fake.on(MetadataRequest, fake.metadata, fake.metadata, caught_up)
     fake.on(FetchRequest, by_offset)
-    reader = PartitionReader(connect(fake.bootstrap_servers), TP, isolation_level="read_committed", leader_epoch=6)
-    reader.request(0)
-    reader.response()
+    cluster = connect(fake.bootstrap_servers)
+    with PartitionReader(cluster, TP, isolation_level="read_committed", leader_epoch=6) as reader:
+        reader.request(0)
+        reader.response()
     [seen] = fake.requests(FetchRequest)
     assert seen.request.topics[0].partitions[0].current_leader_epoch == 6
 
@@ -297,9 +298,9 @@ def test_a_throttle_longer_than_the_deadline_is_waited_for(fake: Any, connect: A
     fake.add_topic("t", [1])
     fake.on(FetchRequest, lambda _: FetchResponse(throttle_time_ms=2500), by_offset)
     cluster = connect(fake.bootstrap_servers, default_api_timeout_ms=2000, retry_backoff_ms=10)
-    reader = PartitionReader(cluster, TP, isolation_level="read_committed", max_wait_ms=50)
-    reader.request(4)
-    assert bytes(reader.response().records) == b"4"
+    with PartitionReader(cluster, TP, isolation_level="read_committed", max_wait_ms=50) as reader:
+        reader.request(4)
+        assert bytes(reader.response().records) == b"4"
 
 
 def test_a_fetch_of_many_megabytes_is_one_buffer(fake: Any, reader: PartitionReader):

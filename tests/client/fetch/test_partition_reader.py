@@ -161,14 +161,14 @@ def test_a_topic_created_again_is_not_read_as_the_same(cluster: Any):
     tp = TopicPartition(name, 0)
     first = create_topic(cluster, name)
     send_to(cluster, {tp: [Record(value=b"first", timestamp=now())]})
-    reader = PartitionReader(cluster, tp, isolation_level="read_committed")
-    read_all(reader, 0, 1)
-    delete_topic(cluster, name)
-    second = create_topic(cluster, name)
-    send_to(cluster, {tp: [Record(value=b"second", timestamp=now())]})
-    reader.request(0)
-    with pytest.raises(UnknownTopic, match="recreated") as caught:
-        reader.response()
+    with PartitionReader(cluster, tp, isolation_level="read_committed") as reader:
+        read_all(reader, 0, 1)
+        delete_topic(cluster, name)
+        second = create_topic(cluster, name)
+        send_to(cluster, {tp: [Record(value=b"second", timestamp=now())]})
+        reader.request(0)
+        with pytest.raises(UnknownTopic, match="recreated") as caught:
+            reader.response()
     assert not caught.value.retriable
     with (
         pytest.raises(UnknownTopic),

@@ -105,29 +105,30 @@ def states_of(cluster: Cluster, group: str) -> tuple[str, int]:
 def test_a_group_goes_through_the_coordinators_states(cluster: Cluster, group: str, until: Callable[..., None]):
     assert states_of(cluster, group)[0] == "Dead"
     first, second = ByHand(cluster, group), ByHand(cluster, group)
-    first.send_join()
-    first.joined()
-    assert states_of(cluster, group) == ("CompletingRebalance", 1)
-    first.sync()
-    assert states_of(cluster, group) == ("Stable", 1)
-    generation = first.session.generation.number
+    with first.connection, second.connection:
+        first.send_join()
+        first.joined()
+        assert states_of(cluster, group) == ("CompletingRebalance", 1)
+        first.sync()
+        assert states_of(cluster, group) == ("Stable", 1)
+        generation = first.session.generation.number
 
-    second.send_join()
-    assert second.session.joined(second.connection.receive(deadline=Deadline.after(60))) is not None
-    second.send_join()
-    until(lambda: states_of(cluster, group)[0] == "PreparingRebalance", 60)
-    first.send_join()  # all members have to join when one does
-    first.joined()
-    second.joined()
-    assert {first.session.generation.number, second.session.generation.number} == {generation + 1}
-    assert [first.session.leader, second.session.leader] == [True, False]
-    assert [len(first.session._joiners), len(second.session._joiners)] == [2, 0]
-    first.sync()
-    second.sync()
-    assert (first.protocol.got, second.protocol.got) == (b"two of 2", b"two of 2")
-    first.leave()
-    second.leave()
-    assert states_of(cluster, group) == ("Empty", 0)
+        second.send_join()
+        assert second.session.joined(second.connection.receive(deadline=Deadline.after(60))) is not None
+        second.send_join()
+        until(lambda: states_of(cluster, group)[0] == "PreparingRebalance", 60)
+        first.send_join()  # all members have to join when one does
+        first.joined()
+        second.joined()
+        assert {first.session.generation.number, second.session.generation.number} == {generation + 1}
+        assert [first.session.leader, second.session.leader] == [True, False]
+        assert [len(first.session._joiners), len(second.session._joiners)] == [2, 0]
+        first.sync()
+        second.sync()
+        assert (first.protocol.got, second.protocol.got) == (b"two of 2", b"two of 2")
+        first.leave()
+        second.leave()
+        assert states_of(cluster, group) == ("Empty", 0)
 
 
 @pytest.mark.rule(6, 209)
