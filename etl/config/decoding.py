@@ -6,7 +6,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationInfo,
+    model_validator,
+)
 
 from kseg.etl.config.faults import Finding
 from kseg.etl.config.marks import DecidesRowsIfGiven, HowItRuns
@@ -48,26 +57,68 @@ class PayloadSchema(Section):
         return value
 
 
+def _schema_form(value: Any) -> str:
+    return "<name>" if value == "registry" else "<declared>"
+
+
+def _schema_shape(value: Any) -> Any:
+    if isinstance(value, str) and value != "registry":
+        raise fault("is no schema", "write `registry`, `{file: orders.avsc}` or `{columns: {id: bigint, …}}`")
+    return value
+
+
+AnySchema = Annotated[
+    Annotated[Literal["registry"], Tag("<name>")] | Annotated[PayloadSchema, Tag("<declared>")],
+    Discriminator(_schema_form),
+    BeforeValidator(_schema_shape),
+]
+"""`registry`, or a `PayloadSchema`."""
+
+
 class Payload(Section):
     """How keys or values are decoded.
 
     as: the column of a value that is no record. schema: what JSON and Avro need. into: records become columns of the
-    table, or one struct column. rename: fields to other column names. The rest is for JSON alone.
+    table, or one struct column. rename: fields to other column names. subject, defaults and max_columns: of schemas in
+    a registry. unknown_fields: None is `add` with a registry, else `ignore`. The rest is for JSON alone.
     """
 
     model_config = ConfigDict(populate_by_name=True)
 
     format: DecidesRowsIfGiven[Format]
     as_: DecidesRowsIfGiven[Text | None] = Field(default=None, alias="as")
-    schema_: DecidesRowsIfGiven[PayloadSchema | None] = Field(default=None, alias="schema")
+    schema_: DecidesRowsIfGiven[AnySchema | None] = Field(default=None, alias="schema")
     into: DecidesRowsIfGiven[Literal["columns", "struct"]] = "columns"
     rename: DecidesRowsIfGiven[dict[Text, Text]] = Field(default_factory=dict)
     tombstones: DecidesRowsIfGiven[Literal["keep", "drop"]] = "keep"
-    unknown_fields: DecidesRowsIfGiven[Literal["ignore", "rescue"]] = "ignore"
+    subject: HowItRuns[Text | None] = None
+    unknown_fields: DecidesRowsIfGiven[Literal["ignore", "rescue", "add"] | None] = None
+    defaults: DecidesRowsIfGiven[Literal["none", "fill"]] = "none"
+    max_columns: HowItRuns[Annotated[int, Field(ge=1, le=100_000)]] = 1000
     timestamp_format: DecidesRowsIfGiven[Text] = "iso8601"
     date_format: DecidesRowsIfGiven[Text] = "iso8601"
     formats: DecidesRowsIfGiven[dict[Text, Text]] = Field(default_factory=dict)
     time_zone: DecidesRowsIfGiven[Text | None] = None
+
+    @property
+    def by_registry(self) -> bool:
+        """Whether its schemas are in a schema registry."""
+        return self.schema_ == "registry"
+
+    @property
+    def declared(self) -> PayloadSchema:
+        """What the job file itself says of its schema."""
+        return self.schema_ if isinstance(self.schema_, PayloadSchema) else PayloadSchema()
+
+    @property
+    def unknown(self) -> Literal["ignore", "rescue", "add"]:
+        """What becomes of fields that the table does not have."""
+        return self.unknown_fields or ("add" if self.by_registry else "ignore")
+
+    def subject_of(self, topic: str, source: Literal["key", "value"]) -> str:
+        """Where the registry has the schemas of a topic's keys or values: TopicNameStrategy's subject if none is given.
+        In a given one `{topic}` is the topic's name."""
+        return (self.subject or f"{{topic}}-{source}").replace("{topic}", topic)
 
 
 class Decode(Section):
@@ -78,39 +129,54 @@ class Decode(Section):
     keep: DecidesRowsIfGiven[Annotated[tuple[KafkaColumn, ...], Loose, AfterValidator(unique)]] = ()
 
 
-_OF_JSON = ("unknown_fields", "timestamp_format", "date_format", "formats", "time_zone")
+_OF_JSON = ("timestamp_format", "date_format", "formats", "time_zone")
+_OF_REGISTRIES = ("subject", "defaults", "max_columns")
 
 
-def decode_findings(decode: Decode) -> Iterator[Finding]:
-    """What must hold between the keys that are given."""
+def decode_findings(decode: Decode, *, has_registry: bool) -> Iterator[Finding]:
+    """What must hold between the keys that are given. has_registry: the job file has a `registry:` section."""
     if decode.key is None and decode.value is None:
         yield Finding(("decode",), "decodes nothing", "give `key:`, `value:` or both")
     for name in ("key", "value"):
         payload = getattr(decode, name)
         if payload is not None:
             yield from _payload_findings(payload, ("decode", name))
+            if payload.by_registry and payload.format != "json" and not has_registry:
+                place = ("decode", name, "schema")
+                yield Finding(place, "needs a schema registry", "add `registry: {url: https://host:8081}`")
 
 
 def _payload_findings(payload: Payload, place: tuple[str, ...]) -> Iterator[Finding]:
     schema, records = payload.schema_, payload.format in ("json", "avro")
     if not records:
-        yield from _without_meaning(payload, place, ("schema", "into", "rename", *_OF_JSON))
+        yield from _without_meaning(payload, place, ("schema", "into", "rename", "unknown_fields", *_OF_JSON))
+        yield from _without_meaning(payload, place, _OF_REGISTRIES)
         return
     if schema is None:
-        remedy = "{columns: {id: bigint, …}}" if payload.format == "json" else "{file: orders.avsc}"
+        remedy = "{columns: {id: bigint, …}}" if payload.format == "json" else "registry"
         yield Finding((*place, "schema"), "is missing", f"write `schema: {remedy}`")
-    elif (payload.format == "json") != (schema.columns is not None):
-        remedy = "columns" if payload.format == "json" else "file"
-        yield Finding((*place, "schema"), f"is none of {payload.format}", f"give `{remedy}`")
+    elif not payload.by_registry and (payload.declared.columns is None) == (payload.declared.file is None):
+        yield Finding((*place, "schema"), "is not exactly one of columns and file", "keep one of them")
+    elif (payload.format == "json") != (payload.declared.columns is not None):
+        remedy = "`columns`" if payload.format == "json" else "`file`, or write `schema: registry`"
+        yield Finding((*place, "schema"), f"is none of {payload.format}", f"give {remedy}")
+    if not payload.by_registry:
+        yield from _without_meaning(payload, place, _OF_REGISTRIES, "a schema that is in no registry")
+    allowed = {"json": ("ignore", "rescue")}.get(payload.format, ("ignore", "add") if payload.by_registry else ())
+    if payload.unknown_fields is not None and payload.unknown_fields not in allowed:
+        remedy = f"write {' or '.join(allowed)}" if allowed else "remove it: all fields of the schema become columns"
+        yield Finding((*place, "unknown_fields"), f"{payload.unknown_fields} is not possible here", remedy)
     if payload.as_ is not None and payload.into == "columns":
         yield Finding((*place, "as"), "names no column where fields become columns", "write `into: struct`")
     if payload.format != "json":
         yield from _without_meaning(payload, place, _OF_JSON)
 
 
-def _without_meaning(payload: Payload, place: tuple[str, ...], keys: Sequence[str]) -> Iterator[Finding]:
+def _without_meaning(
+    payload: Payload, place: tuple[str, ...], keys: Sequence[str], of: str | None = None
+) -> Iterator[Finding]:
     for key in keys:
         name = "schema_" if key == "schema" else key
         # A pinned job has all defaults written out.
         if getattr(payload, name) != type(payload).model_fields[name].get_default(call_default_factory=True):
-            yield Finding((*place, key), f"has no meaning for {payload.format}", "remove it")
+            yield Finding((*place, key), f"has no meaning for {of or payload.format}", "remove it")

@@ -1,7 +1,8 @@
 """The job as one value: its sections, and what connects it: secrets and the client's configuration.
 
-A `Job` holds no secret: `kafka`, `spark.conf` and `source.segments.options` keep their `${…}` references, and
-`kafka_properties()`, `spark_conf()`, `segment_options()` and `client_config()` return the resolved values.
+A `Job` holds no secret: `kafka`, `registry`, `spark.conf` and `source.segments.options` keep their `${…}` references,
+and `kafka_properties()`, `registry_properties()`, `spark_conf()`, `segment_options()`, `client_config()` and
+`registry_config()` return the resolved values.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from kseg.etl.config.values import JobName, PlainPath, Section, Text, Transactio
 
 if TYPE_CHECKING:
     from kseg.client.config import ClientConfig
+    from kseg.client.registry.config import RegistryConfig
 
 
 class Job(Section):
@@ -33,6 +35,7 @@ class Job(Section):
     version: DecidesRows[Annotated[Literal[1], BeforeValidator(version_one)]]
     name: HowItRuns[JobName]
     kafka: HowItRuns[dict[str, str] | None] = None
+    registry: HowItRuns[dict[str, str] | None] = None
     source: DecidesRows[Source]
     decode: DecidesRowsIfGiven[Decode | None] = None
     transform: DecidesRows[Annotated[tuple[AnyStep, ...], Field(strict=False)]] = ()
@@ -61,6 +64,10 @@ class Job(Section):
         """Java client properties, references resolved. Its repr shows no secret."""
         return self._resolved("kafka", self.kafka or {})
 
+    def registry_properties(self) -> SecretProperties:
+        """Properties of the schema registry's client, references resolved. Its repr shows no secret."""
+        return self._resolved("registry", self.registry or {})
+
     def spark_conf(self) -> SecretProperties:
         """Spark's configuration, references resolved. Its repr shows no secret."""
         return self._resolved("spark", self.spark.conf)
@@ -77,6 +84,14 @@ class Job(Section):
         if self.kafka is None:
             raise ValueError("the job has no brokers")
         return ClientConfig.from_properties(self.kafka_properties(), client_id=self.client_id)
+
+    def registry_config(self) -> RegistryConfig:
+        """The configuration of a `SchemaRegistry`. Raises ValueError for a job without one."""
+        from kseg.client.registry.config import RegistryConfig
+
+        if self.registry is None:
+            raise ValueError("the job has no schema registry")
+        return RegistryConfig.from_properties(self.registry_properties())
 
     @property
     def transforms_rows(self) -> bool:

@@ -23,7 +23,7 @@ from kseg.etl.config.faults import Finding, findings_of
 from kseg.etl.config.interval import IntervalRules, interval_findings
 from kseg.etl.config.job import Job
 from kseg.etl.config.paths import normal_path
-from kseg.etl.config.properties import Properties, as_references, check_kafka, check_spark_conf
+from kseg.etl.config.properties import Properties, as_references, check_kafka, check_registry, check_spark_conf
 from kseg.etl.config.references import ReferenceFault, resolve
 from kseg.etl.config.rules import View, all_rules
 from kseg.etl.config.scheduling import Airflow, airflow_findings
@@ -35,7 +35,7 @@ M = TypeVar("M", bound=BaseModel)
 
 SECTIONS = ("source", "decode", "sink", "run", "interval", "airflow", "spark", "reporting")
 _SEGMENT_OPTIONS = ("source", "segments", "options")
-_PLACES_OF_SECRETS = "secrets are allowed in `kafka`, `spark.conf` and `source.segments.options`"
+_PLACES_OF_SECRETS = "secrets are allowed in `kafka`, `registry`, `spark.conf` and `source.segments.options`"
 
 
 def load_job(
@@ -96,24 +96,28 @@ class _Loading:
         if self.over and raw.get("kafka") is None:
             raw["kafka"] = {}
         kafka = Properties.read(raw.get("kafka"), ("kafka",), self.folder, self.env, over=self.over)
+        registry = Properties.read(raw.get("registry"), ("registry",), self.folder, self.env)
         spark = raw.get("spark")
         conf = Properties.read(
             spark.get("conf") if isinstance(spark, dict) else None, ("spark", "conf"), self.folder, self.env
         )
         segments = Properties.read(_at(raw, _SEGMENT_OPTIONS), _SEGMENT_OPTIONS, self.folder, self.env)
-        self.findings += [*kafka.findings, *conf.findings, *segments.findings]
+        self.findings += [*kafka.findings, *registry.findings, *conf.findings, *segments.findings]
 
-        filled = {key: self._fill(part, (key,)) for key, part in raw.items() if key != "kafka"}
-        data = _with_properties(filled, kafka, conf, segments)
+        filled = {key: self._fill(part, (key,)) for key, part in raw.items() if key not in ("kafka", "registry")}
+        data = _with_properties(filled, kafka, registry, conf, segments)
         job = self._validate(Job, data, raw)
-        self._check_rules({**filled, "kafka": kafka.value}, conf)
+        self._check_rules({**filled, "kafka": kafka.value, "registry": registry.value}, conf)
         if isinstance(raw.get("kafka"), dict):
             name = job.name if job else "job"
             self.findings += check_kafka(kafka, client_id=f"kseg-{name}")
+        if isinstance(raw.get("registry"), dict):
+            self.findings += check_registry(registry)
         self.findings += check_spark_conf(conf)
         if self.findings or self.document.faults or job is None:
             raise self._error()
-        job.take_secrets(self.known, kafka=kafka.resolved(), spark=conf.resolved(), segments=segments.resolved())
+        resolved = {"kafka": kafka, "registry": registry, "spark": conf, "segments": segments}
+        job.take_secrets(self.known, **{name: properties.resolved() for name, properties in resolved.items()})
         return job
 
     def _validate(self, model: type[M], data: Any, raw: Any) -> M | None:
@@ -135,7 +139,9 @@ class _Loading:
             spark_conf=conf.written,
         )
         self.findings += all_rules(view)
-        self.findings += self._rules_within("decode", Decode, decode_findings, filled)
+        self.findings += self._rules_within(
+            "decode", Decode, lambda decode: decode_findings(decode, has_registry=bool(filled.get("registry"))), filled
+        )
         self.findings += self._rules_within("interval", IntervalRules, interval_findings, filled)
         self.findings += self._rules_within("airflow", Airflow, airflow_findings, filled)
 
@@ -209,12 +215,14 @@ def _at(raw: Any, path: PathKey) -> Any:
 
 
 def _with_properties(
-    filled: Mapping[str, Any], kafka: Properties, conf: Properties, options: Properties
+    filled: Mapping[str, Any], kafka: Properties, registry: Properties, conf: Properties, options: Properties
 ) -> dict[str, Any]:
     """The document with properties in their flat form, and what follows from other keys filled in."""
     data = dict(filled)
     if kafka.present:
         data["kafka"] = dict(kafka.written) if kafka.is_mapping else kafka.value
+    if registry.present:
+        data["registry"] = dict(registry.written) if registry.is_mapping else registry.value
     spark = data.get("spark")
     if isinstance(spark, dict) and conf.present and conf.is_mapping:
         data["spark"] = {**spark, "conf": dict(conf.written)}

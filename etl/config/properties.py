@@ -1,4 +1,4 @@
-"""Property sections (`kafka:` and `spark.conf:`): flat names, text values and references, and which are valid.
+"""Property sections (`kafka:`, `registry:`, `spark.conf:`): flat names, text values, references, and which are valid.
 
     bootstrap.servers: localhost:9092        kafka:
     ssl:                                       bootstrap.servers: [a:9092, b:9092]      # a list joins with commas
@@ -11,7 +11,7 @@ Names may be written dotted or nested. Values are kept as written; `resolved()` 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -144,7 +144,23 @@ def check_kafka(kafka: Properties, *, client_id: str) -> Iterator[Finding]:
     for key in _ELSEWHERE.keys() & values.keys():
         del values[key]
         yield Finding(kafka.places[key], "is set by another key of the job file", f"use `{_ELSEWHERE[key]}`")
-    yield from _client_findings(kafka, values, client_id)
+    from kseg.client.config import NAMES, ClientConfig
+
+    yield from _client_findings(
+        kafka, values, lambda known: ClientConfig.from_properties(known, client_id=client_id), NAMES
+    )
+
+
+def check_registry(registry: Properties) -> Iterator[Finding]:
+    """What the client of a schema registry would reject."""
+    from kseg.client.registry.config import NAMES, RegistryConfig
+
+    url = registry.written.get("url", "")
+    if "@" in url and not has_reference(url):
+        place = registry.places["url"]
+        yield Finding(place, "has a password in plain text", "write it as basic.auth.user.info: ${NAME}")
+        return
+    yield from _client_findings(registry, dict(registry.resolved()), RegistryConfig.from_properties, NAMES)
 
 
 def check_spark_conf(conf: Properties) -> Iterator[Finding]:
@@ -157,24 +173,25 @@ def check_spark_conf(conf: Properties) -> Iterator[Finding]:
             yield Finding(place, "does not start with spark., so Spark would ignore it", remedy)
 
 
-def _client_findings(kafka: Properties, values: Mapping[str, str], client_id: str) -> Iterator[Finding]:
-    from kseg.client.config import NAMES, ClientConfig
+def _client_findings(
+    section: Properties, values: Mapping[str, str], parse: Callable[[Mapping[str, str]], object], names: Iterable[str]
+) -> Iterator[Finding]:
     from kseg.client.errors import ConfigError
 
     try:
-        ClientConfig.from_properties(values, client_id=client_id)
+        parse(values)
     except ConfigError as error:
         faults = [(fault.key, fault.message, fault.remedy) for fault in error.faults]
     else:
         return
     for key, message, remedy in faults:
-        if key in kafka.written and key not in values:
+        if key in section.written and key not in values:
             continue  # reported already: its reference leads nowhere, or it has a key of its own
-        place = kafka.places.get(key, ("kafka", key))
-        if key in kafka.referring and not sounds_secret(key):  # the client quotes no secret, but other values
+        place = section.places.get(key, (*section.base, key))
+        if key in section.referring and not sounds_secret(key):  # the client quotes no secret, but other values
             yield Finding(place, "its value, resolved from a reference, is not valid", "check what it refers to")
         elif "unknown" in message:
-            yield Finding(place, message, did_you_mean(key, NAMES) or remedy)
+            yield Finding(place, message, did_you_mean(key, names) or remedy)
         else:
             yield Finding(place, message, remedy)
 

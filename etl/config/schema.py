@@ -29,7 +29,7 @@ _PROPERTIES = {
     },
 }
 #: Where properties are, by model and field.
-_PLACES_OF_PROPERTIES = (("Job", "kafka"), ("Spark", "conf"), ("Segments", "options"))
+_PLACES_OF_PROPERTIES = (("Job", "kafka"), ("Job", "registry"), ("Spark", "conf"), ("Segments", "options"))
 #: Models whose values are taken as written: Airflow reads them, and it fills in no reference.
 _LITERAL = ("Airflow", "AssetSchedule", "Execution")
 #: Models of which `load.py` drops keys without a value.

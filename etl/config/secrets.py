@@ -4,9 +4,9 @@
     ${file:/path}      a file's content without its last line break; a relative path starts at the job file's folder
     $${                a plain `${`
 
-In `kafka:` and `spark.conf:` references stay unresolved in the job and are resolved at the moment of use into a
-`SecretProperties`, whose `repr` hides every value that came from a reference. Elsewhere (`path: ${LAKE}/orders`) an
-environment variable is plain text: it is filled in when the file is read, and it is shown.
+In `kafka:`, `registry:` and `spark.conf:` references stay unresolved in the job and are resolved at the moment of use
+into a `SecretProperties`, whose `repr` hides every value that came from a reference. Elsewhere (`path: ${LAKE}/orders`)
+an environment variable is plain text: it is filled in when the file is read, and it is shown.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HARMLESS_ENDINGS = frozenset(
     | {"id", "name", "algorithm", "enabled", "ms", "seconds", "size", "length"}
 )
 _SECRET_WORDS = frozenset({"password", "passwd", "passphrase", "secret", "token", "jaas"})
-_SECRET_PAIRS = (("keystore", "key"), ("private", "key"), ("account", "key"), ("secret", "key"))
+_SECRET_PAIRS = (("user", "info"), ("keystore", "key"), ("private", "key"), ("account", "key"), ("secret", "key"))
 _SECRET_TAILS = ("password", "secret", "token", "passphrase", "secretkey", "secretaccesskey")
 _KERBEROS_MODULE = re.compile(r"\s*[\w.]*\bKrb5LoginModule\s")
 _LITERAL_IN_JAAS = re.compile(r"(?i)(password|secret|token|passphrase)\s*=\s*(\"(?!\$\{)|'(?!\$\{)|(?![\"'$]))")

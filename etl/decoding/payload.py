@@ -72,7 +72,9 @@ class PayloadPlan:
             from kseg.segment_reader.payload.avro.decoder import avro_decoder
             from kseg.segment_reader.payload.avro.schema import parse_schema
 
-            assert self.schema_text is not None
+            if self.schema_text is None:
+                text = "schemas of a registry are not read yet"
+                raise ConfigurationError.of(f"{self.place}.schema", text, "write {file: orders.avsc}")
             return avro_decoder(parse_schema(self.schema_text))
         from kseg.segment_reader.payload.primitives import primitive_decoder
 

@@ -64,17 +64,14 @@ def decode_step(decode: Decode) -> DecodeStep:
 
 
 def _plan(payload: Payload, source: str) -> PayloadPlan:
-    schema = payload.schema_
-    options = {
-        name: getattr(payload, name)
-        for name in ("unknown_fields", "timestamp_format", "date_format", "formats", "time_zone")
-    }
+    options = {name: getattr(payload, name) for name in ("timestamp_format", "date_format", "formats", "time_zone")}
+    options["unknown_fields"] = payload.unknown
     return PayloadPlan(
         source=source,  # type: ignore[arg-type]
         format=payload.format,
         column=payload.as_ or source,
-        columns=tuple((schema.columns or {}).items()) if schema is not None else (),
-        schema_text=schema.text if schema is not None else None,
+        columns=tuple((payload.declared.columns or {}).items()),
+        schema_text=payload.declared.text,
         json=tuple(options.items()) if payload.format == "json" else (),
         into_columns=payload.into == "columns",
         rename=tuple(payload.rename.items()),

@@ -38,7 +38,7 @@ def load_job(invocation: Invocation, job_file: str, *, starts_spark: bool = Fals
     if starts_spark:
         job = with_remote(job, invocation.remote)
         prepare_spark(job)
-    for properties in (job.kafka_properties(), job.spark_conf()):
+    for properties in (job.kafka_properties(), job.registry_properties(), job.spark_conf()):
         REDACTOR.learn(properties[key] for key in properties.hidden)
     return job
 

@@ -28,6 +28,11 @@ JSON = {"format": "json", "schema": {"columns": {"id": "bigint"}}}
         ({"value": {**JSON, "as": "x"}}, "decode.value.as", "names no column"),
         ({"value": JSON, "keep": ["offset"]}, "decode.keep[0]", "'offset' is not one of"),
         ({"value": JSON, "keep": ["key", "key"]}, "decode.keep", "more than once"),
+        ({"value": {"format": "avro", "schema": "registry"}}, "decode.value.schema", "needs a schema registry"),
+        ({"value": {"format": "avro", "schema": "orders"}}, "decode.value.schema", "is no schema"),
+        ({"value": {"format": "json", "schema": "registry"}}, "decode.value.schema", "is none of json"),
+        ({"value": {**JSON, "subject": "orders"}}, "decode.value.subject", "no meaning for a schema that is in no"),
+        ({"value": {**JSON, "unknown_fields": "add"}}, "decode.value.unknown_fields", "add is not possible here"),
         ({"value": {**JSON, "schemas": {}}}, "decode.value.schemas", "is an unknown key"),
     ],
 )
@@ -48,6 +53,41 @@ def test_an_avro_schema_is_read_beside_the_job_file_and_pinned_with_it(
     assert pinned.decode == job.decode
     assert pinned.config_hash == job.config_hash
     assert load({"decode": decode}).config_hash != job.config_hash
+
+
+def test_a_job_with_a_registry_is_pinned_and_its_hash_knows_no_registry(load: Callable[..., Job]) -> None:
+    registry = {"url": "http://sr:8081", "basic.auth": {"user.info": "${SR_AUTH}"}}
+    decode = {"value": {"format": "avro", "schema": "registry"}}
+    job = load({"decode": decode, "registry": registry}, env={"SR_AUTH": "kseg:hunter2"})
+    pinned = job_from_document(job.pinned(), env={"SR_AUTH": "kseg:hunter2"})
+    assert (pinned.decode, pinned.config_hash) == (job.decode, job.config_hash)
+    elsewhere = load({"decode": decode, "registry": {"url": "http://other:8081"}})
+    assert elsewhere.config_hash == job.config_hash
+    assert "hunter2" not in repr(job) + str(job.pinned())
+    basic = job.registry_config().basic
+    assert basic is not None
+    assert basic.reveal() == "kseg:hunter2"
+    assert job.decode is not None
+    assert job.decode.value is not None
+    assert (job.decode.value.unknown, job.decode.value.subject_of("orders", "value")) == ("add", "orders-value")
+
+
+@pytest.mark.parametrize(
+    ("registry", "place", "message"),
+    [
+        ({}, "registry.url", "is missing"),
+        ({"url": "sr:8081"}, "registry.url", "is not a URL of a registry"),
+        ({"url": "http://user:pass@sr:8081"}, "registry.url", "has a password in plain text"),
+        ({"url": "http://sr", "schema.registry.url": "x"}, "registry.schema.registry.url", "unknown property"),
+        ({"url": "http://sr", "basic.auth.user.info": "a:b"}, "registry.basic.auth.user.info", "is a secret in plain"),
+        ("http://sr:8081", "registry", "is text where a mapping is expected"),
+    ],
+)
+def test_what_is_wrong_with_a_registry_is_said(
+    faults: Callable[..., Any], registry: Any, place: str, message: str
+) -> None:
+    found = {fault.path: fault.message for fault in faults({"registry": registry})}
+    assert message in found.get(place, ""), found
 
 
 def test_decoding_is_part_of_the_hash_and_its_absence_is_not(load: Callable[..., Job]) -> None:

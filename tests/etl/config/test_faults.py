@@ -292,8 +292,8 @@ CASES: list[tuple[dict[str, Any], str, str, str]] = [
     ),
     # references where values are shown
     ({"sink/path": "${NOPE}/x"}, "sink.path", "NOPE is not set", "set NOPE"),
-    ({"group": "${file:/x}"}, "group", "refers to a file", "`kafka`, `spark.conf`"),
-    ({"sink/path": "${DB_PASSWORD}/x"}, "sink.path", "refers to DB_PASSWORD", "`kafka`, `spark.conf`"),
+    ({"group": "${file:/x}"}, "group", "refers to a file", "`kafka`, `registry`, `spark.conf`"),
+    ({"sink/path": "${DB_PASSWORD}/x"}, "sink.path", "refers to DB_PASSWORD", "`kafka`, `registry`, `spark.conf`"),
 ]
 
 

@@ -61,6 +61,10 @@ def test_defaults_are_told(path: str) -> None:
         assert told == "see below"
     elif path == "group_commit":
         assert told == "`transactional` with a group, else `none`"
+    elif path == "decode.value.subject":
+        assert told == "`{topic}-value`"
+    elif path == "decode.value.unknown_fields":
+        assert told == "`add` with a registry, else `ignore`"
     elif info.is_required():
         assert told == "required"
     else:
