@@ -29,10 +29,13 @@ IsolationLevel = Literal["read_committed", "read_uncommitted"]
 
 EARLIEST: Final = -2
 LATEST: Final = -1
+#: The record with the largest timestamp, for `list_offsets` (KIP-734, Kafka 3.0).
+MAX_TIMESTAMP: Final = -3
 
 _CONSUMER: Final = -1  # as replica id
 _FIRST_BY_TIME: Final = 1
 _FIRST_WITH_ISOLATION: Final = 2
+_FIRST_WITH_MAX_TIMESTAMP: Final = 7
 _FIRST_WITH_REPLICA: Final = 3
 
 
@@ -62,7 +65,7 @@ def isolation_code(isolation_level: IsolationLevel) -> int:
 def list_offsets(
     cluster: Cluster, wanted: Mapping[TopicPartition, int], *, isolation_level: IsolationLevel
 ) -> dict[TopicPartition, ListedOffset]:
-    """The first offset at or after a time (ms), or EARLIEST, or LATEST.
+    """The first offset at or after a time (ms), or EARLIEST, LATEST or MAX_TIMESTAMP.
 
     LATEST is the high watermark under read_uncommitted, and the last stable offset under read_committed: a broker too
     old to be asked for it (before 0.11) has no transactions, and both are the same there. A time after the last
@@ -70,7 +73,7 @@ def list_offsets(
 
     Raises what `client.errors.error_from_code` makes of a partition's error. A time raises UnsupportedVersion
     by a broker before 0.10.1, which knows where its segments begin, but not when; and with code 43 for a topic in a
-    message format before 0.10.0, whose messages have no times.
+    message format before 0.10.0, whose messages have no times. MAX_TIMESTAMP raises UnsupportedVersion before 3.0.
     """
     isolation = isolation_code(isolation_level)
 
@@ -104,6 +107,13 @@ def list_offsets(
                 "the broker is too old to find offsets by timestamp (before 0.10.1): give offsets instead",
                 topic=timed[0].topic,
                 partition=timed[0].partition,
+            )
+        latest = [tp for tp in leaders if wanted[tp] == MAX_TIMESTAMP]
+        if latest and version < _FIRST_WITH_MAX_TIMESTAMP:
+            raise UnsupportedVersion(
+                "the broker is too old to find the largest timestamp (before 3.0)",
+                topic=latest[0].topic,
+                partition=latest[0].partition,
             )
         return request
 

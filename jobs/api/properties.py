@@ -19,10 +19,20 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
 def client_config(
     bootstrap_servers: str | None, file: str | None, pairs: Sequence[str], *, controllers: str | None = None
 ) -> ClientConfig:
+    """The client's configuration by `client_properties`.
+
+    Raises ConfigurationError, and ConfigError for properties that the client rejects.
+    """
+    properties = client_properties(bootstrap_servers, file, pairs, controllers=controllers)
+    return ClientConfig.from_properties(properties, client_id=CLIENT_ID)
+
+
+def client_properties(
+    bootstrap_servers: str | None, file: str | None, pairs: Sequence[str], *, controllers: str | None = None
+) -> dict[str, str]:
     """What was given, the later over the earlier: the file, `-X`, `--bootstrap-servers`, `--bootstrap-controllers`.
 
-    Values that may be secrets are masked in all that this process says from here on.
-    Raises ConfigurationError, and ConfigError for properties that the client rejects.
+    Values that may be secrets are masked in all that this process says from here on. Raises ConfigurationError.
     """
     properties: dict[str, str] = {}
     if file is not None:
@@ -41,7 +51,7 @@ def client_config(
     if given:
         properties = {key: value for key, value in properties.items() if key not in named} | given
     REDACTOR.learn(value for key, value in properties.items() if _SECRET.search(key))
-    return ClientConfig.from_properties(properties, client_id=CLIENT_ID)
+    return properties
 
 
 def read_properties(text: str) -> dict[str, str]:

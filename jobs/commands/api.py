@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kseg.etl.errors import ExitCode
 from kseg.jobs.api import bad_argument
+from kseg.jobs.invocation.cluster_options import cluster_or_controller_options
 from kseg.jobs.invocation.command import KsegCommand
 from kseg.jobs.invocation.invocation import Invocation
 from kseg.jobs.invocation.options import common_options, debug_option, trace_option
@@ -19,8 +19,6 @@ from kseg.jobs.invocation.result import Result
 
 if TYPE_CHECKING:
     from kseg.client.cluster.cluster import Cluster
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _version_option = click.option("--version", "version", type=click.IntRange(0), required=True, help="The API's version.")
 _raw_option = click.option(
@@ -33,21 +31,6 @@ _header_option = click.option(
 )
 _side = click.argument("side", type=click.Choice(["request", "response", "data"]))
 _name = click.argument("name", metavar="NAME")
-
-
-def _broker_options(command: F) -> F:
-    """How to reach a cluster."""
-    options = [
-        click.option("--bootstrap-servers", metavar="HOST:PORT,…", help="Where the cluster listens."),
-        click.option("--bootstrap-controllers", metavar="HOST:PORT,…", help="KRaft controllers instead of brokers."),
-        click.option(
-            "--command-config", metavar="FILE", type=click.Path(dir_okay=False), help="A Java properties file."
-        ),
-        click.option("-X", "properties", multiple=True, metavar="KEY=VALUE", help="A client property; repeatable."),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 @click.group()
@@ -63,7 +46,7 @@ def api() -> None:
 
 
 @api.command("list", cls=KsegCommand)
-@_broker_options
+@cluster_or_controller_options
 @common_options
 def list_(
     invocation: Invocation,
@@ -127,7 +110,7 @@ def _range(span: list[int] | None) -> str | None:
 
 @api.command(cls=KsegCommand, json_only=True)
 @_name
-@_broker_options
+@cluster_or_controller_options
 @click.option("--json", "request", metavar="JSON|@FILE|-", default="{}", help="The request. [default: all defaults]")
 @click.option(
     "--version", type=click.IntRange(0), help="Send this version. [default: the highest that both sides support]"

@@ -1,0 +1,38 @@
+"""The options by which a command without a job file reaches a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_BOOTSTRAP = click.option(
+    "--bootstrap-servers", "--bootstrap", "bootstrap_servers", metavar="HOST:PORT,…", help="Where the cluster listens."
+)
+_CONTROLLERS = click.option(
+    "--bootstrap-controllers", metavar="HOST:PORT,…", help="KRaft controllers instead of brokers."
+)
+_FILE = click.option(
+    "--command-config", metavar="FILE", type=click.Path(dir_okay=False), help="A Java properties file."
+)
+_PROPERTY = click.option("-X", "properties", multiple=True, metavar="KEY=VALUE", help="A client property; repeatable.")
+
+JOB_FILE_ENDINGS: Final = (".yaml", ".yml")
+
+
+def cluster_options(command: F) -> F:
+    """--bootstrap-servers, --command-config and -X."""
+    return _BOOTSTRAP(_FILE(_PROPERTY(command)))
+
+
+def cluster_or_controller_options(command: F) -> F:
+    """The same with --bootstrap-controllers."""
+    return _BOOTSTRAP(_CONTROLLERS(_FILE(_PROPERTY(command))))
+
+
+def is_job_file(name: str) -> bool:
+    """Whether an argument names a job file rather than a topic."""
+    return name.endswith(JOB_FILE_ENDINGS)

@@ -1,0 +1,152 @@
+"""Lines of a text file as records: one a line.
+
+    lines   the line is the value; with a separator, what is before its first occurrence is the key
+    json    an object: key, value, headers, partition, timestamp, all optional. What `kseg peek --json` prints.
+
+In an object a text is its UTF-8 bytes, null is null, and any other JSON value its text as it is written, so that no
+number is rounded. `keyBase64` and `valueBase64` hold bytes that are no text. headers: an object, or a list of pairs,
+for names that occur twice. timestamp: milliseconds since 1970, or ISO 8601 with a zone. Other members are ignored.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from kseg.etl.config.times import epoch_millis, parse_instant
+from kseg.segment_reader.payload.json.document import Refused, Token, Value, parse
+
+LineFormat = Literal["lines", "json"]
+_DEEPEST: Final = 500
+_LARGEST_PARTITION: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class NewRecord:
+    """A record to send. partition, timestamp (ms): None for the producer's choice."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    partition: int | None = None
+    timestamp: int | None = None
+
+
+class BadLine(ValueError):
+    """A line that is no record. number: from 1."""
+
+    def __init__(self, number: int, reason: str) -> None:
+        super().__init__(f"line {number}: {reason}")
+        self.number, self.reason = number, reason
+
+
+def records_of(lines: Iterable[bytes], form: LineFormat, separator: bytes | None = None) -> Iterator[NewRecord]:
+    """A record for each line; blank lines of JSON are none. Raises BadLine."""
+    for number, line in enumerate(lines, 1):
+        text = line.removesuffix(b"\n").removesuffix(b"\r")
+        if form == "json":
+            if text.strip():
+                yield _of_json(text, number)
+        elif separator is None:
+            yield NewRecord(None, text)
+        else:
+            key, found, value = text.partition(separator)
+            if not found:
+                raise BadLine(number, f"has no separator {separator.decode()!r} between key and value")
+            yield NewRecord(key, value)
+
+
+def _of_json(line: bytes, number: int) -> NewRecord:
+    try:
+        document = parse(line, 0, _DEEPEST)
+    except Refused as refused:
+        raise BadLine(number, f"is not JSON: {refused.reason} (byte {refused.position})") from None
+    if document.token is not Token.OBJECT:
+        raise BadLine(number, "is no object with key, value, headers, partition or timestamp")
+    members: dict[str, Value] = {}
+    for member in document.members:
+        if member.name in members:
+            raise BadLine(number, f"has the member {member.name!r} twice")
+        members[member.name] = member.value
+    given = Given(line, number, members)
+    return NewRecord(
+        given.payload("key"), given.payload("value"), given.headers(), given.partition(), given.timestamp()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The members of one line's object. Each method raises BadLine."""
+
+    line: bytes
+    number: int
+    members: dict[str, Value]
+
+    def payload(self, name: str) -> bytes | None:
+        encoded = self.members.get(f"{name}Base64")
+        found = self.members.get(name)
+        if encoded is None or encoded.token is Token.NULL:
+            return None if found is None else self._bytes(found)
+        if found is not None and found.token is not Token.NULL:
+            raise BadLine(self.number, f"has both {name} and {name}Base64")
+        return self._decoded(encoded, f"{name}Base64")
+
+    def headers(self) -> tuple[tuple[str, bytes | None], ...]:
+        found = self.members.get("headers")
+        if found is None or found.token is Token.NULL:
+            return ()
+        if found.token is Token.OBJECT:
+            return tuple((member.name, self._bytes(member.value)) for member in found.members)
+        pairs = [(entry.elements if entry.token is Token.ARRAY else []) for entry in found.elements]
+        if found.token is not Token.ARRAY or any(len(p) != 2 or p[0].token is not Token.STRING for p in pairs):
+            raise BadLine(self.number, "headers is neither an object nor a list of [name, value]")
+        return tuple((name.text, self._bytes(value)) for name, value in pairs)
+
+    def partition(self) -> int | None:
+        found = self.members.get("partition")
+        if found is None or found.token is Token.NULL:
+            return None
+        if found.token is not Token.NUMBER or not found.text.isdecimal() or int(found.text) > _LARGEST_PARTITION:
+            raise BadLine(self.number, "partition is no number from 0 on")
+        return int(found.text)
+
+    def timestamp(self) -> int | None:
+        found = self.members.get("timestamp")
+        if found is None or found.token is Token.NULL:
+            return None
+        if found.token is Token.NUMBER and found.text.isdecimal() and int(found.text) < 2**63:
+            return int(found.text)
+        try:
+            return epoch_millis(parse_instant(found.text if found.token is Token.STRING else ""))
+        except ValueError:
+            said = "timestamp is neither milliseconds since 1970 nor a time with a zone (2026-01-01T00:00:00Z)"
+            raise BadLine(self.number, said) from None
+
+    def _bytes(self, value: Value) -> bytes | None:
+        if value.token is Token.NULL:
+            return None
+        if value.token is Token.STRING:
+            return value.text.encode()
+        return self.line[value.start : value.end]
+
+    def _decoded(self, value: Value, name: str) -> bytes:
+        try:
+            if value.token is not Token.STRING:
+                raise ValueError
+            return base64.b64decode(value.text, validate=True)
+        except (ValueError, binascii.Error):
+            raise BadLine(self.number, f"{name} is not base64") from None
+
+
+def parsed_headers(pairs: Iterable[str], bad: Callable[[str], Exception]) -> tuple[tuple[str, bytes], ...]:
+    """`NAME=VALUE` of the command line. bad: makes the error of a text without `=`."""
+    found = []
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise bad(pair)
+        found.append((name, value.encode()))
+    return tuple(found)
