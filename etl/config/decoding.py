@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,7 +19,18 @@ from pydantic import (
 
 from kseg.etl.config.faults import Finding
 from kseg.etl.config.marks import DecidesRowsIfGiven, HowItRuns
-from kseg.etl.config.values import Loose, PlainPath, Section, Text, exactly_one, fault, not_empty_map, unique
+from kseg.etl.config.values import (
+    Loose,
+    PlainPath,
+    RouteName,
+    Section,
+    Text,
+    exactly_one,
+    fault,
+    fields_by_key,
+    not_empty_map,
+    unique,
+)
 
 KafkaColumn = Literal["key", "value", "timestamp", "timestampType", "headers"]
 """Kafka's own columns that `keep` may name; rows have them as `_kseg_…`."""
@@ -129,21 +140,52 @@ class Decode(Section):
     keep: DecidesRowsIfGiven[Annotated[tuple[KafkaColumn, ...], Loose, AfterValidator(unique)]] = ()
 
 
+def decodes_by_topic(section: Mapping[Any, Any]) -> bool:
+    """Whether the section as written has topics as its keys, not words of the plain form, or such words misspelt."""
+    known = fields_by_key(Decode).keys()
+    return bool(section) and all(
+        str(key) not in known and (isinstance(part, Decode) or (isinstance(part, Mapping) and "format" not in part))
+        for key, part in section.items()
+    )
+
+
+def _form(value: Any) -> str:
+    by_topic = isinstance(value, Mapping) and decodes_by_topic(value)
+    return "<topics>" if by_topic else "<plain>"
+
+
+DecodeByTopic = dict[RouteName, Decode]
+AnyDecode = Annotated[
+    Annotated[Decode, Tag("<plain>")] | Annotated[DecodeByTopic, Tag("<topics>")],
+    Discriminator(_form),
+]
+"""What the section says of all topics, or of each: `{orders: {value: …}, "*": {value: …}}`."""
+
+
+def sections_of(decode: Decode | Mapping[str, Decode]) -> Mapping[tuple[str, ...], Decode]:
+    """The section's parts by their paths in the job file."""
+    if isinstance(decode, Mapping):
+        return {("decode", topic): section for topic, section in decode.items()}
+    return {("decode",): decode}
+
+
 _OF_JSON = ("timestamp_format", "date_format", "formats", "time_zone")
 _OF_REGISTRIES = ("subject", "defaults", "max_columns")
 
 
-def decode_findings(decode: Decode, *, has_registry: bool) -> Iterator[Finding]:
+def decode_findings(decode: Decode | Mapping[str, Decode], *, has_registry: bool) -> Iterator[Finding]:
     """What must hold between the keys that are given. has_registry: the job file has a `registry:` section."""
-    if decode.key is None and decode.value is None:
-        yield Finding(("decode",), "decodes nothing", "give `key:`, `value:` or both")
-    for name in ("key", "value"):
-        payload = getattr(decode, name)
-        if payload is not None:
-            yield from _payload_findings(payload, ("decode", name))
+    for place, section in sections_of(decode).items():
+        if section.key is None and section.value is None:
+            yield Finding(place, "decodes nothing", "give `key:`, `value:` or both")
+        for name in ("key", "value"):
+            payload = getattr(section, name)
+            if payload is None:
+                continue
+            yield from _payload_findings(payload, (*place, name))
             if payload.by_registry and payload.format != "json" and not has_registry:
-                place = ("decode", name, "schema")
-                yield Finding(place, "needs a schema registry", "add `registry: {url: https://host:8081}`")
+                remedy = "add `registry: {url: https://host:8081}`"
+                yield Finding((*place, name, "schema"), "needs a schema registry", remedy)
 
 
 def _payload_findings(payload: Payload, place: tuple[str, ...]) -> Iterator[Finding]:

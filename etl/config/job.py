@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PrivateAttr
 
-from kseg.etl.config.decoding import Decode
+from kseg.etl.config.decoding import AnyDecode
 from kseg.etl.config.interval import IntervalRules
 from kseg.etl.config.marks import DecidesRows, DecidesRowsIfGiven, HowItRuns, config_hash
 from kseg.etl.config.references import resolve
@@ -37,7 +37,7 @@ class Job(Section):
     kafka: HowItRuns[dict[str, str] | None] = None
     registry: HowItRuns[dict[str, str] | None] = None
     source: DecidesRows[Source]
-    decode: DecidesRowsIfGiven[Decode | None] = None
+    decode: DecidesRowsIfGiven[AnyDecode | None] = None
     transform: DecidesRows[Annotated[tuple[AnyStep, ...], Field(strict=False)]] = ()
     sink: DecidesRows[Sink]
     group: HowItRuns[Text | None] = None

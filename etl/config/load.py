@@ -12,12 +12,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from kseg.etl.config.decoding import Decode, decode_findings
+from kseg.etl.config.decoding import AnyDecode, decode_findings
 from kseg.etl.config.document import Document, PathKey, dotted, read_document
 from kseg.etl.config.faults import Finding, findings_of
 from kseg.etl.config.interval import IntervalRules, interval_findings
@@ -32,6 +33,7 @@ from kseg.etl.config.sections import Sink, Source
 from kseg.etl.errors import ConfigurationError, Fault
 
 M = TypeVar("M", bound=BaseModel)
+S = TypeVar("S")
 
 SECTIONS = ("source", "decode", "sink", "run", "interval", "airflow", "spark", "reporting")
 _SEGMENT_OPTIONS = ("source", "segments", "options")
@@ -139,19 +141,20 @@ class _Loading:
             spark_conf=conf.written,
         )
         self.findings += all_rules(view)
+        has_registry = bool(filled.get("registry"))
         self.findings += self._rules_within(
-            "decode", Decode, lambda decode: decode_findings(decode, has_registry=bool(filled.get("registry"))), filled
+            "decode", TypeAdapter(AnyDecode), partial(decode_findings, has_registry=has_registry), filled
         )
-        self.findings += self._rules_within("interval", IntervalRules, interval_findings, filled)
-        self.findings += self._rules_within("airflow", Airflow, airflow_findings, filled)
+        self.findings += self._rules_within("interval", TypeAdapter(IntervalRules), interval_findings, filled)
+        self.findings += self._rules_within("airflow", TypeAdapter(Airflow), airflow_findings, filled)
 
     def _rules_within(
-        self, name: str, model: type[M], rules: Callable[[M], Iterator[Finding]], filled: Mapping[str, Any]
+        self, name: str, model: TypeAdapter[S], rules: Callable[[S], Iterator[Finding]], filled: Mapping[str, Any]
     ) -> list[Finding]:
         """Of a section whose values are sound, each for itself."""
         if name not in filled or any(finding.path[:1] == (name,) for finding in self.findings):
             return []
-        return list(rules(model.model_validate(filled[name], context={"folder": self.folder})))
+        return list(rules(model.validate_python(filled[name], context={"folder": self.folder})))
 
     def _lenient(self, model: type[M], data: Any) -> M:
         """As much of a section as is sound: faulty keys have their defaults."""

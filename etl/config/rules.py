@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kseg.etl.config.decoding import decodes_by_topic
 from kseg.etl.config.document import PathKey
 from kseg.etl.config.faults import Finding, did_you_mean
 from kseg.etl.config.paths import TOPIC_PLACEHOLDER, lies_within, scheme_of, topic_that_leads_to
@@ -205,6 +206,17 @@ def routes_take_every_topic(view: View) -> Iterator[Finding]:
             )
 
 
+def decode_takes_every_topic(view: View) -> Iterator[Finding]:
+    section = view.raw.get("decode")
+    if not isinstance(section, Mapping) or not view.sound("decode") or not decodes_by_topic(section):
+        return
+    if CATCH_ALL not in section and (missing := [t for t in view.source.named_topics or () if t not in section]):
+        yield Finding(("decode",), f"says nothing of topic {', '.join(missing)}", 'add it, or "*" for all other topics')
+    for topic in section:
+        if topic != CATCH_ALL and not _reads(view, topic):
+            yield Finding(("decode", topic), "is a topic that the source does not read", _nearest(topic, view))
+
+
 def topics_fit_table_names(view: View) -> Iterator[Finding]:
     for route, target in _sound_targets(view):
         if target.table and TOPIC_PLACEHOLDER in target.table:
@@ -346,6 +358,7 @@ RULES: tuple[Rule, ...] = (
     start_comes_before_end,
     arrow_steps_stand_first,
     routes_take_every_topic,
+    decode_takes_every_topic,
     topics_fit_table_names,
     ledger_stands_apart,
     corruption_has_its_table,

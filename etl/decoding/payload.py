@@ -22,7 +22,8 @@ class PayloadPlan:
 
     format, schema_text, columns, json: as the job file has them (`etl.config.decoding.Payload`); json: the options of
     its decoder by name. column: what a value that is no record is called, and a record that stays a struct.
-    into_columns: a record's fields become columns. rename: of these, by the field's name.
+    into_columns: a record's fields become columns. rename: of these, by the field's name. section: path in the job file
+    of what has keys and values.
     """
 
     source: Literal["key", "value"]
@@ -34,11 +35,12 @@ class PayloadPlan:
     into_columns: bool = True
     rename: tuple[tuple[str, str], ...] = field(default=())
     drop_nulls: bool = False
+    section: str = "decode"
 
     @property
     def place(self) -> str:
         """Its path in the job file."""
-        return f"decode.{self.source}"
+        return f"{self.section}.{self.source}"
 
     @property
     def type(self) -> pa.DataType:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from kseg.etl.config.job import Job
+from kseg.etl.config.sections import CATCH_ALL
+from kseg.etl.errors import ConfigurationError
 from kseg.etl.run.read_options import read_options
 from kseg.etl.source.origin import LogFiles
 from kseg.etl.source.tasks import RangeTask
@@ -11,6 +13,7 @@ from kseg.etl.spark.job_session import JobSession
 from kseg.etl.spark.range_results import NoAccumulator
 from kseg.etl.tables.parquet.schema import sink_schema
 from kseg.etl.transform.plan_warnings import plan_warnings
+from kseg.etl.transform.topics import table_schemas
 from kseg.etl.transform.transform import transform_of
 
 
@@ -22,8 +25,12 @@ def check_transform(job: Job) -> tuple[str, ...]:
         RetriableFailure: a Connect server is not available.
     """
     transform, options = transform_of(job), read_options(job)
+    decoded = job.decode is not None
+    tables = {topic: _table(job, topic) for topic in transform.on_batches.topics or (CATCH_ALL,)}
     if not transform.on_frame:
-        sink_schema(transform.on_batches.output_schema(options.schema), addresses=job.sink.addresses)
+        schemas = table_schemas(transform.on_batches, options.schema, tables, merge=job.sink.merge_schema)
+        for schema in schemas.values():
+            sink_schema(schema, addresses=job.sink.addresses, decoded=decoded)
         return ()
     from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -31,12 +38,29 @@ def check_transform(job: Job) -> tuple[str, ...]:
     try:
         with spark.typed_errors():
             # A task that is only planned: no action asks for its rows.
-            nothing = RangeTask("none", 0, 0, 1)
+            nothing = RangeTask(next(iter(tables)), 0, 0, 1)
             source, _ = rows(
-                spark.session(), [nothing], LogFiles(("none",)), options, transform.on_batches, gathered=NoAccumulator()
+                spark.session(),
+                [nothing],
+                LogFiles(("none",)),
+                options,
+                transform.on_batches,
+                gathered=NoAccumulator(),
+                topics=tables,
             )
             frame = transform.apply_to_frame(source)
-            sink_schema(to_arrow_schema(frame.schema, timezone="UTC"), addresses=job.sink.addresses)
+            schema = to_arrow_schema(frame.schema, timezone="UTC")
+            sink_schema(schema, addresses=job.sink.addresses, decoded=decoded)
             return plan_warnings(frame)
     finally:
         spark.close()
+
+
+def _table(job: Job, topic: str) -> str:
+    """The table of a topic that `decode:` names; of all others together, the route of all others."""
+    try:
+        return str(job.sink.target(topic))
+    except ConfigurationError:
+        if topic != CATCH_ALL:
+            raise
+        return CATCH_ALL

@@ -126,9 +126,9 @@ class _Landing:
             spark_jobs = SparkJobs(context, self.plan, quarantined.tasks if quarantined is not None else None)
             # Spark's writer commits what it has just read, so the account of its tables needs a counting job before.
             counted = spark_jobs.count([*(table for table in self.commits if table != self.quarantine), *by_spark])
-            sink = spark_jobs.sink_schema() if todo else None
-            ready = self._prepare(sink, by_files)
-            written = spark_jobs.write(sink, ready) if sink else Written()
+            sinks = spark_jobs.sink_schemas(todo) if todo else {}
+            ready = self._prepare(sinks, by_files)
+            written = spark_jobs.write(sinks, ready) if todo else Written()
             range_results = [*counted.range_results, *written.range_results]
             reading = account_for(self.plan, range_results, context.clients.logs)
             self._check_offsets(reading)
@@ -144,11 +144,11 @@ class _Landing:
                 # First: no row lands before the damaged records next to it are in the quarantine.
                 self._commit(quarantined.table, quarantined.target, kept, quarantined.ready, None)
             for table, files in written.files.items():
-                self._commit(table, by_files[table], files, ready[table], sink)
+                self._commit(table, by_files[table], files, ready[table], sinks[table])
             self._record()
             for table, target in by_spark.items():
                 with target.exclusively(self.lease, wait=context.job.run.deadline):
-                    self._land_by_spark(table, target, spark_jobs, sink, reading)
+                    self._land_by_spark(table, target, spark_jobs, sinks[table], reading)
         throttled = throttled_by_broker(range_results)
         return LandingResult(self._account(reading), throttled, tuple(spark_jobs.notes))
 
@@ -180,15 +180,15 @@ class _Landing:
                 self._landed(table, found)
         self._record()
 
-    def _prepare(self, sink: SinkSchema | None, tables: Mapping[str, FileTarget]) -> dict[str, ReadyTable]:
-        if sink is None:
+    def _prepare(self, sinks: Mapping[str, SinkSchema], tables: Mapping[str, FileTarget]) -> dict[str, ReadyTable]:
+        if not tables:
             return {}
         job, targets = self.context.job, self.context.targets
 
         def prepare(table: str) -> ReadyTable:
             targets.check(table, self.plan.tables[table])
             return tables[table].ensure(
-                sink,
+                sinks[table],
                 partition_by=job.sink.partition_by,
                 merge_schema=job.sink.merge_schema,
                 run_id=self.plan.run_id,
@@ -262,10 +262,9 @@ class _Landing:
         self.context.observe(f"land:{table}:after")
 
     def _land_by_spark(
-        self, table: str, target: FrameTarget, spark_jobs: SparkJobs, sink: SinkSchema | None, reading: ReadCounts
+        self, table: str, target: FrameTarget, spark_jobs: SparkJobs, sink: SinkSchema, reading: ReadCounts
     ) -> None:
         """Land one table by Spark's writer, which reads the ranges again and must find what the account has counted."""
-        assert sink is not None
         job, context = self.context.job, self.context
         frame, range_results = spark_jobs.frame(context.spark.session(delta=True), [table])
         if self.replacement is not None:

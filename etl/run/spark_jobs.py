@@ -44,6 +44,7 @@ from kseg.etl.tables.parquet.writer import LandingPlan
 from kseg.etl.tables.values import ReadyTable
 from kseg.etl.telemetry.events import OutputSchema, ReadProgress, ReadStarted
 from kseg.etl.transform.plan_warnings import plan_warnings
+from kseg.etl.transform.topics import table_schemas
 from kseg.etl.transform.transform import NO_STEPS, BatchSteps, transform_of
 from kseg.segment_reader.decode.engine import Limits
 
@@ -89,27 +90,40 @@ class SparkJobs:
             return Written()
         return Written(range_results=_range_results(self._fused("count", tables, NO_STEPS, drop)))
 
-    def sink_schema(self) -> SinkSchema:
-        """The schema of the rows to land, derived from the transform without reading records.
+    def sink_schemas(self, tables: Collection[str]) -> dict[str, SinkSchema]:
+        """The schema of the rows to land in each of these tables, derived from the transform without reading records.
 
         Raises:
             ConfigurationError: a step does not work, or its rows cannot be landed.
         """
         if not self.transform.on_frame:
-            schema = self.transform.on_batches.output_schema(self.options.schema)
+            schemas = table_schemas(
+                self.transform.on_batches,
+                self.options.schema,
+                {topic: table for topic, table in self._topics.items() if table in tables},
+                merge=self.job.sink.merge_schema,
+            )
         else:
             from pyspark.sql.pandas.types import to_arrow_schema
 
             frame, _ = self.frame(self.context.spark.session(), ())
-            schema = to_arrow_schema(frame.schema, timezone="UTC")
-        sink = sink_schema(
-            schema,
-            addresses=self.job.sink.addresses,
-            late=self.plan.marks_late,
-            decoded=self.job.decode is not None,
-        )
-        self.context.progress.event(OutputSchema({field.name: str(field.type) for field in schema}))
-        return sink
+            schemas = dict.fromkeys(tables, to_arrow_schema(frame.schema, timezone="UTC"))
+        made: dict[str, SinkSchema] = {}
+        for table, schema in schemas.items():
+            made[table] = sink_schema(
+                schema,
+                addresses=self.job.sink.addresses,
+                late=self.plan.marks_late,
+                decoded=self.job.decode is not None,
+            )
+        for schema in {str(schema): schema for schema in schemas.values()}.values():
+            self.context.progress.event(OutputSchema({field.name: str(field.type) for field in schema}))
+        return made
+
+    @property
+    def _topics(self) -> dict[str, str]:
+        """Topic -> table, of all topics that the run reads."""
+        return {r.topic: r.table for r in self.plan.ranges if r.table is not None}
 
     def frame(
         self, spark: SparkSession, tables: Collection[str], keep: OpenKeep | None = None
@@ -129,6 +143,7 @@ class SparkJobs:
             gathered,
             routes=self._routes(tables) or NO_ROUTES,
             cores=workers.defaultParallelism if workers is not None else 1,
+            topics=[topic for topic, table in self._topics.items() if table in tables or not tables],
         )
         frame = self.transform.apply_to_frame(source)
         if self.transform.on_frame and tasks:
@@ -150,11 +165,11 @@ class SparkJobs:
             )
         return RangeResultFiles(access.location, self.plan.run_id)
 
-    def write(self, sink: SinkSchema, tables: Mapping[str, ReadyTable]) -> Written:
+    def write(self, sinks: Mapping[str, SinkSchema], tables: Mapping[str, ReadyTable]) -> Written:
         """Read, transform and write the rows of these tables to data files."""
         if not tables:
             return Written()
-        plan = self._landing_plan(sink, tables)
+        plan = self._landing_plan(sinks, tables)
         if self.transform.on_frame:
             return self._write_frame(self.context.spark.session(), plan, tables)
         results = self._fused("land", tables, self.transform.on_batches, Writer(plan), plan.routes or NO_ROUTES)
@@ -237,10 +252,10 @@ class SparkJobs:
             files[by_place[file.table]].append(file)
         return Written(range_results, files, tasks)
 
-    def _landing_plan(self, sink: SinkSchema, tables: Mapping[str, ReadyTable]) -> LandingPlan:
+    def _landing_plan(self, sinks: Mapping[str, SinkSchema], tables: Mapping[str, ReadyTable]) -> LandingPlan:
         return LandingPlan(
             run_id=self.plan.run_id,
-            sink=sink,
+            sink=sinks[next(iter(tables))],  # for the address alone, which all tables' rows have in the same columns
             tables=tuple(ready.write for ready in tables.values()),
             routes=self._routes(tables),
         )

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import groupby, zip_longest
@@ -37,6 +37,7 @@ from kseg.etl.spark.error_transport import ErrorTransport
 from kseg.etl.spark.range_results import RangeResults, ResultAccumulator, new_accumulator, watched
 from kseg.etl.telemetry.cost import Meter, TaskCost
 from kseg.etl.telemetry.events import ReadProgress
+from kseg.etl.transform.topics import TopicRows, rows_by_topic
 from kseg.etl.transform.transform import NO_STEPS, BatchSteps
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class Plan:
     origin: TaskOrigin
     options: DecodeOptions
     steps: BatchSteps
-    schema: pa.Schema
+    rows: Mapping[str, TopicRows]
     keep: OpenKeep | None = None
     transport: ErrorTransport = field(default_factory=ErrorTransport)
 
@@ -107,14 +108,17 @@ class Plan:
         routes: Routes,
         mixed: bool,
         cores: int,
+        topics: Collection[str] = (),
     ) -> Plan:
-        """mixed: a pack may have rows of several tables."""
+        """mixed: a pack may have rows of several tables; else all rows have one schema. topics: beside the tasks', such
+        as have a part in that schema."""
         for index, task in enumerate(tasks):
             if task.index != index:
                 raise ValueError(f"task {task} is number {index} and says that it is {task.index}")
         packs = packed(tasks, cores=cores, routes={} if mixed else routes)
         in_turn = tuple(tuple(sorted(pack, key=lambda task: routes.get(task.topic, 0))) for pack in packs)
-        return cls(in_turn, routes, origin, options, steps, steps.output_schema(options.schema), keep)
+        tables = {topic: routes.get(topic) if mixed else None for topic in [*(t.topic for t in tasks), *topics]}
+        return cls(in_turn, routes, origin, options, steps, rows_by_topic(steps, options.schema, tables), keep)
 
     def readings(self, packs: Iterable[int]) -> Iterator[tuple[TaskAttempt, list[_TaskReader]]]:
         """In a worker: what Spark wants done there, table by table, each to be read to its end before the next."""
@@ -129,7 +133,9 @@ class Plan:
             with reading_together(pack, origin, self.options) as together:
                 for _, alike in groupby(pack, key=lambda task: self.routes.get(task.topic)):
                     tasks = tuple(alike)
-                    attempt = TaskAttempt(tasks, context.taskAttemptId(), context.attemptNumber(), self.schema)
+                    attempt = TaskAttempt(
+                        tasks, context.taskAttemptId(), context.attemptNumber(), self.rows[tasks[0].topic].schema
+                    )
                     yield attempt, [_TaskReader(self, origin, task, attempt, together) for task in tasks]
 
 
@@ -168,7 +174,7 @@ class _TaskReader:
             return
         for batch in self._reader:
             address = {"topic": task.topic, "partition": task.partition, "offset": batch.column("offset")[0].as_py()}
-            out = plan.steps.apply(batch, plan.schema, address)
+            out = plan.rows[task.topic].apply(batch, address)
             self._rows_out += out.num_rows
             if out.num_rows:
                 yield out
@@ -208,6 +214,7 @@ def rows(
     *,
     routes: Routes = NO_ROUTES,
     cores: int | None = None,
+    topics: Collection[str] = (),
 ) -> tuple[DataFrame, RangeResults]:
     """The records of all tasks as a DataFrame; nothing is read before an action asks for it.
 
@@ -215,16 +222,17 @@ def rows(
     gathered: where range results are collected; None: an accumulator, which only a session with a SparkContext has.
     routes: a partition of the DataFrame has rows of one table alone.
     cores: how many tasks run at once; None: as many as Spark says, or where it cannot be asked, any number.
+    topics: beside the tasks', such as may have columns of their own: all rows have one schema.
 
     Raises:
         ConfigurationError: the Arrow steps.
     """
     if cores is None:
         cores = spark.sparkContext.defaultParallelism if gathered is None else max(1, len(tasks))
-    plan = Plan.of(tasks, origin, options, steps, keep, routes=routes, mixed=False, cores=cores)
+    plan = Plan.of(tasks, origin, options, steps, keep, routes=routes, mixed=False, cores=cores, topics=topics)
     accumulator = gathered if gathered is not None else new_accumulator(spark.sparkContext)
     range_results = RangeResults(tasks, accumulator, plan.transport)
-    schema = spark_schema(plan.schema)
+    schema = spark_schema(next((its.schema for its in plan.rows.values()), None) or steps.output_schema(options.schema))
     if not tasks:
         return spark.createDataFrame([], schema), range_results
 

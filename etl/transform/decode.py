@@ -55,15 +55,15 @@ class DecodeStep(BatchStep):
         return out.filter(pa.array(~dropped)) if dropped.any() else out
 
 
-def decode_step(decode: Decode) -> DecodeStep:
-    """The step of a job's `decode:` section."""
+def decode_step(decode: Decode, place: str = "decode") -> DecodeStep:
+    """The step of a job's `decode:` section, or of what it says of one topic at this place."""
     payloads = [
-        _plan(payload, source) for source in ("key", "value") if (payload := getattr(decode, source)) is not None
+        _plan(payload, source, place) for source in ("key", "value") if (payload := getattr(decode, source)) is not None
     ]
-    return DecodeStep(tuple(payloads), decode.keep)
+    return DecodeStep(tuple(payloads), decode.keep, place)
 
 
-def _plan(payload: Payload, source: str) -> PayloadPlan:
+def _plan(payload: Payload, source: str, place: str) -> PayloadPlan:
     options = {name: getattr(payload, name) for name in ("timestamp_format", "date_format", "formats", "time_zone")}
     options["unknown_fields"] = payload.unknown
     return PayloadPlan(
@@ -76,6 +76,7 @@ def _plan(payload: Payload, source: str) -> PayloadPlan:
         into_columns=payload.into == "columns",
         rename=tuple(payload.rename.items()),
         drop_nulls=payload.tombstones == "drop",
+        section=place,
     )
 
 

@@ -41,6 +41,15 @@ class Step(ABC):
 class BatchStep(Step):
     """A step on Arrow batches."""
 
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Topics that it names because their rows are made in another way, `*` for all others; () if it names none."""
+        return ()
+
+    def of_topic(self, topic: str) -> BatchStep:
+        """The step on batches of this topic. Raises ConfigurationError where there is none."""
+        return self
+
     @abstractmethod
     def output_schema(self, rows: pa.Schema) -> pa.Schema:
         """The schema of what it gives for rows of this schema. Raises ConfigurationError where it does not work."""

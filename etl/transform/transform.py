@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from kseg.etl.source.errors import ArrowStepError
 from kseg.etl.transform.arrow import ArrowStep
-from kseg.etl.transform.decode import decode_step
+from kseg.etl.transform.decode_by_topic import decode_step_of
 from kseg.etl.transform.python import PythonStep
 from kseg.etl.transform.sql import SqlStep
 from kseg.etl.transform.step import ONE_SCHEMA, Address, BatchStep, FrameStep, Step
@@ -36,6 +36,15 @@ class BatchSteps:
 
     def __bool__(self) -> bool:
         return bool(self.steps)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Topics whose rows are made in another way, `*` for all others; () if all are made alike."""
+        return next((step.topics for step in self.steps if step.topics), ())
+
+    def of_topic(self, topic: str) -> BatchSteps:
+        """The steps on batches of this topic. Raises ConfigurationError where one has nothing for it."""
+        return BatchSteps(tuple(step.of_topic(topic) for step in self.steps)) if self.topics else self
 
     def output_schema(self, rows: pa.Schema) -> pa.Schema:
         """The schema of what comes out for rows of this schema. Raises ConfigurationError."""
@@ -82,7 +91,7 @@ class Transform:
 
 def transform_of(job: Job) -> Transform:
     """The steps of a job file, which lets none on batches come behind one on the DataFrame; decoding comes first."""
-    steps: list[Step] = [decode_step(job.decode)] if job.decode is not None else []
+    steps: list[Step] = [decode_step_of(job.decode)] if job.decode is not None else []
     steps += [
         KINDS[kind](text, f"transform[{number}].{kind}")
         for number, section in enumerate(job.transform)

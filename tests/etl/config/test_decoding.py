@@ -102,3 +102,38 @@ def test_decoding_is_part_of_the_hash_and_its_absence_is_not(load: Callable[...,
 def test_rows_that_are_decoded_keep_their_address(faults: Callable[..., Any]) -> None:
     found = faults({"decode": {"value": JSON}, "sink/addresses": False})
     assert [fault.path for fault in found] == ["sink.addresses"]
+
+
+BY_TOPIC = {"orders": {"value": JSON}, "*": {"key": {"format": "long", "as": "id"}}}
+
+
+def test_topics_are_decoded_each_in_its_own_way(load: Callable[..., Job]) -> None:
+    job = load({"decode": BY_TOPIC})
+    assert isinstance(job.decode, dict)
+    assert {topic: section.key is not None for topic, section in job.decode.items()} == {"orders": False, "*": True}
+    assert job_from_document(job.pinned()).config_hash == job.config_hash
+    spelled_out = {**BY_TOPIC, "orders": {"value": {**JSON, "into": "columns"}, "keep": []}}
+    assert load({"decode": spelled_out}).config_hash == job.config_hash
+    assert load({"decode": {**BY_TOPIC, "orders": {"value": JSON, "keep": ["key"]}}}).config_hash != job.config_hash
+    assert load({"decode": {"orders": {"value": JSON}}}).config_hash != load({"decode": {"value": JSON}}).config_hash
+
+
+@pytest.mark.parametrize(
+    ("decode", "place", "message"),
+    [
+        ({"orders": {"value": {"format": "json"}}}, "decode.orders.value.schema", "is missing"),
+        ({"orders": {"value": {"format": "xml"}}}, "decode.orders.value.format", "'xml' is not one of"),
+        ({"orders": {"valeu": JSON}}, "decode.orders.valeu", "is an unknown key"),
+        ({"*": {"value": JSON}, "orders": {}}, "decode.orders", "decodes nothing"),
+        ({"a b": {"value": JSON}}, "decode.a b", "is not a topic name"),
+        ({"order": {"value": JSON}, "*": {"value": JSON}}, "decode.order", "a topic that the source does not read"),
+        ({"order": {"value": JSON}}, "decode", "says nothing of topic orders"),
+        ({"valeu": JSON}, "decode.valeu", "is an unknown key"),
+        ({"orders": {"value": JSON}, "keep": ["key"]}, "decode.orders", "is an unknown key"),
+    ],
+)
+def test_what_is_wrong_with_a_topic_is_said(
+    faults: Callable[..., Any], decode: dict[str, Any], place: str, message: str
+) -> None:
+    found = {fault.path: fault.message for fault in faults({"decode": decode})}
+    assert message in found.get(place, ""), found

@@ -92,3 +92,28 @@ def test_a_payload_that_does_not_fit_stops_the_run_and_a_corrected_job_lands_it(
     job.change(decode={"value": {"time_zone": "UTC"}})
     job.ingest()
     assert [row[1] for row in typed_rows(job)] == [0, 1]
+
+
+def test_each_topic_lands_in_its_own_way(records: Any, home: Any) -> None:
+    orders, refunds, clicks = records.topic(1), records.topic(1), records.topic(1)
+    producer = Producer(records.settings)
+    producer.produce(orders, key="k", value=b'{"id": 5}')
+    producer.produce(refunds, value=b'{"id": "r-1"}')
+    producer.produce(clicks, key=b"\0\0\0\x07", value=b"x")
+    assert producer.flush(60) == 0
+    decode = {
+        orders: {"value": {"format": "json", "schema": {"columns": {"id": "bigint"}}}},
+        refunds: {"value": {"format": "json", "schema": {"columns": {"id": "string"}}}},
+        "*": {"key": {"format": "int"}},
+    }
+    job = home(orders, refunds, clicks, decode=decode, sink={"merge_schema": True})
+    job.ingest()
+    address = ["_kseg_topic", "_kseg_partition", "_kseg_offset", "_kseg_run"]
+    first, rest = (job.table(name).to_pyarrow_table() for name in ("first", "rest"))
+    assert (first.column_names, first["id"].to_pylist()) == (["id", *address], [5])
+    assert set(rest.column_names) == {"id", "key", *address}
+    rows = {row["_kseg_topic"]: (row["id"], row["key"]) for row in rest.to_pylist()}
+    assert rows == {refunds: ("r-1", None), clicks: (None, 7)}
+    assert verify(job.job).ok
+    job.ingest()
+    assert job.table("rest").to_pyarrow_table().num_rows == 2

@@ -1,0 +1,52 @@
+"""A `decode:` section that says something else for each topic: which step decodes which topic's records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from kseg.etl.errors import ConfigurationError
+from kseg.etl.transform.decode import DecodeStep, decode_step
+from kseg.etl.transform.step import Address, BatchStep
+
+if TYPE_CHECKING:
+    from kseg.etl.config.decoding import Decode
+
+OTHERS = "*"
+
+
+@dataclass(frozen=True)
+class DecodeByTopic(BatchStep):
+    """steps: by topic, `*` for all topics that are not named."""
+
+    steps: Mapping[str, DecodeStep]
+    place: str = "decode"
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return tuple(self.steps)
+
+    def of_topic(self, topic: str) -> BatchStep:
+        step = self.steps.get(topic) or self.steps.get(OTHERS)
+        if step is None:
+            raise ConfigurationError.of(
+                "decode", f"says nothing of topic {topic}", 'add the topic, or "*" for all other topics'
+            )
+        return step
+
+    def output_schema(self, rows: pa.Schema) -> pa.Schema:
+        raise TypeError("each topic has a schema of its own: ask the step of a topic")
+
+    def apply(self, batch: pa.RecordBatch, address: Address) -> pa.RecordBatch:
+        return self.of_topic(address["topic"]).apply(batch, address)
+
+
+def decode_step_of(decode: Decode | Mapping[str, Decode]) -> BatchStep:
+    """The step of a job's `decode:` section, in either of its forms."""
+    if isinstance(decode, Mapping):
+        steps = {topic: decode_step(section, f"decode.{topic}") for topic, section in decode.items()}
+        return DecodeByTopic(steps)
+    return decode_step(decode)
