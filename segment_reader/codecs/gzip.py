@@ -27,24 +27,42 @@ inflate = _inflate()
 # Bits that no gzip flag has (RFC 1952): zlib rejects them, ISA-L ignores them.
 _FLAGS_AT, _RESERVED_FLAGS = 3, 0xE0
 
+_STEP = 4 << 20  # compressed bytes of the first step, decompressed bytes of any
+_LATER_STEP, _STEP_OF_A_MEMBER = 64 << 10, 256  # compressed bytes of other steps, and of a further member's first one
 
-def _decompress(data: bytes | memoryview, magic: int, limit: int, buffer: memoryview) -> bytes:
-    parts: list[bytes] = []
-    size = 0
+
+def _decompress(data: bytes | memoryview, magic: int, limit: int, buffer: memoryview) -> memoryview:
+    """In steps, where it does not fit one.
+
+    A member's object returns what it has not used of a step as a copy: steps are small, and small again at the
+    beginning of each further member, or the time would grow with the square of the size.
+    """
+    out = bytearray()  # grows without a second copy of what is there: the system moves its pages
+    position, step = 0, _STEP
     while True:
-        if data[_FLAGS_AT : _FLAGS_AT + 1] and data[_FLAGS_AT] & _RESERVED_FLAGS:
-            raise CodecFault(Fault.DECOMPRESS, "gzip: reserved flags are set")
+        _check_flags(data, position)
         member = inflate.decompressobj(wbits=31)
-        part = member.decompress(data, limit - size + 1)
-        size += len(part)
-        if size > limit:
-            raise CodecFault(Fault.TOO_LARGE)
-        if not member.eof:
-            raise CodecFault(Fault.DECOMPRESS, "gzip: the stream is cut off")
-        parts.append(part)
-        data = member.unused_data
-        if not data:
-            return parts[0] if len(parts) == 1 else b"".join(parts)
+        while not member.eof:
+            if position == len(data):
+                raise CodecFault(Fault.DECOMPRESS, "gzip: the stream is cut off")
+            rest: bytes | memoryview = data[position : position + step]
+            position, step = position + len(rest), _LATER_STEP
+            full = True
+            while full and not member.eof:
+                part = member.decompress(rest, _STEP)
+                out += part
+                if len(out) > limit:
+                    raise CodecFault(Fault.TOO_LARGE)
+                rest, full = member.unconsumed_tail, len(part) == _STEP
+        position, step = position - len(member.unused_data), _STEP_OF_A_MEMBER
+        if position == len(data):
+            return memoryview(out)
+
+
+def _check_flags(data: bytes | memoryview, start: int) -> None:
+    flags = data[start + _FLAGS_AT : start + _FLAGS_AT + 1]
+    if flags and flags[0] & _RESERVED_FLAGS:
+        raise CodecFault(Fault.DECOMPRESS, "gzip: reserved flags are set")
 
 
 def _compress(data: bytes, magic: int, level: int | None) -> bytes:

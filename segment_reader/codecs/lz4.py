@@ -1,8 +1,11 @@
 """lz4: one frame, as the LZ4 frame format has it, with Kafka's old header checksum in magic 0.
 
     uint32 magic | flags | block descriptor | (uint64 content size) | (uint32 dictionary) | header checksum
-    (uint32 size, block) ...     the size's highest bit: the block is not compressed
-    uint32 0                     the end
+    (uint32 size, block, (uint32 checksum)) ...     the size's highest bit: the block is not compressed
+    uint32 0 | (uint32 content checksum)            the end
+
+The sizes of the blocks say how much a frame can become at most, which is nearly what it does become: all blocks but the
+last are usually full. So the result gets a buffer of that size, whatever the first block's ratio was.
 
 Kafka before 0.10 computed the header checksum over the wrong bytes (magic number included), and its successors still do
 so for magic 0 (KAFKA-3160): there the checksum is corrected before the frame is read.
@@ -13,6 +16,7 @@ Source: https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import Final
 
 import cramjam
@@ -24,8 +28,11 @@ from kseg.segment_reader.errors import Fault
 _BLOCK_SIZE = struct.Struct("<I")
 _MAGIC = b"\x04\x22\x4d\x18"
 _CONTENT_SIZE = 0x08
+_BLOCK_CHECKSUM = 0x10
 _DICT_ID = 0x01
+_SIZE_BITS = 0x7FFFFFFF  # of a block's size; the highest bit: the block is stored as it is
 _MAX_RATIO = 256  # a block cannot expand to more than 255 times its size
+_WHOLE = 1 << 20  # a frame that cannot become more than this is given to the library as a whole, which is faster
 
 
 def xxh32(data: bytes) -> int:
@@ -48,71 +55,95 @@ def xxh32(data: bytes) -> int:
 
 
 #: The frame headers that most producers write (independent blocks, no checksums, no content size) with their header
-#: checksum, and the largest size of a decompressed block.
-_PLAIN_HEADERS: Final = {
-    _MAGIC + bytes([0x60, code << 4, xxh32(bytes([0x60, code << 4])) >> 8 & 0xFF]): 1 << (8 + 2 * code)
-    for code in (4, 5, 6, 7)
-}
+#: checksum, for each size of blocks.
+_PLAIN_HEADERS: Final = frozenset(
+    _MAGIC + bytes([0x60, code << 4, xxh32(bytes([0x60, code << 4])) >> 8 & 0xFF]) for code in (4, 5, 6, 7)
+)
 _PLAIN_HEADER_SIZE: Final = 7
 
 
 def _decompress(data: bytes | memoryview, magic: int, limit: int, buffer: memoryview) -> bytes | memoryview:
     if magic == 0:
         data = with_header_checksum(data, bytes(data[4 : _descriptor_end(data)]))
-    block_size = _PLAIN_HEADERS.get(bytes(data[:_PLAIN_HEADER_SIZE]))
-    if block_size is not None:
-        blocks = _decompress_blocks(data, block_size, limit, buffer)
-        if blocks is not None:
-            return blocks
-    sized = len(data) > 4 and data[4] & _CONTENT_SIZE
-    if not sized and len(data) * _MAX_RATIO <= limit:
-        out = lz4.frame.decompress(data)  # half the cost of the object, and cannot exceed the limit
+    position = _descriptor_end(data) + 1
+    flags, block_size = data[4], 1 << (8 + 2 * (data[5] >> 4 & 7))
+    sized = bool(flags & _CONTENT_SIZE)
+    size = int.from_bytes(data[6:14], "little") if sized else 0
+    if size > limit:
+        raise CodecFault(Fault.TOO_LARGE)
+    checksum = 4 if flags & _BLOCK_CHECKSUM else 0
+    most = 0
+    for block, stored in _blocks(data, position, block_size, checksum):
+        most += len(block) if stored else min(block_size, len(block) * _MAX_RATIO)
+    if size > most:
+        raise CodecFault(Fault.DECOMPRESS, "lz4: the content size is wrong")
+    # No block is decompressed once the limit is passed, so that one block beyond it is the most that comes.
+    most = min(most, limit + block_size)
+    if bytes(data[:_PLAIN_HEADER_SIZE]) in _PLAIN_HEADERS:
+        out = _decompress_plain(data, block_size, limit, buffer if most <= len(buffer) else uninitialized(most))
+    elif most <= min(limit, _WHOLE):
+        return bytes(lz4.frame.decompress(data))
     else:
-        if sized and len(data) >= 14 and int.from_bytes(data[6:14], "little") > limit:
-            raise CodecFault(Fault.TOO_LARGE)
-        frame = lz4.frame.LZ4FrameDecompressor()
-        out = frame.decompress(data, max_length=limit + 1)
-        if len(out) <= limit and not frame.eof:
-            raise CodecFault(Fault.DECOMPRESS, "lz4: the frame is cut off")
+        out = _decompress_any(data, position, block_size, checksum, limit, uninitialized(most))
     if len(out) > limit:
         raise CodecFault(Fault.TOO_LARGE)
-    return bytes(out)
+    return out
 
 
-def _decompress_blocks(data: bytes | memoryview, block_size: int, limit: int, buffer: memoryview) -> memoryview | None:
-    """A frame with a plain header, block by block: the library estimates the size of the whole, and reallocates.
+def _blocks(
+    data: bytes | memoryview, position: int, block_size: int, checksum: int
+) -> Iterator[tuple[memoryview, bool]]:
+    """Each block of a frame, and whether it is stored as it is; `checksum` bytes follow each.
 
-    None where the frame does not end as it should: the library finds out why.
+    Raises CodecFault where the frame does not end as it should.
     """
-    out, filled, position, end = buffer, 0, _PLAIN_HEADER_SIZE, len(data)
+    view, end = memoryview(data), len(data)
     while end - position >= 4:
-        size = _BLOCK_SIZE.unpack_from(data, position)[0]
-        position += 4
-        if size == 0:
-            return out[:filled] if position == end else None
-        stop = position + (size & 0x7FFFFFFF)
-        if stop > end:
-            return None
-        if block_size > len(out) - filled:
-            out = _enlarged(out[:filled], filled + block_size * (2 + (end - position) // max(1, stop - position)))
-        if stop - position == size:
-            filled += cramjam.lz4.decompress_block_into(data[position:stop], out[filled : filled + block_size])
-        elif stop - position <= block_size:
-            out[filled : filled + stop - position] = data[position:stop]
-            filled += stop - position
+        word = _BLOCK_SIZE.unpack_from(data, position)[0]
+        if word == 0:
+            return
+        size = word & _SIZE_BITS
+        if size > block_size:
+            raise CodecFault(Fault.DECOMPRESS, "lz4: a block is larger than the frame's blocks")
+        start, position = position + 4, position + 4 + size + checksum
+        if position > end:
+            break
+        yield view[start : start + size], word > _SIZE_BITS
+    raise CodecFault(Fault.DECOMPRESS, "lz4: the frame is cut off")
+
+
+def _decompress_plain(data: bytes | memoryview, block_size: int, limit: int, out: memoryview) -> memoryview:
+    """A frame with a plain header, block by block: several times as fast as the library's frames."""
+    filled = 0
+    for block, stored in _blocks(data, _PLAIN_HEADER_SIZE, block_size, 0):
+        if stored:
+            out[filled : filled + len(block)] = block
+            filled += len(block)
         else:
-            return None
+            filled += cramjam.lz4.decompress_block_into(block, out[filled : filled + block_size])
         if filled > limit:
-            raise CodecFault(Fault.TOO_LARGE)
-        position = stop
-    return None
+            break
+    return out[:filled]
 
 
-def _enlarged(filled: memoryview, size: int) -> memoryview:
-    """The same bytes at the beginning of a larger buffer."""
-    larger = uninitialized(size)
-    larger[: len(filled)] = filled
-    return larger
+def _decompress_any(
+    data: bytes | memoryview, position: int, block_size: int, checksum: int, limit: int, out: memoryview
+) -> memoryview:
+    """Any frame, by the library: one block is given to it at a time, so that no more than that is there twice."""
+    frame = lz4.frame.LZ4FrameDecompressor()
+    frame.decompress(data[:position])
+    filled = 0
+    for block, _ in _blocks(data, position, block_size, checksum):
+        stop = position + 4 + len(block) + checksum
+        part = frame.decompress(data[position:stop])
+        out[filled : filled + len(part)] = part
+        filled, position = filled + len(part), stop
+        if filled > limit:
+            return out[:filled]
+    frame.decompress(data[position:])
+    if not frame.eof:
+        raise CodecFault(Fault.DECOMPRESS, "lz4: the frame is cut off")
+    return out[:filled]
 
 
 def _compress(data: bytes, magic: int, level: int | None) -> bytes:

@@ -10,6 +10,7 @@ Java and librdkafka write the framing; other clients write one raw block.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import Final
 
 import cramjam
@@ -24,35 +25,30 @@ _BLOCK_BYTES = 32 * 1024
 
 
 def _decompress(data: bytes | memoryview, magic: int, limit: int, buffer: memoryview) -> memoryview:
-    if bytes(data[: len(_MAGIC)]) != _MAGIC:
-        blocks, size = [(0, len(data))], cramjam.snappy.decompress_raw_len(data)
+    size = 0
+    for block in _blocks(data):
+        size += cramjam.snappy.decompress_raw_len(block)
         if size > limit:
             raise CodecFault(Fault.TOO_LARGE)
-    else:
-        blocks, size = _blocks(data, limit)
     out = buffer if 0 < size <= len(buffer) else uninitialized(size)
     filled = 0
-    for start, stop in blocks:
-        filled += cramjam.snappy.decompress_raw_into(data[start:stop], out[filled:size])
+    for block in _blocks(data):
+        filled += cramjam.snappy.decompress_raw_into(block, out[filled:size])
     return out[:filled]
 
 
-def _blocks(data: bytes | memoryview, limit: int) -> tuple[list[tuple[int, int]], int]:
-    """Start and end of each block in framed data, and the size of all of them decompressed."""
-    blocks: list[tuple[int, int]] = []
-    position, size = len(_HEADER), 0
-    while position < len(data):
-        if position + 4 > len(data):
-            raise CodecFault(Fault.DECOMPRESS, "snappy: a block is cut off")
+def _blocks(data: bytes | memoryview) -> Iterator[bytes | memoryview]:
+    """Each raw block, one where there is no framing. Raises CodecFault where one is cut off."""
+    if bytes(data[: len(_MAGIC)]) != _MAGIC:
+        yield data
+        return
+    position, end, view = len(_HEADER), len(data), memoryview(data)
+    while position < end:
         start = position + 4
-        position = start + _BLOCK_SIZE.unpack_from(data, position)[0]
-        if position > len(data):
+        position = start + (_BLOCK_SIZE.unpack_from(data, position)[0] if start <= end else 0)
+        if position > end:
             raise CodecFault(Fault.DECOMPRESS, "snappy: a block is cut off")
-        size += cramjam.snappy.decompress_raw_len(data[start:position])
-        if size > limit:
-            raise CodecFault(Fault.TOO_LARGE)
-        blocks.append((start, position))
-    return blocks, size
+        yield view[start:position]
 
 
 def _compress(data: bytes, magic: int, level: int | None) -> bytes:

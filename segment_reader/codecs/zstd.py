@@ -1,69 +1,97 @@
 """zstd: one or several frames (RFC 8878), with or without content size (Java writes none).
 
+    magic 28 B5 2F FD | frame header | (uint24 last, type, size | block) ... | (uint32 checksum)
+    magic 5x 2A 4D 18 | uint32 size | bytes that are skipped
+
 Produce carries it from version 7 on (KIP-110).
 """
 
 from __future__ import annotations
 
-import contextlib
-import threading
+import struct
 from typing import Final
 
 import cramjam
 import zstandard
 
-from kseg.segment_reader.codecs.codec import Codec, CodecFault
+from kseg.segment_reader.codecs.codec import Codec, CodecFault, uninitialized
 from kseg.segment_reader.errors import Fault
 
-_USUAL_RATIO = 12  # data that expands further rarely fits the buffer, and would be decompressed twice
-_MAX_RATIO = 1 << 15  # a block of 4 bytes (header and one repeated byte) can expand to 128 KB
+_MAGIC = b"\x28\xb5\x2f\xfd"
+_SKIPPABLE_MAGIC = b"\x2a\x4d\x18"  # behind a first byte of 0x50 to 0x5f
+_UINT32 = struct.Struct("<I")
+_RLE, _COMPRESSED = 1, 2  # types of blocks; 0: stored as it is
+_MAX_BLOCK = 128 * 1024  # decompressed
+_MAX_HEADER = 18
+_NOT_KNOWN = (1 << 64) - 1  # a content size
+_CUT_OFF = "zstd: the frame is cut off"
+_STEP = 1 << 20
 _DEFAULT_LEVEL = 3
 
-_local = threading.local()
+
+def _decompress(data: bytes | memoryview, magic: int, limit: int, buffer: memoryview) -> memoryview:
+    most = _most(data, limit)
+    if most > limit:
+        return _decompress_within(data, limit)
+    out = buffer if most <= len(buffer) > 0 else uninitialized(max(1, most))  # the library refuses an empty one
+    return out[: cramjam.zstd.decompress_into(data, out)]
 
 
-def _decompressor() -> zstandard.ZstdDecompressor:
-    """This thread's context: making one costs more than decompressing a small batch, sharing one is not safe."""
-    decompressor: zstandard.ZstdDecompressor | None = getattr(_local, "decompressor", None)
-    if decompressor is None:
-        decompressor = _local.decompressor = zstandard.ZstdDecompressor()
-    return decompressor
+def _decompress_within(data: bytes | memoryview, limit: int) -> memoryview:
+    """The same where the result may be larger than the limit: it is cut off there."""
+    out = uninitialized(limit + 1)
+    filled = 0
+    with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as frames:
+        while filled <= limit:
+            count = frames.readinto(out[filled : filled + _STEP])
+            if not count:
+                return out[:filled]
+            filled += count
+    raise CodecFault(Fault.TOO_LARGE)
 
 
-def _decompress(data: bytes | memoryview, magic: int, limit: int, buffer: memoryview) -> bytes | memoryview:
-    size = zstandard.frame_content_size(data)
-    if size > limit:
-        raise CodecFault(Fault.TOO_LARGE)
-    if len(data) * _USUAL_RATIO <= len(buffer):
-        # It does not fit after all, or is damaged: the steps below find out which.
-        with contextlib.suppress(cramjam.DecompressionError):
-            filled = cramjam.zstd.decompress_into(data, buffer)
-            if filled > limit:
-                raise CodecFault(Fault.TOO_LARGE)
-            return buffer[:filled]
-    if size > 0:
-        # There are several frames, or it is damaged: the steps below find out which.
-        with contextlib.suppress(zstandard.ZstdError):
-            return _decompressor().decompress(data, allow_extra_data=False)
-    step = max(1024, limit // _MAX_RATIO)  # so that the output of one step is about the limit at most
-    parts: list[bytes] = []
-    total = position = 0
-    frame = None
-    while position < len(data):
-        frame = frame or _decompressor().decompressobj()
-        chunk = data[position : position + step]
-        part = frame.decompress(chunk)
-        position += len(chunk)
-        total += len(part)
-        if total > limit:
+def _most(data: bytes | memoryview, limit: int) -> int:
+    """The size of all frames decompressed at most, from their headers and those of their blocks.
+
+    It is nearly what they become: all blocks of a frame but the last are usually full.
+    Raises CodecFault: a frame is cut off, is none, or says itself that it is larger than the limit.
+    """
+    most = position = 0
+    end = len(data)
+    while position < end or not end:
+        if bytes(data[position + 1 : position + 4]) == _SKIPPABLE_MAGIC and data[position] >> 4 == 5:
+            position += 8 + (_UINT32.unpack_from(data, position + 4)[0] if end - position >= 8 else end)
+            if position > end:
+                raise CodecFault(Fault.DECOMPRESS, _CUT_OFF)
+            continue
+        if bytes(data[position : position + 4]) != _MAGIC:
+            raise CodecFault(Fault.DECOMPRESS, _CUT_OFF if end - position < 4 else "zstd: no frame header")
+        header = data[position : position + _MAX_HEADER]
+        frame = zstandard.get_frame_parameters(header)
+        known = frame.content_size < _NOT_KNOWN
+        if known and frame.content_size > limit:
             raise CodecFault(Fault.TOO_LARGE)
-        parts.append(part)
-        if frame.eof:
-            position -= len(frame.unused_data)
-            frame = None
-    if frame is not None or not parts:
-        raise CodecFault(Fault.DECOMPRESS, "zstd: the frame is cut off")
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+        size, position = _blocks_of_frame(data, position + zstandard.frame_header_size(header))
+        most += min(size, frame.content_size) if known else size
+        position += 4 if frame.has_checksum else 0
+        if position > end:
+            raise CodecFault(Fault.DECOMPRESS, _CUT_OFF)
+    return most
+
+
+def _blocks_of_frame(data: bytes | memoryview, position: int) -> tuple[int, int]:
+    """What the blocks from `position` on become at most, and where they end."""
+    most, last, end = 0, 0, len(data)
+    while not last:
+        if end - position < 3:
+            raise CodecFault(Fault.DECOMPRESS, _CUT_OFF)
+        header = data[position] | data[position + 1] << 8 | data[position + 2] << 16
+        last, kind, size = header & 1, header >> 1 & 3, header >> 3
+        position += 3 + (1 if kind == _RLE else size)
+        if position > end:
+            raise CodecFault(Fault.DECOMPRESS, _CUT_OFF)
+        most += _MAX_BLOCK if kind == _COMPRESSED else min(size, _MAX_BLOCK)
+    return most, position
 
 
 def _compress(data: bytes, magic: int, level: int | None) -> bytes:

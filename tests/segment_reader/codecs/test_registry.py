@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import os
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
+import cramjam
+import lz4.frame
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +25,14 @@ from kseg.segment_reader.errors import Fault
 TEXT = b"some text that repeats, " * 9000 + os.urandom(50_000)
 
 COMPRESSING = [codec for codec in CODECS if codec is not NONE]
+#: The same data framed as Java's client does not: a content size, linked blocks, one raw block.
+_FOREIGN: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": lambda data: gzip.compress(data[:10]) + gzip.compress(data[10:]),
+    "snappy": lambda data: bytes(cramjam.snappy.compress_raw(data)),
+    "lz4": lambda data: lz4.frame.compress(data, block_linked=True, content_checksum=True),
+    "zstd": zstandard.ZstdCompressor(write_content_size=True).compress,
+}
+
 codecs = pytest.mark.parametrize("codec", COMPRESSING, ids=lambda codec: codec.name)
 
 
@@ -88,3 +101,30 @@ def test_a_buffer_to_decompress_into_changes_no_outcome(
 ) -> None:
     packed = data.draw(damaged(codec))
     assert outcome(codec, packed, size, limit) == outcome(codec, packed, 0, limit)
+
+
+@codecs
+@pytest.mark.parametrize("framing", ["own", "foreign"])
+def test_what_is_near_the_limit_costs_about_its_size(codec: Codec, framing: str) -> None:
+    limit = 32 << 20
+    data = bytes(limit)
+    packed = registry.compress(codec.number, data) if framing == "own" else _FOREIGN[codec.name](data)
+    registry.decompress(codec.number, registry.compress(codec.number, b"warm"))
+    tracemalloc.start()
+    found = registry.decompress(codec.number, packed, limit=limit)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found == data
+    assert peak < limit * 1.3  # a step or a block is there twice
+
+
+@codecs
+def test_beyond_the_limit_no_more_is_taken_than_the_limit(codec: Codec) -> None:
+    packed = registry.compress(codec.number, bytes(256 << 20))
+    tracemalloc.start()
+    with pytest.raises(CodecFault) as caught:
+        registry.decompress(codec.number, packed, limit=64 << 20)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert caught.value.fault is Fault.TOO_LARGE
+    assert peak < 80 << 20
