@@ -3,8 +3,7 @@
 Names, units and defaults are those of https://kafka.apache.org/documentation/#configuration (consumer and producer),
 except that fetch sizes are larger: a batch reader wants throughput, not many small partitions at once.
 
-A property that this client does not act on is a fault, not a silence: somebody who sets `ssl.truststore.location` must
-not believe that the connection is encrypted.
+Unsupported properties are rejected, not ignored: setting `ssl.truststore.location` must not look like encryption.
 """
 
 from __future__ import annotations

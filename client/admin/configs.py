@@ -54,7 +54,9 @@ class ConfigResource(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConfigSynonym:
-    """A setting that would count, or does, for a value: from the strongest to the weakest."""
+    """One of the settings that an entry's value may come from. Entries list them by precedence: the first one
+    counts.
+    """
 
     name: str
     value: str | None

@@ -45,7 +45,7 @@ class SetScram:
 
 @dataclass(frozen=True, slots=True)
 class DeleteScram:
-    """Take the user's credential for one mechanism away."""
+    """Remove the user's credential for one mechanism."""
 
     user: str
     mechanism: ScramMechanism

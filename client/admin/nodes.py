@@ -187,7 +187,7 @@ def describe_quorum(cluster: Cluster) -> QuorumDescription:
 
 
 def unregister_broker(cluster: Cluster, node_id: int) -> None:
-    """Strike a broker that is gone for good off the list. One that lives would register again."""
+    """Unregister a broker that is gone for good. A running one would register again."""
 
     def check(response: Any) -> None:
         if response.error_code:

@@ -352,7 +352,7 @@ def _assigned(
 
 
 def _wait_until_gone(cluster: Cluster, topics: Mapping[str, UUID | None]) -> None:
-    """The controller has deleted them, brokers hear of it a moment later. One of another id is a new one."""
+    """Brokers learn of the controller's deletion a moment later. A topic of another id is a new one."""
 
     def attempt(deadline: Deadline) -> None:
         cluster.forget_metadata()
@@ -367,7 +367,7 @@ def _wait_until_gone(cluster: Cluster, topics: Mapping[str, UUID | None]) -> Non
 def _wait_for_leaders(
     cluster: Cluster, counts: Mapping[str, int], ids: Mapping[str, UUID | None] | None = None
 ) -> None:
-    """The controller has made the partitions; brokers hear of them a moment later, and leaders take over after that.
+    """Brokers learn of the controller's new partitions a moment later, and leaders take over after that.
 
     A count of -1: as many as the cluster reports, but one at least. ids: those of new topics, as far as known: a
     broker may still list the one of the same name that was deleted before.

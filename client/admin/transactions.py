@@ -6,7 +6,7 @@
     abort_transaction       WriteTxnMarkers (27)        the partition's leader; for a hanging transaction alone
     fence_producer          InitProducerId (22)         the coordinator: ends what its producer left open, the clean way
 
-A transaction hangs when a partition holds it open and no coordinator knows of it (a broker's fault, or what KIP-890
+A transaction hangs when a partition holds it open and no coordinator knows of it (a bug of a broker, or what KIP-890
 prevents since). Readers with read_committed never get past it then, and no producer can end it: `abort_transaction`
 writes the missing marker into the partition, as `kafka-transactions.sh abort` does. Sources: KIP-664, KIP-994.
 """

@@ -1,8 +1,8 @@
 """One request to every broker, for what each of them alone knows: its groups, its transactions, its disks.
 
-The requests of a round are all out before the first answer is waited for. A broker whose error is retriable is asked
-again in the next round, until the deadline; the other brokers' answers are kept. An answer is as whole as its parts
-are: while coordinators move, two brokers may name the same group, or none may.
+All requests of a round are sent before the first response is awaited. A broker whose error is retriable is asked
+again in the next round, until the deadline; the other brokers' answers are kept. The responses together are no
+snapshot: while coordinators move, two brokers may list the same group, or none.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _broadcast(
     def round_(deadline: Deadline) -> None:
         asked: list[tuple[int, BrokerConnection]] = []
         failed: dict[int, KafkaError] = {}
-        # Asked for first: a question for metadata in between would find a connection with an open request.
+        # Before the requests: afterwards the connection that metadata is requested over may have an open request.
         brokers = cluster.ask_metadata_now([], deadline).brokers
         wanted.update(brokers)
         for node_id in sorted(wanted - found.answers.keys() - final):

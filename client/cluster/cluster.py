@@ -6,9 +6,8 @@
     what an error code leads to                                                            client.protocol.error_policy
     connections                                                                            client.wire.pool
 
-What is learnt from an error before the next try is in `learn`; whether and when there is one, in
-`client.cluster.retry`. A cluster is for one thread. It is not pickled: workers get the `ClientConfig` and make their
-own.
+`learn` updates metadata and coordinators by an error; `client.cluster.retry` decides whether and when there is a next
+try. A cluster is for one thread. It is not pickled: workers get the `ClientConfig` and make their own.
 """
 
 from __future__ import annotations
@@ -45,8 +44,8 @@ class Cluster:
     With `bootstrap.controllers` it is the quorum of KRaft controllers: "broker" then means controller, and there are
     neither topics nor coordinators to be asked for.
 
-    `beside`: another one of the same brokers; this one, with connections of its own, knows what that one has learnt of
-    those that do not answer ApiVersions, and returns it.
+    `beside`: another `Cluster` of the same brokers. The two share which brokers do not answer ApiVersions, but no
+    connections.
     """
 
     def __init__(self, config: ClientConfig, *, beside: Cluster | None = None) -> None:
@@ -199,7 +198,7 @@ class Cluster:
                 backoff.pause(error)
 
     def learn(self, error: KafkaError, *, coordinator: CoordinatorKey | None = None) -> None:
-        """Take from an error what it says about the cluster: what was believed and is wrong is forgotten."""
+        """Drop the cached metadata or coordinator that an error shows to be out of date."""
         if error.learnt:
             return
         lost = isinstance(error, NEXT_BROKER) and error.code is None
@@ -213,7 +212,7 @@ class Cluster:
             self._coordinators.pop(coordinator, None)
 
     def learn_leader(self, hint: LeaderHint) -> bool:
-        """Take the leader that an answer names in place of its own broker (KIP-951). False: it is known already."""
+        """Use the new leader that a response names (KIP-951). False: it was known already."""
         return self._cache.take_leader(hint)
 
     def metadata_now(self, topics: Collection[str] | None, deadline: Deadline) -> ClusterMetadata:
@@ -226,7 +225,7 @@ class Cluster:
         return ask_anybody(self._pool, self.config, self._cache.current.brokers.values(), topics, deadline)
 
     def forget_metadata(self) -> None:
-        """Ask the cluster again before anything about its topics is believed: we have just changed them."""
+        """After a change of topics by this client: the next call requests metadata again."""
         self._cache.invalidate()
 
     def leader(self, tp: TopicPartition, deadline: Deadline) -> Leader:

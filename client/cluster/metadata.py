@@ -156,7 +156,9 @@ class MetadataCache:
         return True
 
     def invalidate(self) -> None:
-        """Ask again before anything is believed. Leader epochs are kept, to know an older answer when it comes."""
+        """Request everything again before it is used. Leader epochs are kept, so that an older response is
+        recognized.
+        """
         self._brokers_at = self._all_topics_at = None
         self._topics_at = {}
 

@@ -2,9 +2,9 @@
 
     pause n = min(initial * 2**n, maximum) * (1 ± jitter); none that would reach the deadline
 
-Whether to try again at all is the error's own word (`KafkaError.retriable`); what has to be learnt from it before the
-next try (refresh the metadata, forget a coordinator) is `client.cluster.cluster`'s. Defaults and names are those of
-Java's `retry.backoff.ms` and `retry.backoff.max.ms` (KIP-580), the deadline is `default.api.timeout.ms` (KIP-266).
+The error says whether to try again (`KafkaError.retriable`); `client.cluster.cluster` does what has to come before the
+next try (refresh the metadata, forget a coordinator). Defaults and names are those of Java's `retry.backoff.ms` and
+`retry.backoff.max.ms` (KIP-580), the deadline is `default.api.timeout.ms` (KIP-266).
 """
 
 from __future__ import annotations

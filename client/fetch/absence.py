@@ -1,4 +1,4 @@
-"""What an answer without records says of the offsets asked for: nothing.
+"""Which offsets are absent from the log: a Fetch response without records does not show it.
 
 A broker answers so, without an error and with the full high watermark, where a read of tiered storage took longer than
 it waits for one (`remote.fetch.max.wait.ms`), where a quota holds such reads back (KIP-956), or right after a change of

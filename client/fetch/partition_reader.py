@@ -9,7 +9,7 @@
 An answer without records is an ordinary one: nothing came within `max_wait_ms`. What an answer means:
 `client.fetch.messages`.
 
-What has nothing to do with the caller is handled inside: no leader, another leader, a fenced or unknown leader epoch,
+Handled without the caller: no leader, another leader, a fenced or unknown leader epoch,
 a broken connection, a replica that fails or is behind (`client.fetch.replica`): every open request is sent again to
 the present leader or replica, until `default.api.timeout.ms` has passed.
 
@@ -76,7 +76,7 @@ class PartitionReader:
 
         `topic_id`: read from no other topic of that name (None: from the one that is there at the first fetch).
         `max_bytes`: how much to ask for at once (`max.partition.fetch.bytes` and `fetch.max.bytes` if None).
-        `leader_epoch`: metadata with an older one than this is known to be out of date, and not believed.
+        `leader_epoch`: metadata with an older one than this is out of date, and not used.
         `largest_message`: up to which size to ask brokers before 0.10.1 for a message that does not fit `max_bytes`.
         """
         config = cluster.config

@@ -21,7 +21,7 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.client.wire.broker import BrokerConnection
 from kseg.client.wire.connection import MAX_FETCH_FRAME
 
-#: A full fetch asks for a new session, so a second refusal in a row is already strange.
+#: A full fetch asks for a new session, so a second rejection in a row is not expected.
 _REFUSALS = 3
 _NOTHING = FetchedRecords(memoryview(b""), [], NOT_KNOWN, NOT_KNOWN, NOT_KNOWN, 0, 0)
 

@@ -53,7 +53,7 @@ class MemberDescription:
     """A live member; `instance_id` is set for static members (KIP-345).
 
     `assignment`: the partitions that it reads, None where that is unknown: a streams member, whose tasks are in
-    `tasks`, or a classic member of another protocol type, whose `metadata` and `assigned` bytes are its own business.
+    `tasks`, or a classic member of another protocol type, whose `metadata` and `assigned` bytes are not interpreted.
     """
 
     member_id: str

@@ -37,7 +37,7 @@ _FIRST_WITH_TOPIC_IDS: Final = 10
 
 
 class CommittedOffset(NamedTuple):
-    """The next offset to read, the leader epoch of the record before it (-1: not known), the committer's own words."""
+    """The next offset to read, the leader epoch of the record before it (-1: not known), the committer's text."""
 
     offset: int
     leader_epoch: int = -1
@@ -65,8 +65,8 @@ def committed_offsets(
     """What a group has committed (None: all it has). Offset -1: nothing committed for a partition asked for.
 
     `require_stable` waits, by retrying, for a pending transaction's commit of these offsets to be decided: also for one
-    that has been committed a moment ago, since EndTxn answers before the group's coordinator has heard of it. Name the
-    partitions then: asked for all, a broker leaves out those whose first commit is pending, without a word. Brokers
+    that has been committed a moment ago, since EndTxn answers before the group's coordinator has written it. Name the
+    partitions then: asked for all, a broker silently leaves out those whose first commit is pending. Brokers
     before 2.5 (OffsetFetch below 7) cannot wait at all: there only an `InitProducerId` on the transactional id
     beforehand makes sure that nothing is pending.
     """

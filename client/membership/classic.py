@@ -137,7 +137,7 @@ class ClassicMember:
                 self._follow(error)
 
     def _follow(self, error: KafkaError) -> None:
-        """Do what an error asks for that a stable member has met."""
+        """React to an error that a stable member has got."""
         self.session.heard(error)
         if error.reaction in (Reaction.REJOIN, Reaction.JOIN_AFRESH):
             self._join_again(error.message)
@@ -217,7 +217,7 @@ class ClassicMember:
             return
         going = self._ownership.owned.difference(given.partitions)
         if going:
-            # Nobody has them in this generation: the next one hands them out (KIP-429).
+            # No member has them in this generation: the next one assigns them (KIP-429).
             self._join_again("partitions were revoked that other members may have now")
             self._ownership.revoke(going)
         self._ownership.gain(given.partitions)

@@ -1,10 +1,10 @@
-"""A member of a classic group: joins and syncs while its user polls, beats in the background, commits.
+"""Joining a classic group, step by step: JoinGroup, then SyncGroup, each awaited over as many calls as it takes.
 
-    poll ─► heartbeat errors ─► changed topics? ─► revoke, join, sync, assign ─► AssignmentChange
-                                                   └ JoinGroup waits for all members: over as many polls as it takes
+    advance ─► find the coordinator ─► JoinGroup ─► SyncGroup ─► a new generation
+               └ again after a retriable error, with a pause
 
-Connections: the cluster's own for commits and metadata, one for JoinGroup and SyncGroup, since a broker works on one
-request of a connection at a time and a join may take minutes; and that of the heartbeat thread.
+JoinGroup is answered when all members have joined, which may take minutes. A broker works on one request of a
+connection at a time, so the join has a connection of its own.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ _LEAVING_SECONDS: Final = 5.0
 
 
 class ConsumerHeartbeatThread(Background):
-    """Speaks for a session."""
+    """The thread that sends a session's heartbeats."""
 
     def __init__(self, cluster: Cluster, session: ConsumerSession) -> None:
         super().__init__(cluster, f"heartbeat-{session.group}")
@@ -151,7 +151,7 @@ class ConsumerHeartbeatThread(Background):
             self.changed.notify_all()
 
     def _leave(self, cluster: Cluster, *, for_good: bool, seconds: float) -> None:
-        """Nobody is helped by an error here: without an answer the session timeout does it."""
+        """Errors are ignored: without a response the session timeout removes the member."""
         with self.changed:
             request = self.session.leave_request(for_good=for_good)
 

@@ -11,7 +11,7 @@
 
 Poll often: a member that its user does not poll for `max_poll_interval_ms` leaves, so that others get its partitions.
 Between polls heartbeats go on by themselves, and nothing changes: listeners run inside `poll` and `close` alone.
-A member is for one thread; pickled it is not.
+A member is for one thread, and cannot be pickled.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class GroupMember:
         return self._member.generation
 
     def poll(self, timeout: float = 0.0) -> AssignmentChange | None:
-        """Live in the group for at most so many seconds; gives what has changed as soon as something has, else None.
+        """Take part in the group for at most `timeout` seconds; returns a change as soon as there is one, else None.
 
         Joins, and joins again when the group rebalances. May take as long as a request's timeout over it where a
         broker does not answer. Raises, and goes on raising, what the member cannot recover from: AuthorizationFailed,
@@ -152,7 +152,7 @@ class GroupMember:
         return committed_offsets(self._cluster, self.group, wanted) if wanted else {}
 
     def close(self, *, leave: bool | None = None, timeout: float = 5.0) -> None:
-        """Give everything up (`on_revoked` runs), leave the group and let go of all connections.
+        """Give everything up (`on_revoked` runs), leave the group and close all connections.
 
         `leave` None: a dynamic member leaves, a static one stays until its session times out (with the new protocol it
         says that it will be back). Takes about `timeout` seconds at most, also where no broker responds.

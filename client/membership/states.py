@@ -27,7 +27,7 @@ E = TypeVar("E", bound=Enum)
 
 
 class IllegalStep(RuntimeError):
-    """An event that cannot happen in this state: a fault of this client, never of the cluster."""
+    """An event that cannot happen in this state: a bug of this client, never an error of the cluster."""
 
 
 class ClassicState(Enum):

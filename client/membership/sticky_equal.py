@@ -1,7 +1,7 @@
 """The sticky answer where all members subscribe to the same topics: one pass.
 
 With P partitions and M members, P mod M members get one more than the others. Each member keeps what it has up to that
-many; the first ones met keep the longer share. What is left is dealt out to the members that lack some: first up to the
+many; the first ones found keep the longer share. What is left goes to the members that have fewer: first up to the
 shorter share, then one more each.
 """
 

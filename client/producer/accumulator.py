@@ -340,7 +340,7 @@ class Accumulator:
         self._used -= batch.size - BATCH_OVERHEAD
         if error is not None:
             if self.identity is not None:
-                # Before anybody who waits for the batch can wake up: a commit must find that a record is lost.
+                # Before threads that wait for the batch wake up: a commit must find that a record is lost.
                 self.failure = self.failure or error
                 self.sequences_open = self.sequences_open or batch.sequence != NO_SEQUENCE
             batch.fail(error)

@@ -45,7 +45,7 @@ from kseg.segment_reader.encode.bodies import Body
 
 Headers = Sequence[tuple[str | bytes, bytes | None]]
 _NO_PARTITIONS: Final = TopicPartitions(0, ())
-#: How long an error on its way out may be held up by what is under way.
+#: After an error in a transaction: how many seconds to wait for batches in flight before the abort.
 _CLEAN_UP_SECONDS: Final = 5.0
 
 
@@ -111,8 +111,8 @@ class KafkaProducer:
     ) -> Delivery:
         """Send one record; `timestamp` in ms, None: now; `partition` None: the partitioner chooses.
 
-        Raises UnknownTopic (also for a partition that is not there), RecordTooLarge, BufferExhausted, ConfigError's
-        kin for what the brokers are too old for, and in a transaction what has failed it.
+        Raises UnknownTopic (also for a partition that is not there), RecordTooLarge, BufferExhausted,
+        UnsupportedVersion for what the brokers are too old for, and in a transaction the error that has failed it.
         """
         record = Record(key, value, headers, int(time.time() * 1000) if timestamp is None else timestamp)
         size = RECORD_OVERHEAD + (len(key) if key is not None else 0) + (len(value) if value is not None else 0)

@@ -83,7 +83,7 @@ class Default:
         longest = max(sizes)
         if longest == min(sizes):
             return candidates[self._chance.randrange(len(candidates))]
-        # Weights are the distance to the longest queue, plus one so that nobody is left out (KIP-794).
+        # Weights are the distance to the longest queue, plus one so that no partition is left out (KIP-794).
         weights = list(accumulate(longest + 1 - waits for waits in sizes))
         return candidates[bisect_right(weights, self._chance.randrange(weights[-1]))]
 

@@ -6,7 +6,7 @@ five again, and rejects anything else with OUT_OF_ORDER_SEQUENCE_NUMBER. So:
 - A batch keeps its sequence over every retry, and is sent again only when none before it is open.
 - No more than five batches are numbered from the first open one on. That one may be in the log already, its answer
   lost: with a sixth behind it the leader would not know it again, it would be taken for a gap, and be written twice.
-- A refusal of a batch with others open before it follows from those: it waits its turn.
+- A batch that is rejected while earlier ones are open is sent again after these: its rejection follows from theirs.
 - A rejection of the *first* open batch means a gap that is never filled: a batch before it was given up (rejected
   for good, or expired), or the leader has lost what it had. None of the open ones can have been appended then, and
   they start again: at sequence 0 of an epoch of the partition that is one higher. A transaction cannot: it has lost

@@ -74,8 +74,8 @@ def log_in(
 def refuse_without_sasl(ask: Callable[[Any, Deadline], Any], protocol: str, label: str, cause: Exception) -> None:
     """A listener with SASL answers ApiVersions before a login, and closes the connection at any other first request.
 
-    A broker on its way down closes as well; but only a listener with SASL answers a handshake with its mechanisms.
-    `ask` sends one over a connection of its own. Raises AuthenticationFailed if that is how it is.
+    A broker that is shutting down closes as well; but only a listener with SASL answers a handshake with its
+    mechanisms. `ask` sends one over a connection of its own. Raises AuthenticationFailed if that is how it is.
     """
     try:
         answer = ask(SaslHandshakeRequest(mechanism=""), Deadline.after(_PROBE_SECONDS))

@@ -3,9 +3,9 @@
     PLAINTEXT        neither            SASL_PLAINTEXT   SASL alone
     SSL              TLS alone          SASL_SSL         SASL inside of TLS
 
-The value holds passwords, each in a `Secret`; files are named and read where the connection is made. A property that
-would mean nothing under the protocol chosen is a fault: who sets `ssl.truststore.location` must not believe that the
-connection is encrypted. No fault's text quotes a value that may be a secret.
+The value holds passwords, each in a `Secret`; files are named and read where the connection is made. A property without
+effect under the chosen protocol is rejected: setting `ssl.truststore.location` must not look like encryption. No
+fault's text quotes a value that may be a secret.
 """
 
 from __future__ import annotations

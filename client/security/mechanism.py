@@ -1,4 +1,4 @@
-"""What every SASL mechanism is to the code that carries its tokens: bytes out, bytes in, no socket.
+"""The interface of SASL mechanisms: bytes out, bytes in, no socket.
 
 token = mechanism.first()
 while True:
@@ -20,8 +20,8 @@ class Challenged(Exception):
 class Mechanism(Protocol):
     """One login, used once.
 
-    answers_last: whether the server has a last word when tokens travel without SaslAuthenticate; after GSSAPI's last
-    token it says nothing.
+    answers_last: whether the server sends a last message when tokens are sent without SaslAuthenticate; after GSSAPI's
+    last token it sends none.
     """
 
     name: str

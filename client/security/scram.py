@@ -22,7 +22,7 @@ from kseg.client.security.mechanism import Challenged
 from kseg.client.security.secret import Secret
 
 HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-#: RFC 7677 asks for so many; fewer would make a stolen exchange cheap to guess from.
+#: RFC 7677 asks for so many; with fewer, guessing the password from a recorded exchange is cheap.
 MIN_ITERATIONS: Final = 4096
 #: A server that asks for more would keep us computing: a million are about a second. Kafka allows 16,384.
 MAX_ITERATIONS: Final = 1_000_000

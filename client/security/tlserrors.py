@@ -1,7 +1,7 @@
 """OpenSSL's error codes as errors with a remedy.
 
-A certificate that does not hold and a refusal by the peer stay as they are however often one tries. A connection that
-just ends may be a broker on its way down, so it is retriable.
+An invalid certificate and a rejection by the peer are not retriable. A connection that just ends is: the broker may be
+shutting down.
 """
 
 from __future__ import annotations

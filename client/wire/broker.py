@@ -1,7 +1,7 @@
 """One connection to one broker: a transport, the sans-IO connection, and the versions that hold for them.
 
-What a broker offers is asked once per connection and believed for that connection alone (`client.wire.negotiation`),
-and no version that it did not offer is ever sent.
+The versions that a broker offers are requested once per connection and hold for that connection alone
+(`client.wire.negotiation`); no other version is ever sent.
 
 Requests are pipelined: `send` returns at once, `receive` gives the answer of the oldest request. After any error in
 between the connection is closed, since an answer that comes late would be taken for another's.
@@ -140,11 +140,11 @@ class BrokerConnection:
             send_buffer=config.send_buffer_bytes,
             tls=config.security.tls,
         )
-        # The small cap holds until the peer has shown that it speaks Kafka.
+        # The small limit holds until the peer has shown that it speaks Kafka.
         return cls(endpoint, config, transport, Connection(config.client_id, broker=label), throttle, silent)
 
     def _negotiate(self, deadline: Deadline) -> bool:
-        """Learn the broker's versions; False if it seems to be one that cannot be asked (this connection is spent)."""
+        """Learn the broker's versions; False if it seems to be too old to be asked (then close this connection)."""
         if self._config.broker_version_fallback is None:
             self.versions = negotiate_versions(self, deadline)
             return True
@@ -234,7 +234,7 @@ class BrokerConnection:
             raise UnsupportedVersion(str(error), broker=self.label) from error
 
     def send(self, request: Request[Any], version: int, *, deadline: Deadline) -> None:
-        """Send without waiting for the answer, but for as long as the broker has muted us.
+        """Send without waiting for the response; waits as long as the broker throttles this client.
 
         A Produce with acks=0 has no answer, and none is to be received. Raises UnsupportedVersion for a version that
         the broker did not offer.
@@ -336,7 +336,7 @@ class BrokerConnection:
 
     @property
     def _may_want_sasl(self) -> bool:
-        """Whether nothing but the versions was answered here, without a login. Asked for bootstrap servers."""
+        """Of a bootstrap server, without a login: whether it has answered ApiVersions and nothing else yet."""
         unknown = self.endpoint.node_id is None and self._config.security.sasl is None
         return unknown and bool(self.versions.ranges) and not self._served
 

@@ -1,12 +1,11 @@
-"""One connection's side of the protocol, without a socket: bytes go in and out through the caller's hands.
+"""The protocol of one connection, without a socket: the caller moves the bytes.
 
     out:  int32 size | int16 api key | int16 version | int32 correlation id | client id | … | request
     in:   int32 size | int32 correlation id | … | response                        (all numbers big-endian)
 
 A broker answers the requests of one connection in the order in which they were sent, so a response belongs to the
-oldest request that is still open; its correlation id has to say the same, or the two sides have lost each other and
-nothing more that comes over this connection can be believed.
-https://kafka.apache.org/protocol#protocol_network
+oldest request that is still open; its correlation id has to say the same, else no later response on this connection can
+be assigned to its request. https://kafka.apache.org/protocol#protocol_network
 
 The owner of the socket calls `wanted()` for a buffer, reads the next bytes into it, and calls `received(n)`.
 A frame gets one buffer of its size and is never copied again: the record sets of a Fetch answer are views of it.

@@ -11,8 +11,8 @@ How asking fails, by release:
     before that  the connection is closed
 
 A broker of the last two is spoken to only if `broker.version.fallback` names its release, which selects a table of
-what it speaks. It must not be guessed: a 0.9 broker takes a request of a version that it does not know for one that it
-does, and answers something that was not asked.
+what it speaks. The release must not be guessed: a 0.9 broker reads a request of an unknown version as one that it
+knows, and answers something else.
 
 Sources: KIP-35, KIP-511, and for the table Kafka's own of each release, tried on a live 0.9.0.1.
 """
@@ -58,7 +58,7 @@ class Versions:
 
 
 class Asker(Protocol):
-    """As much of a connection as asking needs."""
+    """The part of a connection that negotiation needs."""
 
     label: str
 
@@ -66,9 +66,9 @@ class Asker(Protocol):
 
 
 def negotiate_versions(connection: Asker, deadline: Deadline) -> Versions:
-    """Ask a broker what it speaks, in the highest version that both have.
+    """Request a broker's versions, in the highest version of ApiVersions that both have.
 
-    Raises RequestTimedOut or BrokerUnavailable where no answer comes, with a word on brokers that never give one;
+    Raises RequestTimedOut or BrokerUnavailable where no answer comes, with a hint at brokers that never answer;
     ProtocolFault, and the error of the response's code.
     """
     api = api_of(ApiVersionsRequest)
@@ -85,7 +85,7 @@ def negotiate_versions(connection: Asker, deadline: Deadline) -> Versions:
         raise error_from_code(response.error_code, "ApiVersions", broker=connection.label)
     if not response.api_keys:
         raise ProtocolFault("ApiVersions response lists no API", broker=connection.label)
-    # Epoch -1: the broker has not heard of any finalized feature yet, which is not the same as "none".
+    # Epoch -1: the broker knows no finalized feature yet, which is not the same as "none".
     finalized = response.finalized_features if response.finalized_features_epoch >= 0 else []
     return Versions(
         ranges={entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys},
@@ -171,11 +171,11 @@ def assumed_versions(release: str) -> Versions:
 class SilentBrokers:
     """Brokers that did not answer ApiVersions, so that not every connection to one waits for nothing.
 
-    What is remembered ends after ten minutes, since a broker may be upgraded, and at the first error on a connection
-    that was opened in this belief: the broker may have been slow or about to go away.
+    An entry ends after ten minutes, since a broker may be upgraded, and at the first error on a connection that was
+    opened because of it: the broker may have been slow or shutting down.
 
     The time waited for an answer is added up over connections. A caller whose deadlines are shorter than the wait, such
-    as the heartbeats of a member with a short session, would otherwise never come to know.
+    as the heartbeats of a member with a short session, would otherwise never find out.
     """
 
     def __init__(self, seconds: float = _REMEMBERED_SECONDS) -> None:
@@ -200,7 +200,7 @@ class SilentBrokers:
         return self._waited.get((host, port), 0.0)
 
     def wait(self, host: str, port: int, seconds: float) -> None:
-        """So many more seconds went by without an answer."""
+        """Add seconds that passed without a response."""
         self._waited[host, port] = self.waited(host, port) + seconds
 
 

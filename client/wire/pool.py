@@ -39,7 +39,7 @@ class ConnectionPool:
         self.forget()
 
     def forget(self) -> None:
-        """Close the shared ones: what they were connected to is not the cluster any more."""
+        """Close the shared ones: their brokers are not the cluster's any more."""
         for connection in self._shared.values():
             connection.close()
         self._shared.clear()

@@ -1,4 +1,4 @@
-"""The one file with sockets: a TCP stream with deadlines, in TLS or not, where the system's errors get our names.
+"""The one file with sockets: a TCP stream with deadlines, in TLS or not. The system's errors become this client's:
 
     OSError of connect, send, receive; a name that does not resolve; end of stream  -> BrokerUnavailable
     no progress until the deadline, once connected                                  -> RequestTimedOut
@@ -212,7 +212,7 @@ def _encrypt(
 
 
 def _speaks_plaintext(info: _AddressInfo, until: Deadline) -> bool:
-    """Whether who just broke off a TLS handshake answers a Kafka request in plain text. Nothing secret is sent."""
+    """Whether a peer that broke off a TLS handshake answers a Kafka request in plain text. Nothing secret is sent."""
     try:
         with _dial(info, until) as stream:
             stream.sendall(_API_VERSIONS)

@@ -35,7 +35,7 @@ class Waiter:
         for number, wanted in events.items():
             if number >= 0:
                 poll.register(number, wanted)
-        # Rounded up, or the last millisecond before a deadline would be spent turning round.
+        # Rounded up, or the last millisecond before a deadline would be a busy loop.
         poll.poll(None if timeout is None else max(0, int(timeout * 1000 + 0.999)))
         with contextlib.suppress(BlockingIOError):
             while len(os.read(self._read, 4096)) == 4096:
