@@ -132,14 +132,17 @@ class CompiledEngine:
         data = as_bytes(view)
         entries = self._aborted.restart(aborted if options.read_committed else ())
         pending = np.array(entries, np.int64).reshape(-1, 2)
-        opened = np.empty(len(entries), np.int64)
+        producers, pending[:, 1] = np.unique(pending[:, 1], return_inverse=True)
+        opened = np.zeros(len(producers), np.int64)
         planned = np.zeros(PLAN_SIZE, np.int64)
         planned[P_EDGE] = self.next_offset
         at, n, fault = 0, FRAMES, 0
         while n == FRAMES and not fault and self.next_offset < options.end:
             n, at, fault = scan(data, at, data.size, self._table)
             self._compressed_markers(view, n)
-            kept = plan(self._table, n, options.end, options.check_crcs, pending, opened, self._closed, planned)
+            kept = plan(
+                self._table, n, options.end, options.check_crcs, pending, producers, opened, self._closed, planned
+            )
             for producer, offset in self._closed[: planned[P_CLOSED]].tolist():
                 self._aborted.close(producer, offset)
             yield from self._decode(view, data, kept)
@@ -276,6 +279,7 @@ class CompiledEngine:
         row = self._table[unit]
         base = int(row[BASE])
         if nested:
+            del content  # all levels are opened again, within one limit
             return flatten(open_wrapper(view[start:stop], base, limit=limit, check_crcs=bool(check)))
         if magic == 1:
             if base < last:

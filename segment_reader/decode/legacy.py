@@ -30,6 +30,7 @@ from kseg.segment_reader.decode.batch import (
 from kseg.segment_reader.errors import Fault
 
 MAX_DEPTH = 4
+MAX_NESTED_RECORDS = 1 << 18  # of one outermost message: nobody has written nested sets since Kafka 0.8
 
 _HEAD = Struct(">qi")
 _INT32 = Struct(">i")
@@ -68,22 +69,52 @@ def decompress(
         raise RecordFault(fault.fault, detail=fault.detail) from None
 
 
-def open_wrapper(
-    wrapper: bytes | memoryview, offset: int, *, limit: int, check_crcs: bool, depth: int = 1
-) -> list[Leaf]:
-    """The records inside of a compressed message, in order. `limit` caps what each level unpacks to.
+@dataclass(slots=True)
+class _Budget:
+    """What one outermost message may still unpack to, in bytes and records, at all levels together.
+
+    Each level multiplies: a few hundred bytes may hold gigabytes although no single message of them exceeds the limit.
+    """
+
+    size: int
+    records: int = MAX_NESTED_RECORDS
+
+    def unpack(self, wrapper: bytes | memoryview) -> list[tuple[int, memoryview]]:
+        """The messages of a compressed one, with their own offset fields."""
+        magic, value = wrapper[MAGIC_AT], message_fields(wrapper)[1]
+        if value is None:
+            raise RecordFault(Fault.INNER_EMPTY)
+        content = decompress(wrapper[LEGACY_ATTRIBUTES_AT] & CODEC_MASK, value, magic, self.size)
+        self.size -= len(content)
+        inner = split_set(content, magic)
+        if not inner:
+            raise RecordFault(Fault.INNER_EMPTY)
+        return inner
+
+    def take(self, records: int) -> None:
+        """These are in a nested set."""
+        self.records -= records
+        if self.records < 0:
+            raise RecordFault(
+                Fault.TOO_LARGE, detail=f"nested message sets hold more than {MAX_NESTED_RECORDS} records"
+            )
+
+
+def open_wrapper(wrapper: bytes | memoryview, offset: int, *, limit: int, check_crcs: bool) -> list[Leaf]:
+    """The records inside of a compressed message, in order. `limit` caps what all levels together unpack to, in bytes.
 
     Raises RecordFault. The wrapper's own checksum is the caller's to check, those of wrappers below are checked here.
     """
+    return _open(wrapper, offset, _Budget(limit), check_crcs, 1)
+
+
+def _open(wrapper: bytes | memoryview, offset: int, budget: _Budget, check_crcs: bool, depth: int) -> list[Leaf]:
     if depth > MAX_DEPTH:
         raise RecordFault(Fault.INNER_DEPTH)
     magic, attributes = wrapper[MAGIC_AT], wrapper[LEGACY_ATTRIBUTES_AT]
-    value = message_fields(wrapper)[1]
-    if value is None:
-        raise RecordFault(Fault.INNER_EMPTY)
-    inner = split_set(decompress(attributes & CODEC_MASK, value, magic, limit), magic)
-    if not inner:
-        raise RecordFault(Fault.INNER_EMPTY)
+    inner = budget.unpack(wrapper)
+    if depth > 1:
+        budget.take(len(inner))
     shift = 0
     if magic == 1:
         shift = offset - inner[-1][0]
@@ -94,7 +125,7 @@ def open_wrapper(
         if message[LEGACY_ATTRIBUTES_AT] & CODEC_MASK:
             if check_crcs and not message_crc_matches(message):
                 raise RecordFault(Fault.CRC)
-            leaves += open_wrapper(message, shift + relative, limit=limit, check_crcs=check_crcs, depth=depth + 1)
+            leaves += _open(message, shift + relative, budget, check_crcs, depth + 1)
         else:
             leaves.append(Leaf(message, shift + relative))
     if magic == 0:
@@ -109,12 +140,7 @@ def open_wrapper(
 def first_offset(wrapper: bytes | memoryview, offset: int, limit: int = DEFAULT_LIMIT) -> int:
     """The offset of the first record inside of a compressed message, whose own is `offset`. Raises RecordFault."""
     magic = wrapper[MAGIC_AT]
-    value = message_fields(wrapper)[1]
-    if value is None:
-        raise RecordFault(Fault.INNER_EMPTY)
-    inner = split_set(decompress(wrapper[LEGACY_ATTRIBUTES_AT] & CODEC_MASK, value, magic, limit), magic)
-    if not inner:
-        raise RecordFault(Fault.INNER_EMPTY)
+    inner = _Budget(limit).unpack(wrapper)
     if any(message[LEGACY_ATTRIBUTES_AT] & CODEC_MASK for _, message in inner):
         return open_wrapper(wrapper, offset, limit=limit, check_crcs=False)[0].offset
     first, last = inner[0][0], inner[-1][0]

@@ -89,7 +89,7 @@ INNER_EMPTY = int(Fault.INNER_EMPTY)
 SMALL = 1024
 
 # what plan carries from one part of a record set to the next
-P_EDGE, P_ENTRY, P_OPEN, P_CLOSED, PLAN_SIZE = range(5)
+P_EDGE, P_ENTRY, P_CLOSED, PLAN_SIZE = range(4)
 
 
 @inlined
@@ -255,11 +255,29 @@ def scan(data: Any, at: Any, whole: Any, table: Any) -> Any:
 
 
 @compiled
-def plan(table: Any, n: Any, end: Any, check: Any, entries: Any, opened: Any, closed: Any, state: Any) -> Any:
+def _place(producers: Any, producer: Any) -> Any:
+    """Where an id is in ascending ones, -1 where it is not."""
+    low, high = 0, producers.shape[0]
+    while low < high:
+        middle = (low + high) >> 1
+        if producers[middle] < producer:
+            low = middle + 1
+        else:
+            high = middle
+    if low < producers.shape[0] and producers[low] == producer:
+        return low
+    return -1
+
+
+@compiled
+def plan(
+    table: Any, n: Any, end: Any, check: Any, entries: Any, producers: Any, opened: Any, closed: Any, state: Any
+) -> Any:
     """Decides what becomes of each frame: the rows up to the first frame at or beyond `end`, if there is one.
 
-    entries: (first offset, producer id) of aborted transactions, ascending; opened: space for as many producer ids;
-    closed: filled with (producer id, offset) of the ABORT markers met; state: P_EDGE is the first offset not passed.
+    entries: (first offset, place in `producers`) of aborted transactions, ascending; producers: their ids, ascending;
+    opened: 1 for each of them whose transaction is open and aborted; closed: filled with (producer id, offset) of the
+    ABORT markers met; state: P_EDGE is the first offset not passed.
     See engine.AbortedTransactions.
     """
     state[P_CLOSED] = 0
@@ -277,26 +295,16 @@ def plan(table: Any, n: Any, end: Any, check: Any, entries: Any, opened: Any, cl
         producer = row[PRODUCER]
         if modern and producer >= 0:
             while state[P_ENTRY] < entries.shape[0] and entries[state[P_ENTRY], 0] <= last:
-                fresh = entries[state[P_ENTRY], 1]
-                known = False
-                for k in range(state[P_OPEN]):
-                    known = known or opened[k] == fresh
-                if not known:
-                    opened[state[P_OPEN]] = fresh
-                    state[P_OPEN] += 1
+                opened[entries[state[P_ENTRY], 1]] = 1
                 state[P_ENTRY] += 1
-            found = -1
-            for k in range(state[P_OPEN]):
-                if opened[k] == producer:
-                    found = k
+            found = _place(producers, producer)
             if row[MARKER] == ABORT_MARKER:
                 if found >= 0:
-                    state[P_OPEN] -= 1
-                    opened[found] = opened[state[P_OPEN]]
+                    opened[found] = 0
                 closed[state[P_CLOSED], 0] = producer
                 closed[state[P_CLOSED], 1] = base
                 state[P_CLOSED] += 1
-            elif found >= 0 and attributes & TRANSACTIONAL_BIT:
+            elif found >= 0 and opened[found] and attributes & TRANSACTIONAL_BIT:
                 kind = ABORTED
         if modern:
             if attributes & CONTROL_BIT:

@@ -127,4 +127,4 @@ def test_beyond_the_limit_no_more_is_taken_than_the_limit(codec: Codec) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert caught.value.fault is Fault.TOO_LARGE
-    assert peak < 80 << 20
+    assert peak < 96 << 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import zlib
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from kseg.segment_reader import errors
 from kseg.segment_reader.codecs.registry import BY_NAME
+from kseg.segment_reader.decode import legacy
 from kseg.segment_reader.decode.engine import Limits
 from kseg.segment_reader.encode.batches import Record, encode_batch, encode_message, encode_message_set, encode_wrapper
 
@@ -82,6 +84,37 @@ def test_nested_message_sets_are_opened_level_by_level(decode: Any, row_of: Any,
     assert decode(answer, 50).rows == expected(row_of, magic, 50)
     twice = encode_wrapper(answer, magic=magic, offset=54, compression="gzip")
     assert decode(twice, 50).rows == expected(row_of, magic, 50)
+
+
+@pytest.mark.rule(108)
+def test_all_nested_sets_of_a_message_share_one_limit(decode: Any) -> None:
+    def nested(count: int) -> bytes:
+        inner = b"".join(
+            encode_wrapper(encode_message(record, magic=1, offset=0), magic=1, offset=i, compression="zstd")
+            for i in range(count)
+        )
+        return encode_wrapper(inner, magic=1, offset=count - 1, compression="zstd")
+
+    record, limits = Record(None, bytes(1 << 20), timestamp=1), Limits(max_batch_bytes=4 << 20)
+    assert len(decode(nested(3), limits=limits).rows) == 3
+    tracemalloc.start()
+    with pytest.raises(errors.BatchTooLarge):
+        decode(nested(200), limits=limits)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20 << 20  # 200 MB without a common limit
+
+
+def test_records_of_nested_sets_are_limited(decode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(legacy._Budget, "__init__", lambda self, size: _budget(self, size, 10))
+    inner = b"".join(encode_message_set(ROWS[:2], magic=0, base_offset=2 * i, compression="gzip") for i in range(6))
+    answer = encode_wrapper(inner, magic=0, offset=11, compression="gzip")
+    with pytest.raises(errors.BatchTooLarge, match="nested"):
+        decode(answer)
+
+
+def _budget(made: Any, size: int, records: int) -> None:
+    made.size, made.records = size, records
 
 
 @pytest.mark.rule(104)
