@@ -92,7 +92,7 @@ def check_refuses(location: str, options: Mapping[str, str], *, setting: str, **
 
 
 def check_races(location: str, options: Mapping[str, str], *, setting: str, **address: str) -> int:
-    """Race for 100 keys; each must be had by one contender at most. Arguments and errors as `check_refuses`.
+    """Race for 100 keys; each may be won by one contender at most. Arguments and errors as `check_refuses`.
 
     Returns:
         How many keys were raced for; 0 where this store is not checked.
@@ -126,7 +126,7 @@ def check_races(location: str, options: Mapping[str, str], *, setting: str, **ad
             raise next((one for one in failures if not isinstance(one, threading.BrokenBarrierError)), failures[0])
     finally:
         _delete(store, keys)
-    # None is no fault: an answer was lost, and the repeated PUT met its own object.
+    # No winner is no error: a response was lost, and the repeated PUT found its own object.
     if several := sum(count > 1 for count in winners.values()):
         raise _not_put_if_absent(
             f"for {several} of {RACES} keys it accepted several of {CONTENDERS} PUTs", setting, address

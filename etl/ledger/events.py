@@ -82,7 +82,7 @@ class Leased(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Renewed(Event):
-    """The holder lives: the lease's duration counts from this event on."""
+    """The holder is alive: the lease's duration counts from this event on."""
 
     KIND = "renewed"
 

@@ -404,7 +404,7 @@ class _Building:
             self._table(path, table)
 
     def _table(self, path: str, table: ev.TableState) -> None:
-        """Runs of several chains see one table out of order: of one table the newest sight counts."""
+        """Runs of several chains record a table's states out of order: the newest state of the table counts."""
         before = self.tables.get(path)
         if before is None or before.id != table.id or before.version <= table.version:
             self.tables[path] = table
@@ -418,7 +418,7 @@ class _Building:
             self.table_records[path] = record
 
     def _accepted(self, event: ev.TableAccepted) -> None:
-        """What the table was before counts no more, under whatever name the ledger knows it."""
+        """The table's earlier states are dropped, under every name that it has in the ledger."""
         known = self.tables.get(event.table)
         same = {path for path, table in self.tables.items() if known is not None and table.id == known.id}
         for path in same | {event.table}:

@@ -30,7 +30,7 @@ def kept_digest(plan: RunPlan, table: str, kept: Mapping[TopicPartition, OffsetS
 
 
 def with_attempt(run: RunState, kept: Mapping[TopicPartition, OffsetSet]) -> RunState:
-    """The run after an attempt has said what it keeps. Tables that have landed are no business of a later attempt."""
+    """The run after an attempt has said what it keeps. Tables that have landed before are not changed by it."""
     decided = _topics(run.plan, run.landed)
     before = run.kept or {}
     by_all = {tp: offsets for tp, offsets in before.items() if tp.topic in decided}

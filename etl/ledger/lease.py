@@ -171,7 +171,7 @@ class Lease:
         """Return if the lease is certainly held; to be called before anything that other processes will see.
 
         Raises:
-            LeaseLost: it was taken over or released, or nothing was heard from the ledger for its duration. Once lost
+            LeaseLost: it was taken over or released, or could not be renewed for its duration. Once lost
                 it stays lost.
         """
         with self._lock:

@@ -98,7 +98,7 @@ def compact(ledger: Ledger, job: str, *, small_files: int = SMALL_FILES) -> bool
     """Rewrite the job's small files as one if there are more than `small_files`; no row changes, no writer is hindered.
 
     Returns:
-        Whether it did; False also where another process was at it.
+        Whether it did; False also where another process was doing it.
     """
     with ledger.errors(f"compact the job {job}"):
         table = ledger.table()
@@ -139,7 +139,7 @@ def retain(ledger: Ledger, job: str, *, keep: timedelta = KEEP, now: datetime | 
             table.delete(old)
         except CommitFailedError:
             return False
-        # Data files that no version of the last week refers to. Another process may be at the same.
+        # Data files that no version of the last week refers to. Another process may be deleting them, too.
         with suppress(DeltaError):
             ledger.table().vacuum(retention_hours=7 * 24, dry_run=False)
     return True

@@ -6,7 +6,7 @@ one commits; the other's commit fails, because the app id is in a commit that it
 reads and decides again. Commits of other jobs, and compactions, do not conflict: delta-rs rebases over them.
 
 delta-rs checks the app id and not the version: a duplicate or even a lower version goes through when the table object
-is fresh. So all rests on the object being the one that was read; it is never refreshed in between.
+is fresh. So the object has to be the one that was read; it is never refreshed in between.
 
 Put-if-absent of the commit file is what makes this safe between machines; `conditional_put` tests the store for it. See
 the Delta protocol, "Transaction Identifiers" and "Conflict Resolution"; https://github.com/delta-io/delta/blob/master/PROTOCOL.md
@@ -208,7 +208,7 @@ class Ledger:
                     # Neither error proves that the commit was not made: search for it before deciding again.
                     mine, failure = (sequence, name), error
             tries += 1
-            # Full jitter: writers that collided once must not meet again in step.
+            # Full jitter: writers that collided once must not try again at the same moment.
             pause = random.uniform(0, min(0.5, 0.005 * 2 ** min(tries, 7)))
             if time.monotonic() + pause - began > deadline:
                 raise RetriableFailure(
@@ -242,7 +242,7 @@ class Ledger:
 
     @contextmanager
     def errors(self, doing: str) -> Iterator[None]:
-        """What delta-rs raises, as errors of ours; a commit that lost against another is left as it is."""
+        """Turn delta-rs' errors into this package's; that of a commit that lost against another is left as it is."""
         try:
             yield
         except CommitFailedError:

@@ -158,7 +158,7 @@ def _refuse_unfinished(context: JobContext, state: JobState, name: str, access: 
 
 
 def _refuse_moved(name: str, access: TableAccess, verified: ev.TableState) -> None:
-    """What happens to the table from here on, the next plan compares; what happened meanwhile, nothing would."""
+    """Refuse changes made during the command: later plans compare with the recorded state, and cannot detect them."""
     for incident in access.incidents_since(verified, access.state()):
         raise Refused(incident.code, incident.message, remedy="repeat the command", table=name)
 

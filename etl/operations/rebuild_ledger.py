@@ -7,10 +7,10 @@
     whose rows        those of the lost ledger's runs: `_kseg_run`, and the app transactions of the tables
 
 Rows of an older generation (an accepted change of the source) count below the newest one's first offset alone, as far
-as histories name it. Offsets in between held no row: read again they land nothing twice. A row that somebody deleted
-since is among them, where no history shows it. Unknown for good: bases, boundaries of intervals, offsets given up,
-which backfills have run, unfinished runs, and the topics' ids: topics that were created again must not be taken for the
-old ones.
+as histories name it. Offsets in between held no row: read again they land nothing twice. A row that was deleted since
+is among them, where no history shows it. Unknown for good: bases, boundaries of intervals, offsets given up, which
+backfills have run, unfinished runs, and the topics' ids: topics that were created again must not be taken for the old
+ones.
 
 Drivers of the lost ledger are fenced first: its transactional id; and each table is closed to it, by an app transaction
 that every commit looks for.

@@ -184,7 +184,7 @@ class BackfillPlanner:
         )
 
     def _refuse_reserved(self, state: JobState, wanted: Mapping[TopicPartition, OffsetSet]) -> None:
-        """Offsets in another run's plan can neither be landed now nor be left out: that run may be abandoned yet."""
+        """Offsets in another run's plan can neither be landed now nor be left out: that run may still be abandoned."""
         reserved = state.reservations(except_chain=self.run_id)
         for tp, offsets in wanted.items():
             if tp in reserved and (taken := offsets.intersect(reserved[tp])):

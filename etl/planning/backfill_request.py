@@ -1,4 +1,4 @@
-"""What a backfill asks for: offsets, times or a data interval, and how rows already landed are met.
+"""What a backfill asks for: offsets, times or a data interval, and what happens to rows that have landed before.
 
     --from orders:0:100 --from orders:1:0 --to orders:0:200 --to orders:1:50     offsets, end exclusive
     --from 2026-01-01T00:00:00Z --to 2026-01-02T00:00:00Z                         records' times
@@ -120,7 +120,7 @@ class BackfillRequest:
         if mode not in get_args(BackfillMode):
             faults.append(Fault("--mode", f"{mode!r} is not a mode", f"one of {', '.join(get_args(BackfillMode))}"))
             mode = "missing"
-        # A side that could not be read is reported once; standing in for it keeps the other checks going.
+        # A side that could not be read is reported once; a placeholder lets the other checks run.
         given = bool(from_), bool(to), interval is not None, bool(segments)
         faults += _check_presence(*given, mode)
         if not faults:

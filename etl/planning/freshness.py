@@ -25,7 +25,7 @@ from kseg.etl.planning.plan import PlanInputs
 
 
 def inputs_as_of(inputs: PlanInputs, read_with: JobState, state: JobState) -> PlanInputs | None:
-    """The inputs as a plan upon this state uses them; None where they have to be read again.
+    """The inputs, brought up to date for a plan of this state; None where they have to be read again.
 
     read_with: the state before they were read.
     """

@@ -44,8 +44,8 @@ def ledger_of(metadata: str | None) -> str | None:
 class GroupView:
     """The group's committed offsets.
 
-    watched: this job commits them, so a change by anybody else is drift; otherwise they only say where to begin.
-    accept: the user accepts them as they are.
+    watched: this job commits them, so a change by another client is refused; otherwise they only determine where to
+    start. accept: the user accepts them as they are.
     """
 
     group: str
@@ -61,8 +61,8 @@ class GroupView:
 def reconcile(view: GroupView, state: JobState, *, moves_offsets: bool) -> list[ev.Event]:
     """The events that accepted offsets make; none where group and ledger agree.
 
-    moves_offsets: the run will commit the group's offsets. One that will not need not mind where somebody has put them;
-    that the ledger is lost or too old concerns it all the same.
+    moves_offsets: the run will commit the group's offsets. For one that will not, offsets that another client has
+    changed do not matter; a lost or outdated ledger does.
 
     Raises:
         Refused: `ledger-older` or `group-offsets-differ`, naming every partition that differs.
@@ -93,7 +93,9 @@ def reconcile(view: GroupView, state: JobState, *, moves_offsets: bool) -> list[
 
 
 def _known(group: str, tp: TopicPartition, found: CommittedOffset, state: JobState) -> bool:
-    """Whether the ledger knows of a commit that it is behind of, because the frontier went back since."""
+    """Whether the commit is above the frontier only because the frontier has moved back since, as the ledger
+    records.
+    """
     known = state.group_offsets(group).get(tp)
     if known is not None and (known.offset, known.metadata) == (found.offset, found.metadata):
         return True

@@ -114,7 +114,7 @@ class IntervalStatus:
 def retry_after(decisions: Collection[Decision], time_ms: int, now_ms: int) -> int:
     """Whole seconds until it is worth asking again about a boundary, at least 1.
 
-    One that lies in the future is worth no question before; one of the past may be closed by any record.
+    A boundary in the future is not closed before its time; one in the past may be closed by any record.
     """
     waits = [v.retry_at - now_ms for v in decisions if v.retry_at is not None]
     millis = time_ms - now_ms if now_ms < time_ms else min([*waits, OBSERVATION_MS])

@@ -142,7 +142,7 @@ def log_changes(snapshot: SourceSnapshot, state: JobState, ends: EpochEnds) -> I
     dealt_with = _dealt_with(state)
     for tp, bounds in snapshot.bounds.items():
         if snapshot.copy and _same_id(snapshot, state.topics, tp):
-            continue  # a copy of the very topic may be as old as it likes
+            continue  # a copy of this very topic may be of any age
         last, start = dealt_with.get(tp, 0), state.frontier(tp) or 0
         end = bounds.high_watermark
         if end < last:

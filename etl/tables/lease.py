@@ -2,8 +2,8 @@
 
 Spark's commits on a local disk, and on S3 with its default log store, exclude each other within one driver only. The
 ledger's leases are those of chains, of which several run at once, and two ledgers may have one table: so such a table
-has a lease of its own, beside its log. Whoever lets Spark commit holds it; so does delta-rs where it commits to a table
-to which Spark may, since Spark would overwrite its commit too.
+has a lease of its own, beside its log. A run holds it while Spark commits, and while delta-rs commits to a table to
+which Spark may, since Spark would overwrite that commit too.
 
     <table>/_kseg/lease/     a ledger (`etl.ledger.store`) of leases alone, which delta-rs commits put-if-absent
 

@@ -33,7 +33,7 @@ class Targets:
 
     def __init__(self, job: Job, spark: Callable[[], SparkSession]) -> None:
         self._job, self._spark = job, spark
-        # Whoever takes a lease in the ledger has checked the ledger's store.
+        # The ledger's store is checked whenever a lease is taken.
         self._stores = StoreChecks(job.ledger)
 
     # --- which implementation

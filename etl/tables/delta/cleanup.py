@@ -1,7 +1,7 @@
 """Files that attempts of a run wrote and no commit took up: of failed tasks, of attempts that lost.
 
 Call this only when a commit with the run's app transaction is durable in the table (or the run's removal is). Before
-that no file of the run is anybody's to delete: a suspended attempt may wake up and commit its own.
+that no file of the run may be deleted: a suspended attempt may wake up and commit its own.
 """
 
 from __future__ import annotations

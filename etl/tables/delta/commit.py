@@ -2,8 +2,8 @@
 
     load the table -> is it the table that was planned for? -> has this run landed? -> commit the very next version
 
-delta-rs neither skips duplicates nor minds a lower app version: the check is ours, and it holds because the commit is a
-compare-and-swap on the snapshot that was checked (`etl.tables.delta.table`).
+delta-rs neither skips duplicates nor rejects a lower app version. Both are checked here, and the check holds because
+the commit is a compare-and-swap on the snapshot that was checked (`etl.tables.delta.table`).
 
 An app transaction (Delta protocol, "Transaction Identifiers") is all that recovery needs. What else is in a
 commit (`kseg` in its commitInfo, `userMetadata`) is for people, and for finding things faster.
@@ -251,7 +251,7 @@ class _Call:
         return table
 
     def rewrite(self, table: DeltaTable) -> Rewrite:
-        # What matches no row asks nothing of the table, which may be append-only then.
+        # A removal that matches no row is allowed on an append-only table.
         if self._rewriter is None or not self._rewriter.matches(table):
             return Rewrite()
         if reasons := removal_reasons(table, self._target.name):

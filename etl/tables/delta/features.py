@@ -19,8 +19,8 @@ from kseg.etl.tables.delta import deletion_vectors
 
 RETENTION_PROPERTY = "delta.setTransactionRetentionDuration"
 
-# Writer features (Delta protocol, "Valid Feature Names in Table Features") that ask nothing of an append of ours, or
-# that are harmless as long as no column or property below makes use of them.
+# Writer features (Delta protocol, "Valid Feature Names in Table Features") that require nothing of an append of data
+# files, or that are harmless as long as no column or property below makes use of them.
 FINE_FEATURES = frozenset(
     {
         "appendOnly",

@@ -38,7 +38,7 @@ def missing_of_commit(table: DeltaTable, store: Opened, version: int) -> tuple[s
     gone = () if commit is None else _missing(store, {file.path for file in commit.added})
     if not gone:
         return ()
-    # A later OPTIMIZE and VACUUM, or somebody's DELETE, may have removed it rightly.
+    # A later OPTIMIZE and VACUUM, or a user's DELETE, may have removed it rightly.
     named = snapshot_paths(table)
     return tuple(path for path in gone if path in named)
 

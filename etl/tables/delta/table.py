@@ -80,7 +80,7 @@ class DeltaAccess(TableAccess):
             raise self.fault("cannot read the table", error) from error
 
     def fault(self, doing: str, error: Exception) -> KsegError:
-        """What delta-rs raised for this table, as an error of ours (`etl.ledger.store_errors`)."""
+        """delta-rs' error for this table as one of this package (`etl.ledger.store_errors`)."""
         return store_error(doing, error, setting="sink", otherwise=KsegError, table=self.name)
 
     def describe(self, app_ids: Collection[str] = ()) -> TableDescription:
@@ -186,7 +186,7 @@ class DeltaAccess(TableAccess):
     # --- trying ------------------------------------------------------------------------------------------------------
 
     def race_or(self, error: Exception, version: int | None) -> Exception:
-        """What a failed commit means: a race lost (the table has moved on), or a fault of the store or of ours."""
+        """What a failed commit means: a race lost (the table has moved on), an error of the store, or a bug."""
         table = self.load()
         if (None if table is None else table.version()) != version:
             return LostRace()
@@ -218,7 +218,7 @@ class DeltaAccess(TableAccess):
                     remedy="run the same command again",
                     table=self.name,
                 ) from failure
-            # Races are won by looking again at once; a store that fails is given time.
+            # After a lost race the next try is at once; a store that fails is given time.
             time.sleep(random.uniform(0, min(RACE_PAUSE if raced else FAULT_PAUSE, 0.01 * 2 ** min(tries, 12))))
 
 

@@ -83,7 +83,7 @@ def align(
     for column in sink.columns:
         there = spelled.get(column.name.lower())
         if there is None:
-            # Our own marker comes with a section of the job file: that is the word to add it.
+            # `_kseg_late` needs no permission: the job file's section `interval:` asks for it.
             if not merge_schema and column.name != LATE_COLUMN:
                 faults.append(
                     (

@@ -97,7 +97,7 @@ class DataFile:
         )
 
     def delete(self) -> None:
-        """Remove the file, whole or not. What the store does not let us remove is left for the sweep."""
+        """Remove the file, whole or not. A file that cannot be removed is left for the clean-up after the commit."""
         self._batches = []
         if self._sink is None:
             return

@@ -1,7 +1,7 @@
 """Partition values as Delta writes them: as text in the log, escaped in folder names, and batches cut by them.
 
 Delta protocol, "Partition Value Serialization" and "File Types": an empty string is null, timestamps are ISO 8601 in
-UTC, and the folder `name=value` is a habit of Hive's that readers do not rely on. The escaped characters are those
+UTC, and the folder `name=value` is Hive's convention, which readers do not rely on. The escaped characters are those
 that Spark escapes, so that one table's folders look the same for every writer.
 """
 

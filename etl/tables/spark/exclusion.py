@@ -102,7 +102,7 @@ class Exclusion:
             with contextlib.ExitStack() as watched:
                 for lease in claim.leases:
                     watched.enter_context(lease.on_loss(stop))
-                self.check()  # one that was lost before has called nobody
+                self.check()  # a lease that was lost before calls no callback
                 yield
         except Exception:
             for lease in claim.leases:

@@ -69,7 +69,7 @@ class SparkTarget(FrameTarget):
 
     open_spark: gives a session that reads and writes Delta; it is called when the table is first asked for something.
 
-    single_driver: the user's word that no driver but those of kseg writes to the table while a run does.
+    single_driver: the user guarantees that only kseg's drivers write to the table during a run.
     storage_options: for reading the table's log without Spark, as delta-rs takes them.
     """
 
@@ -361,7 +361,7 @@ class SparkTarget(FrameTarget):
             self._spark.sql(f"DELETE FROM {self._sql_name} WHERE {OfRun(run.run_id).sql()}")
 
     def _fence(self, run: RunCommit) -> NewCommit | FoundCommit:
-        """Take the run's app transaction without rows; FoundCommit: somebody else has taken it meanwhile."""
+        """Take the run's app transaction without rows; FoundCommit: another writer has taken it meanwhile."""
         columns = self._spark.table(self._sql_name).limit(0)
         return self._land(columns, RunCommit(run.run_id, run.app_id, run.app_version, {**run.facts, "fence": True}))
 
