@@ -3,7 +3,8 @@
     bucket "logs" = the folder `server.folder`; who writes there has uploaded.
 
 Requests go through a small forwarder that notes each, makes conditional PUTs atomic, and can be told to answer some of
-them itself as a store in trouble would, or to break an answer off.
+them itself as a store in trouble would, or to break an answer off. A test may also have something done when a request
+has been carried out and is not answered yet.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import http.client
 import re
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -52,6 +53,8 @@ class S3Server:
     port: int
     asked: list[Asked] = field(default_factory=list)
     trouble: list[tuple[str, int]] = field(default_factory=list)
+    carried_out: Callable[[Asked], bool] | None = None
+    """Called before each answer; True: nobody waits for it any more."""
 
     @property
     def endpoint(self) -> str:
@@ -85,6 +88,7 @@ class S3Server:
     def forget(self) -> None:
         self.asked.clear()
         self.trouble.clear()
+        self.carried_out = None
 
 
 @contextmanager
@@ -135,6 +139,12 @@ def _handler(server: S3Server, port: int) -> type[BaseHTTPRequestHandler]:
         # acknowledgement.
         disable_nagle_algorithm = True
 
+        def handle_one_request(self) -> None:
+            try:
+                super().handle_one_request()
+            except ConnectionError:  # the client has been killed
+                self.close_connection = True
+
         def do_GET(self) -> None:
             self._forward()
 
@@ -176,7 +186,10 @@ def _handler(server: S3Server, port: int) -> type[BaseHTTPRequestHandler]:
                 behind.request(self.command, self.path, body=given, headers=dict(self.headers.items()))
                 answer = behind.getresponse()
                 data = answer.read()
-            server.asked.append(Asked(self.command, path, answer.status, first, count))
+            server.asked.append(asked := Asked(self.command, path, answer.status, first, count))
+            if server.carried_out is not None and server.carried_out(asked):
+                self.close_connection = True
+                return
             self.send_response(answer.status)
             for name, value in answer.getheaders():
                 if name.lower() not in ("transfer-encoding", "connection", "content-length", "date", "server"):

@@ -11,6 +11,7 @@ import functools
 import importlib.util
 import itertools
 import json
+import shutil
 import sys
 import uuid
 from collections.abc import Callable, Iterator
@@ -271,6 +272,37 @@ def topic(records: Records) -> str:
 def home(records: Records, home_of: Callable[..., Home]) -> Callable[..., Home]:
     """home(*topics, **changes): a job at the broker that the tests share; see `home_of`."""
     return functools.partial(home_of, records)
+
+
+@pytest.fixture
+def in_bucket(
+    s3: Any, home: Callable[..., Home], spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Home]]:
+    """in_bucket(*topics): a job whose tables and ledger are in a bucket, which a folder of the test's shows."""
+    workers: dict[str, str] = spark.sparkContext.environment
+    environment = {**s3.environment, "AWS_ALLOW_HTTP": "true"}
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    for name, value in environment.items():
+        monkeypatch.setitem(workers, name, value)
+    made: list[Path] = []
+
+    def make(*topics: str) -> Home:
+        job = home(*topics)
+        place = s3.folder / job.document["name"]
+        (place / "lake").mkdir(parents=True)
+        made.append(place)
+        (job.folder / "lake").symlink_to(place / "lake")
+        (job.folder / "ledger").symlink_to(place / "ledger")
+        root = f"s3://logs/{job.document['name']}"
+        job.environment = environment
+        return job.change(
+            ledger=f"{root}/ledger",
+            sink={"routes": {topics[0]: {"path": f"{root}/lake/first"}, "*": {"path": f"{root}/lake/rest"}}},
+        )
+
+    yield make
+    for place in made:
+        shutil.rmtree(place)
 
 
 @pytest.fixture

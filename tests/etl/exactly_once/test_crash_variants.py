@@ -9,8 +9,7 @@ succeed. A store that does so loses commits of a ledger, so `tests/harness/s3.py
 from __future__ import annotations
 
 import random
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,35 +43,6 @@ def many_topics(records: Any) -> list[str]:
     for topic in topics:
         records.write(topic, 0, 2)
     return topics
-
-
-@pytest.fixture
-def in_bucket(s3: Any, home: Build, spark: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Build]:
-    """in_bucket(*topics): a job whose tables and ledger are in a bucket, which a folder of the test's shows."""
-    workers: dict[str, str] = spark.sparkContext.environment
-    environment = {**s3.environment, "AWS_ALLOW_HTTP": "true"}
-    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
-    for name, value in environment.items():
-        monkeypatch.setitem(workers, name, value)
-    made: list[Path] = []
-
-    def make(*topics: str) -> Any:
-        job = home(*topics)
-        place = s3.folder / job.document["name"]
-        (place / "lake").mkdir(parents=True)
-        made.append(place)
-        (job.folder / "lake").symlink_to(place / "lake")
-        (job.folder / "ledger").symlink_to(place / "ledger")
-        root = f"s3://logs/{job.document['name']}"
-        job.environment = environment
-        return job.change(
-            ledger=f"{root}/ledger",
-            sink={"routes": {topics[0]: {"path": f"{root}/lake/first"}, "*": {"path": f"{root}/lake/rest"}}},
-        )
-
-    yield make
-    for place in made:
-        shutil.rmtree(place)
 
 
 def variant(name: str, home: Build, topics: tuple[str, str], tmp_path: Path) -> Any:
