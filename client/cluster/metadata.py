@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from kseg.client.errors import Code, LeaderNotAvailable, UnknownTopic, error_from_code
+from kseg.client.errors import Code, LeaderNotAvailable, ProtocolFault, UnknownTopic, error_from_code
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kseg.client.protocol.partition import TopicPartition
+from kseg.client.protocol.topic_names import is_topic_name
 from kseg.client.protocol.versions import all_topics, asking_creates_topics
 from kseg.client.wire.broker import Endpoint
 
@@ -194,11 +195,16 @@ def metadata_request(version: int, topics: Collection[str] | None) -> MetadataRe
 
 
 def read_metadata(response: MetadataResponse, topics: Collection[str] | None) -> ClusterMetadata:
-    """The answer as values; of an answer about all topics only those asked for. Those it does not name are unknown."""
+    """The answer as values; of an answer about all topics only those asked for. Those it does not name are unknown.
+
+    Raises ProtocolFault for a topic whose name Kafka does not allow: names become paths, and are printed.
+    """
     found: dict[str, TopicMetadata] = {}
     for topic in response.topics:
         if topic.name is None or (topics is not None and topic.name not in topics):
             continue
+        if not is_topic_name(topic.name) and not (topic.error_code and topics is not None):
+            raise ProtocolFault(f"the metadata names a topic that Kafka does not allow: {topic.name[:300]!a}")
         found[topic.name] = TopicMetadata(
             name=topic.name,
             topic_id=None if topic.topic_id == NO_ID else topic.topic_id,

@@ -83,6 +83,11 @@ class Backoff:
         self._uniform = uniform
         self._started = time.monotonic()
         self._answered: KafkaError | None = None
+        self._at_once = True
+
+    def extend(self, seconds: float) -> None:
+        """A broker asks for so much time, which is not to be taken from that of the tries."""
+        self.deadline = Deadline(self.deadline.at + seconds)
 
     def pause(self, error: KafkaError) -> None:
         """Sleep before the next try; raises `error` itself if it is not retriable or no time is left for another.
@@ -99,8 +104,11 @@ class Backoff:
             self._answered = None  # no broker answers any more: that is what is wrong now
         if not error.retriable:
             raise error
-        if error.learnt and not self.deadline.passed:
-            return  # the answer itself named the new leader (KIP-951), so there is nothing to wait for
+        if error.learnt and self._at_once and not self.deadline.passed:
+            # The answer itself named the new leader (KIP-951), so there is nothing to wait for; but brokers that name
+            # one another would be asked without end.
+            self._at_once = False
+            return
         power = min(self.failures - 1, 30)  # 2**30 times any pause is beyond every maximum
         pause = min(self._policy.initial * 2.0**power, self._policy.maximum)
         pause *= self._uniform(1.0 - JITTER, 1.0 + JITTER)

@@ -27,7 +27,7 @@ from uuid import UUID
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import NO_ID, Leader
 from kseg.client.cluster.retry import Backoff, Deadline
-from kseg.client.errors import KafkaError, ProtocolFault, error_from_code
+from kseg.client.errors import KafkaError, LeaderNotAvailable, ProtocolFault, RequestTimedOut, error_from_code
 from kseg.client.fetch.limit import LARGEST_MESSAGE, FetchLimit
 from kseg.client.fetch.messages import (
     LAST_MAX_WAIT_MS,
@@ -41,10 +41,12 @@ from kseg.client.fetch.messages import (
 )
 from kseg.client.fetch.replica import ReplicaSelection
 from kseg.client.offsets import IsolationLevel, isolation_code
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.fetch import FetchRequest, FetchResponse
 from kseg.client.protocol.partition import TopicPartition
 from kseg.client.wire.broker import BrokerConnection
 from kseg.client.wire.connection import MAX_FETCH_FRAME
+from kseg.client.wire.throttle import LONGEST_SECONDS
 
 _SESSIONLESS: Final = (0, -1)
 
@@ -55,6 +57,16 @@ class _Requested:
     last: bool
     last_epoch: int
     sent: bool = False
+
+
+class _AskAgain(Exception):
+    """Internal: the oldest request is to be sent once more. `reason`: the error if that goes on too long."""
+
+    def __init__(self, reason: KafkaError | None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        if reason is not None:
+            reason.learnt = True  # the first time there is nothing to wait for
 
 
 class PartitionReader:
@@ -158,23 +170,29 @@ class PartitionReader:
         """
         if not self._requested:
             raise RuntimeError("response() without request()")
-        backoff = self._new_backoff()
+        backoff, granted = self._new_backoff(), 0.0
         while True:
             try:
                 fetched = self._try(backoff.deadline)
-                if fetched is None:
-                    # Throttled, sent elsewhere, or to be asked for more: the deadline begins again.
-                    backoff = self._new_backoff()
-                    continue
                 self._requested.popleft()
                 return fetched
+            except _AskAgain as again:
+                if again.reason is None:
+                    continue
+                # What the broker asks us to wait is not taken from the tries' time, up to a limit. All else is: a
+                # leader and a replica that send us to one another would be asked without end.
+                muted = min(self._muted, LONGEST_SECONDS - granted)
+                backoff.extend(muted)
+                granted += muted
+                failure = again.reason
             except KafkaError as error:
                 self._lost(error)
-                try:
-                    backoff.pause(self._addressed(error))
-                except KafkaError:
-                    self.close()
-                    raise
+                failure = error
+            try:
+                backoff.pause(self._addressed(failure))
+            except KafkaError:
+                self.close()
+                raise
 
     @property
     def _request_timeout(self) -> float:
@@ -182,10 +200,14 @@ class PartitionReader:
 
     def _new_backoff(self) -> Backoff:
         config = self._cluster.config
-        muted = 0.0 if self._connection is None else self._connection.muted_for
-        return config.retry.start(Deadline.after(config.default_api_timeout_ms / 1000 + muted))
+        return config.retry.start(Deadline.after(config.default_api_timeout_ms / 1000 + self._muted))
 
-    def _try(self, deadline: Deadline) -> FetchedRecords | None:
+    @property
+    def _muted(self) -> float:
+        return 0.0 if self._connection is None else self._connection.muted_for
+
+    def _try(self, deadline: Deadline) -> FetchedRecords:
+        """Raises KafkaError, and _AskAgain where the oldest request is to be sent once more."""
         connection = self._connected(deadline)
         self._send_unsent(deadline)
         wait = deadline.within(self._request_timeout + self._max_wait_ms / 1000)
@@ -196,7 +218,13 @@ class PartitionReader:
             # A broker over its quota answers at once, without any partition (KIP-219): to be asked again.
             self._throttled_ms += response.throttle_time_ms
             self._ask_again(connection)
-            return None
+            raise _AskAgain(
+                RequestTimedOut(
+                    f"the broker throttles this client, so far for {self._throttled_ms} ms, and sends no records",
+                    code=ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+                    broker=connection.label,
+                )
+            )
         partition = self._own_part(response, connection)
         fetch = self._ask(self._requested[0])
         error = error_of(self._cluster, fetch, response, partition, at_leader=self._at_replica is None)
@@ -206,13 +234,18 @@ class PartitionReader:
         if partition.preferred_read_replica >= 0 and self._at_replica is None:
             self._source.prefer(partition.preferred_read_replica)
             self._disconnect()
-            return None
+            raise _AskAgain(
+                LeaderNotAvailable(
+                    f"the leader prefers replica {partition.preferred_read_replica}, which does not serve",
+                    broker=connection.label,
+                )
+            )
         throttled_ms = self._throttled_ms + response.throttle_time_ms
         broker = NOT_KNOWN if connection.endpoint.node_id is None else connection.endpoint.node_id
         fetched = records_of(partition, fetch.offset, throttled_ms, broker, self._version)
         if self._limit.raised_for(fetched.records, fetch.offset, self._version, connection.label):
             self._ask_again(connection)
-            return None
+            raise _AskAgain(None)  # for more, which has an end
         self._throttled_ms = 0
         return fetched
 

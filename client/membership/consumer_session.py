@@ -27,6 +27,7 @@ from kseg.client.protocol.partition import TopicPartition
 
 JOIN_EPOCH: Final = 0
 _LEAVE_EPOCH: Final = -1
+_DEFAULT_INTERVAL: Final = 5.0  # seconds, as brokers have it: for one that says 0, which would be without any pause
 _BACK_SOON_EPOCH: Final = -2
 _FIRST_WITH_REGEX: Final = 1
 
@@ -138,7 +139,8 @@ class ConsumerSession:
             elif not error.retriable and self.machine.allows(ConsumerEvent.FAILED):
                 self.failed()
             return error
-        self.interval = response.heartbeat_interval_ms / 1000
+        interval_ms = response.heartbeat_interval_ms
+        self.interval = interval_ms / 1000 if interval_ms > 0 else _DEFAULT_INTERVAL
         if not self.sends_heartbeats:
             return None  # the user has been given up on, or leaves, since the heartbeat went out
         self.member_id = response.member_id or self.member_id

@@ -8,7 +8,8 @@ oldest request that is still open; its correlation id has to say the same, else 
 be assigned to its request. https://kafka.apache.org/protocol#protocol_network
 
 The owner of the socket calls `wanted()` for a buffer, reads the next bytes into it, and calls `received(n)`.
-A frame gets one buffer of its size and is never copied again: the record sets of a Fetch answer are views of it.
+The record sets of a Fetch answer are views of its frame's buffer. A frame up to 16 MB gets one buffer of its size; the
+buffer of a larger one grows with the bytes that arrive, since a size alone is no reason to believe in gigabytes.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ MAX_FRAME: Final = 128 * 1024 * 1024
 MAX_FETCH_FRAME: Final = 2**31 - 1
 #: What a broker takes unless its `socket.request.max.bytes` says otherwise. Above it, it closes the connection.
 MAX_REQUEST: Final = 100 * 1024 * 1024
+
+_FIRST_BUFFER: Final = 16 * 1024 * 1024
 
 # A TLS record's first bytes: what a TLS listener answers to a request in plain text (RFC 8446, 5.1).
 _TLS_ALERT: Final = 0x15
@@ -75,6 +78,7 @@ class Connection:
         self._next_correlation_id = 0
         self._size_buffer = bytearray(SIZE.size)
         self._frame: bytearray | None = None
+        self._frame_bytes = 0  # of the whole frame; the buffer may be smaller yet
         self._target = memoryview(self._size_buffer)
         self._filled = 0
 
@@ -125,14 +129,21 @@ class Connection:
         self._filled += count
         if self._filled < len(self._target):
             return None
-        self._filled = 0
         if self._frame is None:
-            self._frame = bytearray(self._frame_size())
-            self._target = memoryview(self._frame)
+            self._frame_bytes, self._filled = self._frame_size(), 0
+            self._use(bytearray(min(self._frame_bytes, _FIRST_BUFFER)))
             return None
-        frame, self._frame = self._frame, None
+        if self._filled < self._frame_bytes:
+            larger = bytearray(min(self._frame_bytes, 2 * self._filled))
+            larger[: self._filled] = self._frame
+            self._use(larger)
+            return None
+        frame, self._frame, self._filled = self._frame, None, 0
         self._target = memoryview(self._size_buffer)
         return self._answer(frame)
+
+    def _use(self, frame: bytearray) -> None:
+        self._frame, self._target = frame, memoryview(frame)
 
     def _frame_size(self) -> int:
         (size,) = SIZE.unpack(self._size_buffer)

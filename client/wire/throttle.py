@@ -10,10 +10,16 @@ connections: the quota is the client's, not the connection's.
 
 from __future__ import annotations
 
+import logging
 import time
-from typing import Any
+from typing import Any, Final
 
 from kseg.client.protocol.api import Api
+
+#: The longest that one answer mutes a broker for. A quota is a rate over seconds: brokers ask for minutes at most.
+LONGEST_SECONDS: Final = 600.0
+
+LOG: Final = logging.getLogger(__name__)
 
 
 class Throttle:
@@ -28,10 +34,18 @@ class Throttle:
         return max(0.0, self._until - time.monotonic())
 
     def note(self, api: Api[Any], version: int, response: Any) -> None:
-        """Apply the throttle time of a response. A shorter wait never shortens a longer one."""
+        """Apply the throttle time of a response, ten minutes at most. A shorter wait never shortens a longer one."""
         throttle_ms = getattr(response, "throttle_time_ms", 0)
         if throttle_ms > 0 and api.request.CLIENT_WAITS.has(version):
-            self._until = max(self._until, time.monotonic() + throttle_ms / 1000)
+            seconds = throttle_ms / 1000
+            if seconds > LONGEST_SECONDS:
+                LOG.warning(
+                    "%s: the broker throttles this client for %.0f s; waiting %.0f s",
+                    api.name,
+                    seconds,
+                    LONGEST_SECONDS,
+                )
+            self._until = max(self._until, time.monotonic() + min(seconds, LONGEST_SECONDS))
 
     def take_over(self, other: Throttle) -> None:
         """`other` turned out to be the same broker: a bootstrap server, whose id was not known at first."""

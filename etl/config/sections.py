@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Discriminator, Field, GetJsonSchemaHandler, Tag
 from pydantic.json_schema import JsonSchemaValue
 
+from kseg.client.protocol.topic_names import is_topic_name
 from kseg.etl.config.marks import DecidesRows, DecidesRowsInAnyOrder, HowItRuns
 from kseg.etl.config.paths import TOPIC_PLACEHOLDER, location
 from kseg.etl.config.remote import ConnectUrl
@@ -222,7 +223,9 @@ class Target(NamedTuple):
         return self.path or self.table or ""
 
     def of(self, topic: str) -> Target:
-        """The table that a topic's rows land in, `{topic}` filled in."""
+        """The table that a topic's rows land in, `{topic}` filled in. Raises ConfigurationError."""
+        if not is_topic_name(topic):  # a path could lead out of the lake
+            raise ConfigurationError.of("sink", f"{topic[:300]!a} is not a topic name", "use Kafka's names")
         return Target(*(text and text.replace(TOPIC_PLACEHOLDER, topic) for text in self))
 
 

@@ -27,6 +27,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError
 
+from kseg.client.protocol.topic_names import is_topic_name
 from kseg.etl.config.paths import TOPIC_PLACEHOLDER, location, normal_path
 from kseg.etl.config.times import (
     DURATION_PATTERN,
@@ -110,7 +111,7 @@ def _matching(pattern: re.Pattern[str], message: str, remedy: str) -> Callable[[
 
 
 def _topic(name: str) -> str:
-    if not _TOPIC.fullmatch(name) or name in (".", ".."):
+    if not is_topic_name(name):
         raise fault("is not a topic name", "1 to 249 letters, digits, dots, dashes and underscores")
     return name
 

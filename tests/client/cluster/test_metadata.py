@@ -17,10 +17,11 @@ from kseg.client.cluster.metadata import (
     TopicMetadata,
     leader_in,
     metadata_request,
+    read_metadata,
 )
-from kseg.client.errors import AuthorizationFailed, LeaderNotAvailable, UnknownTopic
+from kseg.client.errors import AuthorizationFailed, LeaderNotAvailable, ProtocolFault, UnknownTopic
 from kseg.client.protocol.error_codes import ErrorCode
-from kseg.client.protocol.messages.metadata import MetadataRequest
+from kseg.client.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kseg.client.protocol.partition import TopicPartition
 
 A, B = UUID(int=1), UUID(int=2)
@@ -178,3 +179,18 @@ def test_internal_topics_are_told_apart(cluster: Any, kafka: Any):
     commit_offsets(cluster, "internal", {TopicPartition(kafka.topic(), 0): CommittedOffset(0)})
     topics = cluster.metadata(None).topics
     assert {name for name, found in topics.items() if found.is_internal} >= {"__consumer_offsets"}
+
+
+@pytest.mark.parametrize("name", ["../../etc", "..", "", "a/b", "\x1b[2J", "x" * 250, "<script>", "a\n"])
+def test_a_topic_name_that_kafka_does_not_allow_is_refused(name: str):
+    def response(error: int) -> MetadataResponse:
+        return MetadataResponse(topics=[MetadataResponse.MetadataResponseTopic(name=name, error_code=error)])
+
+    for topics in (None, [name]):
+        with pytest.raises(ProtocolFault, match="does not allow") as caught:
+            read_metadata(response(0), topics)
+        assert str(caught.value).isprintable()
+    with pytest.raises(ProtocolFault):
+        read_metadata(response(17), None)
+    # The broker itself says that the name, which was asked for, is not allowed.
+    assert read_metadata(response(17), [name]).topics[name].error is ErrorCode.INVALID_TOPIC_EXCEPTION

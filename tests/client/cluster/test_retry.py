@@ -96,3 +96,13 @@ def test_a_deadline_within_another_is_the_earlier_one():
     assert Deadline.after(100).within(1).remaining() < 1.1
     assert Deadline.after(-1).remaining() == 0.0
     assert Deadline.after(-1).passed
+
+
+def test_only_the_first_error_that_names_where_to_go_is_followed_at_once():
+    slept: list[float] = []
+    backoff = RetryPolicy(0.1, 1.0).start(Deadline.after(10), sleep=slept.append, uniform=lambda low, high: 1.0)
+    for _ in range(3):
+        error = BrokerUnavailable("away")
+        error.learnt = True
+        backoff.pause(error)
+    assert slept == pytest.approx([0.2, 0.4])

@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 
-from kseg.client import AuthorizationFailed, LeaderNotAvailable, PartitionReader, ProtocolFault, TopicPartition
+from kseg.client import (
+    AuthorizationFailed,
+    KafkaError,
+    LeaderNotAvailable,
+    PartitionReader,
+    ProtocolFault,
+    TopicPartition,
+)
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.fetch import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
 from kseg.client.protocol.messages.metadata import MetadataRequest
@@ -301,6 +308,17 @@ def test_a_throttle_longer_than_the_deadline_is_waited_for(fake: Any, connect: A
     with PartitionReader(cluster, TP, isolation_level="read_committed", max_wait_ms=50) as reader:
         reader.request(4)
         assert bytes(reader.response().records) == b"4"
+
+
+def test_small_throttles_do_not_go_on_without_end(fake: Any, connect: Any):
+    fake.add_topic("t", [1])
+    fake.on(FetchRequest, lambda _: FetchResponse(throttle_time_ms=1))
+    cluster = connect(fake.bootstrap_servers, default_api_timeout_ms=1000, retry_backoff_ms=50)
+    with PartitionReader(cluster, TP, isolation_level="read_committed", max_wait_ms=50) as reader:
+        reader.request(4)
+        with pytest.raises(KafkaError, match="throttles this client"):
+            reader.response()
+    assert len(offsets_asked(fake)) < 40
 
 
 def test_a_fetch_of_many_megabytes_is_one_buffer(fake: Any, reader: PartitionReader):

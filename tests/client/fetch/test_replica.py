@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from typing import Any
 
 import pytest
 
 from kseg.client import AuthorizationFailed, OffsetOutOfRange, PartitionReader, ProtocolFault, TopicPartition
-from kseg.client.errors import LogTruncated
+from kseg.client.errors import KafkaError, LogTruncated
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.fetch import FetchRequest, FetchResponse, ListOffsetsRequest
 from kseg.client.protocol.messages.metadata import MetadataRequest
@@ -246,3 +247,35 @@ def test_a_reader_never_says_that_it_is_a_replica(brokers: Any, connect: Any):
             read(reader, 0)
     for seen in brokers[1].requests(FetchRequest):
         assert (seen.request.replica_id, seen.request.replica_state.replica_id) == (-1, -1)
+
+
+def test_a_leader_that_sends_us_on_for_ever_ends_with_the_deadline(brokers: Any, fakes: Any, connect: Any):
+    brokers[1].on(FetchRequest, fakes.answers.fetch(None, partition={"preferred_read_replica": 77}))
+    cluster = connect(brokers.bootstrap_servers, client_rack="b", default_api_timeout_ms=1000, retry_backoff_ms=50)
+    with PartitionReader(cluster, TP, isolation_level="read_committed", max_wait_ms=50) as reader:
+        reader.request(1)
+        with pytest.raises(KafkaError):
+            reader.response()
+    assert brokers.requests(FetchRequest)[1] < 40
+
+
+def test_brokers_that_name_one_another_as_leader_are_not_asked_without_a_pause(brokers: Any, fakes: Any, connect: Any):
+    epochs = itertools.count(1)
+
+    def elsewhere(seen: Any) -> Any:
+        epoch = next(epochs)
+        target = brokers[1 + epoch % 2]
+        return fakes.answers.fetch(
+            code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            partition={"current_leader": FetchResponse.LeaderIdAndEpoch(leader_id=1 + epoch % 2, leader_epoch=epoch)},
+            node_endpoints=[FetchResponse.NodeEndpoint(node_id=1 + epoch % 2, host=target.host, port=target.port)],
+        )(seen)
+
+    for broker in brokers:
+        broker.on(FetchRequest, elsewhere)
+    cluster = connect(brokers.bootstrap_servers, default_api_timeout_ms=1000, retry_backoff_ms=50)
+    with PartitionReader(cluster, TP, isolation_level="read_committed", max_wait_ms=50) as reader:
+        reader.request(1)
+        with pytest.raises(KafkaError, match="NOT_LEADER_OR_FOLLOWER"):
+            reader.response()
+    assert sum(brokers.requests(FetchRequest).values()) < 40

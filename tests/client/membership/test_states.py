@@ -356,3 +356,10 @@ def test_the_leader_alone_is_told_of_the_members():
     assert session._joiners == (Joiner("a", None, b"x"), Joiner("b", None, b"x"))
     handed_out = {entry.member_id: bytes(entry.assignment) for entry in session.sync_request(5).assignments}
     assert handed_out == {"a": b"xv2", "b": b"xv2"}
+
+
+@pytest.mark.parametrize("interval_ms", [0, -1])
+def test_an_interval_of_nothing_is_a_brokers_default(interval_ms: int):
+    session = ConsumerSession("g", MemberSettings(), ("t",), server_assignor=None, rack=None)
+    session.answered(ConsumerGroupHeartbeatResponse(member_epoch=1, heartbeat_interval_ms=interval_ms))
+    assert session.interval == 5.0

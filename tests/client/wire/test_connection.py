@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ from kseg.client.protocol.messages.fetch import FetchRequest, FetchResponse
 from kseg.client.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kseg.client.protocol.messages.offsets import OffsetFetchRequest
 from kseg.client.protocol.registry import API_BY_KEY, encode_response
-from kseg.client.wire.connection import Answer, Connection
+from kseg.client.wire.connection import MAX_FETCH_FRAME, Answer, Connection
 
 METADATA = API_BY_KEY[MetadataRequest.KEY]
 FETCH = API_BY_KEY[FetchRequest.KEY]
@@ -176,3 +177,28 @@ def test_a_mutated_answer_is_an_answer_or_a_fault(data: st.DataObject):
         feed(connection, bytes(good))
     except ProtocolFault:
         return
+
+
+def test_a_frame_takes_memory_as_its_bytes_arrive():
+    connection = Connection("me", max_frame=MAX_FETCH_FRAME)
+    connection.request(FETCH, 12, FetchRequest())
+    tracemalloc.start()
+    assert feed(connection, struct.pack(">i", 2**31 - 1) + bytes(100)) == []
+    feed(connection, bytes(40 << 20), 1 << 20)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 200 << 20
+
+
+def test_a_frame_larger_than_the_first_buffer_is_whole():
+    records = bytes(range(256)) * (40 << 12)
+    topic = FetchResponse.FetchableTopicResponse
+    partition = topic.PartitionData(partition_index=0, high_watermark=1, records=records)
+    answer = FetchResponse(responses=[topic(topic="t", partitions=[partition])])
+    connection = Connection("me", max_frame=MAX_FETCH_FRAME)
+    connection.request(FETCH, 12, FetchRequest())
+    connection.request(FETCH, 12, FetchRequest())
+    data = framed(encode_response(12, 0, answer)) + framed(encode_response(12, 1, FetchResponse()))
+    first, second = feed(connection, data, 3 << 20)
+    assert first.response.responses[0].partitions[0].records == records
+    assert first.size == len(data) - second.size

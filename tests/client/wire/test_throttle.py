@@ -46,6 +46,13 @@ def test_a_wait_is_as_long_as_the_broker_says_and_a_shorter_one_does_not_shorten
     assert 200 < throttle.remaining <= 300
 
 
+def test_an_absurd_wait_is_capped_and_reported(caplog: pytest.LogCaptureFixture):
+    throttle = Throttle()
+    throttle.note(API_BY_NAME["Fetch"], 12, SimpleNamespace(throttle_time_ms=2**31 - 1))
+    assert throttle.remaining <= 600
+    assert "Fetch: the broker throttles this client for 2147484 s; waiting 600 s" in caplog.text
+
+
 def test_after_an_old_versions_answer_nobody_waits():
     throttle = Throttle()
     throttle.note(API_BY_NAME["Fetch"], 7, SimpleNamespace(throttle_time_ms=5000))

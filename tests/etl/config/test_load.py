@@ -145,6 +145,12 @@ def test_routes_lead_topics_to_tables(load: Load, tmp_path: Path) -> None:
         only.target("other")
 
 
+@pytest.mark.parametrize("topic", ["../../evil", "..", "a/b", "\x1b[2J"])
+def test_a_topic_that_kafka_does_not_allow_leads_to_no_table(topic: str) -> None:
+    with pytest.raises(ConfigurationError, match="is not a topic name"):
+        Target("/lake/{topic}", None).of(topic)
+
+
 def test_a_placeholder_stands_without_routes_too(load: Load) -> None:
     sink = load({"source": {"pattern": "o"}, "sink": {"table": "main.raw.{topic}"}}).sink
     assert str(sink.target("orders")) == "main.raw.orders"
