@@ -217,22 +217,16 @@ def decode(name: str, side: str, data: str, version: int, with_header: bool, raw
 
 
 @api.command()
-@click.option("--check", metavar="FILE", type=click.Path(dir_okay=False), help="Only compare; exit 2 if FILE differs.")
-def docs(check: str | None) -> None:
+def docs() -> None:
     """Print every API with its versions and fields as Markdown, from the definitions.
 
     \b
     Example:
       kseg api docs > protocol.md
-      kseg api docs --check protocol.md
     """
     from kseg.jobs.api.page import page
 
-    text = page()
-    if check is None:
-        click.echo(text, nl=False)
-    elif Path(check).read_text(encoding="utf-8") != text:
-        raise bad_argument("--check", f"{check} differs from the definitions", f"kseg api docs > {check}")
+    click.echo(page(), nl=False)
 
 
 def _cluster(

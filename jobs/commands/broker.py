@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from pathlib import Path
 
@@ -11,15 +9,41 @@ import click
 
 from kseg.jobs.broker import detached, jars
 from kseg.jobs.broker.detached import State
+from kseg.jobs.invocation.server_commands import Server, directory_option, json_option
 from kseg.jobs.setup import fetch_jars
 
-_directory = click.option(
-    "--dir",
-    "directory",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="The folder of the broker's data. [default: 'broker' in kseg's cache]",
+_directory = directory_option("The folder of the broker's data. [default: 'broker' in kseg's cache]")
+
+
+def _document(state: State | None) -> dict[str, object]:
+    if state is None:
+        return {"bootstrap_servers": None, "log_dirs": [], "version": None, "pids": []}
+    return {
+        "bootstrap_servers": state.bootstrap_servers,
+        "log_dirs": [node.log_dir for node in state.nodes],
+        "version": state.version,
+        "pids": [node.pid for node in state.running],
+        "directory": state.directory,
+    }
+
+
+def _lines(state: State) -> list[str]:
+    nodes = [f"  node {node.id}             pid {node.pid}, log {node.log_file}" for node in state.nodes]
+    return [f"  bootstrap.servers  {state.bootstrap_servers}", *nodes]
+
+
+_SERVER = Server(
+    noun="Kafka",
+    place="Kafka",
+    default_directory=detached.default_directory,
+    read=detached.read,
+    stop=detached.stop,
+    answering=lambda state: state.answering,
+    title=lambda state: f"Kafka {state.version}",
+    document=_document,
+    lines=_lines,
+    detail=lambda state: f" ({len(state.running)} of {len(state.nodes)} nodes run)",
 )
-_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
 @click.group()
@@ -41,7 +65,7 @@ def broker() -> None:
 )
 @click.option("--config", "settings", multiple=True, metavar="KEY=VALUE", help="Broker setting; repeatable.")
 @_directory
-@_json
+@json_option
 def start(
     brokers: int | None, features: tuple[str, ...], settings: tuple[str, ...], directory: Path | None, as_json: bool
 ) -> None:
@@ -57,19 +81,13 @@ def start(
     config = _pairs(settings, "--config")
     began = time.monotonic()
     fetch_jars(jars.KAFKA)
-    where = directory or detached.default_directory()
-    state, started = detached.start(where, nodes=brokers, features=levels, config=config)
-    if as_json:
-        click.echo(json.dumps(_describe(state) | {"started": started}, indent=2))
-    else:
-        how = f"started in {time.monotonic() - began:.1f} s" if started else "runs already"
-        click.echo(f"Kafka {state.version} {how}.")
-        _print_state(state)
+    state, started = detached.start(_SERVER.directory(directory), nodes=brokers, features=levels, config=config)
+    _SERVER.print_started(state, started, began, as_json)
 
 
 @broker.command()
 @_directory
-@_json
+@json_option
 def stop(directory: Path | None, as_json: bool) -> None:
     """Stop Kafka. Its topics stay on disk.
 
@@ -77,17 +95,12 @@ def stop(directory: Path | None, as_json: bool) -> None:
     Example:
       kseg broker stop --dir /tmp/three
     """
-    where = directory or detached.default_directory()
-    stopped = detached.stop(where)
-    if as_json:
-        click.echo(json.dumps({"stopped": stopped, "directory": str(where)}))
-    else:
-        click.echo(f"Kafka in {where} {'is stopped' if stopped else 'was not running'}.")
+    _SERVER.stop_and_print(directory, as_json)
 
 
 @broker.command()
 @_directory
-@_json
+@json_option
 def status(directory: Path | None, as_json: bool) -> None:
     """Show whether Kafka runs, and where: exit 0 if it answers, 1 if not.
 
@@ -95,42 +108,7 @@ def status(directory: Path | None, as_json: bool) -> None:
     Example:
       kseg broker status --json
     """
-    where = directory or detached.default_directory()
-    state = detached.read(where)
-    if state is None:
-        nothing: dict[str, object] = {
-            "running": False,
-            "bootstrap_servers": None,
-            "log_dirs": [],
-            "version": None,
-            "pids": [],
-        }
-        click.echo(json.dumps(nothing, indent=2) if as_json else f"No Kafka runs in {where}.")
-        sys.exit(1)
-    answering = state.answering
-    if as_json:
-        click.echo(json.dumps(_describe(state) | {"running": answering}, indent=2))
-    else:
-        alive = f"{len(state.running)} of {len(state.nodes)} nodes run"
-        click.echo(f"Kafka {state.version} {'answers' if answering else 'does not answer'} ({alive}).")
-        _print_state(state)
-    sys.exit(0 if answering else 1)
-
-
-def _describe(state: State) -> dict[str, object]:
-    return {
-        "bootstrap_servers": state.bootstrap_servers,
-        "log_dirs": [node.log_dir for node in state.nodes],
-        "version": state.version,
-        "pids": [node.pid for node in state.running],
-        "directory": state.directory,
-    }
-
-
-def _print_state(state: State) -> None:
-    click.echo(f"  bootstrap.servers  {state.bootstrap_servers}")
-    for node in state.nodes:
-        click.echo(f"  node {node.id}             pid {node.pid}, log {node.log_file}")
+    _SERVER.print_status(directory, as_json)
 
 
 def _pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:

@@ -2,25 +2,48 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from pathlib import Path
 
 import click
 
 from kseg.jobs.broker import jars
+from kseg.jobs.invocation.server_commands import Server, directory_option, json_option
 from kseg.jobs.registry import detached
 from kseg.jobs.registry.detached import State
 from kseg.jobs.setup import fetch_jars
 
-_directory = click.option(
-    "--dir",
-    "directory",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Where the registry keeps log and schemas. [default: 'registry' in kseg's cache]",
+_directory = directory_option("Where the registry keeps log and schemas. [default: 'registry' in kseg's cache]")
+
+
+def _running(directory: Path) -> State | None:
+    state = detached.read(directory)
+    return state if state is not None and state.process() is not None else None
+
+
+def _document(state: State | None) -> dict[str, object]:
+    if state is None:
+        return {"url": None, "pid": None}
+    return {
+        "url": state.url,
+        "version": state.version,
+        "pid": state.pid,
+        "directory": state.directory,
+        "log": state.log_file,
+    }
+
+
+_SERVER = Server(
+    noun="registry",
+    place="The registry",
+    default_directory=detached.default_directory,
+    read=_running,
+    stop=detached.stop,
+    answering=lambda state: state.answering,
+    title=lambda state: f"Apicurio Registry {state.version}",
+    document=_document,
+    lines=lambda state: [f"  url  {state.url}", f"  pid  {state.pid}, log {state.log_file}"],
 )
-_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
 @click.group()
@@ -40,7 +63,7 @@ def registry() -> None:
 @registry.command()
 @click.option("--port", type=click.IntRange(1, 65535), help="Where to listen. [default: as before, else a free port]")
 @_directory
-@_json
+@json_option
 def start(port: int | None, directory: Path | None, as_json: bool) -> None:
     """Start a registry, or find the one that runs; its schemas outlive a stop.
 
@@ -50,18 +73,13 @@ def start(port: int | None, directory: Path | None, as_json: bool) -> None:
     """
     began = time.monotonic()
     fetch_jars(jars.APICURIO)
-    state, started = detached.start(directory or detached.default_directory(), port=port)
-    if as_json:
-        click.echo(json.dumps(_describe(state) | {"started": started}, indent=2))
-    else:
-        how = f"started in {time.monotonic() - began:.1f} s" if started else "runs already"
-        click.echo(f"Apicurio Registry {state.version} {how}.")
-        _print_state(state)
+    state, started = detached.start(_SERVER.directory(directory), port=port)
+    _SERVER.print_started(state, started, began, as_json)
 
 
 @registry.command()
 @_directory
-@_json
+@json_option
 def stop(directory: Path | None, as_json: bool) -> None:
     """Stop the registry. Its schemas stay on disk.
 
@@ -69,17 +87,12 @@ def stop(directory: Path | None, as_json: bool) -> None:
     Example:
       kseg registry stop
     """
-    where = directory or detached.default_directory()
-    stopped = detached.stop(where)
-    if as_json:
-        click.echo(json.dumps({"stopped": stopped, "directory": str(where)}))
-    else:
-        click.echo(f"The registry in {where} {'is stopped' if stopped else 'was not running'}.")
+    _SERVER.stop_and_print(directory, as_json)
 
 
 @registry.command()
 @_directory
-@_json
+@json_option
 def status(directory: Path | None, as_json: bool) -> None:
     """Show whether the registry runs, and where: exit 0 if it answers, 1 if not.
 
@@ -87,30 +100,4 @@ def status(directory: Path | None, as_json: bool) -> None:
     Example:
       kseg registry status --json
     """
-    where = directory or detached.default_directory()
-    state = detached.read(where)
-    running = state is not None and state.answering
-    if as_json:
-        described = _describe(state) if state is not None and running else {"url": None, "pid": None}
-        click.echo(json.dumps(described | {"running": running}, indent=2))
-    elif state is not None and running:
-        click.echo(f"Apicurio Registry {state.version} answers.")
-        _print_state(state)
-    else:
-        click.echo(f"No registry runs in {where}.")
-    sys.exit(0 if running else 1)
-
-
-def _describe(state: State) -> dict[str, object]:
-    return {
-        "url": state.url,
-        "version": state.version,
-        "pid": state.pid,
-        "directory": state.directory,
-        "log": state.log_file,
-    }
-
-
-def _print_state(state: State) -> None:
-    click.echo(f"  url  {state.url}")
-    click.echo(f"  pid  {state.pid}, log {state.log_file}")
+    _SERVER.print_status(directory, as_json)

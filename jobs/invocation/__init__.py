@@ -8,5 +8,6 @@ execution        progress, run file and reports around the function; its result 
 job              a job file and the invocation's options as a `Job`
 result           what a command returns
 failures         errors as documents, as text, and as exit codes
+server_commands  start, stop and status of a server that is kept on this machine
 run_file         `--run-file`: the state of a run as a JSON file
 """

@@ -44,7 +44,7 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    """Everything, in the order in which it should be mended."""
+    """Everything, in the order in which it should be fixed."""
     return [_python(), _java(), *_packages(), _data_source(), *_jars(), _ports(), _memory(), _disk()]
 
 
