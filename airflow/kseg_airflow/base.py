@@ -44,7 +44,7 @@ class KsegOperator(BaseOperator):
             "spark-submit" (as the connection `spark_conn_id` says: standalone, YARN, Kubernetes) or "livy".
         submit_options: for "spark-submit" and "livy": conf, py_files, archives, files, jars, application and whatever
             else the Apache provider's hook takes.
-        kafka_conn_id: a connection of type `kafka` whose properties are laid over the job file's `kafka:` section.
+        kafka_conn_id: a connection of type `kafka` whose properties override the job file's `kafka:` section.
         spark_conn_id: a connection of type `spark` (or `livy`).
         run_dir: where drivers leave run files and logs; workers and triggerers see the same folder. Default is
             KSEG_RUN_DIR, `[kseg] run_dir`, or `kseg` in AIRFLOW_HOME.
@@ -123,7 +123,7 @@ class KsegOperator(BaseOperator):
         return None
 
     def judge(self, outcome: Outcome) -> Outcome:
-        """The last word on an outcome, for commands whose exit 1 is no failure."""
+        """Changes an outcome, for commands whose exit 1 is no failure."""
         return outcome
 
     # The way through
@@ -142,7 +142,7 @@ class KsegOperator(BaseOperator):
         return self._finish(context, Outcome(**event["outcome"]), waited)
 
     def execute_again(self, context: Any, event: Mapping[str, Any], waited: float = 0.0) -> Any:
-        """A wait for somebody's lease is over."""
+        """The wait for another run's lease is over."""
         return self._follow(context, waited)
 
     def _follow(self, context: Any, waited: float, *, take_over: bool = False) -> Any:
@@ -169,7 +169,7 @@ class KsegOperator(BaseOperator):
         self.defer(trigger=trigger, method_name=method, kwargs={"waited": waited}, timeout=self.execution_timeout)
 
     def _watch(self, handle: Handle) -> Outcome:
-        """Look at the driver until it has ended, and say what it says meanwhile."""
+        """Poll the driver until it has ended, and log its progress."""
         self._shown, failed = 0, 0
         said: str | None = None
         while True:

@@ -1,7 +1,7 @@
 """What is said when a run has missed its deadline (`airflow.deadline` of a job file).
 
-The triggerer calls it; Airflow's own list of missed deadlines (page of the run) does not depend on it. To be told
-elsewhere, give a DAG a deadline with a callback of your own.
+The triggerer calls it; Airflow's own list of missed deadlines (page of the run) does not depend on it. For other
+notifications, give a DAG a deadline with a callback of your own.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
                                                                parameter `mode`: replace lands its offsets again
 
 A DAG file of three lines makes them (airflow/dags/from_job_files.py), and one of two lines beside it shows job files
-that no DAG can be made of as an import error (airflow/dags/job_file_faults.py): a fault in one file takes no other
-file's DAG away.
+that no DAG can be made of as an import error (airflow/dags/job_file_faults.py): an error in one file does not affect
+the DAGs of others.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _schedule(file: JobFile) -> Any:
 
 
 def _params(file: JobFile) -> dict[str, Param]:
-    """What somebody who begins a run, or a backfill of Airflow's, may choose."""
+    """What a user may choose who triggers a run, or a backfill of Airflow's."""
     if file.mode != "interval":
         return {}
     return {"mode": Param("missing", enum=["missing", "replace"], description="replace: land the same offsets again")}

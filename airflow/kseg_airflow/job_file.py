@@ -197,7 +197,7 @@ def read_job_file(path: Path) -> JobFile:
 
 
 def read_document(path: str | os.PathLike[str]) -> Any:
-    """A YAML file's values, which nobody may change: a file that has not changed is not parsed again.
+    """A YAML file's values, which callers must not change: a file that has not changed is not parsed again.
 
     Raises OSError, ValueError, yaml.YAMLError.
     """

@@ -1,8 +1,8 @@
 """A connection of the Apache provider's type `kafka` as Java client properties.
 
-Its extra has librdkafka's names. Most are Java's too; some differ, and certificates lie in other places. What steers a
-consumer (group.id, auto.offset.reset …) has its place in the job file and is left out; what has no counterpart and
-would change how brokers are reached is an error rather than ignored.
+Its extra has librdkafka's names. Most are Java's too; some differ, and certificates lie in other places. Consumer
+settings (group.id, auto.offset.reset …) belong in the job file and are left out; a property without a counterpart that
+would change how brokers are reached is an error.
 https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md
 https://kafka.apache.org/documentation/#consumerconfigs
 """

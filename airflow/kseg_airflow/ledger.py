@@ -1,4 +1,4 @@
-"""What the ledger knows of a driver that ran where its own words cannot be read."""
+"""What the ledger knows of a driver whose output cannot be read from here."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class KsegIngestOperator(_LandingOperator):
         job_file: the job file; templated.
         remote: a Spark Connect server (`sc://host:15002`) whose cluster does the work; templated.
         dry_run: plan and check, read and write nothing.
-        accept_group_offsets: go on from offsets that somebody else has set.
+        accept_group_offsets: go on from offsets that another client has committed.
         All others: see KsegOperator.
     """
 

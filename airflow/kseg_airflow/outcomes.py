@@ -49,7 +49,7 @@ class Outcome:
 
     @property
     def killed(self) -> bool:
-        """Whether it was stopped from outside rather than by what it met."""
+        """Whether it was stopped from outside, and did not fail by itself."""
         if self.exit_code is None or self.exit_code < 0:
             return True
         if self.exit_code > SIGNALLED and not self.error:

@@ -1,4 +1,4 @@
-"""Run folders that nobody has a use for any more are removed, so that logs and reports do not fill a disk.
+"""Old run folders are removed, so that logs and reports do not fill a disk.
 
 A task that starts a driver searches them, once a day for each run_dir. A folder goes when nothing in it was written
 for the retention's time and its last driver has ended: seen to be gone, its result taken, or stopped.

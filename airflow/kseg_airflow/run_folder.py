@@ -45,8 +45,8 @@ class Record:
     """The last driver of a task instance.
 
     handle: where it runs, as `handles.handle_of` reads it. asked: hash of the command without what differs by try.
-    taken: its result was read by a task. stopped: somebody has asked it to stop. taken_over: it was started with
-    --take-over.
+    taken: its result was read by a task. stopped: a user or a timeout has asked it to stop. taken_over: it was started
+    with --take-over.
     """
 
     attempt: int

@@ -17,8 +17,8 @@ from kseg_airflow.run_folder import write_private
 class Submission:
     """words: command and arguments (`["ingest", "orders.yaml"]`). folder: this driver's own.
 
-    env: over the worker's environment. properties: Java client properties, laid over the job file's; they hold secrets.
-    options: more options of the way of submitting. name: shown in the cluster's lists.
+    env: over the worker's environment. properties: Java client properties that override the job file's; they hold
+    secrets. options: more options of the way of submitting. name: shown in the cluster's lists.
     """
 
     words: list[str]

@@ -53,7 +53,9 @@ class KsegRunTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """One event when the driver has ended: {"outcome": …}; without an outcome where nobody could be asked."""
+        """One event when the driver has ended: {"outcome": …}; without an outcome where the driver's status could not
+        be read.
+        """
         try:
             async for event in self._watch():
                 yield event

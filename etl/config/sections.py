@@ -291,7 +291,7 @@ def fits_table_name(topic: str) -> bool:
 
 
 class Run(Section):
-    """lease: how long a run's claim lives unless renewed; deadline: how long retriable failures are met again."""
+    """lease: how long a run's lease lasts unless renewed; deadline: how long transient failures are retried."""
 
     lease: Annotated[Duration, at_least(timedelta(seconds=5))] = timedelta(minutes=2)
     deadline: Annotated[Duration, at_least(timedelta(seconds=1))] = timedelta(hours=1)

@@ -1,12 +1,12 @@
-"""How a transaction that wrote rows is known again: one offset of a group of its own, committed inside the transaction.
+"""How a transaction that wrote rows is recognized: one offset of a group of its own, committed inside the transaction.
 
     group      kseg-write-<transactional id>
     partition  0 of the topic, and no other: the marker is replaced as a whole, whichever partitions a run reaches
     offset     0, which says nothing
     metadata   kseg-write/2 <topic id> <run id>=<rows> <run id>=<rows> …      the newest run first; no topic id: -
 
-The offset counts if, and only if, the rows do: both are decided by one EndTxn. Whoever comes again with a run id reads
-it, after it has fenced the run before, and knows. It has the last `KEPT` runs, which fit what brokers take as metadata
+The offset counts if, and only if, the rows do: both are decided by one EndTxn. A later write with the same run id
+fences the one before, then reads it. The metadata has the last `KEPT` runs, which fit what brokers take as metadata
 (`offset.metadata.max.bytes`, 4096) however long their ids are; whether an older run was committed is not known. After
 its last commit it lasts as long as brokers keep offsets of a group without members (`offsets.retention.minutes`, a
 week). A recreated topic has another id, and no runs.

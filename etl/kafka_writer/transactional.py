@@ -146,7 +146,7 @@ def write_kafka(
                 _abort_for_good(cluster, transaction, transactional_id)
                 raise
             rows = sum(part.rows for part in written.values())
-            if run_id is not None:  # nobody can ask for a run without a name, so it takes no place among those kept
+            if run_id is not None:  # a run without a name cannot be asked for, so it takes no place among those kept
                 newest_first = {run_id: rows} | runs
                 transaction.commit_offsets(group, {marker: marker_of(newest_first, known.topic_id)})
             transaction.commit()
@@ -264,8 +264,9 @@ def _refuse_repeated_stages(status: Any, group: str) -> None:
 
 
 def _await_events(context: SparkContext) -> None:
-    """A job may be over before the tracker has heard of its last stage: events wait in a queue. Spark has no other name
-    for this than its own. Raises RetriableFailure."""
+    """A job may be over before the tracker knows of its last stage: events wait in a queue. There is no public method
+    for this. Raises RetriableFailure.
+    """
     try:
         context._jsc.sc().listenerBus().waitUntilEmpty(_EVENTS_MS)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Answers of brokers that have not heard of the newest leader epoch yet.
+"""Answers of brokers that do not know the newest leader epoch yet.
 
 The leader epochs of one topic id only grow. A lower one than is known comes from a broker that is out of date (a
 restarted one, or one that is cut off from the controller), not from another topic: the question is repeated.

@@ -144,7 +144,9 @@ def read_range(
 def reading_together(
     tasks: Sequence[RangeTask], origin: Origin, options: DecodeOptions
 ) -> Iterator[RangesTogether | None]:
-    """For `read_range`, around the reading of several ranges in their order. None where each is read by itself best."""
+    """For `read_range`, around the reading of several ranges in their order. None where reading each on its own is
+    better.
+    """
     if len(tasks) < 2 or isinstance(origin, LogFiles):
         yield None
         return

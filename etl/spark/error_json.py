@@ -3,7 +3,7 @@
     {"class": "kseg.etl.source.errors.OffsetsLost", "text": "offsets 5 to 8 cannot be read …", "args": […],
      "fields": {"first": 5, …}, "notes": ["In the worker: …"], "cause": {…} or null}
 
-Whoever writes such a document decides nothing but which of our own error classes is made, and with which plain values:
+The writer of such a document decides only which of this project's error classes is made, and with which plain values:
 classes come from the modules listed here and from no other, and nothing of them is called but `__new__`. A document
 that names another class, or cannot be read, becomes a `WorkerError` with its text.
 

@@ -6,9 +6,9 @@ error as JSON (`etl.spark.error_json`), and the driver finds it in the text of S
     <what a person reads>
     [kseg-error <token> <base64 of the JSON>]
 
-The text is not to be trusted: around the mark it may hold bytes of a record, which anybody who can produce to the topic
-has chosen, and over Spark Connect all of it is the server's. The token is random, and keeps records from being taken
-for errors; a server knows it, and can at most make us raise one of our own errors.
+The text is not trusted: around the mark it may hold bytes of a record, chosen by any producer to the topic, and over
+Spark Connect all of it is the server's. The token is random, and keeps records from being taken for errors; a server
+knows it, and can at most make us raise one of our own errors.
 """
 
 from __future__ import annotations
@@ -91,5 +91,5 @@ def _unpacked(packed: str) -> Exception:
 
 
 def without_packed(text: str) -> str:
-    """Text of Spark's without the packed errors, which nobody can read."""
+    """Text of Spark's without the packed errors, which are not readable."""
     return _MARK.sub("[kseg-error …]", text)

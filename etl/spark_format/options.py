@@ -9,9 +9,9 @@ Beyond Spark's source: `startingOffsets` "committed" starts at the offsets that 
 committed, a partition without one at its earliest. And `path`, instead of `kafka.bootstrap.servers`: folders of
 `log.dirs`, or copies of them, that are read with no broker; of the three ways to name topics none means all. With it go
 `layout` (what a tiered storage plug-in wrote: "aiven", "copies", or one of your own), `storage.…` (credentials and
-addresses of an object store, see `segment_reader.log.files.object_stores`), `layout.…` (what the layout has to be
-told) and `untimed` ("include" takes the records of message format 0, which have no time, into ranges by time; else
-such a range is an error). `includeProvenance` adds fields of batch headers and the batch's place in the files.
+addresses of an object store, see `segment_reader.log.files.object_stores`), `layout.…` (the layout's own options) and
+`untimed` ("include" takes the records of message format 0, which have no time, into ranges by time; else such a range
+is an error). `includeProvenance` adds fields of batch headers and the batch's place in the files.
 """
 
 from __future__ import annotations

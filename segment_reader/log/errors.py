@@ -13,8 +13,8 @@
     ├── LogEndsEarly         the files end before the range that is to be read
     └── UndecidedTransaction a transaction that has no marker in the files: the range ends above the last stable offset
 
-What only hints at the log (indexes, snapshots) is never needed for a right answer: whoever catches such an error there
-may go on without the file.
+What only hints at the log (indexes, snapshots) is never needed for a right answer: code that catches such an error
+there may go on without the file.
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ class LayoutError(LogFileError):
 class LogDamaged(LogFileError):
     """Bytes of a .log that are no record batches.
 
-    base_offset: that of the batch as far as its header can be believed, else the first one that it may have.
-    length: how many bytes, and first, last: the offsets `[first, last)` that are missing for them. All of them are None
-    that nobody read.
+    base_offset: that of the batch where its header is plausible, else the first one that it may have.
+    length: how many bytes, and first, last: the offsets `[first, last)` that are missing for them. Those that were not
+    read are None.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class LogEndsEarly(LogFileError):
 
 
 class UndecidedTransaction(LogFileError):
-    """A transaction whose marker is not in the files, so that nobody can know yet whether it counts."""
+    """A transaction whose marker is not in the files, so that it is unknown whether it counts."""
 
     def __init__(self, file: str, producer_id: int, first_offset: int) -> None:
         super().__init__(

@@ -5,8 +5,9 @@
 Its Python has kafka-segment-etl, installed or by --py-files or --archives. It lies in a folder of its own, since Python
 puts a script's folder first on its path.
 
-In client mode it is the child of spark-submit's JVM. Whoever stops that by a signal (Livy, for a batch that is deleted)
-does not reach the child, which would go on until it asks Spark for something: so it ends when its parent has.
+In client mode it is the child of spark-submit's JVM. A signal that stops the parent (Livy's, for a batch that is
+deleted) does not reach the child, which would go on until its next request to Spark: so it ends when its parent has
+ended.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ code=$?
 [ -z "$secrets" ] || rm -f "$secrets"
 echo "$code" >"$exit_file.new" && mv "$exit_file.new" "$exit_file"
 """
-# The outer shell leaves at once, so that the inner one is nobody's child: no worker waits for it or takes it along.
+# The outer shell leaves at once, so that the inner one is no worker's child: none waits for it, or ends it.
 _DETACH: Final = r'sh -c "$0" sh "$@" >/dev/null 2>&1 </dev/null & echo $!'
 
 # A run file is written every ten seconds by a living driver, whatever it does. Seen from another host, one that was not
@@ -170,7 +170,7 @@ def start(
     secrets: Path | None = None,
     cwd: str | None = None,
 ) -> LocalDriver:
-    """Start a driver that nobody's end takes along.
+    """Start a driver that outlives the processes of Airflow.
 
     folder: for this driver alone; its parent has the lock that the driver holds as long as it lives.
     secrets: a file that is removed when the driver ends. env: the driver's whole environment.

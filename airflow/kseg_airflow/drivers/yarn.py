@@ -37,7 +37,7 @@ class YarnDriver(Submitted):
 
     @property
     def application_id(self) -> str | None:
-        """What YARN calls it; None as long as nobody has found it there."""
+        """What YARN calls it; None until it was found there."""
         try:
             return self._id_file.read_text(encoding="utf-8").strip()
         except OSError:

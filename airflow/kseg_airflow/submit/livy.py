@@ -18,7 +18,7 @@ def submit(submission: Submission) -> Handle:
 
     Job file and properties must be readable there too: `files`, with the job file's bare name in the command.
 
-    A batch that was posted by somebody who was killed before he could write its id down is found by its name.
+    A batch whose id was not recorded, since the process that posted it was killed, is found by its name.
     """
     conn_id = submission.conn_id or "livy_default"
     try:

@@ -112,8 +112,8 @@ class LogCatalog:
     def bounds(self, tp: TopicPartition) -> LogBounds:
         """Log start (from the checkpoint, else the first segment), last stable offset, and log end offset.
 
-        The high watermark is not in the files, only a checkpoint of it that may be old (`confirmed`): the log's end
-        stands for it.
+        The high watermark is not in the files, only a checkpoint of it that may be old (`confirmed`): the log's end is
+        given in its place.
         """
         place = self._place(tp)
         first = place.log.segments[0].base_offset if place.log.segments else 0

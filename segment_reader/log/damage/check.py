@@ -194,7 +194,7 @@ def _check_epochs(path: str, log: PartitionLog, table: Table, report: PartitionC
 
 
 def _check_records(log: PartitionLog, run: RecordSet, start: int, report: PartitionCheck) -> None:
-    """Decode the records of believed batches."""
+    """Decode the records of batches whose headers are plausible."""
     decoder = SalvagingDecoder(
         log.topic, log.partition, start, run.next_offset, isolation_level="read_uncommitted", check_crcs=False
     )
