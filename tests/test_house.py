@@ -22,7 +22,7 @@ FOLDERS = {
     """,
     "segment_reader": """
         codecs decode encode log log/damage log/files log/layouts log/scan log/transactions
-        payload payload/avro payload/json
+        payload payload/avro payload/json payload/protobuf
     """,
     "etl": """ config decoding internal_topics kafka_writer ledger operations planning run source source/brokers
         source/files spark spark_format spark_format/pyspark_kseg tables tables/delta tables/parquet tables/spark

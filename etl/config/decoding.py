@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -35,15 +36,18 @@ from kseg.etl.config.values import (
 KafkaColumn = Literal["key", "value", "timestamp", "timestampType", "headers"]
 """Kafka's own columns that `keep` may name; rows have them as `_kseg_…`."""
 
-Format = Literal["bytes", "string", "short", "int", "long", "float", "double", "boolean", "uuid", "json", "avro"]
+Format = Literal[
+    "bytes", "string", "short", "int", "long", "float", "double", "boolean", "uuid", "json", "avro", "protobuf"
+]
 Fields = Annotated[dict[Text, Text], BeforeValidator(not_empty_map)]
 
 
 class PayloadSchema(Section):
     """What is declared of a payload: exactly one of columns and file is set.
 
-    columns: Spark's DDL types by name, for JSON. file: an Avro schema (avsc); `text` is its content, which is pinned
-    with the job: a run that is taken up decodes as its first attempt did, whatever the file is by then.
+    columns: Spark's DDL types by name, for JSON. file: an Avro schema (avsc), a Protobuf schema (proto) or its
+    descriptors (desc, pb, binpb); `text` is its content, of Protobuf its descriptors in base64, which is pinned with
+    the job: a run that is taken up decodes as its first attempt did, whatever the file is by then.
     """
 
     model_config = exactly_one("columns", "file")
@@ -57,15 +61,31 @@ class PayloadSchema(Section):
     def _read(cls, value: Any, info: ValidationInfo) -> Any:
         if isinstance(value, dict) and isinstance(value.get("file"), str) and value.get("text") is None:
             folder = (info.context or {}).get("folder") or Path.cwd()
-            place = Path(folder) / value["file"]
-            try:
-                return {**value, "text": place.read_text("utf-8")}
-            except (OSError, UnicodeDecodeError) as error:
-                reason = getattr(error, "strerror", None) or "is not UTF-8"
-                raise fault(
-                    f"cannot read {place}: {reason}", "the path of an Avro schema, beside the job file"
-                ) from None
+            return {**value, "text": _schema_text(Path(folder) / value["file"], Path(folder))}
         return value
+
+
+_DESCRIPTORS = (".desc", ".pb", ".binpb", ".protoset")
+
+
+def _schema_text(place: Path, folder: Path) -> str:
+    """The content of a schema's file; of Protobuf its descriptors in base64."""
+    try:
+        if place.suffix == ".proto":
+            from kseg.segment_reader.payload.errors import PayloadSchemaError
+            from kseg.segment_reader.payload.protobuf.compiler import compile_file
+
+            place.read_text("utf-8")
+            try:
+                return base64.b64encode(compile_file(place, folder)).decode()
+            except PayloadSchemaError as error:
+                raise fault(f"cannot compile {place}: {error}", "correct the schema") from None
+        if place.suffix in _DESCRIPTORS:
+            return base64.b64encode(place.read_bytes()).decode()
+        return place.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "is not UTF-8"
+        raise fault(f"cannot read {place}: {reason}", "the path of a schema, beside the job file") from None
 
 
 def _schema_form(value: Any) -> str:
@@ -89,9 +109,10 @@ AnySchema = Annotated[
 class Payload(Section):
     """How keys or values are decoded.
 
-    as: the column of a value that is no record. schema: what JSON and Avro need. into: records become columns of the
-    table, or one struct column. rename: fields to other column names. subject, defaults and max_columns: of schemas in
-    a registry. unknown_fields: None is `add` with a registry, else `ignore`. The rest is for JSON alone.
+    as: the column of a value that is no record. schema: what JSON, Avro and Protobuf need. into: records become
+    columns of the table, or one struct column. rename: fields to other column names. subject, defaults and max_columns:
+    of schemas in a registry. unknown_fields: None is `add` with a registry, else `ignore`. message and nanoseconds: of
+    Protobuf, which message it is, and what times below a microsecond are. The rest is for JSON alone.
     """
 
     model_config = ConfigDict(populate_by_name=True)
@@ -106,6 +127,8 @@ class Payload(Section):
     unknown_fields: DecidesRowsIfGiven[Literal["ignore", "rescue", "add"] | None] = None
     defaults: DecidesRowsIfGiven[Literal["none", "fill"]] = "none"
     max_columns: HowItRuns[Annotated[int, Field(ge=1, le=100_000)]] = 1000
+    message: DecidesRowsIfGiven[Text | None] = None
+    nanoseconds: DecidesRowsIfGiven[Literal["fail", "truncate"]] = "fail"
     timestamp_format: DecidesRowsIfGiven[Text] = "iso8601"
     date_format: DecidesRowsIfGiven[Text] = "iso8601"
     formats: DecidesRowsIfGiven[dict[Text, Text]] = Field(default_factory=dict)
@@ -169,7 +192,9 @@ def sections_of(decode: Decode | Mapping[str, Decode]) -> Mapping[tuple[str, ...
     return {("decode",): decode}
 
 
+_SCHEMAS = {"json": "{columns: {id: bigint, …}}", "avro": "registry", "protobuf": "{file: orders.proto}"}
 _OF_JSON = ("timestamp_format", "date_format", "formats", "time_zone")
+_OF_PROTOBUF = ("message", "nanoseconds")
 _OF_REGISTRIES = ("subject", "defaults", "max_columns")
 
 
@@ -189,13 +214,15 @@ def decode_findings(decode: Decode | Mapping[str, Decode], *, has_registry: bool
 
 
 def _payload_findings(payload: Payload, place: tuple[str, ...]) -> Iterator[Finding]:
-    schema, records = payload.schema_, payload.format in ("json", "avro")
+    schema, records = payload.schema_, payload.format in ("json", "avro", "protobuf")
+    if payload.format != "protobuf":
+        yield from _without_meaning(payload, place, _OF_PROTOBUF)
     if not records:
         yield from _without_meaning(payload, place, ("schema", "into", "rename", "unknown_fields", *_OF_JSON))
         yield from _without_meaning(payload, place, _OF_REGISTRIES)
         return
     if schema is None:
-        remedy = "{columns: {id: bigint, …}}" if payload.format == "json" else "registry"
+        remedy = _SCHEMAS[payload.format]
         yield Finding((*place, "schema"), "is missing", f"write `schema: {remedy}`")
     elif not payload.by_registry and (payload.declared.columns is None) == (payload.declared.file is None):
         yield Finding((*place, "schema"), "is not exactly one of columns and file", "keep one of them")

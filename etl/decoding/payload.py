@@ -23,7 +23,7 @@ class PayloadPlan:
     format, schema_text, columns, json: as the job file has them (`etl.config.decoding.Payload`); json: the options of
     its decoder by name. column: what a value that is no record is called, and a record that stays a struct.
     into_columns: a record's fields become columns. rename: of these, by the field's name. section: path in the job file
-    of what has keys and values.
+    of what has keys and values. message, nanoseconds: of Protobuf.
     """
 
     source: Literal["key", "value"]
@@ -36,6 +36,8 @@ class PayloadPlan:
     rename: tuple[tuple[str, str], ...] = field(default=())
     drop_nulls: bool = False
     section: str = "decode"
+    message: str | None = None
+    nanoseconds: Literal["fail", "truncate"] = "fail"
 
     @property
     def place(self) -> str:
@@ -78,6 +80,15 @@ class PayloadPlan:
                 text = "schemas of a registry are not read yet"
                 raise ConfigurationError.of(f"{self.place}.schema", text, "write {file: orders.avsc}")
             return avro_decoder(parse_schema(self.schema_text))
+        if self.format == "protobuf":
+            from kseg.segment_reader.payload.protobuf.decoder import protobuf_decoder
+            from kseg.segment_reader.payload.protobuf.descriptors import parse_base64
+
+            if self.schema_text is None:
+                text = "Protobuf schemas of a registry are not read yet"
+                raise ConfigurationError.of(f"{self.place}.schema", text, "write {file: orders.proto}")
+            message = parse_base64(self.schema_text).message(self.message)
+            return protobuf_decoder(message, nanoseconds=self.nanoseconds)
         from kseg.segment_reader.payload.primitives import primitive_decoder
 
         return primitive_decoder(self.format)

@@ -77,6 +77,8 @@ def _plan(payload: Payload, source: str, place: str) -> PayloadPlan:
         rename=tuple(payload.rename.items()),
         drop_nulls=payload.tombstones == "drop",
         section=place,
+        message=payload.message,
+        nanoseconds=payload.nanoseconds,
     )
 
 

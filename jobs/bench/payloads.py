@@ -1,5 +1,5 @@
 """How fast one core decodes payloads: bytes of values in memory to typed Arrow columns, by format and shape, beside the
-plain Python decoder.
+plain Python decoder; of Protobuf also beside other libraries.
 
 Decoding is one thread's work, so it is timed by that thread's processor time: others on the machine do not count.
 """
@@ -15,8 +15,9 @@ from typing import Final, Literal
 
 import pyarrow as pa
 
-from kseg.jobs.bench import avro_payloads, json_payloads
-from kseg.segment_reader.payload.decoder import PayloadDecoder
+from kseg.jobs.bench import avro_payloads, json_payloads, protobuf_payloads
+from kseg.jobs.bench.protobuf_payloads import Peer
+from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder
 
 DISTINCT = 2_000  # payloads of a shape that are made; a call decodes PER_CALL of them, again and again
 PER_CALL = 10_000
@@ -27,12 +28,13 @@ ENGINES: Final[tuple[Engine, ...]] = ("fast", "reference")
 
 @dataclass(frozen=True)
 class Case:
-    """One shape of a format: how a payload is made, and the decoder of them."""
+    """One shape of a format: how a payload is made, the decoder of them, and those of other libraries by name."""
 
     format: str
     shape: str
     make: Callable[[Random], bytes]
     decoder: Callable[[Engine], PayloadDecoder]
+    peers: Callable[[], Iterator[tuple[str, Peer]]] = lambda: iter(())
 
 
 def cases() -> Iterator[Case]:
@@ -40,6 +42,8 @@ def cases() -> Iterator[Case]:
         yield Case("avro", avro.name, avro.make, avro.decoder)
     for shape in json_payloads.SHAPES:
         yield Case("json", shape.name, shape.make, shape.decoder)
+    for proto in protobuf_payloads.shapes():
+        yield Case("protobuf", proto.name, proto.make, proto.decoder, proto.peers)
 
 
 def measure(times: int) -> Iterator[dict[str, object]]:
@@ -47,20 +51,29 @@ def measure(times: int) -> Iterator[dict[str, object]]:
     for case in cases():
         random = Random(1)
         payloads = pa.array([case.make(random) for _ in range(DISTINCT)] * (PER_CALL // DISTINCT), pa.binary())
+        size = round(payloads.nbytes / len(payloads))
         for engine in ENGINES:
-            n = PER_CALL if engine == "fast" else DISTINCT
-            yield {
-                "format": case.format,
-                "shape": case.shape,
-                "decoder": engine,
-                "bytes_per_row": round(payloads.nbytes / len(payloads)),
-                **_rates(case.decoder(engine), payloads.slice(0, n), times if engine == "fast" else 1),
-            }
+            n, repeated = (PER_CALL, times) if engine == "fast" else (DISTINCT, 1)
+            rates = _rates(_checked(case.decoder(engine)), payloads.slice(0, n), repeated)
+            yield {"format": case.format, "shape": case.shape, "decoder": engine, "bytes_per_row": size, **rates}
+        for name, peer in case.peers():
+            rates = _rates(peer, payloads, times)
+            yield {"format": case.format, "shape": case.shape, "decoder": name, "bytes_per_row": size, **rates}
 
 
-def _rates(decoder: PayloadDecoder, payloads: pa.BinaryArray, times: int) -> dict[str, float]:
-    _seconds(decoder, payloads)  # compiles, or loads what was compiled, and learns the buffers' sizes
-    seconds = [_seconds(decoder, payloads) for _ in range(times)]
+def _checked(decoder: PayloadDecoder) -> Peer:
+    def decode(payloads: pa.BinaryArray) -> DecodedPayloads:
+        found = decoder.decode(payloads)
+        if found.status.any():
+            raise AssertionError("a payload that was made here does not decode")
+        return found
+
+    return decode
+
+
+def _rates(decode: Peer, payloads: pa.BinaryArray, times: int) -> dict[str, float]:
+    _seconds(decode, payloads)  # compiles, or loads what was compiled, and learns the buffers' sizes
+    seconds = [_seconds(decode, payloads) for _ in range(times)]
     middle, best = median(seconds), min(seconds)
     return {
         "million_rows_per_second": round(len(payloads) / middle / 1e6, 3),
@@ -69,10 +82,7 @@ def _rates(decoder: PayloadDecoder, payloads: pa.BinaryArray, times: int) -> dic
     }
 
 
-def _seconds(decoder: PayloadDecoder, payloads: pa.BinaryArray) -> float:
+def _seconds(decode: Peer, payloads: pa.BinaryArray) -> float:
     began = time.thread_time()
-    found = decoder.decode(payloads)
-    seconds = time.thread_time() - began
-    if found.status.any():
-        raise AssertionError("a payload that was made here does not decode")
-    return seconds
+    decode(payloads)
+    return time.thread_time() - began

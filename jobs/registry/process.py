@@ -77,7 +77,7 @@ class EmbeddedRegistry(Server[str]):
         child = self._processes["registry"]
         await_ready({"The registry": child}, lambda: answers(self.port), within=_START_TIMEOUT)
         if self._detached:
-            child.leave_running()
+            child.dismiss_watcher()
 
 
 def answers(port: int) -> bool:

@@ -23,6 +23,11 @@ JSON = {"format": "json", "schema": {"columns": {"id": "bigint"}}}
         ({"value": {"format": "avro"}}, "decode.value.schema", "is missing"),
         ({"value": {"format": "avro", "schema": {"columns": {"a": "int"}}}}, "decode.value.schema", "is none of avro"),
         ({"value": {"format": "avro", "schema": {"file": "no.avsc"}}}, "decode.value.schema", "cannot read"),
+        ({"value": {"format": "protobuf"}}, "decode.value.schema", "is missing"),
+        ({"value": {"format": "protobuf", "schema": {"file": "no.proto"}}}, "decode.value.schema", "cannot read"),
+        ({"value": {"format": "protobuf", "schema": {"file": "no.desc"}}}, "decode.value.schema", "cannot read"),
+        ({"value": {**JSON, "message": "shop.Order"}}, "decode.value.message", "no meaning for json"),
+        ({"value": {**JSON, "nanoseconds": "truncate"}}, "decode.value.nanoseconds", "no meaning for json"),
         ({"value": {"format": "long", "into": "struct"}}, "decode.value.into", "has no meaning for long"),
         ({"value": {"format": "long", "schema": {"columns": {"a": "int"}}}}, "decode.value.schema", "no meaning"),
         ({"value": {**JSON, "as": "x"}}, "decode.value.as", "names no column"),
@@ -53,6 +58,28 @@ def test_an_avro_schema_is_read_beside_the_job_file_and_pinned_with_it(
     assert pinned.decode == job.decode
     assert pinned.config_hash == job.config_hash
     assert load({"decode": decode}).config_hash != job.config_hash
+
+
+def test_a_protobuf_schema_is_compiled_and_pinned_with_the_job(load: Callable[..., Job], tmp_path: Path) -> None:
+    (tmp_path / "types.proto").write_text('syntax = "proto3"; message Line { string sku = 1; }')
+    order = tmp_path / "order.proto"
+    order.write_text('syntax = "proto3"; import "types.proto"; message Order { Line line = 1; }')
+    decode = {"value": {"format": "protobuf", "schema": {"file": "order.proto"}, "message": "Order"}}
+    job = load({"decode": decode})
+    order.write_text(order.read_text() + "\n// a comment")
+    assert load({"decode": decode}).config_hash == job.config_hash
+    order.write_text('syntax = "proto3"; message Order { int32 id = 1; }')
+    assert load({"decode": decode}).config_hash != job.config_hash
+    order.unlink()
+    pinned = job_from_document(job.pinned())
+    assert (pinned.decode, pinned.config_hash) == (job.decode, job.config_hash)
+
+
+def test_a_protobuf_schema_that_does_not_compile_says_where(faults: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "order.proto").write_text("message {")
+    decode = {"value": {"format": "protobuf", "schema": {"file": str(tmp_path / "order.proto")}}}
+    found = {fault.path: fault.message for fault in faults({"decode": decode})}
+    assert "order.proto:1:9: Expected message name." in found["decode.value.schema"]
 
 
 def test_a_job_with_a_registry_is_pinned_and_its_hash_knows_no_registry(load: Callable[..., Job]) -> None:

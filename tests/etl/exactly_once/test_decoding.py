@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from kseg.etl.decoding.errors import UndecodablePayload
 from kseg.etl.operations.verify import verify
+from kseg.segment_reader.payload.protobuf.compiler import compile_text
 
 COLUMNS = {"id": "bigint", "amount": "decimal(20,2)", "at": "timestamp", "items": "array<struct<sku:string,n:int>>"}
 DECODE = {
@@ -117,3 +120,52 @@ def test_each_topic_lands_in_its_own_way(records: Any, home: Any) -> None:
     assert verify(job.job).ok
     job.ingest()
     assert job.table("rest").to_pyarrow_table().num_rows == 2
+
+
+PROTO = """
+syntax = "proto3";
+package shop;
+import "google/protobuf/timestamp.proto";
+message Order {
+  enum Kind { PLACED = 0; PAID = 1; }
+  message Line { string sku = 1; int32 n = 2; }
+  uint64 id = 1; optional string note = 2; repeated Line lines = 3; map<int32, string> tags = 4; Kind kind = 5;
+  google.protobuf.Timestamp at = 6;
+}
+"""
+
+
+def orders_class() -> Any:
+    """The class of Google's library for shop.Order."""
+    pool = descriptor_pool.DescriptorPool()
+    for file in descriptor_pb2.FileDescriptorSet.FromString(compile_text(PROTO)).file:
+        pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("shop.Order"))
+
+
+def test_messages_of_protobuf_land_typed(records: Any, home: Any, tmp_path: Path) -> None:
+    topic = records.topic(1)
+    make, producer = orders_class(), Producer(records.settings)
+    at = {"seconds": 1_700_000_000, "nanos": 5000}
+    for number in range(4):
+        lines = [{"sku": f"s{number}", "n": n} for n in range(number)]
+        note = {"note": ""} if number % 2 else {}
+        message = make(id=2**64 - 1 - number, lines=lines, tags={number: "x"}, kind=number % 2, at=at, **note)
+        producer.produce(topic, value=message.SerializeToString(), partition=0)
+    producer.produce(topic, value=None, partition=0)
+    assert producer.flush(60) == 0
+    (tmp_path / "orders.proto").write_text(PROTO)
+    schema = {"file": str(tmp_path / "orders.proto")}
+    job = home(topic, decode={"value": {"format": "protobuf", "schema": schema, "message": "shop.Order"}})
+    job.ingest()
+    rows = sorted(job.table("first").to_pyarrow_table().to_pylist(), key=lambda row: int(row["_kseg_offset"]))
+    assert [row["id"] for row in rows] == [Decimal(2**64 - 1 - number) for number in range(4)] + [None]
+    assert [row["note"] for row in rows] == [None, "", None, "", None]
+    assert rows[2]["lines"] == [{"sku": "s2", "n": 0}, {"sku": "s2", "n": 1}]
+    assert [row["tags"] for row in rows[:4]] == [[(number, "x")] for number in range(4)]
+    assert [row["kind"] for row in rows] == ["PLACED", "PAID", "PLACED", "PAID", None]
+    assert rows[0]["at"] == datetime(2023, 11, 14, 22, 13, 20, 5, UTC)
+    assert rows[4]["lines"] is None
+    job.ingest()
+    assert job.table("first").to_pyarrow_table().num_rows == 5
+    assert verify(job.job).ok

@@ -18,6 +18,7 @@ from kseg.etl.source.reader import DecodeOptions
 from kseg.etl.spark.error_json import error_document, error_of_document
 from kseg.etl.tables.parquet.schema import KSEG_ADDRESS, sink_schema
 from kseg.etl.transform.decode import DecodeStep, decode_step
+from kseg.segment_reader.payload.protobuf.compiler import compile_text
 
 ROWS = DecodeOptions(addresses=True).schema
 ADDRESS = {"topic": "orders", "partition": 1, "offset": 5}
@@ -170,3 +171,24 @@ def test_types_that_delta_does_not_have_are_refused(tmp_path: Path) -> None:
 def test_a_name_that_collides_can_be_renamed() -> None:
     step = step_of(key={"format": "string", "as": "id"}, value={**ORDER, "rename": {"id": "order_id"}})
     assert step.output_schema(ROWS).names[:2] == ["id", "order_id"]
+
+
+def test_protobuf_becomes_columns_by_text_or_descriptors(tmp_path: Path) -> None:
+    text = 'syntax = "proto3"; package shop; message Order { int64 id = 1; optional string note = 2; } message Other {}'
+    (tmp_path / "order.proto").write_text(text)
+    (tmp_path / "order.desc").write_bytes(compile_text(text))
+    for name in ("order.proto", "order.desc"):
+        schema = {"file": str(tmp_path / name)}
+        step = step_of(value={"format": "protobuf", "schema": schema, "message": "shop.Order"})
+        rows = applied(step, (None, b"\x08\x05"), (None, None), (None, b"\x12\x01x")).to_pylist()
+        assert [(row["id"], row["note"]) for row in rows] == [(5, None), (None, None), (0, "x")]
+        with pytest.raises(UndecodablePayload, match=r"the value at note cannot be decoded \(TRUNCATED\)"):
+            step.apply(batch((None, b"\x12\x05x")), ADDRESS)
+        other = step_of(value={"format": "protobuf", "schema": schema})
+        assert "which message is it? The file has shop.Order, shop.Other" in faults(other)
+
+
+def test_a_file_that_is_no_protobuf_schema_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "order.avsc").write_text('{"type": "record"}')
+    step = step_of(value={"format": "protobuf", "schema": {"file": str(tmp_path / "order.avsc")}})
+    assert "give a .proto file" in faults(step)

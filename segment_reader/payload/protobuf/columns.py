@@ -1,0 +1,227 @@
+"""A message as columns: docs/reference/types.md is the rule. The tree that both decoders walk, and its Arrow type.
+
+Only types that Spark and Delta have, all nullable, and nothing that would round or drop a value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final, Literal, TypeAlias
+
+import pyarrow as pa
+
+from kseg.segment_reader.payload.errors import UnsupportedSchema
+from kseg.segment_reader.payload.protobuf.schema import Enum, Field, Kind, Message
+from kseg.segment_reader.payload.protobuf.wire import DELIMITED, FIXED32, FIXED64, VARINT
+
+#: Of all levels. A few messages that contain each other many times can name more columns than memory holds.
+MAX_COLUMNS: Final = 100_000
+MAX_DEPTH: Final = 64
+
+INSTANT: Final = pa.timestamp("us", tz="UTC")
+UINT64: Final = pa.decimal128(20, 0)
+
+#: What Timestamps and Durations with digits below a microsecond are: an error, or cut.
+Nanoseconds = Literal["fail", "truncate"]
+
+_TYPES: Final = {
+    Kind.DOUBLE: pa.float64(),
+    Kind.FLOAT: pa.float32(),
+    Kind.INT64: pa.int64(),
+    Kind.UINT64: UINT64,
+    Kind.INT32: pa.int32(),
+    Kind.FIXED64: UINT64,
+    Kind.FIXED32: pa.int64(),
+    Kind.BOOL: pa.bool_(),
+    Kind.STRING: pa.string(),
+    Kind.BYTES: pa.binary(),
+    Kind.UINT32: pa.int64(),
+    Kind.ENUM: pa.string(),
+    Kind.SFIXED32: pa.int32(),
+    Kind.SFIXED64: pa.int64(),
+    Kind.SINT32: pa.int32(),
+    Kind.SINT64: pa.int64(),
+}
+
+#: Wire types of kinds that are no varints.
+_WIRE: Final = {
+    Kind.DOUBLE: FIXED64,
+    Kind.FIXED64: FIXED64,
+    Kind.SFIXED64: FIXED64,
+    Kind.FLOAT: FIXED32,
+    Kind.FIXED32: FIXED32,
+    Kind.SFIXED32: FIXED32,
+    Kind.STRING: DELIMITED,
+    Kind.BYTES: DELIMITED,
+}
+
+
+def wire_type(kind: Kind) -> int:
+    """Of a scalar."""
+    return _WIRE.get(kind, VARINT)
+
+
+class Json(IntEnum):
+    """Messages of google/protobuf/struct.proto, which contain themselves: columns of JSON text."""
+
+    STRUCT = 1
+    VALUE = 2
+    LIST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    kind: Kind
+    enum: Enum | None = None
+
+    @property
+    def default(self) -> int:
+        """The number of an enum's default; all others have zero or nothing."""
+        return next(iter(self.enum.symbols)) if self.enum is not None else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapper:
+    """google.protobuf.Int64Value and the like: null, or the value of field 1."""
+
+    scalar: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """google.protobuf.Timestamp (an instant) or Duration, both in microseconds."""
+
+    instant: bool
+    truncate: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """JSON text of a message."""
+
+    json: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """A message without fields: true where it is written."""
+
+
+@dataclass(frozen=True, eq=False)
+class Struct:
+    """columns: by number of field, ascending. name: the message's, without its package."""
+
+    name: str
+    type: pa.StructType
+    columns: tuple[Column, ...]
+    by_number: dict[int, Column] = field(default_factory=dict)
+
+
+Node: TypeAlias = Scalar | Wrapper | Time | Document | Presence | Struct
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A field. node: of one value. key: of a map's, whose values are `node`. position: in the struct."""
+
+    field: Field
+    node: Node
+    type: pa.DataType
+    position: int
+    key: Scalar | None = None
+
+    @property
+    def name(self) -> str:
+        return self.field.name
+
+
+_WRAPPERS: Final = {
+    "google.protobuf.DoubleValue": Kind.DOUBLE,
+    "google.protobuf.FloatValue": Kind.FLOAT,
+    "google.protobuf.Int64Value": Kind.INT64,
+    "google.protobuf.UInt64Value": Kind.UINT64,
+    "google.protobuf.Int32Value": Kind.INT32,
+    "google.protobuf.UInt32Value": Kind.UINT32,
+    "google.protobuf.BoolValue": Kind.BOOL,
+    "google.protobuf.StringValue": Kind.STRING,
+    "google.protobuf.BytesValue": Kind.BYTES,
+}
+_DOCUMENTS: Final = {
+    "google.protobuf.Struct": Json.STRUCT,
+    "google.protobuf.Value": Json.VALUE,
+    "google.protobuf.ListValue": Json.LIST,
+}
+_TIMES: Final = {"google.protobuf.Timestamp": True, "google.protobuf.Duration": False}
+
+
+def columns_of(message: Message, nanoseconds: Nanoseconds = "fail") -> Struct:
+    """The rows of a message.
+
+    Raises:
+        UnsupportedSchema: a message that contains itself, one without fields, or more columns than MAX_COLUMNS.
+    """
+    if not message.fields:
+        raise UnsupportedSchema(message.simple_name, "a message without fields has no columns")
+    return _Builder(nanoseconds == "truncate").struct(message, message.simple_name, ())
+
+
+class _Builder:
+    def __init__(self, truncate: bool) -> None:
+        self._truncate = truncate
+        self._columns = 0
+
+    def struct(self, message: Message, place: str, above: tuple[Message, ...]) -> Struct:
+        if message in above:
+            raise UnsupportedSchema(place, f"message {message.name} contains itself: no column type can hold it")
+        inner = (*above, message)
+        if len(inner) > MAX_DEPTH:
+            raise UnsupportedSchema(place, f"messages are nested more than {MAX_DEPTH} deep")
+        columns = []
+        for position, own in enumerate(message.fields):
+            self._columns += 1
+            if self._columns > MAX_COLUMNS:
+                raise UnsupportedSchema(place, f"the schema has more than {MAX_COLUMNS:,} columns")
+            columns.append(self._column(own, position, f"{place}.{own.name}", inner))
+        kind = pa.struct([(column.name, column.type) for column in columns])
+        return Struct(message.simple_name, kind, tuple(columns), {column.field.number: column for column in columns})
+
+    def _column(self, own: Field, position: int, place: str, above: tuple[Message, ...]) -> Column:
+        if own.message is not None and own.message.map_entry and own.repeated:
+            key, value = own.message.fields
+            node = self._node(value, f"{place}{{}}", above)
+            kind = pa.map_(_TYPES[key.kind], _type(node))
+            return Column(own, node, kind, position, Scalar(key.kind))
+        node = self._node(own, f"{place}[]" if own.repeated else place, above)
+        kind = pa.list_(_type(node)) if own.repeated else _type(node)
+        return Column(own, node, kind, position)
+
+    def _node(self, own: Field, place: str, above: tuple[Message, ...]) -> Node:
+        if own.message is None:
+            return Scalar(own.kind, own.enum)
+        name = own.message.name
+        if name in _TIMES:
+            return Time(_TIMES[name], self._truncate)
+        if name in _WRAPPERS:
+            return Wrapper(Scalar(_WRAPPERS[name]))
+        if name in _DOCUMENTS:
+            return Document(_DOCUMENTS[name])
+        if not own.message.fields:
+            return Presence()
+        return self.struct(own.message, place, above)
+
+
+def _type(node: Node) -> pa.DataType:
+    match node:
+        case Scalar(kind):
+            return _TYPES[kind]
+        case Wrapper(scalar):
+            return _TYPES[scalar.kind]
+        case Time(instant):
+            return INSTANT if instant else pa.int64()
+        case Document():
+            return pa.string()
+        case Presence():
+            return pa.bool_()
+        case Struct():
+            return node.type

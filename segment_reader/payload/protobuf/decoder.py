@@ -1,0 +1,54 @@
+"""Protobuf payloads of one message as rows: the door to both decoders.
+
+compiler.py      .proto text -> descriptors (protoc)     descriptors.py   descriptors -> schema.py: messages, features
+columns.py       message -> columns, Arrow types         reference.py     columns and a payload -> Python values
+wire.py          the wire format, plain                  known.py         well-known types' values
+program.py       columns -> tables (opcodes.py)          kernel.py        tables and payloads -> Arrow buffers
+compiled.py      kernel, buffers.py, and the reference   fields.py, slots.py, varints.py: parts of the kernel
+                 for what the kernel leaves to it        framing.py       message indexes of registries' frames
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from kseg.segment_reader.payload.decoder import PayloadDecoder
+from kseg.segment_reader.payload.protobuf.columns import Nanoseconds, columns_of
+from kseg.segment_reader.payload.protobuf.compiled import CompiledDecoder
+from kseg.segment_reader.payload.protobuf.compiler import compile_text
+from kseg.segment_reader.payload.protobuf.descriptors import parse_descriptors
+from kseg.segment_reader.payload.protobuf.reference import ReferenceDecoder
+from kseg.segment_reader.payload.protobuf.schema import Message
+
+Engine = Literal["fast", "reference"]
+
+
+def protobuf_decoder(message: Message, *, nanoseconds: Nanoseconds = "fail", engine: Engine = "fast") -> PayloadDecoder:
+    """message: of `descriptors.parse_descriptors(…)`. nanoseconds: what times below a microsecond are.
+
+    The compiled decoder takes every message that has a column type, and compiles nothing for a new one.
+
+    Raises UnsupportedSchema.
+    """
+    columns = columns_of(message, nanoseconds)
+    return CompiledDecoder(columns) if engine == "fast" else ReferenceDecoder(columns)
+
+
+def registry_decoder(
+    text: str,
+    references: Mapping[str, str],
+    indexes: tuple[int, ...],
+    *,
+    nanoseconds: Nanoseconds = "fail",
+    engine: Engine = "fast",
+) -> PayloadDecoder:
+    """The decoder of what a registry serves. Runs protoc: workers take descriptors instead.
+
+    text: the schema. references: texts of the schemas that it imports, by the name in the `import`, those of the
+    references' references too. indexes: the message, as frames name it (`framing.message_indexes`).
+
+    Raises InvalidSchema, UnsupportedSchema.
+    """
+    schema = parse_descriptors(compile_text(text, references))
+    return protobuf_decoder(schema.message_at(indexes), nanoseconds=nanoseconds, engine=engine)

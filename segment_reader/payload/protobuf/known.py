@@ -1,0 +1,135 @@
+"""Values of Google's well-known types: times in microseconds, and struct.proto's messages as JSON text.
+
+https://protobuf.dev/reference/protobuf/google.protobuf/ · JSON: https://protobuf.dev/programming-guides/json/
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any, Final
+
+from kseg.segment_reader.payload.decoder import Status
+from kseg.segment_reader.payload.protobuf.columns import Json, Time
+from kseg.segment_reader.payload.protobuf.wire import DELIMITED, FIXED64, VARINT, Reader, WireError
+
+#: Seconds of 0001-01-01T00:00:00Z and 9999-12-31T23:59:59Z, and of the longest Duration, about 10,000 years.
+FIRST_SECOND: Final = -62_135_596_800
+LAST_SECOND: Final = 253_402_300_799
+MOST_SECONDS: Final = 315_576_000_000
+
+_MAX_DEPTH: Final = 100
+
+
+def microseconds(seconds: int, nanos: int, time: Time) -> int:
+    """Raises WireError: OUT_OF_RANGE, INEXACT."""
+    if time.instant:
+        sound = FIRST_SECOND <= seconds <= LAST_SECOND and 0 <= nanos < 10**9
+    else:
+        sound = abs(seconds) <= MOST_SECONDS and abs(nanos) < 10**9 and not (seconds < 0 < nanos or nanos < 0 < seconds)
+    if not sound:
+        name = "Timestamp" if time.instant else "Duration"
+        raise WireError(Status.OUT_OF_RANGE, f"{seconds} seconds and {nanos} nanoseconds are no {name}")
+    if nanos % 1000 and not time.truncate:
+        raise WireError(Status.INEXACT, f"{nanos} nanoseconds are no whole number of microseconds")
+    rest = nanos // 1000 if nanos >= 0 else -(-nanos // 1000)
+    return seconds * 1_000_000 + rest
+
+
+def json_text(data: bytes, kind: Json) -> str:
+    """Raises WireError."""
+    value = {Json.STRUCT: _struct, Json.VALUE: _value, Json.LIST: _list}[kind](Reader(data), 1)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _struct(reader: Reader, depth: int) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for number, kind in reader.fields():
+        if number == 1 and kind == DELIMITED:
+            entry = _entry(reader.below(), _deeper(depth))
+            if entry is not None:
+                found[entry[0]] = entry[1]
+        else:
+            reader.skip(number, kind)
+    return found
+
+
+def _entry(reader: Reader, depth: int) -> tuple[str, Any] | None:
+    """None: an entry with anything but key and value is an unknown field, as in other maps."""
+    key, data, unknown = "", b"", False
+    for number, kind in reader.fields():
+        if number == 1 and kind == DELIMITED:
+            key = _text(reader)
+        elif number == 2 and kind == DELIMITED:
+            data += _bytes(reader)  # a message that is written twice is merged
+        else:
+            reader.skip(number, kind)
+            unknown = True
+    value = _value(Reader(data), depth)
+    return None if unknown else (key, value)
+
+
+def _list(reader: Reader, depth: int) -> list[Any]:
+    found = []
+    for number, kind in reader.fields():
+        if number == 1 and kind == DELIMITED:
+            found.append(_value(reader.below(), _deeper(depth)))
+        else:
+            reader.skip(number, kind)
+    return found
+
+
+def _value(reader: Reader, depth: int) -> Any:
+    """The last member of the oneof; null where none is written. Structs and lists that follow themselves are merged."""
+    member, data = 0, b""
+    value: Any = None
+    for number, kind in reader.fields():
+        if (number, kind) == (1, VARINT):
+            reader.varint()
+            value = None
+        elif (number, kind) == (2, FIXED64):
+            value = _number(struct.unpack("<d", reader.take(8))[0])
+        elif (number, kind) == (3, DELIMITED):
+            value = _text(reader)
+        elif (number, kind) == (4, VARINT):
+            value = reader.varint() != 0
+        elif number in (5, 6) and kind == DELIMITED:
+            data = (data if member == number else b"") + _bytes(reader)
+            value = (_struct if number == 5 else _list)(Reader(data), _deeper(depth))
+        else:
+            reader.skip(number, kind)
+            continue
+        member = number
+    return _finite(value)
+
+
+def _number(value: float) -> float | int:
+    return int(value) if (value.is_integer() and 0 < abs(value) < 2**53) or str(value) == "0.0" else value
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not abs(value) < float("inf"):
+        raise WireError(Status.OUT_OF_RANGE, f"{value} has no place in JSON")
+    return value
+
+
+def _text(reader: Reader) -> str:
+    return decoded(_bytes(reader))
+
+
+def _bytes(reader: Reader) -> bytes:
+    return reader.take(reader.length())
+
+
+def decoded(data: bytes) -> str:
+    """Raises WireError: INVALID_UTF8."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise WireError(Status.INVALID_UTF8, f"no UTF-8: {error.reason} at byte {error.start}") from None
+
+
+def _deeper(depth: int) -> int:
+    if depth == _MAX_DEPTH:
+        raise WireError(Status.TOO_DEEP, f"JSON is nested more than {_MAX_DEPTH} deep")
+    return depth + 1

@@ -1,0 +1,352 @@
+"""Plain: one payload at a time to Python values. Its rules are the kernel's too, which leaves to it what is rare.
+
+value      the last one that is written counts; one of another wire type than the schema's is an unknown field
+message    written twice is merged: its fields as above, its lists one after the other
+list       numbers may be packed or not, and both
+map        entries; of two with one key the last counts. Without its key or value an entry has the default; one with
+           anything else in it, or with a number that a closed enum does not have, is an unknown field
+oneof      the member that was written last; the others are null
+unknown    fields are left out, after a look at their structure; so are numbers that a closed enum does not have
+
+First the bytes are read as they come, then all required fields must be there, then times and JSON are made.
+"""
+
+from __future__ import annotations
+
+import decimal
+import struct
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadError, Status
+from kseg.segment_reader.payload.protobuf.columns import (
+    Column,
+    Document,
+    Node,
+    Presence,
+    Scalar,
+    Struct,
+    Time,
+    Wrapper,
+    wire_type,
+)
+from kseg.segment_reader.payload.protobuf.known import decoded, json_text, microseconds
+from kseg.segment_reader.payload.protobuf.schema import Kind
+from kseg.segment_reader.payload.protobuf.wire import DELIMITED, GROUP, GROUP_END, VARINT, Reader, WireError
+
+#: Values of a message by its fields' numbers, as they are read: scalars, drafts of messages, lists, maps as dicts.
+Draft = dict[int, Any]
+
+_ABSENT: Final = object()
+_INT32 = Scalar(Kind.INT32)
+_INT64 = Scalar(Kind.INT64)
+
+
+class ReferenceDecoder:
+    """See `segment_reader.payload.decoder.PayloadDecoder`."""
+
+    def __init__(self, struct: Struct) -> None:
+        self._struct = struct
+
+    @property
+    def type(self) -> pa.DataType:
+        return self._struct.type
+
+    def decode(self, payloads: pa.BinaryArray, *, skip: int = 0) -> DecodedPayloads:
+        status = np.zeros(len(payloads), np.uint8)
+        rows: list[Any] = []
+        for n, payload in enumerate(payloads.to_pylist()):
+            row = None
+            if payload is None:
+                status[n] = Status.NULL
+            else:
+                try:
+                    row = self._row(payload, skip)
+                except WireError as error:
+                    status[n] = error.status
+            rows.append(row)
+        return DecodedPayloads(pa.array(rows, self.type), status)
+
+    def explain(self, payload: bytes, *, skip: int = 0) -> PayloadError:
+        try:
+            self._row(payload, skip)
+        except WireError as error:
+            return PayloadError(error.status, error.path.lstrip("."), error.message)
+        raise ValueError("the payload has no error")
+
+    def _row(self, payload: bytes, skip: int) -> Any:
+        if len(payload) < skip:
+            raise WireError(Status.BAD_FRAME, f"{len(payload)} bytes, fewer than the frame's {skip}")
+        draft: Draft = {}
+        _read_message(Reader(payload, skip), self._struct, draft, None)
+        _check_required(self._struct, draft)
+        return _finished(self._struct, draft)
+
+
+def _at(step: str, call: Callable[..., Any], *arguments: Any) -> Any:
+    """The call, whose errors have the step before their path."""
+    try:
+        return call(*arguments)
+    except WireError as error:
+        error.path = step + error.path
+        raise
+
+
+# -- bytes -> drafts
+
+
+def _read_message(reader: Reader, struct: Struct, draft: Draft, group: int | None) -> None:
+    """group: its number, if the message is a group, which ends with a tag."""
+    while True:
+        if reader.position == reader.end:
+            if group is not None:
+                raise WireError(Status.TRUNCATED, f"group {group} does not end")
+            return
+        number, wire = reader.tag()
+        if wire == GROUP_END:
+            if number != group:
+                raise WireError(Status.MALFORMED, f"the end of group {number}, which has not begun")
+            return
+        column = struct.by_number.get(number)
+        if column is None:
+            reader.skip(number, wire)
+        else:
+            _at(f".{column.name}", _read_field, reader, wire, column, struct, draft)
+
+
+def _read_field(reader: Reader, wire: int, column: Column, struct: Struct, draft: Draft) -> None:
+    number, node = column.field.number, column.node
+    if _packed(column, wire):
+        assert isinstance(node, Scalar)
+        items = draft.setdefault(number, [])
+        packed = reader.below()
+        while packed.position < packed.end:
+            value = _at(f"[{len(items)}]", _scalar, packed, node)
+            if value is not _ABSENT:
+                items.append(value)
+        return
+    if wire != _wire(column):
+        reader.skip(number, wire)
+    elif column.key is not None:
+        _read_entry(reader.below(), column, draft.setdefault(number, {}))
+    elif column.field.repeated:
+        items = draft.setdefault(number, [])
+        value = _at(f"[{len(items)}]", _read, reader, node, None, number if wire == GROUP else None)
+        if value is not _ABSENT:
+            items.append(value)
+    else:
+        value = _read(reader, node, draft.get(number), number if wire == GROUP else None)
+        if value is _ABSENT:
+            return
+        if column.field.oneof is not None:
+            for other in struct.columns:
+                if other.field.oneof == column.field.oneof and other is not column:
+                    draft.pop(other.field.number, None)
+        draft[number] = value
+
+
+def _packed(column: Column, wire: int) -> bool:
+    """Whether the value is a list of numbers without tags."""
+    scalar = column.node if isinstance(column.node, Scalar) and column.key is None else None
+    return scalar is not None and column.field.repeated and wire == DELIMITED != wire_type(scalar.kind)
+
+
+def _wire(column: Column) -> int:
+    if isinstance(column.node, Scalar) and column.key is None:
+        return wire_type(column.node.kind)
+    return GROUP if column.field.kind is Kind.GROUP else DELIMITED
+
+
+def _read_entry(reader: Reader, column: Column, entries: dict[Any, Any]) -> None:
+    assert column.key is not None
+    key: Any = _default(column.key)
+    value: Any = None
+    wire = wire_type(column.node.kind) if isinstance(column.node, Scalar) else DELIMITED
+    unknown = False
+    for number, kind in reader.fields():
+        if number == 1 and kind == wire_type(column.key.kind):
+            key = _at("[]", _scalar, reader, column.key)
+        elif number == 2 and kind == wire:
+            found = _at(_key_step(key), _read, reader, column.node, value, None)
+            unknown |= found is _ABSENT
+            value = value if found is _ABSENT else found
+        else:
+            reader.skip(number, kind)
+            unknown = True
+    if unknown:
+        return
+    if value is None:
+        value = (
+            _default(column.node) if isinstance(column.node, Scalar) else _read(Reader(b"\0"), column.node, None, None)
+        )
+    entries[key] = value
+
+
+def _key_step(key: Any) -> str:
+    return f'["{key}"]' if isinstance(key, str) else f"[{key}]"
+
+
+def _read(reader: Reader, node: Node, before: Any, group: int | None) -> Any:
+    """before: the draft of a message that was written already."""
+    if isinstance(node, Scalar):
+        return _scalar(reader, node)
+    if group is None:
+        reader = reader.below()
+    elif not isinstance(node, Struct):
+        reader = _group_content(reader, group)
+    match node:
+        case Struct():
+            draft: Draft = {} if before is None else before
+            _read_message(reader, node, draft, group)
+            return draft
+        case Wrapper(scalar):
+            value = _default(scalar) if before is None else before
+            for number, wire in reader.fields():
+                if number == 1 and wire == wire_type(scalar.kind):
+                    value = _scalar(reader, scalar)
+                else:
+                    reader.skip(number, wire)
+            return value
+        case Time():
+            time: dict[int, int] = {} if before is None else before
+            for number, wire in reader.fields():
+                if number in (1, 2) and wire == VARINT:
+                    time[number] = _scalar(reader, _INT64 if number == 1 else _INT32)
+                else:
+                    reader.skip(number, wire)
+            return time
+        case Document():
+            data: bytes = b"" if before is None else before
+            return data + reader.take(reader.end - reader.position)
+        case Presence():
+            for number, wire in reader.fields():
+                reader.skip(number, wire)
+            return True
+
+
+def _group_content(reader: Reader, group: int) -> Reader:
+    """A reader of what is in a group; this one is behind it."""
+    start = reader.position
+    while True:
+        behind = reader.position
+        number, wire = reader.tag()
+        if wire == GROUP_END and number == group:
+            return Reader(reader.data, start, behind)
+        reader.skip(number, wire)
+
+
+def _scalar(reader: Reader, node: Scalar) -> Any:
+    kind = node.kind
+    match kind:
+        case Kind.STRING:
+            return decoded(reader.take(reader.length()))
+        case Kind.BYTES:
+            return reader.take(reader.length())
+        case Kind.DOUBLE:
+            return struct.unpack("<d", reader.take(8))[0]
+        case Kind.FLOAT:
+            return struct.unpack("<f", reader.take(4))[0]
+        case Kind.FIXED64 | Kind.SFIXED64:
+            return int.from_bytes(reader.take(8), "little", signed=kind is Kind.SFIXED64)
+        case Kind.FIXED32 | Kind.SFIXED32:
+            return int.from_bytes(reader.take(4), "little", signed=kind is Kind.SFIXED32)
+    value = reader.varint()
+    match kind:
+        case Kind.BOOL:
+            return value != 0
+        case Kind.UINT64:
+            return value
+        case Kind.UINT32:
+            return _fitting(value, 0, 2**32, "uint32")
+        case Kind.SINT32 | Kind.SINT64:
+            value = (value >> 1) ^ -(value & 1)
+            return value if kind is Kind.SINT64 else _fitting(value, -(2**31), 2**31, "sint32")
+    value = value - 2**64 if value >> 63 else value
+    if kind is Kind.INT64:
+        return value
+    value = _fitting(value, -(2**31), 2**31, "enum" if node.enum else "int32")
+    if node.enum is not None and node.enum.closed and value not in node.enum.symbols:
+        return _ABSENT
+    return value
+
+
+def _fitting(value: int, low: int, high: int, name: str) -> int:
+    if not low <= value < high:
+        raise WireError(Status.OUT_OF_RANGE, f"{value} is no {name}")
+    return value
+
+
+def _default(node: Scalar) -> Any:
+    match node.kind:
+        case Kind.STRING:
+            return ""
+        case Kind.BYTES:
+            return b""
+        case Kind.BOOL:
+            return False
+        case Kind.DOUBLE | Kind.FLOAT:
+            return 0.0
+    return node.default
+
+
+# -- drafts -> rows
+
+
+def _check_required(struct: Struct, draft: Draft) -> None:
+    for column in struct.columns:
+        value = draft.get(column.field.number)
+        if value is None:
+            if column.field.required:
+                raise _missing(column)
+        elif isinstance(column.node, Struct):
+            if column.key is not None:
+                for key, each in value.items():
+                    _at(f".{column.name}{_key_step(key)}", _check_required, column.node, each)
+            elif column.field.repeated:
+                for number, each in enumerate(value):
+                    _at(f".{column.name}[{number}]", _check_required, column.node, each)
+            else:
+                _at(f".{column.name}", _check_required, column.node, value)
+
+
+def _missing(column: Column) -> WireError:
+    error = WireError(Status.MISSING_FIELD, "the required field is not written")
+    error.path = f".{column.name}"
+    return error
+
+
+def _finished(struct: Struct, draft: Draft) -> dict[str, Any]:
+    return {column.name: _at(f".{column.name}", _column, column, draft) for column in struct.columns}
+
+
+def _column(column: Column, draft: Draft) -> Any:
+    value, node = draft.get(column.field.number), column.node
+    if column.key is not None:
+        key = column.key
+        return [(_value(key, own), _at(_key_step(own), _value, node, each)) for own, each in (value or {}).items()]
+    if column.field.repeated:
+        return [_at(f"[{number}]", _value, node, each) for number, each in enumerate(value or ())]
+    if value is None:
+        if column.field.presence or not isinstance(node, Scalar):
+            return None
+        value = _default(node)
+    return _value(node, value)
+
+
+def _value(node: Node, value: Any) -> Any:
+    match node:
+        case Scalar(kind, enum) | Wrapper(Scalar(kind, enum)):
+            if enum is not None:
+                return enum.symbols.get(value, str(value))
+            return decimal.Decimal(value) if kind in (Kind.UINT64, Kind.FIXED64) else value
+        case Time():
+            return microseconds(value.get(1, 0), value.get(2, 0), node)
+        case Document(kind):
+            return json_text(value, kind)
+        case Presence():
+            return True
+        case Struct():
+            return _finished(node, value)
