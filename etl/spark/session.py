@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from kseg.etl.config.job import Job
+from kseg.etl.config.secrets import SecretProperties, sounds_secret
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.spark import jvm
 from kseg.etl.spark.cache import DELTA, jar_folder
@@ -40,6 +42,10 @@ DELTA_EXTENSIONS = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
 
+_REDACTION = "spark.redaction.regex"
+_SPARKS_REDACTION = "(?i)secret|password|token|access[.]?key"  # its default
+_HADOOP = "spark.hadoop."
+
 JAR_KEYS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
 
 
@@ -54,7 +60,7 @@ def open_session(job: Job, *, delta: bool = False) -> SparkSession:
 
     given = job.spark_conf()
     started = _started()
-    conf = dict(ALWAYS)
+    conf = ALWAYS | redaction(given)
     if delta:
         conf |= DELTA_EXTENSIONS
         if not started and not any(key in given for key in JAR_KEYS):
@@ -65,7 +71,7 @@ def open_session(job: Job, *, delta: bool = False) -> SparkSession:
             os.environ["PYSPARK_PYTHON"] = given["spark.pyspark.python"]
         builder = builder.appName(f"kseg {job.name}").master(job.spark.master)
         conf = _defaults(job.spark.master, jvm.options()) | conf
-    for key, value in (conf | dict(given)).items():
+    for key, value in (conf | _but_redaction(given)).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel(given.get("spark.log.level", "ERROR"))
@@ -81,8 +87,28 @@ def open_context(job: Job) -> SparkContext:
     """
     if _started() or not job.spark.master.startswith("local"):
         return open_session(job).sparkContext
-    given = dict(job.spark_conf())
-    return local_context(f"kseg {job.name}", job.spark.master, ALWAYS | given, jvm.light_options())
+    given = job.spark_conf()
+    conf = ALWAYS | redaction(given) | _but_redaction(given)
+    return local_context(f"kseg {job.name}", job.spark.master, conf, jvm.light_options())
+
+
+def redaction(given: SecretProperties) -> dict[str, str]:
+    """`spark.redaction.regex` that also matches the properties whose values came from references or sound secret.
+
+    Spark masks what it matches in its UI and event log, and by itself knows a few words only. Both also show a Hadoop
+    property without `spark.hadoop.`. Empty where nothing is to be hidden.
+    """
+    hidden = sorted(key for key in given if key in given.hidden or sounds_secret(key))
+    if not hidden:
+        return {}
+    names = [*hidden, *(key.removeprefix(_HADOOP) for key in hidden if key.startswith(_HADOOP))]
+    exactly = "|".join(map(re.escape, names))
+    return {_REDACTION: f"{given.get(_REDACTION, _SPARKS_REDACTION)}|^(?:{exactly})$"}
+
+
+def _but_redaction(given: SecretProperties) -> dict[str, str]:
+    """The rest, for `redaction` has taken over the job's own pattern."""
+    return {key: value for key, value in given.items() if key != _REDACTION or not redaction(given)}
 
 
 def local_context(name: str, master: str, conf: Mapping[str, str], java_options: Sequence[str]) -> SparkContext:

@@ -16,6 +16,9 @@ from kseg.jobs.broker.errors import StartFailed
 
 _POLL_SECONDS = 0.05
 
+#: A Popen that is garbage while its process runs gives a ResourceWarning; these run on purpose.
+_LEFT_RUNNING: list[subprocess.Popen[bytes]] = []
+
 # Reads one line or the pipe's end. Only the end, its parent's death, makes it stop the child ($1), and remove a
 # temporary directory of the child's own ($2) and, when that was the last one there, the directory around it.
 _WATCHER = """
@@ -83,10 +86,14 @@ class Child:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self.dismiss_watcher()
+        self._dismiss_watcher()
 
-    def dismiss_watcher(self) -> None:
-        """Let it live on by itself from here on."""
+    def leave_running(self) -> None:
+        """Let the process outlive this one."""
+        self._dismiss_watcher()
+        _LEFT_RUNNING.append(self._process)
+
+    def _dismiss_watcher(self) -> None:
         watcher, self._watcher = self._watcher, None
         if watcher is None or watcher.stdin is None:
             return

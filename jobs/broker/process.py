@@ -200,7 +200,7 @@ class EmbeddedKafka(Server[int]):
             await_ready({f"Node {node.id}": child}, knows_all, within=self._start_timeout)
         if self._detached:
             for node in nodes:
-                self._processes[node.id].dismiss_watcher()
+                self._processes[node.id].leave_running()
 
 
 def _node(number: int, ports: Sequence[int], directory: Path) -> Node:

@@ -77,7 +77,7 @@ class EmbeddedRegistry(Server[str]):
         child = self._processes["registry"]
         await_ready({"The registry": child}, lambda: answers(self.port), within=_START_TIMEOUT)
         if self._detached:
-            child.dismiss_watcher()
+            child.leave_running()
 
 
 def answers(port: int) -> bool:

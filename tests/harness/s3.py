@@ -180,9 +180,11 @@ def _handler(server: S3Server, port: int) -> type[BaseHTTPRequestHandler]:
                 self.end_headers()
                 self.wfile.write(b"" if self.command == "HEAD" else body)
                 return
-            behind = http.client.HTTPConnection(HOST, port, timeout=60)
             # S3Proxy checks, and then writes: one at a time, its conditional PUTs are what Amazon's are.
-            with conditional if self.headers.get("If-None-Match") else contextlib.nullcontext():
+            with (
+                conditional if self.headers.get("If-None-Match") else contextlib.nullcontext(),
+                contextlib.closing(http.client.HTTPConnection(HOST, port, timeout=60)) as behind,
+            ):
                 behind.request(self.command, self.path, body=given, headers=dict(self.headers.items()))
                 answer = behind.getresponse()
                 data = answer.read()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from kseg.jobs.broker.child import Child, await_ready, end_all, run_logged
@@ -30,6 +32,18 @@ def test_one_that_ended_is_told_with_its_log_although_somebody_answers(children:
     children["the second"].end(20)
     with pytest.raises(StartFailed, match=r"the second ended during its start:\nno port"):
         await_ready(children, lambda: True, within=60)
+
+
+@pytest.mark.filterwarnings("error::ResourceWarning")
+def test_one_that_is_left_running_outlives_its_object_without_a_warning(tmp_path: Path) -> None:
+    child = Child(["/bin/sh", "-c", "exec sleep 600"], log_file=tmp_path / "log", directory=tmp_path, remove=False)
+    process = psutil.Process(child.pid)
+    child.leave_running()
+    del child
+    gc.collect()
+    assert process.is_running()
+    process.kill()
+    process.wait(60)
 
 
 def test_one_that_does_not_answer_is_told(children: dict[str, Child]) -> None:
