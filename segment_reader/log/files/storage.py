@@ -9,20 +9,24 @@ beyond a file's new end would kill the process.
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
 
-from kseg.segment_reader.log.errors import SegmentGone, StoreRefused
+from kseg.segment_reader.log.errors import LogFileError, SegmentGone, StoreRefused
 
 #: The layout of a broker's own folders: nothing has to be translated.
 PLAIN: Final = "kafka"
 #: Options whose names begin like this are the layout's, all others the store's.
 LAYOUT_OPTION: Final = "layout."
 _LISTINGS: Final = 20
+_OTHER_USER: Final = "run as the broker's user, or copy it"
+_NO_FILE: Final = "remove it, or put the segment in its place"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +82,21 @@ class LocalFile:
         view = self._buffer[:length]
         filled = 0
         while filled < length:
-            got = os.preadv(self._descriptor, [view[filled:]], position + filled)
+            try:
+                got = os.preadv(self._descriptor, [view[filled:]], position + filled)
+            except OSError as error:
+                raise _refused(self.path, position + filled, error) from None
             if got == 0:
                 break
             filled += got
         return view[:filled]
+
+    def next_data(self, position: int) -> int:
+        """The first position from there on that may not be zero, by the file system's list of holes; at most `size`."""
+        try:
+            return min(os.lseek(self._descriptor, position, os.SEEK_DATA), self.size)
+        except OSError as error:
+            return self.size if error.errno == errno.ENXIO else position
 
     def close(self) -> None:
         if self._descriptor >= 0:
@@ -91,12 +105,27 @@ class LocalFile:
 
 
 def _opened(path: str) -> int:
+    """Without waiting: a FIFO would be opened when somebody writes to it. Raises SegmentGone, StoreRefused."""
     try:
-        return os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-    except (FileNotFoundError, NotADirectoryError):
-        raise SegmentGone(path, None, "there is no such file") from None
-    except PermissionError:
-        raise StoreRefused(path, None, "this user may not read it", "run as the broker's user, or copy it") from None
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0))
+    except OSError as error:
+        raise _refused(path, None, error) from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise StoreRefused(path, None, "it is not a regular file", _NO_FILE)
+    return descriptor
+
+
+def _refused(path: str, position: int | None, error: OSError) -> LogFileError:
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return SegmentGone(path, None, "there is no such file")
+    if isinstance(error, PermissionError):
+        return StoreRefused(path, None, "this user may not read it", _OTHER_USER)
+    why = error.strerror or str(error)
+    if error.errno == errno.EIO:
+        return StoreRefused(path, position, why, "the disk fails: see the system's log, and read another replica")
+    remedy = _NO_FILE if error.errno in (errno.ELOOP, errno.ENXIO) else "mend what the system says of the file"
+    return StoreRefused(path, position, why, remedy)
 
 
 class LocalStorage:
@@ -119,9 +148,9 @@ class LocalStorage:
         except (FileNotFoundError, NotADirectoryError):
             raise SegmentGone(folder, None, "there is no such folder") from None
         except PermissionError:
-            raise StoreRefused(
-                folder, None, "this user may not list it", "run as the broker's user, or copy it"
-            ) from None
+            raise StoreRefused(folder, None, "this user may not list it", _OTHER_USER) from None
+        except OSError as error:
+            raise _refused(folder, None, error) from None
         return sorted((entry for entry in entries if entry is not None), key=lambda entry: entry.name)
 
     def open(self, path: str) -> OpenFile:
@@ -141,3 +170,7 @@ def _local_entry(entry: os.DirEntry[str]) -> Entry | None:
         return Entry(entry.name, folder, 0 if folder else entry.stat().st_size)
     except FileNotFoundError:
         return None  # deleted after it was listed
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        return Entry(entry.name, False, 0)  # a link to itself: whoever needs the file is told when it is opened

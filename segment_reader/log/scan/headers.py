@@ -30,7 +30,7 @@ from kseg.segment_reader.decode.scan import scan
 from kseg.segment_reader.decode.table import BASE, LAST, POSITION, SIZE, WIDTH, as_bytes
 from kseg.segment_reader.errors import Fault
 from kseg.segment_reader.log.errors import LogDamaged
-from kseg.segment_reader.log.files.storage import OpenFile
+from kseg.segment_reader.log.files.storage import LocalFile, OpenFile
 
 Table = npt.NDArray[np.int64]
 
@@ -192,6 +192,8 @@ def only_zeros(file: OpenFile, position: int) -> bool:
     """Whether only zeros follow: space that was preallocated (`log.preallocate`), or lost in a crash."""
     size = PIECE_BYTES
     while position < file.size:
+        if isinstance(file, LocalFile):  # holes of a sparse file are not read
+            position = file.next_data(position)
         data = file.read(position, min(size, file.size - position))
         if not len(data):
             break
