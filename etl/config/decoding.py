@@ -37,7 +37,20 @@ KafkaColumn = Literal["key", "value", "timestamp", "timestampType", "headers"]
 """Kafka's own columns that `keep` may name; rows have them as `_kseg_…`."""
 
 Format = Literal[
-    "bytes", "string", "short", "int", "long", "float", "double", "boolean", "uuid", "json", "avro", "protobuf"
+    "bytes",
+    "string",
+    "short",
+    "int",
+    "long",
+    "float",
+    "double",
+    "boolean",
+    "uuid",
+    "json",
+    "avro",
+    "protobuf",
+    "connect_json",
+    "json_schema",
 ]
 Fields = Annotated[dict[Text, Text], BeforeValidator(not_empty_map)]
 
@@ -45,9 +58,10 @@ Fields = Annotated[dict[Text, Text], BeforeValidator(not_empty_map)]
 class PayloadSchema(Section):
     """What is declared of a payload: exactly one of columns and file is set.
 
-    columns: Spark's DDL types by name, for JSON. file: an Avro schema (avsc), a Protobuf schema (proto) or its
-    descriptors (desc, pb, binpb); `text` is its content, of Protobuf its descriptors in base64, which is pinned with
-    the job: a run that is taken up decodes as its first attempt did, whatever the file is by then.
+    columns: Spark's DDL types by name, for JSON. file: a schema of the format: an Avro schema (avsc), a Protobuf schema
+    (proto) or its descriptors (desc, pb, binpb), a JSON Schema, or a schema of Connect's. `text` is its content (of
+    Protobuf its descriptors in base64), which is pinned with the job: a run that is taken up decodes as its first
+    attempt did, whatever the file is by then.
     """
 
     model_config = exactly_one("columns", "file")
@@ -109,10 +123,11 @@ AnySchema = Annotated[
 class Payload(Section):
     """How keys or values are decoded.
 
-    as: the column of a value that is no record. schema: what JSON, Avro and Protobuf need. into: records become
-    columns of the table, or one struct column. rename: fields to other column names. subject, defaults and max_columns:
-    of schemas in a registry. unknown_fields: None is `add` with a registry, else `ignore`. message and nanoseconds: of
-    Protobuf, which message it is, and what times below a microsecond are. The rest is for JSON alone.
+    as: the column of a value that is no record. schema: what JSON, Avro and Protobuf need. envelope: what is around a
+    record, whose columns are then those of the row that it is about. into: records become columns of the table, or one
+    struct column. rename: fields to other column names. subject, defaults and max_columns: of schemas in a registry.
+    unknown_fields: None is `add` with a registry, else `ignore`. message and nanoseconds: of Protobuf, which message it
+    is, and what times below a microsecond are. The rest is for JSON alone.
     """
 
     model_config = ConfigDict(populate_by_name=True)
@@ -120,6 +135,7 @@ class Payload(Section):
     format: DecidesRowsIfGiven[Format]
     as_: DecidesRowsIfGiven[Text | None] = Field(default=None, alias="as")
     schema_: DecidesRowsIfGiven[AnySchema | None] = Field(default=None, alias="schema")
+    envelope: DecidesRowsIfGiven[Literal["none", "debezium"]] = "none"
     into: DecidesRowsIfGiven[Literal["columns", "struct"]] = "columns"
     rename: DecidesRowsIfGiven[dict[Text, Text]] = Field(default_factory=dict)
     tombstones: DecidesRowsIfGiven[Literal["keep", "drop"]] = "keep"
@@ -129,10 +145,14 @@ class Payload(Section):
     max_columns: HowItRuns[Annotated[int, Field(ge=1, le=100_000)]] = 1000
     message: DecidesRowsIfGiven[Text | None] = None
     nanoseconds: DecidesRowsIfGiven[Literal["fail", "truncate"]] = "fail"
-    timestamp_format: DecidesRowsIfGiven[Text] = "iso8601"
-    date_format: DecidesRowsIfGiven[Text] = "iso8601"
+    timestamp_format: DecidesRowsIfGiven[Text | None] = None
+    date_format: DecidesRowsIfGiven[Text | None] = None
     formats: DecidesRowsIfGiven[dict[Text, Text]] = Field(default_factory=dict)
     time_zone: DecidesRowsIfGiven[Text | None] = None
+
+    @property
+    def is_json(self) -> bool:
+        return self.format in ("json", "connect_json", "json_schema")
 
     @property
     def by_registry(self) -> bool:
@@ -192,9 +212,17 @@ def sections_of(decode: Decode | Mapping[str, Decode]) -> Mapping[tuple[str, ...
     return {("decode",): decode}
 
 
-_SCHEMAS = {"json": "{columns: {id: bigint, …}}", "avro": "registry", "protobuf": "{file: orders.proto}"}
 _OF_JSON = ("timestamp_format", "date_format", "formats", "time_zone")
 _OF_PROTOBUF = ("message", "nanoseconds")
+#: Which forms of `schema` a format takes, the usual one first; other formats take none.
+_SCHEMAS = {
+    "json": ("columns",),
+    "connect_json": ("columns", "file"),
+    "json_schema": ("file",),
+    "avro": ("registry", "file"),
+    "protobuf": ("file", "registry"),
+}
+_EXAMPLES = {"columns": "{columns: {id: bigint, …}}", "file": "{file: orders.avsc}", "registry": "registry"}
 _OF_REGISTRIES = ("subject", "defaults", "max_columns")
 
 
@@ -208,37 +236,51 @@ def decode_findings(decode: Decode | Mapping[str, Decode], *, has_registry: bool
             if payload is None:
                 continue
             yield from _payload_findings(payload, (*place, name))
-            if payload.by_registry and payload.format != "json" and not has_registry:
+            if payload.by_registry and "registry" in _SCHEMAS.get(payload.format, ()) and not has_registry:
                 remedy = "add `registry: {url: https://host:8081}`"
                 yield Finding((*place, name, "schema"), "needs a schema registry", remedy)
 
 
 def _payload_findings(payload: Payload, place: tuple[str, ...]) -> Iterator[Finding]:
-    schema, records = payload.schema_, payload.format in ("json", "avro", "protobuf")
+    schema, possible = payload.schema_, _SCHEMAS.get(payload.format)
     if payload.format != "protobuf":
         yield from _without_meaning(payload, place, _OF_PROTOBUF)
-    if not records:
-        yield from _without_meaning(payload, place, ("schema", "into", "rename", "unknown_fields", *_OF_JSON))
+    if possible is None:
+        yield from _without_meaning(
+            payload, place, ("schema", "envelope", "into", "rename", "unknown_fields", *_OF_JSON)
+        )
         yield from _without_meaning(payload, place, _OF_REGISTRIES)
         return
     if schema is None:
-        remedy = _SCHEMAS[payload.format]
-        yield Finding((*place, "schema"), "is missing", f"write `schema: {remedy}`")
+        yield Finding((*place, "schema"), "is missing", f"write `schema: {_EXAMPLES[possible[0]]}`")
     elif not payload.by_registry and (payload.declared.columns is None) == (payload.declared.file is None):
         yield Finding((*place, "schema"), "is not exactly one of columns and file", "keep one of them")
-    elif (payload.format == "json") != (payload.declared.columns is not None):
-        remedy = "`columns`" if payload.format == "json" else "`file`, or write `schema: registry`"
-        yield Finding((*place, "schema"), f"is none of {payload.format}", f"give {remedy}")
+    elif _schema_given(payload) not in possible:
+        remedy = " or ".join(f"`schema: {_EXAMPLES[form]}`" for form in possible)
+        yield Finding((*place, "schema"), f"is none of {payload.format}", f"write {remedy}")
+    if payload.envelope != "none" and place[-1] == "key":
+        yield Finding((*place, "envelope"), "is around values", "remove it")
+    elif payload.envelope != "none" and payload.format == "protobuf":
+        yield Finding((*place, "envelope"), "is not possible with protobuf yet", "decode the envelope's own fields")
+    elif payload.envelope != "none" and payload.by_registry:
+        remedy = "write `schema: {file: envelope.avsc}` with the subject's schema"
+        yield Finding((*place, "envelope"), "is not possible with a registry yet", remedy)
     if not payload.by_registry:
         yield from _without_meaning(payload, place, _OF_REGISTRIES, "a schema that is in no registry")
-    allowed = {"json": ("ignore", "rescue")}.get(payload.format, ("ignore", "add") if payload.by_registry else ())
+    allowed = ("ignore", "rescue") if payload.is_json else ("ignore", "add") if payload.by_registry else ()
     if payload.unknown_fields is not None and payload.unknown_fields not in allowed:
         remedy = f"write {' or '.join(allowed)}" if allowed else "remove it: all fields of the schema become columns"
         yield Finding((*place, "unknown_fields"), f"{payload.unknown_fields} is not possible here", remedy)
     if payload.as_ is not None and payload.into == "columns":
         yield Finding((*place, "as"), "names no column where fields become columns", "write `into: struct`")
-    if payload.format != "json":
+    if not payload.is_json:
         yield from _without_meaning(payload, place, _OF_JSON)
+
+
+def _schema_given(payload: Payload) -> str:
+    if payload.by_registry:
+        return "registry"
+    return "columns" if payload.declared.columns is not None else "file"
 
 
 def _without_meaning(

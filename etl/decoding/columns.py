@@ -17,6 +17,7 @@ import pyarrow as pa
 from kseg.etl.decoding.payload import PayloadPlan
 from kseg.etl.errors import ConfigurationError, Fault
 from kseg.etl.tables.parquet.schema import FORBIDDEN_IN_NAMES, RESERVED_PREFIX
+from kseg.segment_reader.payload.debezium import ENVELOPE_COLUMNS
 
 _RECORD = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 
@@ -56,7 +57,8 @@ def check_names(parts: Sequence[tuple[PayloadPlan, Sequence[pa.Field]]]) -> None
                 words = f"columns {other} and {field.name} are one name to Delta"
                 faults.append(Fault(place, words, _rename(field.name)))
             seen[field.name.lower()] = field.name
-            if field.name.startswith(RESERVED_PREFIX) and field.name != f"{RESERVED_PREFIX}rescued":
+            ours = (f"{RESERVED_PREFIX}rescued", *(ENVELOPE_COLUMNS if plan.envelope == "debezium" else ()))
+            if field.name.startswith(RESERVED_PREFIX) and field.name not in ours:
                 words = f"column {field.name}: names that begin with {RESERVED_PREFIX} are Kafka's own columns"
                 faults.append(Fault(place, words, _rename(field.name)))
             faults += [Fault(place, words, _rename(field.name)) for words in _nested_faults(field, field.name)]

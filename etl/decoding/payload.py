@@ -23,7 +23,8 @@ class PayloadPlan:
     format, schema_text, columns, json: as the job file has them (`etl.config.decoding.Payload`); json: the options of
     its decoder by name. column: what a value that is no record is called, and a record that stays a struct.
     into_columns: a record's fields become columns. rename: of these, by the field's name. section: path in the job file
-    of what has keys and values. message, nanoseconds: of Protobuf.
+    of what has keys and values, empty where there is none. message, nanoseconds: of Protobuf. envelope: what is around
+    records, whose fields are those of its rows.
     """
 
     source: Literal["key", "value"]
@@ -38,11 +39,12 @@ class PayloadPlan:
     section: str = "decode"
     message: str | None = None
     nanoseconds: Literal["fail", "truncate"] = "fail"
+    envelope: Literal["none", "debezium"] = "none"
 
     @property
     def place(self) -> str:
         """Its path in the job file."""
-        return f"{self.section}.{self.source}"
+        return f"{self.section}.{self.source}".lstrip(".")
 
     @property
     def type(self) -> pa.DataType:
@@ -66,12 +68,13 @@ class PayloadPlan:
             raise ConfigurationError.of(f"{self.place}.schema", str(error), "correct the schema") from None
 
     def _decoder(self) -> PayloadDecoder:
-        if self.format == "json":
-            from kseg.segment_reader.payload.ddl import parse_columns
-            from kseg.segment_reader.payload.json.decoder import json_decoder
-            from kseg.segment_reader.payload.json.shape import JsonOptions
+        if self.format in ("json", "connect_json", "json_schema"):
+            from kseg.etl.decoding.json_formats import json_format_decoder
 
-            return json_decoder(parse_columns(dict(self.columns)), JsonOptions(**dict(self.json)))
+            debezium = self.envelope == "debezium"
+            return json_format_decoder(
+                self.format, dict(self.columns), self.schema_text, dict(self.json), debezium=debezium
+            )
         if self.format == "avro":
             from kseg.segment_reader.payload.avro.decoder import avro_decoder
             from kseg.segment_reader.payload.avro.schema import parse_schema
@@ -79,7 +82,12 @@ class PayloadPlan:
             if self.schema_text is None:
                 text = "schemas of a registry are not read yet"
                 raise ConfigurationError.of(f"{self.place}.schema", text, "write {file: orders.avsc}")
-            return avro_decoder(parse_schema(self.schema_text))
+            decoder = avro_decoder(parse_schema(self.schema_text))
+            if self.envelope == "debezium":
+                from kseg.segment_reader.payload.debezium import DebeziumDecoder
+
+                return DebeziumDecoder(decoder)
+            return decoder
         if self.format == "protobuf":
             from kseg.segment_reader.payload.protobuf.decoder import protobuf_decoder
             from kseg.segment_reader.payload.protobuf.descriptors import parse_base64

@@ -64,7 +64,8 @@ def decode_step(decode: Decode, place: str = "decode") -> DecodeStep:
 
 
 def _plan(payload: Payload, source: str, place: str) -> PayloadPlan:
-    options = {name: getattr(payload, name) for name in ("timestamp_format", "date_format", "formats", "time_zone")}
+    names = ("timestamp_format", "date_format", "formats", "time_zone")
+    options = {name: given for name in names if (given := getattr(payload, name)) is not None}
     options["unknown_fields"] = payload.unknown
     return PayloadPlan(
         source=source,  # type: ignore[arg-type]
@@ -72,13 +73,14 @@ def _plan(payload: Payload, source: str, place: str) -> PayloadPlan:
         column=payload.as_ or source,
         columns=tuple((payload.declared.columns or {}).items()),
         schema_text=payload.declared.text,
-        json=tuple(options.items()) if payload.format == "json" else (),
+        json=tuple(options.items()) if payload.is_json else (),
         into_columns=payload.into == "columns",
         rename=tuple(payload.rename.items()),
         drop_nulls=payload.tombstones == "drop",
         section=place,
         message=payload.message,
         nanoseconds=payload.nanoseconds,
+        envelope=payload.envelope,
     )
 
 

@@ -44,6 +44,7 @@ DECODED_COLUMNS = frozenset(
         *("key", "value", "timestamp", "timestampType", "headers", "rescued", "late"),
         *("leaderEpoch", "producerId", "producerEpoch", "sequence", "transactional", "batchBaseOffset"),
         *("file", "position"),
+        *("op", "source_ts", "connector_ts"),
     )
 )
 ADDRESS_TYPES = (pa.string(), pa.int32(), pa.int64())

@@ -1,8 +1,10 @@
-"""How dates and timestamps are written: texts of ISO 8601, texts of a pattern, or numbers since 1970-01-01.
+"""How values are written. Dates and timestamps: texts of ISO 8601, texts of a pattern, or numbers since 1970-01-01.
 
     iso8601          2024-02-29, 2024-02-29T12:30:00.123456+01:00 (T or a space; seconds, fraction and zone optional)
     epoch_days       dates: a number
     epoch_seconds    timestamps: a number (1709206200.25 too), also epoch_millis and epoch_micros
+    json             texts: the value as it is written, of any type
+    base64           decimals: strings too, base64 of the unscaled number (big-endian two's complement), as in Connect
     a pattern        letters of Spark's patterns: yyyy M MM d dd H HH m mm s ss S… (fraction), X XX XXX (zone), 'text'
 
 A `timestamp` is an instant: a text without a zone needs the declared one. A `timestamp_ntz` is none: a text with a zone
@@ -25,6 +27,8 @@ ISO = "iso8601"
 EPOCHS = {"epoch_seconds": 6, "epoch_millis": 3, "epoch_micros": 0}
 """The power of ten from the number to microseconds."""
 EPOCH_DAYS = "epoch_days"
+JSON_TEXT = "json"
+BASE64 = "base64"
 
 #: No instant before the year 1 or after 9999, however it is written: micros taken for millis are an error, no date.
 FIRST_MICROS = -62_135_596_800_000_000

@@ -15,7 +15,7 @@ from kseg.segment_reader.payload.decoder import Status
 from kseg.segment_reader.payload.json.grammar import literal, skip_number, skip_value, status_of
 from kseg.segment_reader.payload.json.names import field, has_twice, is_name
 from kseg.segment_reader.payload.json.rescue import rescue
-from kseg.segment_reader.payload.json.scalars import base64_in_place, put_epoch, put_number
+from kseg.segment_reader.payload.json.scalars import base64_in_place, put_number
 from kseg.segment_reader.payload.json.shape import Kind
 from kseg.segment_reader.payload.json.strings import SLACK, copy_string, skip_string, space
 from kseg.segment_reader.payload.json.table import (
@@ -47,7 +47,6 @@ from kseg.segment_reader.payload.json.table import (
     N_SLOTS,
     N_VALID,
     N_WIDTH,
-    NUMBER,
     P_END,
     P_NODE,
     P_ROW,
@@ -60,11 +59,11 @@ from kseg.segment_reader.payload.json.table import (
     S_SCRATCH,
     S_SCRATCH_SIZE,
     S_SERIAL,
-    TEXT,
     UNSURE,
 )
-from kseg.segment_reader.payload.json.times import put_date, put_pattern, put_timestamp
+from kseg.segment_reader.payload.json.times import put_date_or_timestamp
 from kseg.segment_reader.payload.json.words import store16
+from kseg.segment_reader.payload.json.written import put_base64_decimal, put_json
 from kseg.segment_reader.payload.memory import load8, load32, store8, store32, store64
 
 BOOLEAN, INT64, DECIMAL, STRING, BINARY = (
@@ -117,24 +116,6 @@ def _copy_text(p: Any, e: Any, limit: Any, t: Any, node: Any, slot: Any, s: Any)
             p = end
     store32(offsets + 4, end - data)
     return p
-
-
-@compiled
-def _put_date_or_timestamp(
-    p: Any, e: Any, c: Any, t: Any, node: Any, slot: Any, tens: Any, steps: Any, zone: Any
-) -> Any:
-    written = t[node, N_FORMAT]
-    if written == NUMBER:
-        if c == 34:
-            return -WRONG_TYPE
-        return put_epoch(p, e, t, node, slot, tens)
-    if c != 34:
-        return -WRONG_TYPE
-    if written != TEXT:
-        return put_pattern(p + 1, e, t, node, slot, steps, zone)
-    if t[node, N_KIND] == DATE:
-        return put_date(p + 1, e, t, node, slot)
-    return put_timestamp(p + 1, e, t, node, slot, zone)
 
 
 @compiled
@@ -290,7 +271,9 @@ def decode(
                         of = t[child, N_KIND]
                         start = p
                         store8(t[child, N_VALID] + at, 1)
-                        if of in (STRING, BINARY):
+                        if of == STRING and t[child, N_FORMAT]:
+                            p = put_json(p, e, limit, t, child, at, level + 1, rules.max_depth, opened, s)
+                        elif of in (STRING, BINARY):
                             p = _copy_text(p + 1, e, limit, t, child, at, s) if c == 34 else -WRONG_TYPE
                         elif of >= LIST:
                             if c != (91 if of == LIST else 123):
@@ -329,8 +312,10 @@ def decode(
                                 p = -WRONG_TYPE
                                 if c != 34:
                                     p = put_number(start, e, t, child, at, powers, tens, unsigned_tens)
+                                elif of == DECIMAL and t[child, N_FORMAT]:
+                                    p = put_base64_decimal(start + 1, e, limit, t, child, at, s)
                             else:
-                                p = _put_date_or_timestamp(p, e, c, t, child, at, unsigned_tens, steps, zone)
+                                p = put_date_or_timestamp(p, e, c, t, child, at, unsigned_tens, steps, zone)
                             if p == -UNSURE:
                                 p = _token_end(start, e, limit)
                                 if p >= 0:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,7 @@ class JsonReference:
         document = parse(payload, skip, self._options.max_depth)
         if document.token is not Token.OBJECT:
             raise Refused(Status.WRONG_TYPE, [], document.start, f"a row is an object, not {document.token.value}")
-        row: dict[str, Any] = convert(document, self._shape, [])
+        row: dict[str, Any] = convert(document, self._shape, [], payload)
         if self._options.unknown_fields == "rescue":
             text = _unknown(document, self._shape, payload)
             row[self._options.rescued] = None if text is None else text.decode()
@@ -77,18 +78,21 @@ class JsonReference:
         raise ValueError("the payload has a row: there is nothing to explain")
 
 
-def convert(value: Value, shape: Shape, steps: list[Step]) -> Any:
+def convert(value: Value, shape: Shape, steps: list[Step], payload: bytes) -> Any:
     """The value as pyarrow takes it for the declared type. steps: the path to it. Raises Refused."""
     if value.token is Token.NULL:
         return None
     if shape.kind is Kind.STRUCT:
-        return _struct(value, shape, steps)
+        return _struct(value, shape, steps, payload)
     if shape.kind is Kind.LIST:
         if value.token is not Token.ARRAY:
             raise _wrong(value, shape, steps)
-        return [convert(each, shape.children[0], [*steps, number]) for number, each in enumerate(value.elements)]
+        child = shape.children[0]
+        return [convert(each, child, [*steps, number], payload) for number, each in enumerate(value.elements)]
     if shape.kind is Kind.MAP:
-        return _map(value, shape, steps)
+        return _map(value, shape, steps, payload)
+    if shape.kind is Kind.STRING and shape.format is not None:
+        return payload[value.start : value.end].decode()
     try:
         return scalar(value.token, value.text, shape)
     except Unfit as unfit:
@@ -99,7 +103,7 @@ def _wrong(value: Value, shape: Shape, steps: list[Step]) -> Refused:
     return Refused(Status.WRONG_TYPE, steps, value.start, f"{value.token.value} is no {type_name(shape)}")
 
 
-def _struct(value: Value, shape: Shape, steps: list[Step]) -> dict[str, Any]:
+def _struct(value: Value, shape: Shape, steps: list[Step], payload: bytes) -> dict[str, Any]:
     if value.token is not Token.OBJECT:
         raise _wrong(value, shape, steps)
     fields = shape.by_name
@@ -108,14 +112,15 @@ def _struct(value: Value, shape: Shape, steps: list[Step]) -> dict[str, Any]:
         if member.name in row:
             raise Refused(Status.DUPLICATE_KEY, [*steps, member.name], member.start, "the field is written twice")
         if member.name in fields:
-            row[member.name] = convert(member.value, fields[member.name], [*steps, member.name])
+            row[member.name] = convert(member.value, fields[member.name], [*steps, member.name], payload)
     return row
 
 
-def _map(value: Value, shape: Shape, steps: list[Step]) -> list[tuple[str, Any]]:
+def _map(value: Value, shape: Shape, steps: list[Step], payload: bytes) -> list[tuple[str, Any]]:
     if value.token is not Token.OBJECT:
         raise _wrong(value, shape, steps)
-    pairs = [(each.name, convert(each.value, shape.children[0], [*steps, each.name])) for each in value.members]
+    child = shape.children[0]
+    pairs = [(each.name, convert(each.value, child, [*steps, each.name], payload)) for each in value.members]
     seen: set[str] = set()
     for member in value.members:
         if member.name in seen:
@@ -129,6 +134,8 @@ def scalar(token: Token, text: str, shape: Shape) -> Any:
     kind, name = shape.kind, type_name(shape)
     if kind is Kind.BOOLEAN and token in (Token.TRUE, Token.FALSE):
         return token is Token.TRUE
+    if token is Token.STRING and kind is Kind.DECIMAL and shape.format is not None:
+        return _base64_decimal(text, shape)
     if token is Token.STRING and kind in _OF_TEXT:
         return _OF_TEXT[kind](text, shape)
     if token is Token.NUMBER and kind is not Kind.STRING and kind is not Kind.BINARY:
@@ -161,6 +168,16 @@ def _base64(text: str, shape: Shape) -> bytes:
     if found is None or base64.b64encode(found) != text.encode():
         raise Unfit(Status.WRONG_TYPE, f"{shown(text)!r} is no base64")
     return found
+
+
+def _base64_decimal(text: str, shape: Shape) -> Decimal:
+    found = _base64(text, shape)
+    if not found:
+        raise Unfit(Status.WRONG_TYPE, "'' is no number: base64 of at least one byte is expected")
+    unscaled = int.from_bytes(found, "big", signed=True)
+    if abs(unscaled) >= 10**shape.type.precision:
+        raise Unfit(Status.OUT_OF_RANGE, f"base64 {shown(text)!r} has too many digits for {type_name(shape)}")
+    return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -shape.type.scale))
 
 
 def _date(text: str, shape: Shape) -> int:
@@ -232,12 +249,12 @@ def _unknown(value: Value, shape: Shape, payload: bytes) -> bytes | None:
 
     Lists keep their elements' numbers: `null` stands for one without unknown fields that others follow.
     """
-    if value.token is Token.OBJECT and shape.kind is not Kind.LIST:
+    if value.token is Token.OBJECT and shape.kind in (Kind.STRUCT, Kind.MAP):
         fields = shape.by_name
         members = [_member(each, fields.get(each.name), shape, payload) for each in value.members]
         kept = [text for text in members if text is not None]
         return b"{" + b",".join(kept) + b"}" if kept else None
-    if value.token is Token.ARRAY:
+    if value.token is Token.ARRAY and shape.kind is Kind.LIST:
         elements = [_unknown(each, shape.children[0], payload) for each in value.elements]
         while elements and elements[-1] is None:
             elements.pop()

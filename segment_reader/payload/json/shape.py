@@ -15,7 +15,16 @@ import pyarrow as pa
 
 from kseg.segment_reader.payload.ddl import quoted
 from kseg.segment_reader.payload.errors import InvalidSchema
-from kseg.segment_reader.payload.json.formats import ISO, Format, Zone, date_format, time_zone, timestamp_format
+from kseg.segment_reader.payload.json.formats import (
+    BASE64,
+    ISO,
+    JSON_TEXT,
+    Format,
+    Zone,
+    date_format,
+    time_zone,
+    timestamp_format,
+)
 
 MOST_DEPTH = 200
 
@@ -91,7 +100,7 @@ def shape_of(declared: pa.StructType, options: JsonOptions) -> Shape:
     builder = _Builder(options)
     shape = builder.shape(declared, "", 1)
     if unused := set(options.formats) - builder.formats_used:
-        raise InvalidSchema(sorted(unused)[0], "formats names no date or timestamp")
+        raise InvalidSchema(sorted(unused)[0], "formats names no date, timestamp, decimal or string")
     if options.unknown_fields == "rescue" and options.rescued in shape.names:
         raise InvalidSchema(options.rescued, "a column of this name is declared: choose another for rescued fields")
     return shape
@@ -145,11 +154,22 @@ class _Builder:
             written = timestamp_format(name, self._zone if kind.tz else None, path)
             return Shape(Kind.TIMESTAMP if kind.tz else Kind.TIMESTAMP_NTZ, kind, path, format=written)
         if pa.types.is_decimal128(kind) and kind.scale >= 0:
-            return Shape(Kind.DECIMAL, kind, path)
+            return Shape(Kind.DECIMAL, kind, path, format=self._written(path, "decimal", BASE64))
+        if pa.types.is_string(kind):
+            return Shape(Kind.STRING, kind, path, format=self._written(path, "string", JSON_TEXT))
         found = _SCALARS.get(kind)
         if found is None:
             raise InvalidSchema(path, f"{kind} is no type that JSON is read to")
         return Shape(found, kind, path)
+
+    def _written(self, path: str, word: str, known: str) -> Format | None:
+        name = self._options.formats.get(path)
+        if name is None:
+            return None
+        self.formats_used.add(path)
+        if name != known:
+            raise InvalidSchema(path, f"{name} is no format of a {word}: {known} is the only one")
+        return Format(name)
 
     def _name(self, path: str, default: str) -> str:
         self.formats_used.add(path)
@@ -164,7 +184,6 @@ _SCALARS = {
     pa.int64(): Kind.INT64,
     pa.float32(): Kind.FLOAT,
     pa.float64(): Kind.DOUBLE,
-    pa.string(): Kind.STRING,
     pa.binary(): Kind.BINARY,
 }
 

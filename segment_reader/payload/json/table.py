@@ -35,12 +35,17 @@ N_ROOM: Final = 16  # bytes of a text's data
 N_SLOTS: Final = 17
 N_FIELD: Final = 18  # its number among its struct's fields
 N_STEPS: Final = 19  # where a pattern's steps begin
-N_SIZE_OF_ROW: Final = 20
+N_BOUND_HIGH: Final = 20  # 10^precision of a decimal in base64, in two words
+N_BOUND_LOW: Final = 21
+N_SIZE_OF_ROW: Final = 22
 
 # -- how dates and timestamps are written
 TEXT: Final = 0  # ISO 8601
 NUMBER: Final = 1
 PATTERN: Final = 2
+
+#: A text's format, or a decimal's, other than the usual one: JSON as it is written; base64 of its digits.
+AS_WRITTEN: Final = 1
 
 NO_OFFSET: Final = 1 << 40  # of texts without a zone: the reference reads them
 LOCAL: Final = 1 << 41  # texts have no zone: timestamp_ntz
@@ -191,6 +196,12 @@ class Nodes:
     def _format(self, shape: Shape, row: list[int]) -> None:
         written = shape.format
         assert written is not None
+        if shape.kind in (Kind.STRING, Kind.DECIMAL):
+            row[N_FORMAT] = AS_WRITTEN
+            bound = 10 ** row[N_PRECISION]
+            low = bound & _WORD
+            row[N_BOUND_HIGH], row[N_BOUND_LOW] = bound >> 64, low - (low >> 63 << 64)
+            return
         number = written.pattern is None
         row[N_FORMAT] = NUMBER if number else TEXT if written.name == ISO else PATTERN
         row[N_SHIFT] = 0 if written.name == EPOCH_DAYS else written.shift

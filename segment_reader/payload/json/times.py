@@ -9,14 +9,16 @@ from typing import Any
 
 from kseg.segment_reader.decode.jit import compiled, inlined
 from kseg.segment_reader.payload.json.formats import FIRST_MICROS, LAST_MICROS
-from kseg.segment_reader.payload.json.scalars import ASKED, DATE
+from kseg.segment_reader.payload.json.scalars import ASKED, DATE, WRONG_TYPE, put_epoch
 from kseg.segment_reader.payload.json.table import (
     LOCAL,
     N_DATA,
+    N_FORMAT,
     N_KIND,
     N_OFFSET,
     N_STEPS,
     NO_OFFSET,
+    NUMBER,
     STEP_BYTE,
     STEP_DAY,
     STEP_END,
@@ -26,6 +28,7 @@ from kseg.segment_reader.payload.json.table import (
     STEP_MONTH,
     STEP_YEAR,
     STEP_ZONE,
+    TEXT,
     ZONED,
 )
 from kseg.segment_reader.payload.memory import load8, store32, store64
@@ -263,3 +266,21 @@ def put_pattern(p: Any, e: Any, t: Any, node: Any, slot: Any, steps: Any, zone: 
     elif not _put_micros(days * 86400 + seconds, micros, written, t, node, slot, zone):
         return ASKED
     return p + 1
+
+
+@compiled
+def put_date_or_timestamp(
+    p: Any, e: Any, c: Any, t: Any, node: Any, slot: Any, tens: Any, steps: Any, zone: Any
+) -> Any:
+    written = t[node, N_FORMAT]
+    if written == NUMBER:
+        if c == 34:
+            return WRONG_TYPE
+        return put_epoch(p, e, t, node, slot, tens)
+    if c != 34:
+        return WRONG_TYPE
+    if written != TEXT:
+        return put_pattern(p + 1, e, t, node, slot, steps, zone)
+    if t[node, N_KIND] == DATE:
+        return put_date(p + 1, e, t, node, slot)
+    return put_timestamp(p + 1, e, t, node, slot, zone)

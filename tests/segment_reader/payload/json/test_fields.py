@@ -162,7 +162,11 @@ UNSOUND: list[tuple[pa.StructType, dict[str, Any], str]] = [
     (pa.struct([("a b", pa.map_(pa.int32(), pa.int32()))]), {}, "`a b`: a map's key must be string"),
     (pa.struct([("_kseg_rescued", pa.int32())]), {}, "_kseg_rescued: a column of this name is declared"),
     (pa.struct([("a", pa.list_(pa.list_(pa.int32())))]), {"max_depth": 2}, "a[]: the type is nested deeper than"),
-    (pa.struct([("a", pa.int32())]), {"formats": {"a": "iso8601"}}, "a: formats names no date or timestamp"),
+    (
+        pa.struct([("a", pa.int32())]),
+        {"formats": {"a": "iso8601"}},
+        "a: formats names no date, timestamp, decimal or string",
+    ),
 ]
 
 

@@ -1,0 +1,65 @@
+"""The decoders of formats that are JSON: plain documents, Kafka Connect's, and those of a JSON Schema.
+
+    json            columns                  the document
+    connect_json    columns, or a schema     the document's `payload`
+    json_schema     a schema                 the document, with or without a registry's frame before it
+
+Declared columns are a row's, also within Debezium's envelope; a schema is the envelope's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from kseg.segment_reader.payload.connect_json import ConnectJsonDecoder
+from kseg.segment_reader.payload.connect_schema import read_connect_schema
+from kseg.segment_reader.payload.ddl import parse_columns
+from kseg.segment_reader.payload.debezium import DebeziumDecoder, Envelope, envelope_formats, envelope_type
+from kseg.segment_reader.payload.decoder import PayloadDecoder
+from kseg.segment_reader.payload.framed import FramedDecoder
+from kseg.segment_reader.payload.json.decoder import json_decoder
+from kseg.segment_reader.payload.json.formats import EPOCH_DAYS
+from kseg.segment_reader.payload.json.shape import JsonOptions
+from kseg.segment_reader.payload.json_schema import read_json_schema
+
+JSON_FORMATS = ("json", "connect_json", "json_schema")
+_CONNECT = {"timestamp_format": "epoch_millis", "date_format": EPOCH_DAYS}
+
+
+def json_format_decoder(
+    format: str, columns: Mapping[str, str], schema_text: str | None, options: Mapping[str, Any], *, debezium: bool
+) -> PayloadDecoder:
+    """columns: DDL types by name, where there is no schema_text. options: of `JsonOptions`, as far as they are given.
+    debezium: the documents are its envelopes. Raises InvalidSchema, UnsupportedSchema."""
+    declared, formats = _declared(format, columns, schema_text)
+    own = dict(options.get("formats", {}))
+    if debezium:
+        if schema_text is not None:
+            Envelope(declared)
+            declared = declared.field("after").type
+            formats = {path.removeprefix("after."): how for path, how in formats.items() if path.startswith("after.")}
+        declared, formats = envelope_type(declared), envelope_formats({**formats, **own})
+    else:
+        formats = {**formats, **own}
+    usual = _CONNECT if format == "connect_json" else {}
+    made = JsonOptions(**{**usual, **options, "formats": formats})
+    connect = format == "connect_json"
+    decoder: PayloadDecoder = ConnectJsonDecoder(declared, made) if connect else json_decoder(declared, made)
+    if format == "json_schema":
+        decoder = FramedDecoder(decoder)
+    return DebeziumDecoder(decoder) if debezium else decoder
+
+
+def _declared(
+    format: str, columns: Mapping[str, str], schema_text: str | None
+) -> tuple[pa.DataType, Mapping[str, str]]:
+    if schema_text is None:
+        return parse_columns(columns), {}
+    if format == "json_schema":
+        schema = read_json_schema(schema_text)
+        return schema.type, schema.formats
+    connect = read_connect_schema(schema_text)
+    return connect.type, dict(connect.formats())

@@ -1,0 +1,128 @@
+"""Kafka Connect's JSON, `{"schema": …, "payload": …}`, as rows of the payload: JSON's decoder under a declared type.
+
+    schema     compared with the declared type, once for each text: as a contradiction, or as nothing at all
+    payload    the row; null is a tombstone
+
+Of a `payload` the usual formats are Connect's: timestamps as milliseconds, dates as days, decimals as base64.
+Source: `org.apache.kafka.connect.json.JsonConverter`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kseg.segment_reader.payload.connect_schema import contradiction
+from kseg.segment_reader.payload.ddl import quoted
+from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadError, Status
+from kseg.segment_reader.payload.errors import PayloadSchemaError
+from kseg.segment_reader.payload.json.decoder import Engine, json_decoder
+from kseg.segment_reader.payload.json.document import parse
+from kseg.segment_reader.payload.json.formats import BASE64, EPOCH_DAYS, JSON_TEXT
+from kseg.segment_reader.payload.json.shape import JsonOptions, shape_of
+
+CONNECT_OPTIONS = JsonOptions(timestamp_format="epoch_millis", date_format=EPOCH_DAYS, unknown_fields="ignore")
+
+_SCHEMA, _PAYLOAD = "schema", "payload"
+_KNOWN_TEXTS = 1000
+
+
+class ConnectJsonDecoder:
+    """See `segment_reader.payload.decoder.PayloadDecoder`.
+
+    declared: the payload's type, a struct or any other. options: paths of formats are within the payload; decimals
+    without one are base64, or numbers. Raises InvalidSchema.
+    """
+
+    def __init__(
+        self, declared: pa.DataType, options: JsonOptions = CONNECT_OPTIONS, *, engine: Engine = "fast"
+    ) -> None:
+        formats = dict.fromkeys(_decimals(declared, ""), BASE64) | dict(options.formats)
+        document = pa.struct([pa.field(_SCHEMA, pa.string()), pa.field(_PAYLOAD, declared)])
+        self._options = replace(options, formats={_SCHEMA: JSON_TEXT, **_within(formats)})
+        self._inner = json_decoder(document, self._options, engine=engine)
+        self._shape = shape_of(document, self._options).by_name[_PAYLOAD]
+        self._rescues = options.unknown_fields == "rescue" and pa.types.is_struct(declared)
+        self._type = declared
+        if self._rescues:
+            self._type = pa.struct([*declared, pa.field(options.rescued, pa.string())])
+        self._known: dict[str, PayloadSchemaError | None] = {}
+
+    @property
+    def type(self) -> pa.DataType:
+        return self._type
+
+    def decode(self, payloads: pa.BinaryArray, *, skip: int = 0) -> DecodedPayloads:
+        decoded = self._inner.decode(payloads, skip=skip)
+        columns = dict(zip((_SCHEMA, _PAYLOAD, "rescued"), decoded.rows.flatten(), strict=False))
+        status = decoded.status.copy()
+        sound = status == Status.DECODED
+        status[sound & self._contradicts(columns[_SCHEMA])] = Status.INCOMPATIBLE_SCHEMA
+        for row in np.flatnonzero((status == Status.DECODED) & np.asarray(columns[_PAYLOAD].is_null())).tolist():
+            there = self._has_payload(payloads[row].as_py(), skip)
+            status[row] = Status.NULL if there else Status.MISSING_FIELD
+        lost = status != Status.DECODED
+        return DecodedPayloads(self._rows(columns, lost), status)
+
+    def explain(self, payload: bytes, *, skip: int = 0) -> PayloadError:
+        one = pa.array([payload], pa.binary())
+        status = Status(int(self.decode(one, skip=skip).status[0]))
+        if status is Status.MISSING_FIELD:
+            hint = "the converter of its producer may have schemas.enable=false: such documents are format: json"
+            return PayloadError(status, _PAYLOAD, f"the document has no member {_PAYLOAD}; {hint}")
+        if status is Status.INCOMPATIBLE_SCHEMA:
+            text = self._inner.decode(one, skip=skip).rows.field(0)[0].as_py()
+            found = self._contradiction(text)
+            assert found is not None
+            return PayloadError(status, found.place, found.reason)
+        return self._inner.explain(payload, skip=skip)
+
+    def _rows(self, columns: Mapping[str, pa.Array], lost: npt.NDArray[np.bool_]) -> pa.Array:
+        rows = columns[_PAYLOAD]
+        if not pa.types.is_struct(self._type):
+            return pc.if_else(pa.array(lost), pa.nulls(len(rows), self._type), rows) if lost.any() else rows
+        children = [*rows.flatten(), *([columns["rescued"]] if self._rescues else [])]
+        if not children:
+            return pa.array([None if gone else {} for gone in lost.tolist()], self._type)
+        return pa.StructArray.from_arrays(children, fields=list(self._type), mask=pa.array(lost))
+
+    def _contradicts(self, schemas: pa.StringArray) -> npt.NDArray[np.bool_]:
+        texts = schemas.dictionary_encode()
+        faulty = np.array([*(self._contradiction(text) is not None for text in texts.dictionary.to_pylist()), False])
+        found: npt.NDArray[np.bool_] = faulty[np.asarray(texts.indices.fill_null(len(faulty) - 1))]
+        return found
+
+    def _contradiction(self, text: str) -> PayloadSchemaError | None:
+        if text not in self._known:
+            if len(self._known) >= _KNOWN_TEXTS:
+                self._known.clear()
+            self._known[text] = contradiction(text, self._shape)
+        return self._known[text]
+
+    def _has_payload(self, document: bytes, skip: int) -> bool:
+        return any(member.name == _PAYLOAD for member in parse(document, skip, self._options.max_depth).members)
+
+
+def _decimals(kind: pa.DataType, path: str) -> Iterator[str]:
+    if pa.types.is_decimal(kind):
+        yield path
+    elif pa.types.is_struct(kind):
+        for field in kind:
+            yield from _decimals(field.type, f"{path}.{quoted(field.name)}" if path else quoted(field.name))
+    elif pa.types.is_list(kind):
+        yield from _decimals(kind.value_type, f"{path}[]")
+    elif pa.types.is_map(kind):
+        yield from _decimals(kind.item_type, f"{path}[]")
+
+
+def _within(formats: Mapping[str, str]) -> dict[str, str]:
+    """Paths within the payload as paths within the document."""
+    return {
+        f"{_PAYLOAD}.{path}" if path and not path.startswith("[]") else f"{_PAYLOAD}{path}": name
+        for path, name in formats.items()
+    }

@@ -1,0 +1,188 @@
+"""Kafka Connect's schemas as its JsonConverter writes them -> types, and how their values are written in JSON.
+
+    type      int8 … int64, float, double, boolean, string, bytes, array (items), map (keys, values), struct (fields)
+    name      a logical type: Connect's Decimal, Date, Time and Timestamp, and Debezium's io.debezium.time.*
+
+A logical type that is not known has the type that it rests on, as with Connect itself.
+Source: `org.apache.kafka.connect.json.JsonSchema`, `io.debezium.time`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from kseg.segment_reader.payload.ddl import MOST_DIGITS, quoted
+from kseg.segment_reader.payload.errors import InvalidSchema, PayloadSchemaError, UnsupportedSchema
+from kseg.segment_reader.payload.json.formats import BASE64, EPOCH_DAYS, ISO, JSON_TEXT
+from kseg.segment_reader.payload.json.shape import INTEGERS, Kind, Shape
+
+DEEPEST = 100
+
+_BASES: dict[str, pa.DataType] = {
+    "int8": pa.int8(),
+    "int16": pa.int16(),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "float": pa.float32(),
+    "float32": pa.float32(),
+    "double": pa.float64(),
+    "float64": pa.float64(),
+    "boolean": pa.bool_(),
+    "string": pa.string(),
+    "bytes": pa.binary(),
+}
+_NUMBERS = ("int8", "int16", "int32", "int64", "float", "float32", "double", "float64")
+_UTC, _LOCAL = pa.timestamp("us", tz="UTC"), pa.timestamp("us")
+_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+#: Logical name -> what it rests on, its type, and its format; the others stay what they rest on.
+_LOGICAL = {
+    "org.apache.kafka.connect.data.Date": ("int32", pa.date32(), EPOCH_DAYS),
+    "org.apache.kafka.connect.data.Timestamp": ("int64", _UTC, "epoch_millis"),
+    "io.debezium.time.Date": ("int32", pa.date32(), EPOCH_DAYS),
+    "io.debezium.time.Timestamp": ("int64", _LOCAL, "epoch_millis"),
+    "io.debezium.time.MicroTimestamp": ("int64", _LOCAL, "epoch_micros"),
+    "io.debezium.time.ZonedTimestamp": ("string", _UTC, ISO),
+}
+
+
+@dataclass(frozen=True)
+class ConnectType:
+    """A schema's type. base: what Connect calls it; format: of its values in JSON; fields: of a struct by name, or of
+    an array or map its elements' under the name `[]`."""
+
+    base: str
+    type: pa.DataType
+    format: str | None = None
+    fields: tuple[tuple[str, ConnectType], ...] = ()
+
+    def formats(self, path: str = "") -> Iterator[tuple[str, str]]:
+        """Path -> format of all values below, as `JsonOptions.formats` has them."""
+        if self.format is not None:
+            yield path, self.format
+        for name, field in self.fields:
+            yield from field.formats(path + name if name == "[]" else _below(path, name))
+
+
+def read_connect_schema(text: str) -> ConnectType:
+    """The schema's text; or a message that has it. Raises InvalidSchema, UnsupportedSchema."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InvalidSchema("", "is no JSON document") from None
+    if isinstance(document, dict) and "type" not in document and isinstance(document.get("schema"), dict):
+        document = document["schema"]
+    return _read(document, "", 1)
+
+
+def _read(schema: Any, path: str, depth: int) -> ConnectType:
+    base = schema.get("type") if isinstance(schema, dict) else None
+    if depth > DEEPEST:
+        raise UnsupportedSchema(path, f"types are nested more than {DEEPEST} deep")
+    if base == "struct":
+        return _struct(schema, path, depth)
+    if base == "array":
+        element = _read(schema.get("items"), f"{path}[]", depth + 1)
+        return ConnectType(base, pa.list_(element.type), None, (("[]", element),))
+    if base == "map":
+        keys = schema.get("keys")
+        if not isinstance(keys, dict) or keys.get("type") != "string":
+            raise UnsupportedSchema(path, "a map whose keys are no strings is an array of pairs in Connect's JSON")
+        value = _read(schema.get("values"), f"{path}[]", depth + 1)
+        return ConnectType(base, pa.map_(pa.string(), value.type), None, (("[]", value),))
+    if not isinstance(base, str) or base not in _BASES:
+        raise InvalidSchema(path, "is no schema of Kafka Connect: it has no `type` that Connect knows")
+    name = schema.get("name")
+    if name == _DECIMAL and base == "bytes":
+        return _decimal(schema, path)
+    logical = _LOGICAL.get(name) if isinstance(name, str) else None
+    if logical is not None and logical[0] == base:
+        return ConnectType(base, logical[1], logical[2])
+    return ConnectType(base, _BASES[base])
+
+
+def _struct(schema: dict[str, Any], path: str, depth: int) -> ConnectType:
+    listed = schema.get("fields")
+    if not isinstance(listed, list):
+        raise InvalidSchema(path, "a struct without `fields`")
+    fields: dict[str, ConnectType] = {}
+    for each in listed:
+        name = each.get("field") if isinstance(each, dict) else None
+        if not isinstance(name, str) or name in fields:
+            raise InvalidSchema(path, "each of a struct's fields has a name of its own, in `field`")
+        fields[name] = _read(each, _below(path, name), depth + 1)
+    kind = pa.struct([pa.field(name, field.type) for name, field in fields.items()])
+    return ConnectType("struct", kind, None, tuple(fields.items()))
+
+
+def _decimal(schema: dict[str, Any], path: str) -> ConnectType:
+    """The bytes as they are where a column cannot hold such a decimal."""
+    parameters = schema.get("parameters")
+    given = parameters if isinstance(parameters, dict) else {}
+    try:
+        scale, precision = int(given["scale"]), int(given.get("connect.decimal.precision", MOST_DIGITS))
+    except (KeyError, ValueError, TypeError):
+        raise InvalidSchema(path, "a Decimal has its scale in `parameters`") from None
+    if not 0 <= scale <= precision <= MOST_DIGITS or not precision:
+        return ConnectType("bytes", pa.binary())
+    return ConnectType("bytes", pa.decimal128(precision, scale), BASE64)
+
+
+def _below(path: str, name: str) -> str:
+    return f"{path}.{quoted(name)}" if path else quoted(name)
+
+
+# --- a message's schema beside the declared one ----------------------------------------------------------------------
+
+
+def contradiction(text: str, declared: Shape) -> PayloadSchemaError | None:
+    """Why values written with this schema are not read by the declared type; None: they are.
+
+    Fields that only one of the two has are no contradiction, nor are numbers of other widths: these are judged value by
+    value. Logical types are, whose numbers mean something else: milliseconds and microseconds, other scales.
+    """
+    try:
+        written = read_connect_schema(text)
+    except PayloadSchemaError as error:
+        return error
+    return _contradiction(written, declared, "")
+
+
+def _contradiction(written: ConnectType, declared: Shape, path: str) -> PayloadSchemaError | None:
+    if declared.kind is Kind.STRUCT and written.base == "struct":
+        fields = dict(written.fields)
+        below = (
+            (fields[name], child, _below(path, name)) for name, child in declared.by_name.items() if name in fields
+        )
+        return next((found for each in below if (found := _contradiction(*each)) is not None), None)
+    if (declared.kind, written.base) in ((Kind.LIST, "array"), (Kind.MAP, "map")):
+        return _contradiction(written.fields[0][1], declared.children[0], f"{path}[]")
+    if _agree(written, declared):
+        return None
+    how = f" as {declared.format.name}" if declared.format else ""
+    its = f" as {written.format}" if written.format else ""
+    reason = f"the message's schema has {written.type}{its}, declared is {declared.type}{how}"
+    return InvalidSchema(path, reason)
+
+
+def _agree(written: ConnectType, declared: Shape) -> bool:
+    kind, base = declared.kind, written.base
+    if kind is Kind.STRING:
+        return base == "string" or (declared.format is not None and declared.format.name == JSON_TEXT)
+    if kind in INTEGERS or kind in (Kind.FLOAT, Kind.DOUBLE):
+        return base in _NUMBERS
+    if kind is Kind.BOOLEAN or kind is Kind.BINARY:
+        return base == ("boolean" if kind is Kind.BOOLEAN else "bytes")
+    if kind is Kind.DECIMAL:
+        of_bytes = pa.types.is_decimal(written.type) and written.type.scale == declared.type.scale
+        return base in _NUMBERS or of_bytes
+    if declared.format is None:
+        return False
+    if written.format is not None:
+        texts = base == "string" and declared.format.pattern is not None
+        return written.type == declared.type and (texts or written.format == declared.format.name)
+    return (base == "string") == (declared.format.pattern is not None) and base in ("string", "int32", "int64")

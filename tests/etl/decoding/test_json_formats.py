@@ -1,0 +1,119 @@
+"""Formats that are JSON, and envelopes, from the job file's section to rows."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kseg.etl.config.decoding import Decode
+from kseg.etl.decoding.errors import UndecodablePayload
+from kseg.etl.errors import ConfigurationError
+from kseg.etl.source.reader import DecodeOptions
+from kseg.etl.tables.parquet.schema import sink_schema
+from kseg.etl.transform.decode import DecodeStep, decode_step
+
+ROWS = DecodeOptions(addresses=True).schema
+ADDRESS = {"topic": "orders", "partition": 1, "offset": 5}
+OURS = ["_kseg_op", "_kseg_source_ts", "_kseg_connector_ts"]
+COLUMNS = {"columns": {"id": "bigint", "amount": "decimal(10,2)"}}
+ROW = {
+    "type": "struct",
+    "fields": [
+        {"field": "id", "type": "int64"},
+        {
+            "field": "amount",
+            "type": "bytes",
+            "name": "org.apache.kafka.connect.data.Decimal",
+            "parameters": {"scale": "2", "connect.decimal.precision": "10"},
+        },
+    ],
+}
+ENVELOPE = {
+    "type": "struct",
+    "fields": [
+        {**ROW, "field": "before"},
+        {**ROW, "field": "after"},
+        {"field": "source", "type": "struct", "fields": [{"field": "ts_ms", "type": "int64"}]},
+        {"field": "op", "type": "string"},
+    ],
+}
+
+
+def step_of(**value: Any) -> DecodeStep:
+    return decode_step(Decode.model_validate({"value": value}))
+
+
+def applied(step: DecodeStep, *values: Any) -> list[dict[str, Any]]:
+    rows = [
+        {"topic": "orders", "partition": 1, "offset": 5 + number, "value": value and json.dumps(value).encode()}
+        for number, value in enumerate(values)
+    ]
+    out = pickle.loads(pickle.dumps(step)).apply(pa.RecordBatch.from_pylist(rows, schema=ROWS), ADDRESS)
+    assert out.schema == step.output_schema(ROWS)
+    out.validate(full=True)
+    sink_schema(out.schema, decoded=True)
+    return [{k: v for k, v in row.items() if not k.startswith("_kseg_") or k == "_kseg_op"} for row in out.to_pylist()]
+
+
+def test_connect_json_is_read_by_columns_or_by_a_schema(tmp_path: Path) -> None:
+    file = tmp_path / "orders.json"
+    file.write_text(json.dumps(ROW))
+    message = {"schema": ROW, "payload": {"id": 1, "amount": "AfQ="}}
+    for schema in (COLUMNS, {"file": str(file)}):
+        step = step_of(format="connect_json", schema=schema)
+        assert applied(step, message, None) == [
+            {"id": 1, "amount": Decimal("5.00")},
+            {"id": None, "amount": None},
+        ]
+
+
+def test_json_schema_gives_the_columns(tmp_path: Path) -> None:
+    file = tmp_path / "orders.json"
+    properties = {"id": {"type": "integer"}, "at": {"type": "string", "format": "date"}, "any": {}}
+    file.write_text(json.dumps({"type": "object", "properties": properties}))
+    step = step_of(format="json_schema", schema={"file": str(file)}, unknown_fields="rescue")
+    out = step.output_schema(ROWS)
+    assert out.names[:4] == ["id", "at", "any", "_kseg_rescued"]
+    assert applied(step, {"id": 1, "any": [2]})[0]["any"] == "[2]"
+
+
+@pytest.mark.parametrize("by_file", [False, True])
+def test_debezium_s_changes_are_rows(tmp_path: Path, by_file: bool) -> None:
+    file = tmp_path / "envelope.json"
+    file.write_text(json.dumps(ENVELOPE))
+    step = step_of(
+        format="connect_json",
+        schema={"file": str(file)} if by_file else COLUMNS,
+        envelope="debezium",
+        rename={"id": "order_id"},
+    )
+    assert [name for name in step.output_schema(ROWS).names if name in OURS] == OURS
+    row = {"id": 1, "amount": "AfQ="}
+    deleted = {"schema": ENVELOPE, "payload": {"before": row, "op": "d", "source": {"ts_ms": 5, "lsn": 7}}}
+    rows = applied(step, {"schema": ENVELOPE, "payload": {"after": row, "op": "c"}}, deleted, None)
+    typed = {"order_id": 1, "amount": Decimal("5.00")}
+    assert rows == [{**typed, "_kseg_op": "c"}, {**typed, "_kseg_op": "d"}, dict.fromkeys([*typed, "_kseg_op"])]
+
+
+def test_formats_within_an_envelope_are_those_of_the_row() -> None:
+    schema = {"columns": {"at": "timestamp"}}
+    step = step_of(format="json", schema=schema, envelope="debezium", formats={"at": "epoch_seconds"})
+    (row,) = applied(step, {"op": "u", "before": {"at": 0}, "after": {"at": 1}})
+    assert row["at"].timestamp() == 1
+    with pytest.raises(UndecodablePayload) as caught:
+        applied(step, {"op": "u", "after": {"at": "x"}})
+    assert caught.value.path == "after.at"
+
+
+def test_what_is_wrong_with_a_schema_is_said_before_anything_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "row.json"
+    file.write_text(json.dumps(ROW))
+    step = step_of(format="connect_json", schema={"file": str(file)}, envelope="debezium")
+    with pytest.raises(ConfigurationError, match="no envelope of Debezium: it has no field before"):
+        step.output_schema(ROWS)

@@ -1,0 +1,77 @@
+"""Values that keep the form in which they are written, and decimals in base64."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kseg.segment_reader.payload.ddl import parse_columns
+from kseg.segment_reader.payload.decoder import Status
+from kseg.segment_reader.payload.errors import InvalidSchema
+from kseg.segment_reader.payload.json.shape import JsonOptions, shape_of
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+def test_a_value_of_any_type_is_text_as_it_is_written(read: Callable[..., Any]) -> None:
+    texts = ['{"a" : [1.50, {}]}', '"\\u00e9\\n"', "-0.0e+5", "true", "[ ]", '"é"', '{"a":1,"a":2}', "1" * 5000]
+    rows = read({"f": "string", "n": "int"}, *(f'{{"f": {text} , "n": 1}}' for text in texts), formats={"f": "json"})
+    assert [row["f"] for _, row in rows] == texts
+    (row,) = read({"f": "string"}, '{"f": null}', formats={"f": "json"})
+    assert row[1]["f"] is None
+
+
+def test_what_is_no_json_is_an_error_there_too(read: Callable[..., Any]) -> None:
+    documents = ['{"f": [1,]}', '{"f": nul}', b'{"f": "\xff"}', '{"f": [1', '{"f": ' + "[" * 200 + "]" * 200 + "}"]
+    found = [status for status, _ in read({"f": "string"}, *documents, formats={"f": "json"})]
+    assert found == [Status.MALFORMED, Status.MALFORMED, Status.INVALID_UTF8, Status.TRUNCATED, Status.TOO_DEEP]
+
+
+def test_nothing_of_such_a_value_is_unknown(read: Callable[..., Any]) -> None:
+    formats = {"f": "json", "l[].f": "json"}
+    columns = {"f": "string", "l": "array<struct<f: string>>"}
+    ((_, row),) = read(
+        columns, '{"f": {"x": [{}]}, "l": [{"f": [1], "y": 2}]}', formats=formats, unknown_fields="rescue"
+    )
+    assert (row["f"], row["l"]) == ('{"x": [{}]}', [{"f": "[1]"}])
+    assert row["_kseg_rescued"] == '{"l":[{"y": 2}]}'
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(VALUES, max_size=30))
+def test_any_values_are_kept(read: Callable[..., Any], values: list[Any]) -> None:
+    documents = [json.dumps({"l": [value], "f": value}) for value in values]
+    rows = read({"f": "string", "l": "array<string>"}, *documents, formats={"f": "json", "l[]": "json"})
+    expected = [None if value is None else json.dumps(value) for value in values]
+    assert [(row["f"], row["l"]) for _, row in rows] == [(text, [text]) for text in expected]
+
+
+def test_a_decimal_in_base64_may_be_a_number(read: Callable[..., Any]) -> None:
+    documents = ['{"d": "AfQ="}', '{"d": 5.5}', '{"d": "/\\u0077=="}', '{"d": true}', '{"d": "5"}']
+    rows = read({"d": "decimal(5,2)"}, *documents, formats={"d": "base64"})
+    assert [row and row["d"] for _, row in rows] == [Decimal("5.00"), Decimal("5.50"), Decimal("-0.01"), None, None]
+    assert [status for status, _ in rows[3:]] == [Status.WRONG_TYPE] * 2
+    assert [status for status, _ in read({"d": "decimal(5,2)"}, documents[0])] == [Status.WRONG_TYPE]
+
+
+@pytest.mark.parametrize(
+    ("ddl", "format", "said"),
+    [
+        ("string", "base64", "base64 is no format of a string: json is the only one"),
+        ("decimal(5,2)", "json", "json is no format of a decimal: base64 is the only one"),
+        ("int", "json", "formats names no date, timestamp, decimal or string"),
+    ],
+)
+def test_formats_are_those_of_the_type(ddl: str, format: str, said: str) -> None:
+    with pytest.raises(InvalidSchema, match=said):
+        shape_of(parse_columns({"f": ddl}), JsonOptions(formats={"f": format}))

@@ -1,0 +1,171 @@
+"""Kafka Connect's JSON: rows of the payload, the schema beside it checked."""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kseg.segment_reader.payload.connect_json import CONNECT_OPTIONS, ConnectJsonDecoder
+from kseg.segment_reader.payload.connect_schema import read_connect_schema
+from kseg.segment_reader.payload.ddl import parse_columns
+from kseg.segment_reader.payload.decoder import DecodedPayloads, Status
+from kseg.segment_reader.payload.json.decoder import Engine
+from kseg.segment_reader.payload.json.shape import JsonOptions
+
+FIELDS = [
+    {"field": "id", "type": "int64", "optional": False},
+    {"field": "amount", "type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}},
+    {"field": "day", "type": "int32", "name": "org.apache.kafka.connect.data.Date", "version": 1},
+    {"field": "at", "type": "int64", "name": "org.apache.kafka.connect.data.Timestamp", "version": 1},
+]
+SCHEMA = {"type": "struct", "fields": FIELDS, "optional": False, "name": "orders"}
+COLUMNS = {"id": "bigint", "amount": "decimal(12,2)", "day": "date", "at": "timestamp"}
+
+
+def unscaled(number: int) -> str:
+    """As Java's BigInteger.toByteArray, in base64."""
+    return base64.b64encode(number.to_bytes((number + (number < 0)).bit_length() // 8 + 1, "big", signed=True)).decode()
+
+
+def message(payload: Any, schema: Any = SCHEMA) -> bytes:
+    return json.dumps({"schema": schema, "payload": payload}).encode()
+
+
+def read(
+    declared: pa.DataType, *payloads: bytes | None, options: JsonOptions = CONNECT_OPTIONS, skip: int = 0
+) -> list[tuple[Status, Any]]:
+    results: list[DecodedPayloads] = []
+    engines: tuple[Engine, ...] = ("reference", "fast")
+    for engine in engines:
+        decoder = ConnectJsonDecoder(declared, options, engine=engine)
+        decoded = decoder.decode(pa.array(payloads, pa.binary()), skip=skip)
+        decoded.rows.validate(full=True)
+        assert decoded.rows.type == decoder.type
+        assert decoded.rows.is_null().to_pylist() == (decoded.status != Status.DECODED).tolist()
+        results.append(decoded)
+    assert results[0].rows.equals(results[1].rows)
+    assert results[0].status.tolist() == results[1].status.tolist()
+    return [(Status(n), row) for n, row in zip(results[1].status, results[1].rows.to_pylist(), strict=True)]
+
+
+def test_logical_types_have_their_values() -> None:
+    row = {"id": 2**53 + 1, "amount": unscaled(-1250), "day": 19782, "at": 1709206200250}
+    expected = {
+        "id": 2**53 + 1,
+        "amount": Decimal("-12.50"),
+        "day": date(2024, 2, 29),
+        "at": datetime(2024, 2, 29, 11, 30, 0, 250_000, UTC),
+    }
+    declared = parse_columns(COLUMNS)
+    assert read(declared, message(row)) == [(Status.DECODED, expected)]
+    by_schema = read_connect_schema(json.dumps(SCHEMA))
+    formats = JsonOptions(formats=dict(by_schema.formats()), unknown_fields="ignore")
+    assert read(by_schema.type, message(row), options=formats) == [(Status.DECODED, expected)]
+    assert read(declared, b"\0\0\0\0\1" + message(row), skip=5) == [(Status.DECODED, expected)]
+
+
+def test_decimals_are_also_numbers_as_with_decimal_format_numeric() -> None:
+    (found,) = read(parse_columns({"amount": "decimal(12,2)"}), message({"amount": 12.5}, None))
+    assert found == (Status.DECODED, {"amount": Decimal("12.50")})
+
+
+def test_a_tombstone_is_one_whether_or_not_it_has_an_envelope() -> None:
+    row = {"id": 1}
+    found = read(parse_columns(COLUMNS), None, message(None), message(row))
+    assert [status for status, _ in found] == [Status.NULL, Status.NULL, Status.DECODED]
+
+
+def test_a_document_without_an_envelope_is_an_error_that_says_so() -> None:
+    decoder = ConnectJsonDecoder(parse_columns({"id": "bigint"}))
+    plain = b'{"id": 1}'
+    assert read(parse_columns({"id": "bigint"}), plain) == [(Status.MISSING_FIELD, None)]
+    error = decoder.explain(plain)
+    assert (error.status, error.path) == (Status.MISSING_FIELD, "payload")
+    assert "schemas.enable=false" in error.message
+
+
+def test_a_schema_that_contradicts_the_declared_one_is_an_error_with_its_path() -> None:
+    declared = parse_columns({"amount": "decimal(12,4)"})
+    good = {**SCHEMA, "fields": [{**FIELDS[1], "parameters": {"scale": "4"}}]}
+    row = {"amount": unscaled(1)}
+    found = read(declared, message(row), message(row, good), message(row), message(row, None))
+    assert [status for status, _ in found] == [
+        Status.INCOMPATIBLE_SCHEMA,
+        Status.DECODED,
+        Status.INCOMPATIBLE_SCHEMA,
+        Status.DECODED,
+    ]
+    error = ConnectJsonDecoder(declared).explain(message(row))
+    assert (error.status, error.path) == (Status.INCOMPATIBLE_SCHEMA, "amount")
+    assert "decimal128(38, 2)" in error.message
+
+
+def test_an_error_in_the_payload_has_its_path_in_the_document() -> None:
+    decoder = ConnectJsonDecoder(parse_columns(COLUMNS))
+    error = decoder.explain(message({"id": "x"}))
+    assert (error.status, error.path) == (Status.WRONG_TYPE, "payload.id")
+    assert decoder.explain(b"{").status is Status.TRUNCATED
+
+
+def test_keys_that_are_no_structs_are_values() -> None:
+    schema = {"type": "int64", "name": "org.apache.kafka.connect.data.Timestamp"}
+    kind = read_connect_schema(json.dumps(schema))
+    options = JsonOptions(formats=dict(kind.formats()), unknown_fields="ignore")
+    found = read(kind.type, message(1000, schema), message("x", schema), message(None, schema), options=options)
+    assert found == [
+        (Status.DECODED, datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)),
+        (Status.WRONG_TYPE, None),
+        (Status.NULL, None),
+    ]
+
+
+def test_unknown_fields_are_rescued_at_their_place() -> None:
+    options = JsonOptions(timestamp_format="epoch_millis", unknown_fields="rescue")
+    found = read(
+        parse_columns({"id": "bigint"}), message({"id": 1, "x": [1]}, None), message({"id": 1}), options=options
+    )
+    assert [row["_kseg_rescued"] for _, row in found] == ['{"payload":{"x": [1]}}', None]
+
+
+def decimal_row(text: str, precision: int = 12) -> tuple[Status, Any]:
+    ((status, row),) = read(parse_columns({"d": f"decimal({precision},2)"}), message({"d": text}, None))
+    return status, row and row["d"]
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("", Status.WRONG_TYPE),
+        ("A", Status.WRONG_TYPE),
+        ("!!!!", Status.WRONG_TYPE),
+        (unscaled(10**12), Status.OUT_OF_RANGE),
+        (unscaled(-(10**12)), Status.OUT_OF_RANGE),
+        (unscaled(10**12 - 1), Status.DECODED),
+        (unscaled(2**300), Status.OUT_OF_RANGE),
+        (unscaled(-(2**300)), Status.OUT_OF_RANGE),
+        (base64.b64encode(b"\0" * 40 + b"\1").decode(), Status.DECODED),
+        (base64.b64encode(b"\xff" * 41).decode(), Status.DECODED),
+        (base64.b64encode(b"\0" * 4 + b"\xff" * 16).decode(), Status.OUT_OF_RANGE),
+    ],
+)
+def test_decimals_in_base64_are_exact_or_errors(text: str, status: Status) -> None:
+    assert decimal_row(text)[0] is status
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(-(10**38), 10**38), min_size=1, max_size=200))
+def test_decimals_of_any_size_are_what_java_writes(numbers: list[int]) -> None:
+    found = read(parse_columns({"d": "decimal(38,2)"}), *(message({"d": unscaled(n)}, None) for n in numbers))
+    for number, (status, row) in zip(numbers, found, strict=True):
+        if abs(number) < 10**38:
+            assert (status, row["d"]) == (Status.DECODED, Decimal(f"{number}e-2")), number
+        else:
+            assert status is Status.OUT_OF_RANGE

@@ -1,0 +1,137 @@
+"""JSON Schema as columns."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kseg.segment_reader.payload.ddl import parse_type
+from kseg.segment_reader.payload.decoder import Status
+from kseg.segment_reader.payload.errors import InvalidSchema, PayloadSchemaError, UnsupportedSchema
+from kseg.segment_reader.payload.json.decoder import json_decoder
+from kseg.segment_reader.payload.json.shape import JsonOptions
+from kseg.segment_reader.payload.json_schema import JsonSchemaType, read_json_schema
+
+TEXT = ("string", "json")
+
+
+def read(field: Any, **top: Any) -> JsonSchemaType:
+    return read_json_schema(json.dumps({"type": "object", "properties": {"f": field}, **top}))
+
+
+def connect(title: str, kind: str, hint: str, **parameters: str) -> dict[str, Any]:
+    return {"type": kind, "title": title, "connect.type": hint, "connect.parameters": parameters}
+
+
+@pytest.mark.parametrize(
+    ("schema", "ddl", "format"),
+    [
+        ({"type": "string"}, "string", None),
+        ({"type": "boolean"}, "boolean", None),
+        ({"type": "integer"}, "bigint", None),
+        ({"type": "number"}, "double", None),
+        ({"type": ["null", "integer"]}, "bigint", None),
+        ({"type": ["integer", "number"]}, "double", None),
+        ({"type": "string", "format": "date-time"}, "timestamp", "iso8601"),
+        ({"type": "string", "format": "date"}, "date", "iso8601"),
+        ({"type": "string", "format": "uuid"}, "string", None),
+        ({"type": "string", "contentEncoding": "base64"}, "binary", None),
+        ({"type": "integer", "connect.type": "int8"}, "tinyint", None),
+        ({"type": "integer", "connect.type": "int16"}, "smallint", None),
+        ({"type": "integer", "connect.type": "int32"}, "int", None),
+        ({"type": "integer", "connect.type": "int64"}, "bigint", None),
+        ({"type": "number", "connect.type": "float32"}, "float", None),
+        ({"type": "string", "connect.type": "bytes"}, "binary", None),
+        (connect("org.apache.kafka.connect.data.Decimal", "number", "bytes", scale="2"), "decimal(38,2)", "base64"),
+        (connect("org.apache.kafka.connect.data.Date", "integer", "int32"), "date", "epoch_days"),
+        (connect("org.apache.kafka.connect.data.Timestamp", "integer", "int64"), "timestamp", "epoch_millis"),
+        (connect("io.debezium.time.MicroTimestamp", "integer", "int64"), "timestamp_ntz", "epoch_micros"),
+        ({"enum": ["a", "b", None]}, "string", None),
+        ({"const": "a"}, "string", None),
+        ({"enum": [1, "b"]}, *TEXT),
+        ({"oneOf": [{"type": "null"}, {"type": "integer"}]}, "bigint", None),
+        ({"anyOf": [{"type": "string", "format": "date"}, {"type": "null"}]}, "date", "iso8601"),
+        ({"oneOf": [{"type": "integer"}, {"type": "string"}]}, *TEXT),
+        ({"type": ["integer", "string"]}, *TEXT),
+        ({"type": "null"}, *TEXT),
+        ({}, *TEXT),
+        (True, *TEXT),
+        ({"type": "object"}, *TEXT),
+        ({"type": "object", "additionalProperties": True}, *TEXT),
+        ({"type": "object", "additionalProperties": {"type": "integer"}}, "map<string,bigint>", None),
+        ({"type": "array", "items": {"type": "integer"}}, "array<bigint>", None),
+        ({"properties": {"a": {"type": "integer"}, "never": False}}, "struct<a: bigint>", None),
+        ({"allOf": [{"properties": {"a": {"type": "integer"}}}, {"properties": {"b": {"type": "string"}}}]},
+         "struct<a: bigint, b: string>", None),
+    ],
+)  # fmt: skip
+def test_a_schema_has_a_type_and_a_format(schema: Any, ddl: str, format: str | None) -> None:
+    found = read(schema)
+    assert found.type.field("f").type == parse_type(ddl)
+    assert found.formats.get("f") == format
+    json_decoder(found.type, JsonOptions(formats=found.formats, unknown_fields="ignore"), engine="reference")
+
+
+def test_references_lead_to_definitions() -> None:
+    address = {"type": "object", "properties": {"zip code": {"type": "string"}, "since": {"$ref": "#/$defs/a~1b%20c"}}}
+    definitions = {"Address": address, "a/b c": {"type": "string", "format": "date"}}
+    found = read({"type": "array", "items": {"$ref": "#/$defs/Address"}}, **{"$defs": definitions})
+    assert found.type.field("f").type == parse_type("array<struct<`zip code`: string, since: date>>")
+    assert dict(found.formats) == {"f[].since": "iso8601"}
+    nullable = {"oneOf": [{"type": "null"}, {"$ref": "#/definitions/Address"}]}
+    found = read(nullable, definitions={"Address": {"properties": {"x": {"type": "integer"}}}})
+    assert found.type.field("f").type == parse_type("struct<x: bigint>")
+
+
+def test_references_lead_to_other_schemas() -> None:
+    own = json.dumps(
+        {"type": "object", "properties": {"a": {"$ref": "address.json#/$defs/a"}, "b": {"$ref": "b.json"}}}
+    )
+    others = {
+        "address.json": json.dumps(
+            {"$defs": {"a": {"properties": {"n": {"$ref": "#/$defs/n"}}}, "n": {"type": "integer"}}}
+        ),
+        "b.json": json.dumps({"type": "boolean"}),
+    }
+    assert read_json_schema(own, others).type == pa.struct({"a": parse_type("struct<n: bigint>"), "b": pa.bool_()})
+
+
+def test_a_type_that_contains_itself_is_text_there() -> None:
+    node = {"type": "object", "properties": {"n": {"type": "integer"}, "next": {"$ref": "#/definitions/Node"}}}
+    found = read({"$ref": "#/definitions/Node"}, definitions={"Node": node})
+    assert found.type.field("f").type == parse_type("struct<n: bigint, next: string>")
+    assert dict(found.formats) == {"f.next": "json"}
+    itself = read({"type": "array", "items": {"$ref": "#"}})
+    assert itself.type.field("f").type == parse_type("array<string>")
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("{", InvalidSchema),
+        ("true", UnsupportedSchema),
+        ('{"type": "string"}', UnsupportedSchema),
+        ('{"type": "object"}', UnsupportedSchema),
+        ('{"type": "object", "additionalProperties": {"type": "string"}}', UnsupportedSchema),
+        ('{"properties": {"f": {"$ref": "#/nope"}}}', InvalidSchema),
+        ('{"properties": {"f": {"$ref": "other.json"}}}', InvalidSchema),
+        ('{"properties": {"f": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"$ref": "#/$defs/a"}}}', InvalidSchema),
+        ('{"properties": {"f": {"$ref": "#name"}}}', InvalidSchema),
+    ],
+)
+def test_what_has_no_columns_is_refused(text: str, error: type[PayloadSchemaError]) -> None:
+    with pytest.raises(error):
+        read_json_schema(text)
+
+
+def test_a_value_without_a_type_is_kept_as_it_is_written() -> None:
+    found = read({})
+    options = JsonOptions(formats=found.formats, unknown_fields="ignore")
+    decoder = json_decoder(found.type, options, engine="reference")
+    payloads = [b'{"f": {"a" : [1.50, "x"]}}', b'{"f": "t"}', b'{"f": null}', b"{}", b'{"f": [}']
+    decoded = decoder.decode(pa.array(payloads, pa.binary()))
+    assert decoded.rows.flatten()[0].to_pylist() == ['{"a" : [1.50, "x"]}', '"t"', None, None, None]
+    assert decoded.status.tolist() == [0, 0, 0, 0, Status.MALFORMED]
