@@ -72,7 +72,8 @@ class KsegDataSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns; `load()` asks for them, so invalid options are reported at once, as far as they are invalid for
-        both a batch and a stream: at this point Spark does not say whether the query is streaming.
+        both a batch and a stream: at this point Spark does not say whether the query is streaming. With
+        `value.format` or `key.format` they are those of the decoded rows.
 
         Raises:
             ConfigurationError: the options, every fault at once.
@@ -80,6 +81,12 @@ class KsegDataSource(DataSource):
         from kseg.etl.spark_format.stream_options import check_either
 
         options = check_either(self.options)
+        if options.decode is not None:
+            from pyspark.sql.pandas.types import from_arrow_schema
+
+            from kseg.etl.spark_format.partition import typed_schema
+
+            return from_arrow_schema(typed_schema(options))
         headers = [_HEADERS] if options.include_headers else []
         return StructType([*_COLUMNS, *headers, *(_PROVENANCE if options.include_provenance else [])])
 

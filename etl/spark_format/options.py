@@ -12,6 +12,7 @@ committed, a partition without one at its earliest. And `path`, instead of `kafk
 addresses of an object store, see `segment_reader.log.files.object_stores`), `layout.…` (the layout's own options) and
 `untimed` ("include" takes the records of message format 0, which have no time, into ranges by time; else such a range
 is an error). `includeProvenance` adds fields of batch headers and the batch's place in the files.
+`key.format`, `value.format` and the options beside them give typed columns: see `etl.spark_format.decode_options`.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from kseg.client.config import ClientConfig
 from kseg.client.errors import ConfigError
@@ -29,8 +30,12 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import ConfigurationError, Fault
 from kseg.etl.source.origin import LogFiles, Untimed
 from kseg.etl.source.resolve import AtOffsets, AtTime, OffsetSpec
+from kseg.etl.spark_format.decode_options import decode_step_of_options
 from kseg.segment_reader.log.files.storage import LAYOUT_OPTION, PLAIN
 from kseg.segment_reader.log.layouts import layout_names
+
+if TYPE_CHECKING:
+    from kseg.etl.transform.decode import DecodeStep
 
 PREFIX = "kafka."
 STORAGE = "storage."
@@ -96,6 +101,7 @@ class ReadOptions:
     min_partitions: int | None
     max_records_per_partition: int | None
     check_crcs: bool
+    decode: DecodeStep | None = None
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:
@@ -131,6 +137,7 @@ class OptionParser:
         fail_on_data_loss = self._truth("failOnDataLoss", self._get("failOnDataLoss", "true"))
         min_partitions = self._positive("minPartitions")
         max_records = self._positive("maxRecordsPerPartition")
+        decode = self._decode(include_headers=include_headers)
         if self._faults or origin is None:
             raise ConfigurationError(self._faults)
         return ReadOptions(
@@ -148,6 +155,7 @@ class OptionParser:
             min_partitions=min_partitions,
             max_records_per_partition=max_records,
             check_crcs=check_crcs,
+            decode=decode,
         )
 
     def _fault(self, name: str, message: str, remedy: str | None = None) -> None:
@@ -169,6 +177,16 @@ class OptionParser:
             self._fault(name, "must be a positive whole number")
             return None
         return int(text)
+
+    def _decode(self, *, include_headers: bool) -> DecodeStep | None:
+        try:
+            step = decode_step_of_options(self._options)
+        except ConfigurationError as error:
+            self._faults += error.faults
+            return None
+        if step is not None and include_headers and "headers" not in step.keep:
+            return replace(step, keep=(*step.keep, "headers"))
+        return step
 
     # -- which partitions
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kseg.etl.source.range_result import RangeResult
+    from kseg.etl.source.reader import DecodeOptions
     from kseg.etl.source.tasks import RangeTask
     from kseg.etl.spark_format.options import ReadOptions
 
@@ -28,23 +29,42 @@ def read_partition(partition: Any, read: ReadOptions) -> Iterator[pa.RecordBatch
 
     Raises as `etl.source.reader.RangeReader`, and Refused where its offsets are not all accounted for.
     """
-    from kseg.etl.source.reader import DecodeOptions, read_range
+    from kseg.etl.source.reader import read_range
 
     if not isinstance(partition, KsegPartition):
         return
-    options = DecodeOptions(
+    options = _decode_options(read)
+    for task in partition.tasks:
+        reader = read_range(task, read.origin, options)
+        for batch in reader:
+            if read.decode is None:
+                yield batch
+            elif batch.num_rows:
+                offset = batch.column("offset")[0].as_py()
+                yield read.decode.apply(batch, {"topic": task.topic, "partition": task.partition, "offset": offset})
+        _check_counts(reader.result, read)
+
+
+def typed_schema(read: ReadOptions) -> pa.Schema:
+    """The columns of a read with decoded keys or values. Raises ConfigurationError where a schema is not sound."""
+    assert read.decode is not None
+    return read.decode.output_schema(_decode_options(read).schema)
+
+
+def _decode_options(read: ReadOptions) -> DecodeOptions:
+    from kseg.etl.source.reader import DecodeOptions
+
+    return DecodeOptions(
         isolation_level=read.isolation_level,
-        headers=read.include_headers,
+        headers=read.include_headers or (read.decode is not None and "headers" in read.decode.keep),
         provenance=read.include_provenance,
+        # Beside typed columns Kafka's own have names that no payload has.
+        addresses=read.decode is not None,
         # What Spark's source gives for a record without a timestamp: one millisecond before 1970.
         null_timestamps=False,
         check_crcs=read.check_crcs,
         on_data_loss="fail" if read.fail_on_data_loss else "record",
     )
-    for task in partition.tasks:
-        reader = read_range(task, read.origin, options)
-        yield from reader
-        _check_counts(reader.result, read)
 
 
 def _check_counts(found: RangeResult, read: ReadOptions) -> None:

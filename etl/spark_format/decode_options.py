@@ -1,0 +1,110 @@
+"""Options `key.…` and `value.…` of `format("kseg")`: typed columns in place of bytes, as a job's `decode:` section.
+
+    .option("value.format", "json").option("value.schema", "id bigint, items array<struct<sku:string>>")
+    .option("value.format", "avro").option("value.schema", <the schema's text>)
+
+The names behind the dot are those of the section (docs/reference/configuration.md); `formats` and `rename` are JSON
+objects. `keep` names Kafka's own columns that rows have as well, separated by commas.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kseg.etl.errors import ConfigurationError, Fault
+
+if TYPE_CHECKING:
+    from kseg.etl.transform.decode import DecodeStep
+
+_SOURCES = ("key.", "value.")
+_MAPPINGS = ("formats", "rename")
+_COLUMN = re.compile(r"\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<word>\w+))(?:\s*:\s*|\s+)(?P<type>\S.*?)\s*", re.DOTALL)
+KEEP = "keep"
+
+
+def decode_step_of_options(options: Mapping[str, str]) -> DecodeStep | None:
+    """The step that decodes; None: keys and values stay bytes. options: names in lower case.
+
+    Raises:
+        ConfigurationError: with every fault at once, each under its option's name.
+    """
+    given = {name: str(text) for name, text in options.items() if name.startswith(_SOURCES)}
+    if not given:
+        if KEEP in options:
+            raise ConfigurationError.of(KEEP, "names columns beside decoded ones", "set value.format, or leave it out")
+        return None
+    from pydantic import ValidationError
+
+    from kseg.etl.config.decoding import Decode, decode_findings
+    from kseg.etl.config.document import dotted
+    from kseg.etl.config.faults import findings_of
+    from kseg.etl.transform.decode import decode_step
+
+    document: dict[str, Any] = {}
+    faults: list[Fault] = []
+    for name, text in given.items():
+        source, _, key = name.partition(".")
+        try:
+            document.setdefault(source, {})[key] = _value(key, text)
+        except ValueError as error:
+            faults.append(Fault(name, str(error)))
+    if KEEP in options:
+        document[KEEP] = [name.strip() for name in str(options[KEEP]).split(",") if name.strip()]
+    if not faults:
+        try:
+            decode = Decode.model_validate(document)
+        except ValidationError as error:
+            faults += [Fault(dotted(f.path), f.message, f.remedy) for f in findings_of(error, Decode, document)]
+        else:
+            faults += [
+                Fault(dotted(f.path[1:]), f.message, f.remedy) for f in decode_findings(decode, has_registry=False)
+            ]
+    if faults:
+        raise ConfigurationError(faults)
+    return decode_step(decode, "")
+
+
+def _value(key: str, text: str) -> Any:
+    if key in _MAPPINGS:
+        try:
+            found = json.loads(text)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise ValueError('is no JSON object, as in {"user-id": "user_id"}')
+        return found
+    if key == "max_columns" and text.isdecimal():
+        return int(text)
+    if key != "schema" or text.strip() == "registry":
+        return text
+    if text.lstrip()[:1] in ("{", "[", '"'):
+        return {"file": "schema", "text": text}  # as if it were in a file
+    return {"columns": dict(_columns(text))}
+
+
+def _columns(text: str) -> Iterator[tuple[str, str]]:
+    """`id bigint, note string` -> names and types."""
+    for part in _parts(text):
+        match = _COLUMN.fullmatch(part)
+        if match is None:
+            raise ValueError(f"{part.strip()!r} is no column: write a name and a type, as in `id bigint, note string`")
+        yield match["word"] or match["quoted"].replace("``", "`"), match["type"]
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Cut at commas that are in no brackets and no backquotes."""
+    depth, quoted, start = 0, False, 0
+    for at, sign in enumerate(text):
+        if sign == "`":
+            quoted = not quoted
+        elif not quoted and sign in "<(":
+            depth += 1
+        elif not quoted and sign in ">)":
+            depth -= 1
+        elif sign == "," and not depth and not quoted:
+            yield text[start:at]
+            start = at + 1
+    yield text[start:]

@@ -1,0 +1,77 @@
+"""Typed columns out of `format("kseg")`, in a batch and in a stream."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kseg.etl.spark_format.datasource import KsegDataSource
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+OPTIONS = {
+    "key.format": "string",
+    "key.as": "customer",
+    "value.format": "json",
+    "value.schema": "id bigint, amount decimal(20,2), at timestamp_ntz, tags map<string,int>, "
+    "items array<struct<n:int>>",
+    "startingOffsets": "earliest",
+}
+DOCUMENT = b'{"id": 1, "amount": 1.5, "at": "2026-01-02T03:04:05", "tags": {"a": 1}, "items": [{"n": 2}, null]}'
+
+
+@pytest.fixture(scope="module")
+def session(spark: Any) -> Any:
+    if importlib.util.find_spec("pyspark_kseg") is None:
+        spark.dataSource.register(KsegDataSource)
+    return spark
+
+
+def options_of(kafka: Any, topic: str, **more: str) -> dict[str, str]:
+    return {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic} | OPTIONS | more
+
+
+def test_rows_are_typed_in_a_batch_and_in_a_stream(
+    session: Any, kafka: Any, produce: Callable[..., Any], tmp_path: Path
+) -> None:
+    topic = kafka.topic(partitions=1)
+    produce(topic, [(0, b"ann", DOCUMENT), (0, b"bob", None)])
+    options = options_of(kafka, topic)
+    batch = session.read.format("kseg").options(**options).load()
+    assert batch.schema.simpleString() == (
+        "struct<customer:string,id:bigint,amount:decimal(20,2),at:timestamp_ntz,tags:map<string,int>,"
+        "items:array<struct<n:int>>,_kseg_topic:string,_kseg_partition:int,_kseg_offset:bigint>"
+    )
+    first, second = batch.orderBy("_kseg_offset").collect()
+    assert (first.customer, first.id, first.amount, first.tags) == ("ann", 1, Decimal("1.50"), {"a": 1})
+    assert (first["items"][0].n, first["items"][1], first._kseg_offset) == (2, None, 0)
+    assert (second.customer, second.id, second._kseg_offset) == ("bob", None, 1)
+
+    query = (
+        session.readStream.format("kseg")
+        .options(**options)
+        .load()
+        .writeStream.format("parquet")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start(str(tmp_path / "rows"))
+    )
+    query.awaitTermination(120)
+    assert query.exception() is None
+    landed = session.read.parquet(str(tmp_path / "rows")).orderBy("_kseg_offset").collect()
+    assert [(row.customer, row.id) for row in landed] == [("ann", 1), ("bob", None)]
+
+
+def test_a_payload_that_does_not_fit_ends_the_query_with_its_address(
+    session: Any, kafka: Any, produce: Callable[..., Any]
+) -> None:
+    topic = kafka.topic(partitions=1)
+    produce(topic, [(0, None, b'{"id": "x"}')])
+    frame = session.read.format("kseg").options(**options_of(kafka, topic)).load()
+    with pytest.raises(Exception, match=r"the value at id cannot be decoded \(WRONG_TYPE\)"):
+        frame.collect()
