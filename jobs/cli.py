@@ -15,6 +15,7 @@ import click
 
 # Name -> the line that `kseg --help` shows; the module jobs.commands.<name> exports a click command of that name.
 COMMANDS = {
+    "init": "Write a job file for a topic, from a sample of its records.",
     "ingest": "Run a job once: read what is new, land it, commit offsets.",
     "plan": "Show the ranges that the next run would read.",
     "backfill": "Land offsets, a time range or a data interval.",

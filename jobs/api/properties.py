@@ -50,8 +50,13 @@ def client_properties(
     given = {key: value for key, value in named.items() if value is not None}
     if given:
         properties = {key: value for key, value in properties.items() if key not in named} | given
-    REDACTOR.learn(value for key, value in properties.items() if _SECRET.search(key))
+    REDACTOR.learn(value for key, value in properties.items() if may_be_secret(key))
     return properties
+
+
+def may_be_secret(name: str) -> bool:
+    """Whether a property of this name may hold a secret."""
+    return _SECRET.search(name) is not None
 
 
 def read_properties(text: str) -> dict[str, str]:

@@ -151,7 +151,7 @@ def test_the_version_is_told() -> None:
     ("args", "message"),
     [
         (["ingst", "x"], "Did you mean ingest?"),
-        (["zzz"], "Commands: ingest, plan"),
+        (["zzz"], "Commands: init, ingest, plan"),
         (["ingest"], "Missing argument"),
         (["ingest", "x.yaml", "--dryrun"], "No such option"),
         (["backfill", "x.yaml", "--mode", "odd"], "'odd' is not one of"),

@@ -1,0 +1,97 @@
+"""`kseg init`: a job file from a sample of a topic."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kseg.jobs.invocation.cluster_options import cluster_options
+from kseg.jobs.invocation.command import KsegCommand
+from kseg.jobs.invocation.invocation import Invocation
+from kseg.jobs.invocation.options import common_options
+from kseg.jobs.invocation.result import Result
+
+
+@click.command(
+    cls=KsegCommand,
+    epilog="""\b
+Examples:
+  kseg init --topic orders --bootstrap localhost:9092
+  kseg init --topic orders --bootstrap localhost:9092 --table s3://lake/orders -o jobs/orders.yaml
+  kseg init --topic payments --bootstrap localhost:9092 --registry http://localhost:8081
+  kseg init --topic orders --bootstrap localhost:9092 --force
+""",
+)
+@click.option("--topic", required=True, help="The topic to sample.")
+@click.option("--table", metavar="PATH", help="The table to write to, a path or URL.  [default: ./lake/TOPIC]")
+@click.option("--registry", metavar="URL", help="The schema registry of the topic's producers.")
+@click.option("-o", "--output", metavar="FILE", help="The job file to write.  [default: TOPIC.yaml]")
+@click.option("--force", is_flag=True, help="Overwrite FILE.")
+@click.option(
+    "--max-columns",
+    type=click.IntRange(1),
+    default=500,
+    show_default=True,
+    help="Declare so many fields of JSON documents, those that most documents have.",
+)
+@cluster_options
+@common_options
+def init(
+    invocation: Invocation,
+    topic: str,
+    table: str | None,
+    registry: str | None,
+    output: str | None,
+    force: bool,
+    max_columns: int,
+    bootstrap_servers: str | None,
+    properties: tuple[str, ...],
+) -> Result:
+    """Write a job file for a topic, from a sample of its records.
+
+    The first and last 1,000 records of each partition are read, under read_committed. Their format is recognised:
+    JSON, Avro by registry, text, or what Kafka's own serializers write; the columns of JSON are inferred. Comments in
+    the file say how many records had each field and what is ambiguous: read them before the first run. Secrets given
+    with -X are written as references to environment variables; those of --command-config stay there.
+    """
+    from kseg.client.config import ClientConfig
+    from kseg.etl.source.logs import open_logs
+    from kseg.jobs.api import bad_argument
+    from kseg.jobs.api.properties import client_properties
+    from kseg.jobs.inference.draft import draft_of, kafka_section
+    from kseg.jobs.inference.job_text import job_name
+    from kseg.jobs.inference.sampling import sample
+
+    place = Path(output or f"{job_name(topic)}.yaml")
+    if place.exists() and not force:
+        raise bad_argument("-o", f"{place} exists", "give --force to overwrite it, or -o FILE for another file")
+    given = client_properties(bootstrap_servers, invocation.command_config, properties)
+    config = ClientConfig.from_properties(given, client_id="kseg-init")
+    with open_logs(config) as logs:
+        sampled = sample(logs, topic)
+    if not sampled.records:
+        held = "it is empty" if not sampled.offsets else "no record in it is committed"
+        raise bad_argument("--topic", f"there is nothing to sample in {topic}: {held}", "write some records first")
+    drafted = draft_of(
+        topic,
+        sampled,
+        kafka_section(given, properties),
+        table=table or f"./lake/{topic}",
+        registry=None if registry is None else {"url": registry},
+        most_columns=max_columns,
+    )
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(drafted.text, encoding="utf-8")
+    document: dict[str, Any] = {
+        "file": str(place),
+        "topic": topic,
+        "records": sampled.records,
+        "key": drafted.draft.key.recognised.format,
+        "value": drafted.draft.value.recognised.format,
+        "columns": sum(column.type is not None for column in drafted.draft.value.columns),
+        "notes": list(drafted.notes),
+    }
+    headline = f"{place}: {sampled.records:,} records of {topic} sampled; next: kseg plan {place}"
+    return Result(document, headline)

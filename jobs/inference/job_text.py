@@ -1,0 +1,204 @@
+"""The commented job file of what was recognised in a sample. It is made as text: comments are half of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import yaml
+
+from kseg.jobs.inference.json_types import Column
+from kseg.jobs.inference.payloads import Recognised
+
+_PLAIN: Final = re.compile(r"[A-Za-z_]([A-Za-z0-9._-]*[A-Za-z0-9_])?")
+_WORDS_OF_YAML: Final = frozenset(["y", "n", "yes", "no", "true", "false", "on", "off", "null"])
+_LIKE_A_JOB_NAME: Final = re.compile(r"[^A-Za-z0-9._-]")
+_COMMENTS_AT: Final = 44
+
+
+@dataclass(frozen=True)
+class Payload:
+    """Keys or values. schema_type: of framed ones, as the registry says it: AVRO, PROTOBUF, JSON; None: not asked."""
+
+    recognised: Recognised
+    columns: Sequence[Column] = ()
+    schema_type: str | None = None
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What the job file is made of. kafka: client properties, secret ones as references."""
+
+    topic: str
+    kafka: Mapping[str, str]
+    table: str
+    registry: str | None
+    key: Payload
+    value: Payload
+    records: int
+    offsets: int
+    partitions: int
+
+
+def job_name(topic: str) -> str:
+    """A topic's name as a job's."""
+    name = _LIKE_A_JOB_NAME.sub("-", topic).lstrip("._-")[:100]
+    return name or "job"
+
+
+def job_text(draft: Draft) -> str:
+    """The whole file."""
+    name = job_name(draft.topic)
+    lines = [
+        f"# Made by `kseg init` from {draft.records:,} of about {draft.offsets:,} records "
+        f"in {draft.partitions} partition(s) of the topic {draft.topic}.",
+        "# Counts in comments are of these records. Read it, correct it, then: kseg plan, kseg ingest.",
+        "version: 1",
+        f"name: {_scalar(name)}",
+        "kafka:",
+        *(f"  {_scalar(key)}: {_text(value)}" for key, value in draft.kafka.items()),
+        "source:",
+        f"  topics: [{_text(draft.topic)}]",
+    ]
+    decodes = _decode(draft)
+    if draft.registry is not None and any("schema: registry" in line for line in decodes):
+        lines += ["registry:", f"  url: {_text(draft.registry)}"]
+    lines += decodes
+    lines += [
+        "sink:",
+        f"  path: {_text(draft.table)}",
+        f"group: {_text(name + '-etl')}",
+        f"ledger: {_text(_beside(draft.table))}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _decode(draft: Draft) -> list[str]:
+    """The section, if keys or values have a meaning."""
+    taken = {column.column.lower() for column in draft.value.columns if column.type is not None}
+    key = _primitive("key", draft.key, taken)
+    value = _value(draft.value, taken)
+    if not key and not value:
+        return ["# Keys and values land as bytes: no format was recognised in all of them.", *_why(draft)]
+    kept = [] if value else [*_why_value(draft.value)]
+    return ["decode:", *key, *value, *kept, "  keep: [timestamp]"]
+
+
+def _why(draft: Draft) -> list[str]:
+    return [*_why_value(draft.value)]
+
+
+def _why_value(payload: Payload) -> list[str]:
+    found = payload.recognised
+    if found.format == "framed":
+        return ["# Values are framed by a schema registry: `kseg init --registry URL` decodes them."]
+    if found.mixed:
+        return [f"# Values are of several formats: {_mixed(found)}."]
+    return []
+
+
+def _mixed(found: Recognised) -> str:
+    return ", ".join(f"{count:,} {word}" for word, count in found.mixed)
+
+
+def _value(payload: Payload, taken: set[str]) -> list[str]:
+    if payload.recognised.format == "json" and any(column.type is not None for column in payload.columns):
+        return _json(payload)
+    return _primitive("value", payload, taken)
+
+
+def _primitive(source: str, payload: Payload, taken: set[str]) -> list[str]:
+    """One line for a value that is no record; nothing for bytes, which a job without the entry lands too."""
+    found = payload.recognised
+    if found.format == "none":
+        return []
+    if found.format == "framed" and payload.schema_type == "AVRO":
+        ids = ", ".join(str(schema) for schema in found.schemas[:5])
+        return [_commented(f"  {source}:", f"{found.count:,} framed by the registry, schemas {ids}")] + [
+            f"    {line}"
+            for line in ("format: avro", "schema: registry", *([] if source == "value" else ["into: struct"]))
+        ]
+    form = {"json": "string", "framed": "bytes"}.get(found.format, found.format)
+    column = next(name for name in _names(source) if name not in taken)
+    said = f"{found.count:,} {source}s" + (f", {found.nulls:,} null" if found.nulls else "")
+    said += f"; {found.note}" if found.note else ""
+    said += f"; {_mixed(found)}" if found.mixed else ""
+    if found.format == "framed":
+        said += "; framed by a registry" + (f" ({payload.schema_type})" if payload.schema_type else "")
+    return [_commented(f"  {source}: {{format: {form}, as: {column}}}", said)]
+
+
+def _names(source: str) -> list[str]:
+    return [source, f"record_{source}", f"kafka_{source}", *(f"{source}_{number}" for number in range(2, 10_000))]
+
+
+def _json(payload: Payload) -> list[str]:
+    found = payload.recognised
+    said = f"{found.count:,} values are JSON objects" + (f", {found.nulls:,} are null" if found.nulls else "")
+    lines = ["  value:", _commented("    format: json", said), "    schema:", "      columns:"]
+    left = [column for column in payload.columns if column.type is None]
+    lines += [
+        _commented(f"        {_scalar(column.name)}: {_text(column.type)}", _counts(column, found.count))
+        for column in payload.columns
+        if column.type is not None
+    ]
+    renamed = [column for column in payload.columns if column.type is not None and column.column != column.name]
+    if renamed:
+        lines.append(_commented("    rename:", "names that a table cannot have"))
+        lines += [f"      {_scalar(column.name)}: {_text(column.column)}" for column in renamed]
+    lines.append(_commented("    unknown_fields: rescue", "fields that are not declared, as JSON in _kseg_rescued"))
+    if left:
+        lines.append("    # Not declared:")
+        lines += [f"    #   {shown(column.name)}: {_counts(column, found.count)}" for column in left[:_MOST_LEFT]]
+    if len(left) > _MOST_LEFT:
+        lines.append(f"    #   and {len(left) - _MOST_LEFT:,} more")
+    return lines
+
+
+_MOST_LEFT: Final = 100
+
+
+def _counts(column: Column, of: int) -> str:
+    said = "in all" if column.present == of else f"in {column.present:,} of {of:,}"
+    said += f", null in {column.nulls:,}" if column.nulls else ""
+    return said + (f"; {column.note}" if column.note else "")
+
+
+def _commented(line: str, comment: str) -> str:
+    return f"{line.ljust(_COMMENTS_AT)}  # {comment}"
+
+
+def _beside(table: str) -> str:
+    """The ledger in the table's folder."""
+    folder, slash, _ = table.rstrip("/").rpartition("/")
+    return f"{folder}{slash}_kseg_ledger"
+
+
+def shown(name: str) -> str:
+    """A field's name for people: in quotes and escaped unless it is plain."""
+    return name if _PLAIN.fullmatch(name) else json.dumps(name)
+
+
+def _scalar(text: str) -> str:
+    """A key of YAML that is this text, on one line."""
+    if _PLAIN.fullmatch(text) and text.lower() not in _WORDS_OF_YAML:
+        return text
+    return _quoted(text)
+
+
+def _text(text: str) -> str:
+    """The same for a value: plain where YAML takes it for a text."""
+    if "\n" not in text and "#" not in text and not set(text) & set("[]{},&*!|>'\"%@`"):
+        try:
+            if yaml.safe_load(text) == text:
+                return text
+        except yaml.YAMLError:
+            pass
+    return _quoted(text)
+
+
+def _quoted(text: str) -> str:
+    return str(yaml.safe_dump(text, default_style='"', allow_unicode=True, width=float("inf"))).strip()

@@ -1,0 +1,204 @@
+"""What was seen of a JSON field in sampled documents: kinds of values, counted, and what decides their type."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from functools import cache
+from typing import Any, Final, Literal, NoReturn
+
+from kseg.segment_reader.payload.json.formats import Format, date_format, days_of, micros_of, timestamp_format
+
+Kind = Literal["null", "boolean", "integer", "fraction", "string", "array", "object"]
+#: Longer numbers are in no column.
+_MOST_DIGITS: Final = 400
+
+
+class Whole(str):
+    """A number without fraction and exponent, as written."""
+
+
+class Fraction(str):
+    """A number with fraction or exponent, as written."""
+
+
+class Members(list[tuple[str, Any]]):
+    """An object's members in their order; a name may occur twice."""
+
+
+class NotJson(ValueError):
+    """A payload that is no JSON document."""
+
+
+def parsed(payload: bytes) -> Any:
+    """A document with numbers as they are written. Raises NotJson."""
+    try:
+        return json.loads(
+            payload.decode(),
+            parse_int=Whole,
+            parse_float=Fraction,
+            parse_constant=_no_constant,
+            object_pairs_hook=Members,
+        )
+    except (ValueError, RecursionError) as error:
+        raise NotJson(str(error)) from None
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not JSON")
+
+
+@dataclass
+class Numbers:
+    """integer_digits, scale: most digits before and after the point. padded: some fraction ends with a zero behind
+    other digits, as decimals are written and doubles are not. exact: doubles hold all of them. finite: as doubles."""
+
+    integer_digits: int = 0
+    scale: int = 0
+    padded: bool = False
+    exact: bool = True
+    finite: bool = True
+    least: int | None = None
+    most: int | None = None
+
+    def add(self, text: str) -> None:
+        try:
+            number = Decimal(text)
+        except InvalidOperation:
+            self.finite = False
+            self.integer_digits = _MOST_DIGITS
+            return
+        _, digits, exponent = number.as_tuple()
+        assert isinstance(exponent, int)
+        self.scale = max(self.scale, min(-exponent, _MOST_DIGITS))
+        self.integer_digits = max(self.integer_digits, min(len(digits) + exponent, _MOST_DIGITS) if number else 1)
+        if isinstance(text, Whole) and len(text) <= _MOST_DIGITS:
+            whole = int(text)
+            self.least = whole if self.least is None else min(self.least, whole)
+            self.most = whole if self.most is None else max(self.most, whole)
+        point = text.partition(".")[2]
+        self.padded |= point.isdecimal() and len(point) > 1 and point.endswith("0")
+        approximate = float(text)
+        self.finite &= abs(approximate) != float("inf")
+        if self.finite:
+            self.exact &= Decimal(repr(approximate)) == number
+
+    def merge(self, other: Numbers) -> None:
+        self.integer_digits = max(self.integer_digits, other.integer_digits)
+        self.scale = max(self.scale, other.scale)
+        self.padded |= other.padded
+        self.exact &= other.exact
+        self.finite &= other.finite
+        self.least = min((x for x in (self.least, other.least) if x is not None), default=None)
+        self.most = max((x for x in (self.most, other.most) if x is not None), default=None)
+
+
+@dataclass
+class Seen:
+    """One field, an array's elements, or the documents themselves.
+
+    kinds: values by kind. texts: texts by what they could be: `instant` (ISO 8601 with a zone), `local` (without),
+    `date`. members: an object's fields in the order in which they appeared. twice: names that an object had twice.
+    """
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    numbers: Numbers = field(default_factory=Numbers)
+    texts: Counter[str] = field(default_factory=Counter)
+    element: Seen | None = None
+    members: dict[str, Seen] = field(default_factory=dict)
+    twice: set[str] = field(default_factory=set)
+
+    @property
+    def count(self) -> int:
+        """Values, null ones included."""
+        return sum(self.kinds.values())
+
+    @property
+    def nulls(self) -> int:
+        return self.kinds["null"]
+
+    @property
+    def present(self) -> frozenset[str]:
+        """Kinds of values other than null."""
+        return frozenset(self.kinds) - {"null"}
+
+    def add(self, value: Any) -> None:
+        kind = _kind(value)
+        self.kinds[kind] += 1
+        if kind in ("integer", "fraction"):
+            self.numbers.add(value)
+        elif kind == "string":
+            self.texts.update(_texts(value))
+        elif kind == "array":
+            self.element = self.element or Seen()
+            for each in value:
+                self.element.add(each)
+        elif kind == "object":
+            names = [name for name, _ in value]
+            if len(set(names)) < len(names):
+                self.twice |= {name for name, count in Counter(names).items() if count > 1}
+            for name, each in value:
+                if name not in self.members:
+                    self.members[name] = Seen()
+                self.members[name].add(each)
+
+    def merge(self, other: Seen) -> None:
+        """Take over what was seen of another field."""
+        self.kinds.update(other.kinds)
+        self.numbers.merge(other.numbers)
+        self.texts.update(other.texts)
+        self.twice |= other.twice
+        if other.element is not None:
+            self.element = self.element or Seen()
+            self.element.merge(other.element)
+        for name, each in other.members.items():
+            if name not in self.members:
+                self.members[name] = Seen()
+            self.members[name].merge(each)
+
+
+def seen_in(documents: Iterable[Any]) -> Seen:
+    """Of documents of `parsed`."""
+    seen = Seen()
+    for document in documents:
+        seen.add(document)
+    return seen
+
+
+def _kind(value: Any) -> Kind:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case Whole():
+            return "integer"
+        case Fraction():
+            return "fraction"
+        case str():
+            return "string"
+        case Members():
+            return "object"
+        case _:
+            return "array"
+
+
+@cache
+def _formats() -> tuple[Format, Format]:
+    return timestamp_format("iso8601", None, ""), date_format("iso8601", "")
+
+
+def _texts(text: str) -> list[str]:
+    """What a text could be besides a string."""
+    if not 10 <= len(text) <= 40 or not text[:1].isdecimal():
+        return []
+    instant, date = _formats()
+    if isinstance(days_of(text, date), int):
+        return ["date"]
+    micros = micros_of(text, instant, instant=True)
+    if isinstance(micros, int):
+        return ["instant"]
+    return ["local"] if micros == "no zone" else []

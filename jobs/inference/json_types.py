@@ -1,0 +1,197 @@
+"""A column's type, in Spark's DDL, by what was seen of a JSON field.
+
+    true, false                                   boolean
+    numbers without fraction                      bigint where all fit, else decimal(38,0)
+    other numbers                                 double, or decimal where a double would lose digits or where a
+                                                  fraction is padded with zeros (9.50), as only decimals are written
+    texts                                         string; timestamp (with a zone) or date where all are ISO 8601
+    arrays                                        array<…> of what all elements can be
+    objects                                       struct<…>; map<string,…> where names vary and values are of one type
+
+None where no type holds all values: nothing but null was seen, kinds are mixed, or names are some that a table cannot
+have. Such fields are not declared, and `unknown_fields: rescue` keeps them as JSON text.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Final
+
+from kseg.etl.tables.parquet.schema import FORBIDDEN_IN_NAMES, RESERVED_PREFIX
+from kseg.jobs.inference.json_seen import Numbers, Seen
+from kseg.segment_reader.payload.ddl import MOST_DIGITS, quoted
+
+_INT64: Final = 2**63
+_DEEPEST: Final = 20
+#: From so many different names on, of which each object has at most this share, an object is taken for a map.
+_NAMES_OF_A_MAP: Final = 20
+_SHARE_OF_A_MAP: Final = 0.5
+_MOST_FIELDS: Final = 200
+#: What is left of a decimal's digits for larger numbers than those of the sample.
+_USUAL_DIGITS: Final = 18
+_MILLIS: Final = (946_684_800_000, 4_102_444_800_000)  # 2000 to 2100
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A field of the sampled documents. type: DDL, None: it is not declared. column: its name in the table."""
+
+    name: str
+    type: str | None
+    present: int
+    nulls: int
+    note: str = ""
+    column: str = ""
+
+
+def columns_of(documents: Seen, most: int) -> list[Column]:
+    """The columns of documents that are objects, in the order in which fields appeared.
+
+    most: so many are declared, those that most documents have.
+    """
+    frequent = sorted(documents.members, key=lambda name: -documents.members[name].count)
+    chosen = set(frequent[:most])
+    taken: set[str] = set()
+    columns = []
+    for name, seen in documents.members.items():
+        if name not in chosen:
+            kind, note = None, f"beyond the {most} most frequent fields"
+        elif name in documents.twice:
+            kind, note = None, "some documents have it twice"
+        elif not name.strip() or not name.isprintable():
+            kind, note = None, "a name that is blank or not printable"
+        else:
+            kind, note = type_of(seen), note_of(seen)
+        column = _free_name(name, taken) if kind is not None else ""
+        taken.add(column.lower())
+        columns.append(Column(name, kind, seen.count, seen.nulls, note, column))
+    return columns
+
+
+def type_of(seen: Seen, depth: int = 1) -> str | None:
+    """The DDL type that holds all values; None: there is none."""
+    kinds = seen.present
+    if not kinds or depth > _DEEPEST:
+        return None
+    if kinds <= {"integer", "fraction"}:
+        return _number(seen.numbers, whole="fraction" not in kinds)
+    if len(kinds) > 1:
+        return None
+    (kind,) = kinds
+    if kind == "boolean":
+        return "boolean"
+    if kind == "string":
+        texts = seen.kinds["string"]
+        return next((name for word, name in _TEXTS if seen.texts[word] == texts), "string")
+    if kind == "array":
+        element = None if seen.element is None else type_of(seen.element, depth + 1)
+        return None if element is None else f"array<{element}>"
+    return _object(seen, depth)
+
+
+_TEXTS: Final = (("instant", "timestamp"), ("date", "date"))
+
+
+def _number(numbers: Numbers, *, whole: bool) -> str | None:
+    if whole and numbers.least is not None and numbers.most is not None:
+        if numbers.least >= -_INT64 and numbers.most < _INT64:
+            return "bigint"
+        return f"decimal({MOST_DIGITS},0)" if numbers.integer_digits <= MOST_DIGITS else None
+    fits = numbers.scale + numbers.integer_digits <= MOST_DIGITS
+    if fits and (numbers.padded or not numbers.exact):
+        return _decimal(numbers)
+    return "double" if numbers.finite else None
+
+
+def _decimal(numbers: Numbers) -> str:
+    digits = numbers.scale + numbers.integer_digits
+    return f"decimal({_USUAL_DIGITS if digits <= _USUAL_DIGITS else MOST_DIGITS},{numbers.scale})"
+
+
+def _object(seen: Seen, depth: int) -> str | None:
+    if _varies(seen) and not seen.twice:
+        value = Seen()
+        for member in seen.members.values():
+            value.merge(member)
+        kind = type_of(value, depth + 1)
+        if kind is not None:
+            return f"map<string,{kind}>"
+    if len(seen.members) > _MOST_FIELDS:
+        return None
+    fields = []
+    for name in _nested_names(seen):
+        kind = type_of(seen.members[name], depth + 1)
+        if kind is not None:
+            fields.append(f"{quoted(name)}: {kind}")
+    return f"struct<{', '.join(fields)}>" if fields else None
+
+
+def _varies(seen: Seen) -> bool:
+    names, objects = len(seen.members), seen.kinds["object"]
+    had = sum(member.count for member in seen.members.values())
+    return names >= _NAMES_OF_A_MAP and had <= _SHARE_OF_A_MAP * names * objects
+
+
+def _nested_names(seen: Seen) -> list[str]:
+    """Names that a struct in a table can have. Of those that differ in case alone, the most frequent one."""
+    best: dict[str, str] = {}
+    for name in sorted(seen.members, key=lambda name: -seen.members[name].count):
+        if name.strip() and name.isprintable() and not FORBIDDEN_IN_NAMES.intersection(name) and name not in seen.twice:
+            best.setdefault(name.lower(), name)
+    kept = set(best.values())
+    return [name for name in seen.members if name in kept]
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    """The name itself where a table can have it, else one like it."""
+    clean = "".join("_" if letter in FORBIDDEN_IN_NAMES else letter for letter in name)
+    if clean.lower().startswith(RESERVED_PREFIX):
+        clean = f"field{clean}"
+    free, number = clean, 2
+    while free.lower() in taken:
+        free, number = f"{clean}_{number}", number + 1
+    return free
+
+
+def note_of(seen: Seen) -> str:
+    """What is ambiguous about a field, or why it has no type; empty where nothing is."""
+    kinds = seen.present
+    if not kinds:
+        return "always null"
+    kind = type_of(seen)
+    if kind is None:
+        return _why_none(seen)
+    if kind == "bigint" and seen.numbers.least is not None and seen.numbers.most is not None:
+        low, high = _MILLIS
+        times = low <= seen.numbers.least and seen.numbers.most < high
+        return "if these are times: type timestamp, and its format epoch_millis" if times else ""
+    if kind == "double" and seen.numbers.scale + seen.numbers.integer_digits <= MOST_DIGITS and seen.numbers.scale:
+        return f"{_decimal(seen.numbers)} would hold the sampled values exactly"
+    if kind == "string" and seen.texts["local"] == seen.kinds["string"]:
+        return "times without a zone: type timestamp, and time_zone says which is meant"
+    if kind == "string" and seen.texts:
+        counts = Counter({word: seen.texts[key] for key, word in _WORDS.items()})
+        found = ", ".join(f"{count:,} are {word}" for word, count in counts.items() if count)
+        return f"{found}, of {seen.kinds['string']:,}"
+    return ""
+
+
+_WORDS: Final = {"instant": "times with a zone", "local": "times without a zone", "date": "dates"}
+
+
+def _why_none(seen: Seen) -> str:
+    kinds = {**seen.kinds}
+    kinds.pop("null", None)
+    if len(kinds) > 1 and not set(kinds) <= {"integer", "fraction"}:
+        return "mixed: " + ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items()))
+    if "array" in kinds:
+        empty = seen.element is None or not seen.element.present
+        return "arrays without elements" if empty else "arrays whose elements have no type in common"
+    if "object" in kinds:
+        return (
+            "objects without fields that a table can have"
+            if len(seen.members) <= _MOST_FIELDS
+            else (f"objects with {len(seen.members):,} different fields")
+        )
+    return "numbers that no column holds"

@@ -1,0 +1,107 @@
+"""In which format sampled keys or values are.
+
+| format | every sampled payload |
+| --- | --- |
+| framed | begins with magic byte 0 or 1 and a schema's id or GUID, as registries' serializers write |
+| json | is a JSON object |
+| uuid | is the text of a UUID |
+| string | is UTF-8 without control characters |
+| long, double, int, float, short | has 8, 4 or 2 bytes, and is a plausible number |
+| bytes | anything else |
+
+Kafka's serializers of numbers mark nothing: 8 bytes that are whole numbers below 2^48 are taken for a long, others for
+a double.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from kseg.jobs.inference.json_seen import Members, NotJson, parsed
+from kseg.segment_reader.payload.framing import SchemaKey, frames_of
+
+_UUID: Final = re.compile(rb"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_PLAUSIBLE_ID: Final = 2**24
+_WORDS: Final = {"json": "JSON objects", "string": "UTF-8 text", "bytes": "bytes", "framed": "framed by a registry"}
+
+
+@dataclass(frozen=True, slots=True)
+class Recognised:
+    """The format of keys or values. format: a name of the table above, `json`'s with documents; `none`: all are null.
+
+    mixed: payloads by what each is, where they are not all of one format. schemas: of framed ones.
+    """
+
+    format: str
+    count: int
+    nulls: int
+    note: str = ""
+    mixed: tuple[tuple[str, int], ...] = ()
+    schemas: tuple[SchemaKey, ...] = ()
+
+
+def recognise(payloads: Sequence[bytes | None]) -> Recognised:
+    """The format that all payloads are in. Where there is none but all are text, they are strings, else bytes."""
+    some = [payload for payload in payloads if payload is not None]
+    nulls = len(payloads) - len(some)
+    if not some:
+        return Recognised("none", 0, nulls)
+    kinds = Counter(kind_of(payload) for payload in some)
+    if len(kinds) == 1 and (kind := next(iter(kinds))) in ("json", "string"):
+        if kind == "string" and all(_UUID.fullmatch(payload) for payload in some):
+            kind = "uuid"
+        return Recognised(kind, len(some), nulls)
+    fixed = _fixed_width(some)
+    if fixed is not None and not kinds["string"] + kinds["json"]:
+        return Recognised(fixed[0], len(some), nulls, fixed[1])
+    if set(kinds) == {"framed"}:
+        return Recognised("framed", len(some), nulls, schemas=frames_of(pa.array(some, pa.binary())).schemas)
+    found = tuple((_WORDS[kind], count) for kind, count in kinds.most_common())
+    return Recognised("string" if set(kinds) <= {"json", "string"} else "bytes", len(some), nulls, mixed=found[:4])
+
+
+def kind_of(payload: bytes) -> str:
+    """One payload by itself: json, string, framed or bytes."""
+    if payload[:1] == b"\0" and len(payload) >= 5 and 0 < int.from_bytes(payload[1:5]) < _PLAUSIBLE_ID:
+        return "framed"
+    if payload[:1] == b"\1" and len(payload) >= 17:
+        return "framed"
+    try:
+        text = payload.decode()
+    except UnicodeDecodeError:
+        return "bytes"
+    if text.lstrip()[:1] == "{":
+        try:
+            if isinstance(parsed(payload), Members):
+                return "json"
+        except NotJson:
+            pass
+    return "string" if all(letter.isprintable() or letter in "\t\r\n" for letter in text) else "bytes"
+
+
+def _fixed_width(payloads: Sequence[bytes]) -> tuple[str, str] | None:
+    """Format and note of numbers that Kafka's serializers write, if all have the width of one."""
+    widths = {len(payload) for payload in payloads}
+    if len(widths) != 1:
+        return None
+    (width,) = widths
+    if width == 2:
+        return "short", "2 bytes each"
+    if width == 4:
+        floats = [struct.unpack(">f", payload)[0] for payload in payloads]
+        small = all(abs(int.from_bytes(payload, signed=True)) < 2**24 for payload in payloads)
+        whole = small or not all(1e-6 < abs(number) < 1e12 or number == 0 for number in floats)
+        return ("int" if whole else "float"), "4 bytes each; int and float cannot be told apart for sure"
+    if width == 8:
+        doubles = [struct.unpack(">d", payload)[0] for payload in payloads]
+        small = all(abs(int.from_bytes(payload, signed=True)) < 2**48 for payload in payloads)
+        whole = small or not all(1e-9 < abs(number) < 1e18 or number == 0 for number in doubles)
+        return ("long" if whole else "double"), "8 bytes each; long and double cannot be told apart for sure"
+    return None

@@ -1,0 +1,75 @@
+"""Records of a partition's log, from brokers or files: from an offset on, or the newest ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Final
+
+import pyarrow as pa
+
+from kseg.client.offsets import IsolationLevel
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.source.logs import Logs
+from kseg.etl.source.reader import DecodeOptions, read_range
+from kseg.etl.source.tasks import RangeTask
+from kseg.segment_reader.decode.engine import Limits
+
+_ROWS: Final = 1000
+#: By so much more is read where markers, aborted and compacted records take the place of others.
+_FURTHER: Final = 8
+
+
+def task_of(logs: Logs, tp: TopicPartition, start: int, end: int) -> RangeTask:
+    """[start, end) as one task; start < end."""
+    ids = {
+        address.topic: metadata.topic_id for address, metadata in logs.topics(assign={tp.topic: [tp.partition]}).items()
+    }
+    (task,) = logs.tasks([RangeTask(tp.topic, tp.partition, start, end)], topics=ids)
+    return task
+
+
+def records(
+    logs: Logs, tp: TopicPartition, start: int, end: int, isolation_level: IsolationLevel = "read_committed"
+) -> Iterator[pa.RecordBatch]:
+    """The rows of [start, end) in offset order, in batches of at most 1,000; offsets that are gone are passed over.
+
+    Raises KafkaError, LogFileError, RecordFormatError.
+    """
+    if start >= end:
+        return
+    options = DecodeOptions(
+        isolation_level=isolation_level, on_data_loss="record", fetch_ahead=False, limits=Limits(max_rows=_ROWS)
+    )
+    reader = iter(read_range(task_of(logs, tp, start, end), logs.origin, options))
+    with closing(reader):  # type: ignore[type-var]
+        yield from reader
+
+
+def newest(
+    logs: Logs,
+    tp: TopicPartition,
+    start: int,
+    end: int,
+    count: int,
+    isolation_level: IsolationLevel = "read_committed",
+) -> list[pa.RecordBatch]:
+    """The last `count` rows of [start, end)."""
+    span = count
+    while True:
+        first = max(start, end - span)
+        batches = list(records(logs, tp, first, end, isolation_level))
+        found = sum(batch.num_rows for batch in batches)
+        if found >= count or first == start:
+            return _last(batches, count)
+        span *= _FURTHER
+
+
+def _last(batches: list[pa.RecordBatch], count: int) -> list[pa.RecordBatch]:
+    kept: list[pa.RecordBatch] = []
+    for batch in reversed(batches):
+        if count <= 0:
+            break
+        kept.insert(0, batch.slice(max(0, batch.num_rows - count)))
+        count -= batch.num_rows
+    return kept

@@ -1,0 +1,48 @@
+"""In which format keys or values are."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+
+import pytest
+
+from kseg.jobs.inference.payloads import recognise
+
+UUIDS = [str(uuid.uuid5(uuid.NAMESPACE_DNS, str(number))).encode() for number in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("payloads", "expected"),
+    [
+        ([None, None], "none"),
+        ([b'{"a": 1}', None, b" {} "], "json"),
+        ([b"one", b"two words"], "string"),
+        ([b"1", b"22"], "string"),
+        ([b"[1]", b"[2]"], "string"),
+        (UUIDS, "uuid"),
+        ([struct.pack(">q", number) for number in (0, 1, -1, 2**40)], "long"),
+        ([struct.pack(">d", number) for number in (0.5, 1e6, -3.25)], "double"),
+        ([struct.pack(">i", number) for number in (0, 7, -9)], "int"),
+        ([struct.pack(">f", number) for number in (0.5, 1e3, -3.25)], "float"),
+        ([struct.pack(">h", number) for number in (1, -2)], "short"),
+        ([b"\0\0\0\0\7payload", b"\0\0\0\0\x09x"], "framed"),
+        ([b"\1" + bytes(range(16)) + b"payload"], "framed"),
+        ([b"\xff\xfe", b"abc"], "bytes"),
+        ([b"\x1b[31m"], "bytes"),
+        ([b'{"a": NaN}'], "string"),
+    ],
+)
+def test_a_format_is_recognised(payloads: list[bytes | None], expected: str) -> None:
+    assert recognise(payloads).format == expected
+
+
+def test_schemas_of_framed_payloads_are_named() -> None:
+    assert recognise([b"\0\0\0\0\7abc", b"\0\0\0\0\x09x", b"\0\0\0\0\7"]).schemas == (7, 9)
+
+
+def test_mixed_formats_are_counted() -> None:
+    found = recognise([b'{"a": 1}', b'{"a": 2}', b"text", None])
+    assert (found.format, found.count, found.nulls) == ("string", 3, 1)
+    assert found.mixed == (("JSON objects", 2), ("UTF-8 text", 1))
+    assert recognise([b'{"a": 1}', b"\xff"]).format == "bytes"
