@@ -54,6 +54,7 @@ from kseg.client.protocol.error_policy import Reaction, reaction_by_code
 from kseg.client.protocol.lookup import permission_lacking
 from kseg.client.protocol.lookup import reaction as reaction_to
 from kseg.client.protocol.permissions import Permission
+from kseg.client.protocol.printable import printable
 
 if TYPE_CHECKING:
     from kseg.client.protocol.partition import TopicPartition
@@ -104,7 +105,9 @@ class KafkaError(Exception):
     def __str__(self) -> str:
         names = ("topic", "partition", "group", "transactional_id", "resource", "broker")
         address = ", ".join(f"{name}={value}" for name in names if (value := getattr(self, name)) is not None)
-        return f"{self.message} [{address}]" if address else self.message
+        # A peer's names are in both; lines are ours.
+        message = printable(self.message, keep="\n")
+        return f"{message} [{printable(address)}]" if address else message
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exception's own __reduce__ calls the class with `args` alone, which loses every keyword.

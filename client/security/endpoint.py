@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import time
 from dataclasses import dataclass
 from typing import Final
@@ -116,6 +117,7 @@ def _member(body: bytes, name: str) -> str | None:
 def _number(body: bytes, name: str) -> float | None:
     value = _document(body).get(name)
     try:
-        return float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else None
-    except ValueError:
+        number = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
+    except (ValueError, OverflowError):
         return None
+    return number if math.isfinite(number) else None

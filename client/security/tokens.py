@@ -27,6 +27,7 @@ from kseg.client.errors import AuthenticationFailed
 from kseg.client.security.secret import Secret
 
 _MAX_BYTES: Final = 1 << 20
+_LAST_INSTANT: Final = 253_402_300_799  # the end of the year 9999
 REFRESH_WINDOW: Final = 0.8
 
 
@@ -169,6 +170,10 @@ def _end_of_jwt(text: str) -> float | None:
         return None
     try:
         end = json.loads(base64.urlsafe_b64decode(match[1] + "=" * (-len(match[1]) % 4))).get("exp")
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         return None
-    return float(end) if isinstance(end, int | float) and not isinstance(end, bool) else None
+    if not isinstance(end, int | float) or isinstance(end, bool):
+        return None
+    if not 0 <= end <= _LAST_INSTANT:
+        raise AuthenticationFailed("the token's claim exp is no time in seconds since 1970: is it in milliseconds?")
+    return float(end)

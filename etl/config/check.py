@@ -11,10 +11,12 @@ from kseg.etl.config.job import Job
 from kseg.etl.config.load import load_job
 from kseg.etl.errors import ConfigurationError, Fault
 
+_IN_CLEAR = ("PLAIN", "OAUTHBEARER")  # mechanisms that send the secret itself
+
 
 @dataclass(slots=True)
 class CheckedFile:
-    """One file: the job where it is sound, else its faults. warnings: of its transform, where Spark checked it."""
+    """One file: the job where it is sound, else its faults. warnings: also of its transform, where Spark checked it."""
 
     file: str
     job: Job | None = None
@@ -46,9 +48,19 @@ def check_files(files: Iterable[str], *, env: Mapping[str, str] = os.environ) ->
 
 def _check(file: str, env: Mapping[str, str]) -> CheckedFile:
     try:
-        return CheckedFile(file, load_job(file, env=env))
+        job = load_job(file, env=env)
+        return CheckedFile(file, job, warnings=_warnings(job))
     except ConfigurationError as error:
         return CheckedFile(file, faults=list(error.faults))
+
+
+def _warnings(job: Job) -> list[str]:
+    kafka = {key: text.strip().upper() for key, text in (job.kafka or {}).items()}
+    if kafka.get("security.protocol") == "SASL_PLAINTEXT" and kafka.get("sasl.mechanism", "GSSAPI") in _IN_CLEAR:
+        return [
+            f"kafka: {kafka['sasl.mechanism']} without TLS sends the secret in clear: set security.protocol to SASL_SSL"
+        ]
+    return []
 
 
 def _find_twins(checked: Iterable[CheckedFile]) -> None:

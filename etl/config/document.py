@@ -23,6 +23,8 @@ from kseg.etl.errors import Fault
 
 PathKey = tuple[str | int, ...]
 
+_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+
 MAX_BYTES = 1 << 20
 _MAX_NODES = 100_000
 
@@ -184,6 +186,9 @@ class _Builder:
         yield from own
 
     def _scalar(self, node: yaml.ScalarNode, path: PathKey) -> Any:
+        if node.tag in _NUMBERS and ":" in node.value:
+            # Base 60 in YAML 1.1, text in YAML 1.2: nobody means it, and its time grows with the square of its length.
+            return node.value
         try:
             return self._loader.construct_object(node)
         except (yaml.constructor.ConstructorError, ValueError, OverflowError):

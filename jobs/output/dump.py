@@ -13,6 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kseg.client.protocol.printable import printable
 from kseg.segment_reader.log.files.dump import Entry
 
 _ROWS_AT_ONCE: Final = 10_000
@@ -33,7 +34,7 @@ def as_text(entry: Entry) -> str:
         for name, value in shown.items()
         if name not in ("kind", "recordType", "decodedKey", "decodedValue") and value is not None
     )
-    return bar + " ".join(values)
+    return printable(bar + " ".join(values))
 
 
 def _with_payload(entry: Entry) -> Entry:
@@ -136,7 +137,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, dict):
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     if isinstance(value, list):
-        return "[" + ",".join(f"{name}:{_shown(item)}" for name, item in value) + "]"
+        return "[" + ",".join(f"{_shown(name.encode())}:{_shown(item)}" for name, item in value) + "]"
     if isinstance(value, bool):
         return str(value).lower()
     return str(value)

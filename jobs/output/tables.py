@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any, Literal
 
+from kseg.client.protocol.printable import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -107,7 +109,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _words(key: str) -> str:
-    return str(key).replace("_", " ")
+    return printable(str(key).replace("_", " "))
 
 
 def _cell(value: Any) -> str:
@@ -121,4 +123,4 @@ def _cell(value: Any) -> str:
         return ", ".join(f"{key}: {_cell(inner)}" for key, inner in value.items())
     if isinstance(value, list | tuple):
         return ", ".join(_cell(inner) for inner in value)
-    return str(value)
+    return printable(str(value), keep="\n")

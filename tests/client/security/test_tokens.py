@@ -131,6 +131,13 @@ class TestKeeping:
         forget(source)
         assert token_of(source, soon()) is made[2]
 
+    @pytest.mark.parametrize("end", ["1e400", "NaN", "-1", "9" * 400, "1e308", "1700000000000"])
+    def test_an_end_that_is_no_time_is_a_typed_error(self, end: str):
+        claims = base64.urlsafe_b64encode(b'{"exp": %s}' % end.encode()).decode().rstrip("=")
+        with pytest.raises(AuthenticationFailed, match="exp is no time") as caught:
+            Token.of(f"a.{claims}.c")
+        assert claims not in str(caught.value)
+
     def test_a_jwt_tells_its_end_and_other_tokens_are_fetched_each_time(self):
         assert Token.of(jwt(exp=123)).expires_at == 123.0
         assert Token.of(jwt(exp="soon")).expires_at is None

@@ -50,3 +50,23 @@ def test_two_files_of_one_job_or_one_dag_are_told(tmp_path: Path) -> None:
     checked = check_files(files, env={})
     assert [[fault.path for fault in one.faults] for one in checked] == [[], ["name"], ["airflow.dag_id"], []]
     assert all("a.yaml" in fault.message for one in checked for fault in one.faults)
+
+
+def test_a_secret_that_would_be_sent_in_clear_is_warned_of(tmp_path: Path) -> None:
+    def warnings(protocol: str, mechanism: str) -> list[str]:
+        kafka = {
+            "bootstrap.servers": "localhost:9092",
+            "security.protocol": protocol,
+            "sasl.mechanism": mechanism,
+            "sasl.jaas.config": "${JAAS}",
+        }
+        module = "plain.Plain" if mechanism == "PLAIN" else "scram.Scram"
+        jaas = f'org.apache.kafka.common.security.{module}LoginModule required username="u" password="pw-4711";'
+        [checked] = check_files([write(tmp_path, "a.yaml", kafka=kafka)], env={"JAAS": jaas})
+        assert checked.ok, checked.faults
+        return checked.warnings
+
+    [warning] = warnings("SASL_PLAINTEXT", "PLAIN")
+    assert warning == "kafka: PLAIN without TLS sends the secret in clear: set security.protocol to SASL_SSL"
+    assert warnings("SASL_SSL", "PLAIN") == []
+    assert warnings("SASL_PLAINTEXT", "SCRAM-SHA-512") == []

@@ -37,3 +37,11 @@ def test_any_text_is_read_as_yaml_reads_it_or_is_a_fault(text: str) -> None:
         }
         assert {fault.message for fault in document.faults} <= own
         assert document.faults or document.value == plain
+
+
+def test_numbers_with_colons_are_text() -> None:
+    long = "1" + ":59" * 60_000  # in base 60: seconds
+    for text in ("1:30", "-12:30:45", "190:20:30.15", long):
+        document = parse_document(f"a: {text}")
+        assert document.value == {"a": text}
+        assert not document.faults

@@ -76,3 +76,12 @@ def test_markup_in_a_value_is_text() -> None:
 def test_a_long_list_says_how_much_is_left() -> None:
     text = shown({"ranges": [{"partition": n} for n in range(ROWS_SHOWN + 7)]})
     assert "… and 7 more" in text
+
+
+def test_names_of_others_are_escaped() -> None:
+    stream = io.StringIO()
+    evil = "a\x1b[2J\u202e"
+    show({"topic": evil, "rows": [{"name": evil, evil: [evil]}]}, "headline", stream=stream)
+    assert "\x1b" not in stream.getvalue()
+    assert "\u202e" not in stream.getvalue()
+    assert "a\\x1b[2J" in stream.getvalue()
