@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import comparisons as comparisons_module
+import leaks
 import log_files as log_files_module
 import scheduling
 import skips
@@ -68,11 +69,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let `harness/comparisons.py` and `harness/skips.py` watch the run."""
+    """Let `harness/comparisons.py`, `harness/skips.py` and `harness/leaks.py` watch the run."""
     watching = comparisons_module.Comparisons()
     watching.listen()
     config.pluginmanager.register(watching, "comparisons")
     skips.register(config)
+    leaks.register(config)
     if config.getoption("record_seconds") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(scheduling.Recorder(config.rootpath), "seconds")
 
