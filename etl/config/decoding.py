@@ -169,7 +169,7 @@ class Payload(Section):
         """What becomes of fields that the table does not have."""
         return self.unknown_fields or ("add" if self.by_registry else "ignore")
 
-    def subject_of(self, topic: str, source: Literal["key", "value"]) -> str:
+    def subject_of(self, topic: str, source: str) -> str:
         """Where the registry has the schemas of a topic's keys or values: TopicNameStrategy's subject if none is given.
         In a given one `{topic}` is the topic's name."""
         return (self.subject or f"{{topic}}-{source}").replace("{topic}", topic)
@@ -220,7 +220,7 @@ _SCHEMAS = {
     "connect_json": ("columns", "file"),
     "json_schema": ("file",),
     "avro": ("registry", "file"),
-    "protobuf": ("file", "registry"),
+    "protobuf": ("file",),
 }
 _EXAMPLES = {"columns": "{columns: {id: bigint, …}}", "file": "{file: orders.avsc}", "registry": "registry"}
 _OF_REGISTRIES = ("subject", "defaults", "max_columns")

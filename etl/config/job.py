@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PrivateAttr
 
-from kseg.etl.config.decoding import AnyDecode
+from kseg.etl.config.decoding import AnyDecode, sections_of
 from kseg.etl.config.interval import IntervalRules
 from kseg.etl.config.marks import DecidesRows, DecidesRowsIfGiven, HowItRuns, config_hash
 from kseg.etl.config.references import resolve
@@ -92,6 +92,13 @@ class Job(Section):
         if self.registry is None:
             raise ValueError("the job has no schema registry")
         return RegistryConfig.from_properties(self.registry_properties())
+
+    @property
+    def adds_columns(self) -> bool:
+        """Whether a run adds columns to tables that lack them."""
+        sections = sections_of(self.decode).values() if self.decode is not None else ()
+        payloads = [payload for section in sections for payload in (section.key, section.value) if payload is not None]
+        return self.sink.merge_schema or any(payload.unknown == "add" for payload in payloads)
 
     @property
     def transforms_rows(self) -> bool:

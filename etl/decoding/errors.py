@@ -2,7 +2,39 @@
 
 from __future__ import annotations
 
-from kseg.etl.errors import Refused
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kseg.etl.errors import KsegError, Refused
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def address_of(records: pa.RecordBatch, row: int) -> dict[str, Any]:
+    """Topic, partition and offset of a record."""
+    return {name: records.column(name)[row].as_py() for name in ("topic", "partition", "offset")}
+
+
+class UnknownSchemas(KsegError):
+    """Records name schemas that the run's plan does not know: the driver asks the registry, and reads again.
+
+    found: ids and GUIDs as text, by lineage. The address is of the first such record.
+    """
+
+    def __init__(
+        self, source: str, found: Mapping[str, tuple[str, ...]], topic: str, partition: int, offset: int
+    ) -> None:
+        listed = ", ".join(key for keys in found.values() for key in keys[:10])
+        super().__init__(
+            f"the {source} names a schema that the plan does not know: {listed}",
+            remedy="run the job again",
+            topic=topic,
+            partition=partition,
+            offset=offset,
+        )
+        self.source = source
+        self.found = dict(found)
 
 
 class UndecodablePayload(Refused):

@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from kseg.etl.decoding.errors import UnknownSchemas, address_of
+from kseg.etl.decoding.framed import FramedDecoder, FramedSchemas, UnknownKeys
 from kseg.etl.errors import ConfigurationError
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError
 from kseg.segment_reader.payload.errors import PayloadSchemaError
@@ -24,7 +26,7 @@ class PayloadPlan:
     its decoder by name. column: what a value that is no record is called, and a record that stays a struct.
     into_columns: a record's fields become columns. rename: of these, by the field's name. section: path in the job file
     of what has keys and values, empty where there is none. message, nanoseconds: of Protobuf. envelope: what is around
-    records, whose fields are those of its rows.
+    records, whose fields are those of its rows. framed: schemas of a registry, which payloads name.
     """
 
     source: Literal["key", "value"]
@@ -40,6 +42,7 @@ class PayloadPlan:
     message: str | None = None
     nanoseconds: Literal["fail", "truncate"] = "fail"
     envelope: Literal["none", "debezium"] = "none"
+    framed: FramedSchemas | None = None
 
     @property
     def place(self) -> str:
@@ -49,14 +52,30 @@ class PayloadPlan:
     @property
     def type(self) -> pa.DataType:
         """The type of its rows, for every payload. Raises ConfigurationError where the schema is not sound."""
-        return self.decoder.type
+        try:
+            return self.by_frames.type if self.framed is not None else self.decoder.type
+        except PayloadSchemaError as error:
+            raise self._unsound(error) from None
 
     def decode(self, records: pa.RecordBatch) -> DecodedPayloads:
-        """The keys or values of these records as rows, one each."""
+        """The keys or values of these records as rows, one each.
+
+        Raises:
+            UnknownSchemas: a payload names a schema that the plan does not know.
+        """
+        if self.framed is not None:
+            try:
+                return self.by_frames.decode(records.column(self.source), _headers(records), self.source)
+            except UnknownKeys as unknown:
+                found = {self.lineage: tuple(str(key) for key in unknown.keys)}
+                raise UnknownSchemas(self.source, found, **address_of(records, unknown.row)) from None
         return self.decoder.decode(records.column(self.source))
 
     def explain(self, records: pa.RecordBatch, row: int) -> PayloadError:
         """Why this record's key or value has no row."""
+        if self.framed is not None:
+            headers = _headers(records.slice(row, 1))
+            return self.by_frames.explain(records.column(self.source)[row].as_py(), headers, self.source)
         return self.decoder.explain(records.column(self.source)[row].as_py())
 
     @cached_property
@@ -65,7 +84,21 @@ class PayloadPlan:
         try:
             return self._decoder()
         except PayloadSchemaError as error:
-            raise ConfigurationError.of(f"{self.place}.schema", str(error), "correct the schema") from None
+            raise self._unsound(error) from None
+
+    @cached_property
+    def by_frames(self) -> FramedDecoder:
+        """The decoder of payloads that name their schemas."""
+        assert self.framed is not None
+        return FramedDecoder(self.framed)
+
+    @property
+    def lineage(self) -> str:
+        """What the ledger calls the versions of its reader's schema."""
+        return self.place.removeprefix("decode.")
+
+    def _unsound(self, error: PayloadSchemaError) -> ConfigurationError:
+        return ConfigurationError.of(f"{self.place}.schema", str(error), "correct the schema")
 
     def _decoder(self) -> PayloadDecoder:
         if self.format in ("json", "connect_json", "json_schema"):
@@ -80,8 +113,7 @@ class PayloadPlan:
             from kseg.segment_reader.payload.avro.schema import parse_schema
 
             if self.schema_text is None:
-                text = "schemas of a registry are not read yet"
-                raise ConfigurationError.of(f"{self.place}.schema", text, "write {file: orders.avsc}")
+                raise ConfigurationError.of(f"{self.place}.schema", "is not known before a run is planned", None)
             decoder = avro_decoder(parse_schema(self.schema_text))
             if self.envelope == "debezium":
                 from kseg.segment_reader.payload.debezium import DebeziumDecoder
@@ -103,7 +135,11 @@ class PayloadPlan:
 
     def __getstate__(self) -> dict[str, Any]:
         # The decoder is made where it runs: it holds compiled code and buffers.
-        return {name: value for name, value in self.__dict__.items() if name != "decoder"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("decoder", "by_frames")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+
+
+def _headers(records: pa.RecordBatch) -> pa.ListArray | None:
+    return records.column("headers") if "headers" in records.schema.names else None

@@ -23,7 +23,7 @@ import pyarrow as pa
 from pydantic import TypeAdapter, ValidationError
 
 from kseg.etl.errors import Refused
-from kseg.etl.ledger import events, state
+from kseg.etl.ledger import events, schemas, state
 from kseg.etl.ledger.fold import Entry
 from kseg.etl.ledger.values import UNKNOWN_SNAPSHOT_FORMAT
 
@@ -80,6 +80,7 @@ AnyEvent = (
     | events.SourceAccepted
     | events.TableAccepted
     | events.LedgerRebuilt
+    | schemas.SchemasAdded
     | state.Summary
 )
 

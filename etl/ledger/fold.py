@@ -30,26 +30,10 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.errors import IllegalStep, LeaseLost
 from kseg.etl.ledger.kept_offsets import landed_with, with_attempt
+from kseg.etl.ledger.order import LANDS_ONCE, MAY_FOLLOW
 from kseg.etl.ledger.ranges import EMPTY, OffsetSet, offsets_of, total_length
-from kseg.etl.ledger.state import JobState, LeaseState, Phase, RunState, Summary
-
-MAY_FOLLOW: dict[type[ev.Event], frozenset[Phase]] = {
-    ev.Reconfigured: frozenset({"planned"}),
-    ev.Replacing: frozenset({"planned", "landing"}),
-    ev.Landed: frozenset({"planned", "landing"}),
-    ev.Accounted: frozenset({"planned", "landing"}),
-    ev.AccountFailed: frozenset({"planned", "landing"}),
-    ev.AccountCleared: frozenset({"account-failed"}),
-    # Offsets are committed again where a partition of the group is about to expire, also after the end of the run.
-    ev.OffsetsCommitted: frozenset({"accounted", "offsets-committed", "finished"}),
-    ev.Finished: frozenset({"accounted", "offsets-committed"}),
-    ev.Abandoning: frozenset({"planned", "landing", "account-failed", "accounted"}),
-    ev.Abandoned: frozenset({"abandoning"}),
-}
-"""The phases of a run that each of its events may follow."""
-
-LANDS_ONCE: frozenset[ev.Mode] = frozenset({"incremental", "interval", "backfill-missing"})
-"""Modes that never plan an offset that has landed."""
+from kseg.etl.ledger.schemas import SchemasAdded, changed_lineages
+from kseg.etl.ledger.state import JobState, LeaseState, RunState, Summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +85,8 @@ class _Building:
         self.updated_at = state.updated_at
         self.last_refused = state.last_refused
         self.reopened = dict(state.reopened)
+        self.lineages = state.lineages
+        self.schema_texts = dict(state.schema_texts)
         self.reopened_in = dict(state.reopened_in)
 
     def result(self) -> JobState:
@@ -122,6 +108,8 @@ class _Building:
             incremental_sequence=self.number,
             last_refused=self.last_refused,
             reopened=self.reopened,
+            lineages=self.lineages,
+            schema_texts=self.schema_texts,
             reopened_in=self.reopened_in,
         )
 
@@ -172,6 +160,10 @@ class _Building:
                 self._source_accepted(event)
             case ev.TableAccepted():
                 self._accepted(event)
+            case SchemasAdded():
+                self._schemas_added(event)
+                if event.pinned:
+                    self._run_step(event, at)
             case ev.OffsetsCommitted() if event.run_id not in self.runs:
                 # Of no run, or committed again for one that a summary has dropped.
                 self.committed.setdefault(event.group, {}).update(event.offsets)
@@ -274,6 +266,8 @@ class _Building:
                 run = self._reconfigured(event, run)
             case ev.Replacing():
                 run = with_attempt(run, event.kept)
+            case SchemasAdded():
+                run = replace(run, plan=replace(run.plan, schemas={**run.plan.schemas, **event.pinned}))
             case ev.Landed():
                 if event.table in run.landed:
                     raise self._illegal(event, f"it has landed in {event.table} already")
@@ -349,7 +343,14 @@ class _Building:
             self._table(path, table)
         return replace(run, abandoned=True, ended_at=at, refused=None, attempts_kept=())
 
-    # --- partitions, topics, tables
+    # --- partitions, topics, tables, schemas
+
+    def _schemas_added(self, event: SchemasAdded) -> None:
+        try:
+            self.lineages = changed_lineages(self.lineages, event.lineages)
+        except ValueError as error:
+            raise self._illegal(event, str(error)) from None
+        self.schema_texts.update(event.texts)
 
     def _base_pinned(self, event: ev.BasePinned) -> None:
         for tp, base in event.bases.items():

@@ -39,6 +39,7 @@ from kseg.etl.ledger.events import (
     TopicIdentity,
 )
 from kseg.etl.ledger.ranges import EMPTY, OffsetSet
+from kseg.etl.ledger.schemas import Lineage, SchemaText
 from kseg.etl.ledger.values import APP_ROOT
 
 Phase = Literal[
@@ -213,6 +214,7 @@ class JobState(Strict):
     unproved: boundaries that could not be pinned, with the log's start of then; what lay below is a possible loss.
     lost_ledgers: ids of the ledgers that this one was rebuilt after; rows of their runs are the job's own.
     reopened: by partition, from which offset on each accepted change of the source reopened it, in their order.
+    lineages: readers' schemas, by place below `decode`. schema_texts: of a registry, by hash.
     reopened_in: the leader epochs in which these changes were accepted, as far as they are known.
     """
 
@@ -238,6 +240,8 @@ class JobState(Strict):
     table_records: dict[str, TableRecord] = field(default_factory=dict)
     unproved: BoundaryOffsets = field(default_factory=dict)
     reopened_in: ByPartition[tuple[int, ...]] = field(default_factory=dict)
+    lineages: dict[str, Lineage] = field(default_factory=dict)
+    schema_texts: dict[str, SchemaText] = field(default_factory=dict)
 
     def lease(self, chain: str = INCREMENTAL) -> LeaseState | None:
         """The chain's last lease, released and expired ones included; None if it never had one."""

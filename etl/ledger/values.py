@@ -312,6 +312,19 @@ class HeldBack(Strict):
 
 
 @dataclass(frozen=True, slots=True)
+class PinnedSchemas(Strict):
+    """What a run decodes keys or values with.
+
+    registry: its URL. reader: the lineage's version, 1 for the first. writers: hashes by id or GUID, as payloads name
+    schemas; "" for what the registry does not know.
+    """
+
+    registry: str
+    reader: int
+    writers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class RunPlan(Strict):
     """Everything that a run pins before it writes anything; an attempt that continues the run reads it from here.
 
@@ -326,6 +339,7 @@ class RunPlan(Strict):
     quarantine: which of the tables takes damaged batches; None: the run stops at damage.
     generations: of the run's partitions, where above 0 (`JobState.generation`): an address is a topic, a partition, a
         generation and an offset. Its JSON has them only where there are any.
+    schemas: of a registry, by lineage. Its JSON has them only where there are any.
     """
 
     run_id: str
@@ -348,8 +362,9 @@ class RunPlan(Strict):
     marks_late: bool = False
     late_before_ms: int | None = None
     generations: ByPartition[int] = field(default_factory=dict)
+    schemas: dict[str, PinnedSchemas] = field(default_factory=dict)
 
-    _to_json = left_out("generations")
+    _to_json = left_out("generations", "schemas")
 
     def offsets(self) -> dict[TopicPartition, OffsetSet]:
         """The planned ranges as one set for each partition."""

@@ -11,6 +11,7 @@ from kseg.client.cluster.cluster import Cluster
 from kseg.client.errors import UnknownTopic
 from kseg.client.groups.offsets import committed_offsets
 from kseg.client.protocol.partition import TopicPartition
+from kseg.client.registry.registry import SchemaRegistry
 from kseg.etl.config.job import Job
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger.events import TableState, TopicIdentity
@@ -46,7 +47,8 @@ class TargetTables(Protocol):
 class InputReader:
     """Reads a job's planning inputs. Each call asks the brokers again.
 
-    cluster: None for a job without brokers. copy: the job's files are an older copy of some of its partitions.
+    cluster, registry: None for a job without brokers, without a schema registry. copy: the job's files are an older
+    copy of some of its partitions.
     """
 
     job: Job
@@ -56,6 +58,7 @@ class InputReader:
     read_state: Callable[[], JobState]
     progress: Progress = NULL_PROGRESS
     copy: bool = False
+    registry: SchemaRegistry | None = None
 
     def snapshot(self, known: Mapping[str, TopicIdentity] | None = None) -> SourceSnapshot:
         """Partitions, log bounds, and the configured start and end offsets.

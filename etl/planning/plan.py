@@ -31,6 +31,7 @@ from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
 from kseg.etl.ledger.run_ids import incremental_run_id
 from kseg.etl.ledger.state import NO_END, JobState
 from kseg.etl.planning.group_reconciliation import GroupView, reconcile
+from kseg.etl.planning.schemas import FoundSchemas, pinned_schemas
 from kseg.etl.planning.snapshot import SourceSnapshot
 from kseg.etl.planning.source_identity import EpochEnds, check_logs, check_topics
 
@@ -44,6 +45,7 @@ class PlanInputs:
 
     tables: target tables as they are now; None where one does not exist.
     group: None where the job commits no offsets.
+    schemas: of a registry, by lineage.
     epoch_ends: where the epochs ended that the ledger saw the partitions in, of those that are in another one now.
     """
 
@@ -52,6 +54,7 @@ class PlanInputs:
     tables: Mapping[str, ev.TableState | None]
     group: GroupView | None
     epoch_ends: EpochEnds = field(default_factory=dict)
+    schemas: Mapping[str, FoundSchemas] = field(default_factory=dict)
 
     def table_of(self, topic: str) -> str:
         return str(self.job.sink.target(topic))
@@ -222,6 +225,9 @@ class Draft:
         tables = {table_of(topic) for topic in {r.topic for r in ranges}}
         if job.quarantine is not None:
             tables.add(job.quarantine)
+        added, schemas = pinned_schemas(job, self.inputs.schemas, self.state)
+        if added is not None:
+            self.add(added)
         plan = ev.RunPlan(
             run_id=run_id,
             mode=mode,
@@ -243,6 +249,7 @@ class Draft:
             marks_late=job.interval is not None,
             late_before_ms=late_before_ms if job.interval is not None else None,
             generations={tp: number for tp in wanted if (number := self.state.generation(tp))},
+            schemas=schemas,
         )
         self.add(ev.Planned(chain=chain, run_id=run_id, plan=plan))
         return plan

@@ -13,6 +13,7 @@ from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.inputs import InputReader
 from kseg.etl.planning.plan import PlanInputs
+from kseg.etl.planning.schemas import read_schemas
 from kseg.etl.planning.source_identity import check_source, ends_of_epochs
 from kseg.etl.tables.errors import NEWER_LEDGER, one_table
 from kseg.etl.tables.parallel import parallel_map
@@ -27,6 +28,7 @@ def preflight(inputs: InputReader, state: JobState, chain: str, *, accept_group_
     Raises:
         Refused: a table is not what the ledger left (restored, replaced, overwritten, gone), was landed with a later
             state of this ledger or with another one.
+        ConfigurationError, SchemaRegistryError: as `read_schemas`.
     """
     job, target_tables = inputs.job, inputs.tables
     snapshot = inputs.snapshot(state.topics)
@@ -38,7 +40,9 @@ def preflight(inputs: InputReader, state: JobState, chain: str, *, accept_group_
         parallel_map(sorted(tables), lambda table: target_tables.refuse_other_ledger(table, known))
     found = examine_tables(inputs, state, chain, tables)
     group = inputs.group_view(snapshot.partitions, accept=accept_group_offsets)
-    return PlanInputs(job, snapshot, found, group, ends_of_epochs(inputs.logs, snapshot, state))
+    # After the ranges' ends: a record's schema is registered before the record is written.
+    schemas = read_schemas(job, inputs.registry, snapshot.topics, state)
+    return PlanInputs(job, snapshot, found, group, ends_of_epochs(inputs.logs, snapshot, state), schemas)
 
 
 def check_again(inputs: InputReader, state: JobState) -> None:

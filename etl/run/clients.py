@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kseg.client.cluster.cluster import Cluster
+from kseg.client.registry.registry import SchemaRegistry
 from kseg.etl.config.job import Job
 from kseg.etl.errors import Refused
 from kseg.etl.ledger.state import JobState
@@ -24,15 +25,17 @@ LedgerPolicy = Literal["create", "required", "optional"]
 
 @dataclass(frozen=True, slots=True)
 class JobClients:
-    """Opened and closed together. No broker is contacted before the first request.
+    """Opened and closed together. No broker and no registry is contacted before the first request.
 
-    cluster_or_none: None for a job without brokers. ledger_or_none: None where there is no ledger yet.
+    cluster_or_none: None for a job without brokers. registry: None for one without. ledger_or_none: None where there is
+    no ledger yet.
     """
 
     job: Job
     logs: Logs
     cluster_or_none: Cluster | None
     ledger_or_none: Ledger | None
+    registry: SchemaRegistry | None = None
 
     @classmethod
     @contextmanager
@@ -56,8 +59,9 @@ class JobClients:
         with ExitStack() as stack:
             cluster = stack.enter_context(Cluster(job.client_config())) if job.kafka is not None else None
             logs = logs_at(origin_of(job), cluster, copy=copy)
+            registry = stack.enter_context(SchemaRegistry(job.registry_config())) if job.registry is not None else None
             progress.event(JobOpened(job, opened.id if opened is not None else None))
-            yield cls(job, logs, cluster, opened)
+            yield cls(job, logs, cluster, opened, registry)
 
     @property
     def cluster(self) -> Cluster:

@@ -62,7 +62,14 @@ class JobContext:
         targets = Targets(job, lambda: spark.session(delta=True))
         with JobClients.open(job, progress, ledger=ledger, copy=copy) as clients:
             inputs = InputReader(
-                job, clients.logs, clients.cluster_or_none, targets, clients.read_state, progress, copy
+                job,
+                clients.logs,
+                clients.cluster_or_none,
+                targets,
+                clients.read_state,
+                progress,
+                copy,
+                clients.registry,
             )
             try:
                 yield cls(job, clients, spark, targets, inputs, progress, observe or ignore_step, stopwatch)

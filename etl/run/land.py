@@ -190,7 +190,7 @@ class _Landing:
             return tables[table].ensure(
                 sinks[table],
                 partition_by=job.sink.partition_by,
-                merge_schema=job.sink.merge_schema,
+                merge_schema=job.adds_columns,
                 run_id=self.plan.run_id,
             )
 
@@ -282,7 +282,7 @@ class _Landing:
                 sink,
                 self._run_commit(table, self.replacement),
                 expected=self.plan.tables[table] or made,
-                merge_schema=job.sink.merge_schema,
+                merge_schema=job.adds_columns,
                 remove=self._removal(table, sink),
             )
         context.observe(f"land:{table}:committed")

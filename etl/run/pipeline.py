@@ -17,6 +17,7 @@ from kseg.client.errors import KafkaError
 from kseg.client.groups.offsets import CommittedOffset
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
+from kseg.etl.decoding.errors import UnknownSchemas
 from kseg.etl.errors import AnotherRunActive, KsegError, Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.errors import LeaseLost
@@ -36,6 +37,7 @@ from kseg.etl.run.land import LandingResult, land_and_account
 from kseg.etl.run.open_transaction_lag import open_transaction_lags
 from kseg.etl.run.report import RunReport
 from kseg.etl.run.report_from_ledger import group_report, report_of
+from kseg.etl.run.schemas import learn_schemas
 from kseg.etl.telemetry.events import OffsetsObserved, PartitionView, RunPlanned
 from kseg.etl.telemetry.progress import Progress
 from kseg.segment_reader.log.errors import LogFileError
@@ -247,7 +249,13 @@ def execute(
 
         def land(first: bool) -> LandingResult:
             now = planned if first else context.clients.read_state().runs[run_id]
-            return land_and_account(context, lease, now, again=not (new and first))
+            again = not (new and first)
+            while True:
+                try:
+                    return land_and_account(context, lease, now, again=again)
+                except UnknownSchemas as unknown:
+                    # Nothing is committed of what was written: each time the run knows more of its schemas.
+                    now, again = learn_schemas(context, lease, now, unknown), True
 
         landed = _retry_transient(context, land)
         run, throttled, notes = landed.run, landed.throttled, landed.notes

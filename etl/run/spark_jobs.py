@@ -22,6 +22,7 @@ from kseg.etl.ledger import events as ev
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.read_options import read_options, read_tasks
 from kseg.etl.run.row_counts import TaskRows, rows_of_tasks, rows_read
+from kseg.etl.run.schemas import framed_schemas
 from kseg.etl.source.deferred_secrets import TaskOrigin
 from kseg.etl.source.packing import LARGE, NO_ROUTES, Routes
 from kseg.etl.source.range_result import RangeResult
@@ -79,7 +80,8 @@ class SparkJobs:
         self.context, self.job, self.plan = context, context.job, plan
         self._keep = quarantine.opened if quarantine is not None else None
         self.options = read_options(self.job, plan)
-        self.transform = transform_of(self.job)
+        schemas = framed_schemas(self.job, plan, context.clients.ledger.known(self.job.name)) if plan.schemas else {}
+        self.transform = transform_of(self.job, schemas)
         self._offsets_reported = 0
         self._phase = "land"
         self.notes: list[str] = []
@@ -101,7 +103,7 @@ class SparkJobs:
                 self.transform.on_batches,
                 self.options.schema,
                 {topic: table for topic, table in self._topics.items() if table in tables},
-                merge=self.job.sink.merge_schema,
+                merge=self.job.adds_columns,
             )
         else:
             from pyspark.sql.pandas.types import to_arrow_schema

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 
 from kseg.etl.decoding.columns import check_names, kafka_columns, typed_columns
-from kseg.etl.decoding.errors import UndecodablePayload
+from kseg.etl.decoding.errors import UndecodablePayload, address_of
+from kseg.etl.decoding.framed import FramedSchemas
 from kseg.etl.decoding.payload import PayloadPlan
 from kseg.etl.transform.step import Address, BatchStep
 from kseg.segment_reader.payload.decoder import Status
 
 if TYPE_CHECKING:
     from kseg.etl.config.decoding import Decode, Payload
+
+NO_SCHEMAS: Final[Mapping[str, FramedSchemas]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -55,15 +60,20 @@ class DecodeStep(BatchStep):
         return out.filter(pa.array(~dropped)) if dropped.any() else out
 
 
-def decode_step(decode: Decode, place: str = "decode") -> DecodeStep:
-    """The step of a job's `decode:` section, or of what it says of one topic at this place."""
+def decode_step(decode: Decode, place: str = "decode", schemas: Mapping[str, FramedSchemas] = NO_SCHEMAS) -> DecodeStep:
+    """The step of a job's `decode:` section, or of what it says of one topic at this place.
+
+    schemas: of a registry, by lineage.
+    """
     payloads = [
-        _plan(payload, source, place) for source in ("key", "value") if (payload := getattr(decode, source)) is not None
+        _plan(payload, source, place, schemas)
+        for source in ("key", "value")
+        if (payload := getattr(decode, source)) is not None
     ]
     return DecodeStep(tuple(payloads), decode.keep, place)
 
 
-def _plan(payload: Payload, source: str, place: str) -> PayloadPlan:
+def _plan(payload: Payload, source: str, place: str, schemas: Mapping[str, FramedSchemas]) -> PayloadPlan:
     names = ("timestamp_format", "date_format", "formats", "time_zone")
     options = {name: given for name in names if (given := getattr(payload, name)) is not None}
     options["unknown_fields"] = payload.unknown
@@ -81,10 +91,10 @@ def _plan(payload: Payload, source: str, place: str) -> PayloadPlan:
         message=payload.message,
         nanoseconds=payload.nanoseconds,
         envelope=payload.envelope,
+        framed=schemas.get(f"{place}.{source}".removeprefix("decode.")),
     )
 
 
 def _undecodable(plan: PayloadPlan, batch: pa.RecordBatch, row: int) -> UndecodablePayload:
     error = plan.explain(batch, row)
-    topic, partition, offset = (batch.column(name)[row].as_py() for name in ("topic", "partition", "offset"))
-    return UndecodablePayload(plan.source, error.status.name, error.path, error.message, topic, partition, offset)
+    return UndecodablePayload(plan.source, error.status.name, error.path, error.message, **address_of(batch, row))

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from kseg.etl.decoding.framed import FramedSchemas
 from kseg.etl.errors import ConfigurationError
-from kseg.etl.transform.decode import DecodeStep, decode_step
+from kseg.etl.transform.decode import NO_SCHEMAS, DecodeStep, decode_step
 from kseg.etl.transform.step import Address, BatchStep
 
 if TYPE_CHECKING:
@@ -44,9 +45,11 @@ class DecodeByTopic(BatchStep):
         return self.of_topic(address["topic"]).apply(batch, address)
 
 
-def decode_step_of(decode: Decode | Mapping[str, Decode]) -> BatchStep:
-    """The step of a job's `decode:` section, in either of its forms."""
+def decode_step_of(
+    decode: Decode | Mapping[str, Decode], schemas: Mapping[str, FramedSchemas] = NO_SCHEMAS
+) -> BatchStep:
+    """The step of a job's `decode:` section, in either of its forms. schemas: of a registry, by lineage."""
     if isinstance(decode, Mapping):
-        steps = {topic: decode_step(section, f"decode.{topic}") for topic, section in decode.items()}
+        steps = {topic: decode_step(section, f"decode.{topic}", schemas) for topic, section in decode.items()}
         return DecodeByTopic(steps)
-    return decode_step(decode)
+    return decode_step(decode, schemas=schemas)

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from kseg.etl.decoding.framed import FramedSchemas
 from kseg.etl.source.errors import ArrowStepError
 from kseg.etl.transform.arrow import ArrowStep
+from kseg.etl.transform.decode import NO_SCHEMAS
 from kseg.etl.transform.decode_by_topic import decode_step_of
 from kseg.etl.transform.python import PythonStep
 from kseg.etl.transform.sql import SqlStep
@@ -89,9 +91,12 @@ class Transform:
         return rows
 
 
-def transform_of(job: Job) -> Transform:
-    """The steps of a job file, which lets none on batches come behind one on the DataFrame; decoding comes first."""
-    steps: list[Step] = [decode_step_of(job.decode)] if job.decode is not None else []
+def transform_of(job: Job, schemas: Mapping[str, FramedSchemas] = NO_SCHEMAS) -> Transform:
+    """The steps of a job file, which lets none on batches come behind one on the DataFrame; decoding comes first.
+
+    schemas: of a registry, as a run has pinned them; without them such a job's rows have no schema yet.
+    """
+    steps: list[Step] = [decode_step_of(job.decode, schemas)] if job.decode is not None else []
     steps += [
         KINDS[kind](text, f"transform[{number}].{kind}")
         for number, section in enumerate(job.transform)

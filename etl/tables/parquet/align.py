@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from kseg.etl.tables.errors import IncompatibleSchema
-from kseg.etl.tables.parquet.schema import LATE_COLUMN, AddressColumns, SinkSchema, delta_type, same_type
+from kseg.etl.tables.parquet.schema import LATE_COLUMN, AddressColumns, SinkSchema, delta_type, part_of, same_type
 
 Found = tuple[str, str, str | None]
 
@@ -25,7 +25,8 @@ class TableColumns:
 
     names: the sink's column for each field of `schema`. schema: the table's names and types of what is written, with
     the partition columns, in the sink's order. table_schema: all columns of the table, with those to be added.
-    partition_by: the table's. required: NOT NULL columns. added: columns that the table does not have yet.
+    partition_by: the table's. required: NOT NULL columns. added: columns that the table does not have yet, and structs
+    that lack fields.
     """
 
     names: tuple[str, ...]
@@ -96,6 +97,15 @@ def align(
             written.append(column)
             continue
         kind = delta_type(there.type)
+        if not same_type(kind, column.type) and part_of(kind, column.type):
+            # Fields within a struct are added as columns are.
+            if not merge_schema:
+                message = f"the table has {there.type}, the rows have more fields: {column.type}"
+                faults.append((column.name, message, "set sink.merge_schema: true to add them"))
+            added.append(pa.field(there.name, column.type))
+            kind = column.type
+        elif part_of(column.type, kind):
+            kind = column.type
         if not can_write(column.type, kind):
             faults.append(
                 (column.name, f"the rows have {column.type}, the table has {there.type}", "cast it in the transform")
@@ -107,7 +117,8 @@ def align(
         for f in table_schema
         if not f.nullable and f.name not in names
     ]
-    full = pa.schema([*table_schema, *added])
+    grown = {f.name: f for f in added if f.name.lower() in spelled}
+    full = pa.schema([*(grown.get(f.name, f) for f in table_schema), *(f for f in added if f.name not in grown)])
     partition_by = tuple(table_partition_by)
     faults += _partition_faults(full, names, partition_by, tuple(asked_partition_by))
     if faults:
@@ -125,7 +136,7 @@ def align(
 def can_write(rows: pa.DataType, table: pa.DataType) -> bool:
     """Whether every value of a landed type has its place in a table's type."""
     types = pa.types
-    if same_type(rows, table):
+    if part_of(rows, table):
         return True
     if rows in _INTEGERS and table in _INTEGERS:
         return _INTEGERS.index(rows) < _INTEGERS.index(table)

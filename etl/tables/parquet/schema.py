@@ -225,6 +225,23 @@ def delta_type(kind: pa.DataType) -> pa.DataType:
     raise UnlandableType(f"Delta has no type for Arrow's {kind}")
 
 
+def part_of(one: pa.DataType, other: pa.DataType) -> bool:
+    """Whether two landed types are one but for nullable fields that structs of `other` have behind those of `one`."""
+    types = pa.types
+    if _is_list(one) and _is_list(other):
+        return part_of(one.value_type, other.value_type)
+    if types.is_map(one) and types.is_map(other):
+        return same_type(one.key_type, other.key_type) and part_of(one.item_type, other.item_type)
+    if types.is_struct(one) and types.is_struct(other):
+        shared, more = list(other)[: one.num_fields], list(other)[one.num_fields :]
+        return (
+            len(shared) == one.num_fields
+            and all(a.name == b.name and part_of(a.type, b.type) for a, b in zip(one, shared, strict=True))
+            and all(field.nullable for field in more)
+        )
+    return bool(one == other)
+
+
 def _is_list(kind: pa.DataType) -> bool:
     types = pa.types
     return bool(

@@ -44,6 +44,7 @@ JSON = {"format": "json", "schema": {"columns": {"id": "bigint"}}}
         ({"value": JSON, "keep": ["offset"]}, "decode.keep[0]", "'offset' is not one of"),
         ({"value": JSON, "keep": ["key", "key"]}, "decode.keep", "more than once"),
         ({"value": {"format": "avro", "schema": "registry"}}, "decode.value.schema", "needs a schema registry"),
+        ({"value": {"format": "protobuf", "schema": "registry"}}, "decode.value.schema", "is none of protobuf"),
         ({"value": {"format": "avro", "schema": "orders"}}, "decode.value.schema", "is no schema"),
         ({"value": {"format": "json", "schema": "registry"}}, "decode.value.schema", "is none of json"),
         ({"value": {**JSON, "subject": "orders"}}, "decode.value.subject", "no meaning for a schema that is in no"),

@@ -12,6 +12,7 @@ from kseg.etl.ledger import codec, values
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.fold import Entry
 from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
+from kseg.etl.ledger.schemas import LineageChange, SchemasAdded, SchemaText
 from kseg.etl.ledger.state import Archive, JobState, LeaseState, RunState, Summary
 from kseg.etl.ledger.values import SnapshotToken
 
@@ -84,6 +85,12 @@ EVENTS = [
         landed={TP: OffsetSet.single(0, 9)},
         topics=TOPICS,
         tables={"t": ev.TableState("id", 9, 0)},
+    ),
+    SchemasAdded(
+        **SIGNED,
+        texts={"ab": SchemaText('"long"', ("{}",))},
+        lineages={"value": LineageChange("http://sr", 1, '"long"', {"7": "ab"}, {"orders-value": {"1": "7"}})},
+        pinned={"value": ev.PinnedSchemas("http://sr", 1, {"7": "ab", "8": ""})},
     ),
     Summary(
         **SIGNED,

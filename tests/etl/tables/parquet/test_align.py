@@ -97,8 +97,24 @@ def test_something_must_be_left_in_the_files():
         (pa.decimal128(5, 2), pa.decimal128(5, 3), False),
         (pa.timestamp("us", "UTC"), pa.timestamp("us"), False),
         (pa.list_(pa.field("item", pa.int8())), pa.list_(pa.field("element", pa.int8(), nullable=False)), True),
-        (pa.struct([("a", pa.int8())]), pa.struct([("a", pa.int8()), ("b", pa.int8())]), False),
+        (pa.struct([("a", pa.int8())]), pa.struct([("a", pa.int8()), ("b", pa.int8())]), True),
+        (pa.struct([("a", pa.int8())]), pa.struct([("b", pa.int8()), ("a", pa.int8())]), False),
+        (pa.struct([("a", pa.int8())]), pa.struct([("a", pa.int8()), pa.field("b", pa.int8(), nullable=False)]), False),
+        (pa.struct([("a", pa.int8()), ("b", pa.int8())]), pa.struct([("a", pa.int8())]), False),
     ],
 )
 def test_values_are_widened_never_narrowed(rows, table, fits):
     assert can_write(rows, table) is fits
+
+
+def test_fields_inside_of_structs_are_added_as_columns_are():
+    one, two = pa.struct([("a", pa.int32())]), pa.struct([("a", pa.int32()), ("b", pa.string())])
+    sink = sink_schema(pa.schema([("s", two), ("l", pa.list_(two))]), addresses=False)
+    table = pa.schema([("L", pa.list_(one)), ("s", one), ("_kseg_run", pa.string())])
+    with pytest.raises(IncompatibleSchema, match="merge_schema: true"):
+        align(sink, table, [], table="/lake/t")
+    columns = align(sink, table, [], table="/lake/t", merge_schema=True)
+    assert columns.added.names == ["s", "L"]
+    assert columns.table_schema.names == table.names
+    assert columns.table_schema.field("L").type.value_type == two
+    assert columns.schema.field("s").type == two

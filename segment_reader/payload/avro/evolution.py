@@ -1,0 +1,216 @@
+"""A reader's schema that grows with its writers': fields are added, and no column changes its type.
+
+    the reader has            the writer has             merged
+    no such field             a field                    the writer's field, behind all others
+    a field                   no such field              the reader's
+    a type                    what it may read           the reader's
+    an enum                   one of the same name       with the writer's symbols besides
+    a union of several types  one that is not among them one more member
+    anything else                                        IncompatibleSchemas, with both types
+
+Records are matched as schema resolution does, and also by the writer's aliases: a field that a writer has renamed
+stays one column.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from kseg.segment_reader.payload.avro.resolution import resolve
+from kseg.segment_reader.payload.avro.schema import (
+    Array,
+    Enum,
+    Field,
+    Fixed,
+    Kind,
+    Logical,
+    Map,
+    Named,
+    Primitive,
+    Record,
+    Schema,
+    Union,
+    describe,
+    is_null,
+    simple_name,
+)
+from kseg.segment_reader.payload.avro.types import arrow_type, is_decimal, joined, members
+from kseg.segment_reader.payload.errors import IncompatibleSchemas
+
+
+def merged(reader: Schema, writer: Schema, *, add_fields: bool = True) -> Schema:
+    """The reader's schema with what the writer's has besides; the same object where that is nothing.
+
+    add_fields: False leaves fields out that the reader lacks.
+
+    Raises:
+        IncompatibleSchemas: a column would have to change its type; both are in the message.
+        UnsupportedSchema: a type of the two has no column.
+    """
+    return _Merge(add_fields).of(reader, writer, "")
+
+
+def columns_of(kind: pa.DataType) -> int:
+    """How many columns a type has: nested ones count too, and a struct counts as its fields."""
+    if pa.types.is_struct(kind):
+        return sum(columns_of(child.type) for child in kind)
+    if pa.types.is_map(kind):
+        return columns_of(kind.item_type)
+    return columns_of(kind.value_type) if pa.types.is_list(kind) else 1
+
+
+class _Merge:
+    def __init__(self, add_fields: bool) -> None:
+        self._add_fields = add_fields
+        # A type that is used twice stays one type.
+        self._done: dict[tuple[int, int], Named] = {}
+
+    def of(self, reader: Schema, writer: Schema, place: str) -> Schema:
+        if isinstance(reader, Union) or isinstance(writer, Union):
+            return self._union(reader, writer, place)
+        if is_null(writer):
+            return reader
+        match reader, writer:
+            case Record(), Record() if _alike(reader, writer):
+                return self._record(reader, writer, place or simple_name(reader.name))
+            case Array(), Array():
+                items = self.of(reader.items, writer.items, f"{place}[]")
+                return reader if items is reader.items else Array(items)
+            case Map(), Map():
+                values = self.of(reader.values, writer.values, f"{place}{{}}")
+                return reader if values is reader.values else Map(values)
+            case Enum(), Enum() if _alike(reader, writer):
+                return self._enum(reader, writer)
+            case Primitive() | Fixed(), Primitive() | Fixed() if not _loses_digits(reader, writer):
+                return _value(reader, writer, place)
+        raise _conflict(reader, writer, place)
+
+    def _record(self, reader: Record, writer: Record, place: str) -> Record:
+        key = (id(reader), id(writer))
+        if key in self._done:
+            known = self._done[key]
+            assert isinstance(known, Record)
+            return known
+        fields = list(reader.fields)
+        numbers = {field.name: number for number, field in enumerate(fields)}
+        written = {field.name for field in writer.fields}
+        taken: set[int] = set()
+        for field in writer.fields:
+            number = _column(field, fields, numbers, written, taken)
+            if number is None:
+                fields += [field] if self._add_fields else []
+                continue
+            taken.add(number)
+            before = fields[number]
+            schema = self.of(before.schema, field.schema, f"{place}.{before.name}")
+            aliases = _with(before.aliases, before.name, field.name)
+            if schema is not before.schema or aliases != before.aliases:
+                fields[number] = Field(before.name, schema, before.default, aliases)
+        aliases = _with(reader.aliases, reader.name, writer.name)
+        changed = len(fields) != len(reader.fields) or any(
+            a is not b for a, b in zip(fields, reader.fields, strict=True)
+        )
+        same = not changed and aliases == reader.aliases
+        result = reader if same else Record(reader.name, aliases, fields)
+        self._done[key] = result
+        return result
+
+    def _enum(self, reader: Enum, writer: Enum) -> Enum:
+        key = (id(reader), id(writer))
+        if key not in self._done:
+            new = tuple(symbol for symbol in writer.symbols if symbol not in reader.symbols)
+            aliases = _with(reader.aliases, reader.name, writer.name)
+            same = not new and aliases == reader.aliases
+            made = Enum(reader.name, (*reader.symbols, *new), aliases, reader.default)
+            self._done[key] = reader if same else made
+        known = self._done[key]
+        assert isinstance(known, Enum)
+        return known
+
+    def _union(self, reader: Schema, writer: Schema, place: str) -> Schema:
+        ours, theirs = _branches(reader), _branches(writer)
+        one = joined(ours) if ours else None
+        if not ours:
+            return writer
+        if one is not None:
+            inner = one
+            for branch in theirs:
+                inner = self.of(inner, branch, place)
+            if inner is one:
+                return reader
+            return Union((Primitive(Kind.NULL), inner)) if isinstance(reader, Union) else inner
+        branches = list(ours)
+        for branch in theirs:
+            same = next((n for n, mine in enumerate(branches) if _same_type(mine, branch)), None)
+            if same is not None:
+                branches[same] = self.of(branches[same], branch, place)
+            elif not any(_reads(mine, branch) for mine in branches):
+                branches.append(branch)
+        if len(branches) == len(ours) and all(a is b for a, b in zip(branches, ours, strict=True)):
+            return reader
+        return Union((Primitive(Kind.NULL), *branches))
+
+
+def _column(
+    field: Field, fields: list[Field], numbers: dict[str, int], written: set[str], taken: set[int]
+) -> int | None:
+    """Which of the reader's fields a writer's field is."""
+    if field.name in numbers:
+        return numbers[field.name]
+    by_alias = [n for name, n in numbers.items() if field.name in fields[n].aliases and name not in written]
+    by_alias += [numbers[alias] for alias in field.aliases if alias in numbers and alias not in written]
+    return next((number for number in by_alias if number not in taken), None)
+
+
+def _value(reader: Primitive | Fixed, writer: Primitive | Fixed, place: str) -> Schema:
+    if is_null(reader):
+        return writer
+    if _reads(reader, writer):
+        return reader
+    if arrow_type(reader) == arrow_type(writer) and _reads(writer, reader):
+        return writer
+    raise _conflict(reader, writer, place)
+
+
+def _loses_digits(reader: Primitive | Fixed, writer: Primitive | Fixed) -> bool:
+    """Whether the writer's decimal has digits that the reader's has no place for."""
+    if Logical.DECIMAL is not reader.logical or Logical.DECIMAL is not writer.logical or not is_decimal(reader):
+        return False
+    return writer.scale > reader.scale or writer.precision - writer.scale > reader.precision - reader.scale
+
+
+def _reads(reader: Schema, writer: Schema) -> bool:
+    try:
+        resolve(writer, reader)
+    except IncompatibleSchemas:
+        return False
+    return True
+
+
+def _branches(schema: Schema) -> tuple[Schema, ...]:
+    return members(schema) if isinstance(schema, Union) else () if is_null(schema) else (schema,)
+
+
+def _same_type(one: Schema, other: Schema) -> bool:
+    match one, other:
+        case Primitive(), Primitive():
+            return (one.kind, one.logical) == (other.kind, other.logical)
+        case (Record() | Enum() | Fixed(), Record() | Enum() | Fixed()):
+            return type(one) is type(other) and _alike(one, other)
+    return type(one) is type(other)
+
+
+def _alike(reader: Named, writer: Named) -> bool:
+    """By the name without its namespace, or by an alias of either."""
+    names = {simple_name(writer.name), *map(simple_name, writer.aliases)}
+    return simple_name(reader.name) in names or simple_name(writer.name) in map(simple_name, reader.aliases)
+
+
+def _with(aliases: tuple[str, ...], name: str, other: str) -> tuple[str, ...]:
+    known = {simple_name(name), *map(simple_name, aliases)}
+    return aliases if simple_name(other) in known else (*aliases, other)
+
+
+def _conflict(reader: Schema, writer: Schema, place: str) -> IncompatibleSchemas:
+    reason = f"{describe(writer)} does not fit the column, which is {describe(reader)}: {arrow_type(reader)}"
+    return IncompatibleSchemas(place, place, reason)

@@ -1,0 +1,210 @@
+"""Jobs whose schemas are in a registry: Avro by Confluent's own serializer, a real registry, schemas that change on the
+way. Rows are typed, land once, and a run decodes as it was planned whatever the registry says by then."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.schema_registry import (
+    SchemaRegistryClient,
+    record_subject_name_strategy,
+    topic_subject_name_strategy,
+)
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+from kseg.client.registry.errors import RegistryUnavailable
+from kseg.etl.errors import ConfigurationError, Refused
+from kseg.etl.operations.verify import verify
+from kseg.jobs.registry.process import EmbeddedRegistry
+
+DECODE = {"value": {"format": "avro", "schema": "registry"}}
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[EmbeddedRegistry]:
+    with EmbeddedRegistry(light=True) as started:
+        yield started
+
+
+def schema(*fields: tuple[str, Any], name: str = "Order", **more: Any) -> str:
+    listed = [{"name": name, "type": kind} for name, kind in fields]
+    return json.dumps({"type": "record", "name": name, "namespace": "shop", "fields": listed, **more})
+
+
+FIRST = schema(("id", "int"), ("note", "string"))
+SECOND = schema(("id", "long"), ("note", "string"), ("amount", ["null", "long"]))
+THIRD = schema(("id", "long"), ("tags", {"type": "array", "items": "string"}), ("amount", ["null", "long"]))
+TABLE = ["id", "note", "amount", "tags"]
+
+
+class Orders:
+    """Writes records with schemas that it registers."""
+
+    def __init__(self, records: Any, registry: EmbeddedRegistry, topic: str) -> None:
+        self.topic = topic
+        self.producer = Producer(records.settings)
+        self.client = SchemaRegistryClient({"url": registry.url})
+        self.rows: list[tuple[int, dict[str, Any]]] = []
+
+    def write(self, text: str, *values: dict[str, Any] | None, partition: int = 0, **options: Any) -> None:
+        strategy = options.pop("strategy", topic_subject_name_strategy)
+        serializer = AvroSerializer(self.client, text, conf={"subject.name.strategy": strategy, **options})
+        for value in values:
+            data = serializer(value, SerializationContext(self.topic, MessageField.VALUE))
+            self.producer.produce(self.topic, data, partition=partition)
+            self.rows.append((partition, value or {}))
+        assert self.producer.flush(60) == 0
+
+    def expected(self, columns: list[str]) -> list[tuple[Any, ...]]:
+        """Partition, and the columns."""
+        return sorted(((p, *(row.get(name) for name in columns)) for p, row in self.rows), key=str)
+
+
+def typed(job: Any, columns: list[str]) -> list[tuple[Any, ...]]:
+    rows = job.table("first").to_pyarrow_table().to_pylist()
+    return sorted(((row["_kseg_partition"], *(row[name] for name in columns)) for row in rows), key=str)
+
+
+def first(number: int) -> dict[str, Any]:
+    return {"id": number, "note": f"n{number}"}
+
+
+def third(number: int) -> dict[str, Any]:
+    return {"id": number, "tags": ["a", "b"][: number % 3], "amount": None}
+
+
+def write_three_versions(orders: Orders) -> None:
+    for number in range(0, 30, 3):
+        partition = number % 2
+        orders.write(FIRST, first(number), partition=partition)
+        orders.write(SECOND, {**first(number + 1), "amount": number}, None, partition=partition)
+        orders.write(THIRD, third(number + 2), partition=partition)
+
+
+def test_three_versions_in_turn_become_one_table(records: Any, home: Any, registry: EmbeddedRegistry) -> None:
+    topic = records.topic(2)
+    orders = Orders(records, registry, topic)
+    write_three_versions(orders)
+    job = home(topic, decode=DECODE, registry={"url": registry.url})
+    job.ingest()
+    assert typed(job, TABLE) == orders.expected(TABLE)
+    assert job.table("first").schema().to_arrow().field("id").type == "int64"
+    job.ingest()
+    assert typed(job, TABLE) == orders.expected(TABLE), "nothing new, nothing twice"
+    assert verify(job.job).ok
+
+
+def test_a_schema_of_another_subject_is_found_on_the_way(records: Any, home: Any, registry: EmbeddedRegistry) -> None:
+    topic = records.topic(1)
+    orders = Orders(records, registry, topic)
+    orders.write(FIRST, first(1))
+    other = schema(("id", "long"), ("found", "string"), name=f"Order{topic.rpartition('-')[2]}", aliases=["Order"])
+    orders.write(other, {"id": 2, "found": "here"}, strategy=record_subject_name_strategy)
+    job = home(topic, decode=DECODE, registry={"url": registry.url})
+    job.ingest()
+    assert typed(job, ["id", "note", "found"]) == orders.expected(["id", "note", "found"])
+    (run,) = job.state.runs.values()
+    pinned = run.plan.schemas["value"]
+    assert (pinned.reader, len(job.state.lineages["value"].readers)) == (2, 2)
+    assert job.orphans() == set()
+
+
+@pytest.mark.parametrize("step", ["plan:after", "schemas:after", "land:first:committed", "account:after"])
+def test_a_run_killed_at_a_step_lands_once(
+    records: Any, home: Any, children: Any, registry: EmbeddedRegistry, step: str
+) -> None:
+    topic = records.topic(2)
+    orders = Orders(records, registry, topic)
+    orders.write(FIRST, first(100))
+    orders.write(
+        schema(("id", "long"), ("extra", "int")), {"id": 101, "extra": 7}, strategy=record_subject_name_strategy
+    )
+    write_three_versions(orders)
+    job = home(topic, decode=DECODE, registry={"url": registry.url})
+    children.run(job, at=step, signal="SIGKILL").killed()
+    job.ingest(take_over=True)
+    columns = [*TABLE, "extra"]
+    assert typed(job, columns) == orders.expected(columns)
+    state = job.state
+    assert [run.phase for run in state.runs.values()] == ["finished"]
+    assert job.frontiers() == records.ends(topic) == job.group_offsets()
+    assert verify(job.job).ok
+    job.ingest()
+    assert typed(job, columns) == orders.expected(columns)
+    assert state.lineages == job.state.lineages, "nothing is registered twice"
+
+
+def test_a_planned_run_needs_no_registry(records: Any, home: Any, registry: EmbeddedRegistry) -> None:
+    topic = records.topic(1)
+    orders = Orders(records, registry, topic)
+    orders.write(FIRST, first(1))
+    job = home(topic, decode=DECODE, registry={"url": registry.url})
+    job.die("plan:after")
+    job.change(registry={"url": "http://127.0.0.1:1/away", "default.api.timeout.ms": 300})
+    job.ingest(take_over=True)
+    assert typed(job, ["id", "note"]) == orders.expected(["id", "note"])
+    with pytest.raises(RegistryUnavailable, match=r"127\.0\.0\.1:1"):
+        job.ingest()
+
+
+def test_what_cannot_be_decoded_is_refused(records: Any, home: Any, registry: EmbeddedRegistry) -> None:
+    topic = records.topic(1)
+    orders = Orders(records, registry, topic)
+    job = home(topic, decode=DECODE, registry={"url": registry.url})
+    with pytest.raises(ConfigurationError) as nothing:
+        job.ingest()
+    assert f"has no subject {topic}-value" in str(nothing.value.faults[0])
+    orders.write(FIRST, first(1))
+    job.ingest()
+    orders.producer.produce(topic, b"\0\0\x7f\xff\xffx", partition=0)
+    assert orders.producer.flush(60) == 0
+    with pytest.raises(Refused, match="names the schema 8388607, which the registry") as unknown:
+        job.ingest()
+    assert (unknown.value.code, unknown.value.address["offset"]) == ("schema-unknown", 1)
+    (*_, run) = job.state.runs
+    job.abandon(run)
+    orders.write(schema(("id", "string"), ("note", "string")), {"id": "x", "note": ""})
+    with pytest.raises(Refused, match=r"Order\.id: string does not fit the column, which is int: int32") as changed:
+        job.ingest()
+    assert changed.value.code == "schema-conflict"
+
+
+def test_unknown_fields_can_be_ignored_and_columns_are_bounded(
+    records: Any, home: Any, registry: EmbeddedRegistry
+) -> None:
+    topic = records.topic(1)
+    orders = Orders(records, registry, topic)
+    orders.write(FIRST, first(1))
+    job = home(topic, decode={"value": {**DECODE["value"], "max_columns": 2}}, registry={"url": registry.url})
+    job.ingest()
+    orders.write(SECOND, {**first(2), "amount": 5})
+    with pytest.raises(Refused, match="would have 3 columns") as many:
+        job.ingest()
+    assert many.value.code == "too-many-columns"
+    job.change(decode={"value": {"unknown_fields": "ignore"}})
+    job.ingest()
+    assert typed(job, ["id", "note"]) == orders.expected(["id", "note"])
+    assert "amount" not in job.table("first").schema().to_arrow().names
+
+
+def test_fields_inside_of_records_are_added(records: Any, home: Any, registry: EmbeddedRegistry) -> None:
+    topic = records.topic(1)
+    orders = Orders(records, registry, topic)
+    city = {"type": "record", "name": "Address", "fields": [{"name": "city", "type": "string"}]}
+    with_zip = {**city, "fields": [{"name": "zip", "type": "int"}, *city["fields"]]}
+    job = home(topic, decode=DECODE, registry={"url": registry.url})
+    for kind, address in ((city, {"city": "Bern"}), (with_zip, {"city": "Basel", "zip": 4000})):
+        text = schema(("to", ["null", kind]), ("all", {"type": "array", "items": "Address"}))
+        orders.write(text, {"to": address, "all": [address]})
+        job.ingest()
+    rows = job.table("first").to_pyarrow_table().to_pylist()
+    assert sorted((row["to"]["city"], row["to"]["zip"], row["all"][0]["zip"]) for row in rows) == [
+        ("Basel", 4000, 4000),
+        ("Bern", None, None),
+    ]
+    assert verify(job.job).ok

@@ -1,0 +1,142 @@
+"""A reader's schema that grows: fields are added, no column changes its type, and what it has covered it reads."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kseg.segment_reader.payload.avro.evolution import columns_of, merged
+from kseg.segment_reader.payload.avro.resolution import resolve
+from kseg.segment_reader.payload.avro.schema import Schema, parse_schema
+from kseg.segment_reader.payload.avro.schema_json import schema_text
+from kseg.segment_reader.payload.avro.types import arrow_type
+from kseg.segment_reader.payload.errors import IncompatibleSchemas
+
+ADDRESS = {"type": "record", "name": "Address", "fields": [{"name": "city", "type": "string"}]}
+ADDRESS_2 = {**ADDRESS, "fields": [*ADDRESS["fields"], {"name": "zip", "type": "string"}]}  # type: ignore[misc]
+COLOUR = {"type": "enum", "name": "Colour", "symbols": ["RED"]}
+CENTS = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}
+
+
+def record(*fields: Any, **more: Any) -> Schema:
+    listed = [field if isinstance(field, dict) else {"name": field[0], "type": field[1]} for field in fields]
+    return parse_schema(json.dumps({"type": "record", "name": "shop.Order", "fields": listed, **more}))
+
+
+def one(kind: Any) -> Schema:
+    return record(("a", kind))
+
+
+def column(schema: Schema) -> str:
+    return str(arrow_type(schema).field("a").type)
+
+
+@pytest.mark.parametrize(
+    ("reader", "writer"),
+    [
+        ("long", "int"),
+        ("double", "float"),
+        ("long", ["null", "int"]),
+        (["null", "long"], "long"),
+        ("long", ["int", "long"]),
+        ("string", "null"),
+        ("string", "bytes"),
+        ({"type": "long", "logicalType": "timestamp-millis"}, {"type": "long", "logicalType": "timestamp-micros"}),
+        (CENTS, {**CENTS, "precision": 8}),
+        (ADDRESS_2, ADDRESS),
+        ({"type": "map", "values": "long"}, {"type": "map", "values": "int"}),
+        (["null", "int", "string"], "string"),
+        ({**COLOUR, "symbols": ["RED", "BLUE"]}, COLOUR),
+    ],
+)
+def test_a_writer_whose_values_fit_changes_nothing(reader: Any, writer: Any) -> None:
+    before = one(reader)
+    assert merged(before, one(writer)) is before
+    resolve(one(writer), before)
+
+
+@pytest.mark.parametrize(
+    ("reader", "writer", "message"),
+    [
+        ("int", "long", "long does not fit the column, which is int: int32"),
+        ("long", "string", "string does not fit the column, which is long: int64"),
+        ("string", ADDRESS, "record shop.Address does not fit"),
+        (CENTS, {**CENTS, "precision": 12}, r"decimal\(12, 2\) on bytes does not fit .*decimal128\(10, 2\)"),
+        ("int", ["int", "string"], "string does not fit the column, which is int"),
+        ({"type": "array", "items": "int"}, {"type": "array", "items": "long"}, r"Order\.a\[\].*long does not fit"),
+        ({"type": "int", "logicalType": "date"}, {"type": "long", "logicalType": "timestamp-millis"}, "does not fit"),
+        (ADDRESS, {**ADDRESS, "name": "Place"}, "record shop.Place does not fit"),
+    ],
+)
+def test_a_column_keeps_its_type(reader: Any, writer: Any, message: str) -> None:
+    with pytest.raises(IncompatibleSchemas, match=message):
+        merged(one(reader), one(writer))
+
+
+@pytest.mark.parametrize(
+    ("reader", "writer", "after"),
+    [
+        (ADDRESS, ADDRESS_2, "struct<city: string, zip: string>"),
+        (
+            {"type": "array", "items": ADDRESS},
+            {"type": "array", "items": ADDRESS_2},
+            "list<item: struct<city: string, z",
+        ),
+        (["null", ADDRESS], ["null", ADDRESS_2], "struct<city: string, zip: string>"),
+        (COLOUR, {**COLOUR, "symbols": ["BLUE", "RED"]}, "string"),
+        (["null", "int", "string"], ["null", "boolean"], "struct<member0: int32, member1: string, member2: bool>"),
+    ],
+)
+def test_what_is_new_comes_behind_what_is_there(reader: Any, writer: Any, after: str) -> None:
+    made = merged(one(reader), one(writer))
+    assert column(made).startswith(after)
+    again = parse_schema(schema_text(made))
+    assert schema_text(again) == schema_text(made)
+    for text in (reader, writer):
+        assert merged(again, one(text)) is again
+        resolve(one(text), again)
+
+
+def test_fields_are_added_in_the_order_of_versions_and_never_removed() -> None:
+    first, second, third = (
+        record(("id", "int"), ("a", "int")),
+        record(("b", "int"), ("id", "int")),
+        record(("c", "int")),
+    )
+    made = merged(merged(first, second), third)
+    assert [field.name for field in arrow_type(made)] == ["id", "a", "b", "c"]
+    kept = merged(first, second, add_fields=False)
+    assert kept is first
+
+
+def test_a_renamed_field_stays_one_column() -> None:
+    made = merged(record(("cost", "int")), record({"name": "price", "type": "int", "aliases": ["cost"]}))
+    assert [field.name for field in arrow_type(made)] == ["cost"]
+    resolution = resolve(record(("price", "int")), made)
+    assert resolution.node.steps[0].column == 0  # type: ignore[union-attr]
+
+
+def test_one_type_in_two_places_is_written_once_and_two_of_one_name_apart() -> None:
+    both = merged(record(("home", ADDRESS), ("work", "Address")), record(("home", ADDRESS_2), ("work", "Address")))
+    assert str(arrow_type(both)).count("zip") == 2
+    assert schema_text(both).count('"type":"record"') == 2
+    apart = merged(record(("home", ADDRESS), ("work", "Address")), record(("home", ADDRESS_2)))
+    again = parse_schema(schema_text(apart))
+    assert arrow_type(again) == arrow_type(apart)
+    assert merged(again, record(("home", ADDRESS), ("work", "Address"))) is again
+
+
+@pytest.mark.parametrize("kind", ["string", {"type": "map", "values": COLOUR}, ["null", CENTS], [ADDRESS, "int"]])
+def test_a_written_schema_is_the_same_schema(kind: Any) -> None:
+    schema = record({"name": "a", "type": kind, "aliases": ["b"], "doc": "left out"}, aliases=["old.Order", "Bare"])
+    again = parse_schema(schema_text(schema))
+    assert schema_text(again) == schema_text(schema)
+    assert arrow_type(again) == arrow_type(schema)
+    assert again.aliases == schema.aliases == ("old.Order", "shop.Bare")  # type: ignore[union-attr]
+
+
+def test_columns_are_counted_with_those_inside() -> None:
+    kind = arrow_type(record(("id", "int"), ("list", {"type": "array", "items": ADDRESS_2}), ("map", "int")))
+    assert columns_of(kind) == 4
