@@ -7,7 +7,7 @@
     │   └── JsonError               a JSON document that describes no message
     └── UnsupportedVersionError     no version of an API that both sides speak, or one that has no definition
 
-None of them is retriable by sending the same again. All of them survive pickling with their address, since tasks
+None of them is retriable. All of them survive pickling with their address, since tasks
 hand them from worker processes to the driver.
 """
 

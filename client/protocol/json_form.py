@@ -140,7 +140,7 @@ class _Shown:
             if encode_versioned(message, version) == data:
                 return {"version": version} | to_json(message, version)
         except ProtocolError:
-            pass  # whatever a member made of it: no fault of this message
+            pass  # the member's own bytes: no error of this message
         return base64.b64encode(data).decode()
 
 

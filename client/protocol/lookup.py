@@ -1,7 +1,7 @@
 """Requests by the name of their API, for callers that have no class: what to do about an error, what it is about.
 
-An answer that has been read belongs to a class that is imported, so a name is looked up among those first. Only a name
-that none of them has makes all messages be imported.
+A response that has been read belongs to an imported class, so a name is searched among these first. All messages are
+imported only for a name that none of them has.
 """
 
 from __future__ import annotations

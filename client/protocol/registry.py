@@ -1,6 +1,6 @@
 """All APIs, by key and by name, and the frames of which only the key is known: the broker's side, for tests and tools.
 
-There is no list of APIs: every module of `messages` is searched for a request and its response. Importing this module
+There is no list of APIs: every module of `messages` is searched for requests and their responses. Importing this module
 imports all of them. A client that sends needs only the classes that it sends (`api.api_of`).
 """
 

@@ -33,7 +33,7 @@ class ElectLeadersRequest(Request["ElectLeadersResponse"], key=43, versions="0-2
         "UNKNOWN_TOPIC_OR_PARTITION INVALID_TOPIC_EXCEPTION",
         # Java calls it retriable, but the partition has the leader that was asked for.
         DONE="ELECTION_NOT_NEEDED",
-        # The controller knows who lives: nobody comes back because somebody asks again.
+        # The controller knows which brokers are alive: asking again does not bring one back.
         FAIL="PREFERRED_LEADER_NOT_AVAILABLE ELIGIBLE_LEADERS_NOT_AVAILABLE UNKNOWN_TOPIC_OR_PARTITION",
     )
 

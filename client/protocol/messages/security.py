@@ -266,7 +266,7 @@ class CreateDelegationTokenRequest(
     The owner (null: who asks), who may renew it, and its longest life in ms (-1: the broker's own limit).
     """
 
-    # There would be two tokens, and nobody to expire the first.
+    # There would be two tokens, and no caller that expires the first.
     ROUTE = Route(Target.CONTROLLER, RetrySafety.VERIFY_FIRST, verify_with="DescribeDelegationToken")
     PERMISSIONS = permissions("", otherwise="CREATE_TOKENS on user, for another one's token")
     ERRORS = error_policy(_TOKEN)

@@ -112,7 +112,7 @@ class DeleteTopicsRequest(
     Topics to delete.
     """
 
-    # Somebody else may have created a topic of that name meanwhile.
+    # Another client may have created a topic of that name meanwhile.
     ROUTE = Route(Target.CONTROLLER, RetrySafety.VERIFY_FIRST, verify_with="Metadata")
     PERMISSIONS = permissions("DELETE topic")
     ERRORS = error_policy(
