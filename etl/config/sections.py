@@ -41,6 +41,7 @@ from kseg.etl.config.values import (
     one_key_a_partition,
 )
 from kseg.etl.errors import ConfigurationError
+from kseg.segment_reader.codecs.limits import DEFAULT_LIMIT, MAX_BATCH_BYTES
 from kseg.segment_reader.log.files.storage import PLAIN
 from kseg.segment_reader.log.layouts import layout_names
 
@@ -155,6 +156,7 @@ class Source(Section):
     starting_offsets: DecidesRows[OffsetSpec] = "earliest"
     ending_offsets: DecidesRows[EndSpec] = "latest"
     max_records_per_task: HowItRuns[Annotated[int, Field(ge=1, le=2**63 - 1)]] = 1_000_000
+    max_batch_bytes: HowItRuns[Annotated[int, Field(ge=1 << 20, le=MAX_BATCH_BYTES)]] = DEFAULT_LIMIT
     on_data_loss: HowItRuns[Literal["fail", "record"]] = "fail"
     on_gap: HowItRuns[Literal["fail", "record"]] = "fail"
     on_corruption: HowItRuns[Literal["fail", "quarantine"]] = "fail"

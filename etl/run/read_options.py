@@ -11,6 +11,7 @@ from kseg.etl.source.logs import Logs
 from kseg.etl.source.range_result import ALL_GAPS, MAX_GAPS
 from kseg.etl.source.reader import DecodeOptions
 from kseg.etl.source.tasks import RangeTask, SupportsRange
+from kseg.segment_reader.decode.engine import Limits
 
 
 def read_options(job: Job, plan: ev.RunPlan | None = None) -> DecodeOptions:
@@ -27,6 +28,7 @@ def read_options(job: Job, plan: ev.RunPlan | None = None) -> DecodeOptions:
         # As pinned: a run that was taken up lands the columns that its first attempt landed.
         marks_late=plan is not None and plan.marks_late,
         late_before=plan.late_before_ms if plan is not None else None,
+        limits=Limits(max_batch_bytes=job.source.max_batch_bytes),
         on_data_loss=job.source.on_data_loss,
         on_corruption=job.source.on_corruption,
         max_gaps=ALL_GAPS if plan is not None and plan.mode == "backfill-replace" else MAX_GAPS,

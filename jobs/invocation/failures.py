@@ -36,7 +36,7 @@ _LATER: Final = "run the same command again when it is available: an unfinished 
 #: What to do about errors of the decoder, by their class: it knows no job file.
 _REMEDIES: Final = {
     "CorruptRecordBatch": _DAMAGE_REMEDY,
-    "BatchTooLarge": _DAMAGE_REMEDY,
+    "BatchTooLarge": "raise source.max_batch_bytes if the batch is sound; on_corruption: quarantine skips it",
     "LogDamaged": _DAMAGE_REMEDY,
     "UnsupportedMagic": _NEWER_REMEDY,
     "UnsupportedCompression": _NEWER_REMEDY,

@@ -10,8 +10,6 @@ import numpy as np
 
 from kseg.segment_reader.errors import Fault
 
-#: What one batch may decompress to where no other limit is given, in bytes.
-DEFAULT_LIMIT: Final = 1 << 30
 NO_BUFFER: Final = memoryview(b"")
 
 

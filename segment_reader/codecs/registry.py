@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from kseg.segment_reader.codecs.codec import DEFAULT_LIMIT, NO_BUFFER, Codec, CodecFault
+from kseg.segment_reader.codecs.codec import NO_BUFFER, Codec, CodecFault
 from kseg.segment_reader.codecs.gzip import GZIP
+from kseg.segment_reader.codecs.limits import DEFAULT_LIMIT
 from kseg.segment_reader.codecs.lz4 import LZ4
 from kseg.segment_reader.codecs.none import NONE
 from kseg.segment_reader.codecs.snappy import SNAPPY

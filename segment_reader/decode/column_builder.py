@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kseg.segment_reader.decode.engine import MAX_BATCH_BYTES, Options
+from kseg.segment_reader.codecs.limits import MAX_BATCH_BYTES
+from kseg.segment_reader.decode.engine import Options
 from kseg.segment_reader.decode.schema import HEADER, TIMESTAMP
 from kseg.segment_reader.decode.table import (
     GROW_HEADER_KEYS,

@@ -8,11 +8,9 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from kseg.segment_reader.codecs.codec import DEFAULT_LIMIT
+from kseg.segment_reader.codecs.limits import DEFAULT_LIMIT, MAX_BATCH_BYTES
 from kseg.segment_reader.decode.schema import arrow_schema, row_cost
 from kseg.segment_reader.errors import BatchAddress, Fault, RecordFormatError
-
-MAX_BATCH_BYTES = (1 << 31) - 1  # lengths are 32-bit in every format, and so are Arrow's binary offsets
 
 
 @dataclass(frozen=True)

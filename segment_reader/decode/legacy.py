@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from struct import Struct
 
 from kseg.segment_reader.codecs import registry
-from kseg.segment_reader.codecs.codec import DEFAULT_LIMIT, NO_BUFFER, CodecFault
+from kseg.segment_reader.codecs.codec import NO_BUFFER, CodecFault
+from kseg.segment_reader.codecs.limits import DEFAULT_LIMIT
 from kseg.segment_reader.decode.batch import (
     CODEC_MASK,
     FRAME_OVERHEAD,

@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from kseg.segment_reader.codecs.codec import DEFAULT_LIMIT
+from kseg.segment_reader.codecs.limits import DEFAULT_LIMIT
 from kseg.segment_reader.decode.batch import (
     CODEC_MASK,
     CONTROL_BIT,

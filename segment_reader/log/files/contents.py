@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from kseg.segment_reader.codecs.codec import DEFAULT_LIMIT
+from kseg.segment_reader.codecs.limits import DEFAULT_LIMIT
 from kseg.segment_reader.codecs.registry import BY_NUMBER
 from kseg.segment_reader.decode.batch import (
     CONTROL_KEY,

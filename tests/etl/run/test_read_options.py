@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from kseg.etl.config.load import job_from_document
+from kseg.etl.errors import ConfigurationError
 from kseg.etl.run.read_options import read_options, read_tasks
 from kseg.etl.source.reader import DecodeOptions
 from kseg.etl.source.record_chunk import FetchOptions
+from kseg.segment_reader.decode.engine import Limits
 
 JOB: dict[str, Any] = {
     "version": 1,
@@ -38,6 +40,7 @@ def test_a_plain_job_reads_with_headers_and_what_is_committed() -> None:
     [
         ({"isolation_level": "read_uncommitted"}, {"isolation_level": "read_uncommitted"}),
         ({"on_data_loss": "record"}, {"on_data_loss": "record"}),
+        ({"max_batch_bytes": 64 << 20}, {"limits": Limits(max_batch_bytes=64 << 20)}),
     ],
 )
 def test_fetching_is_told_the_same(source: dict[str, Any], expected: dict[str, Any]) -> None:
@@ -74,3 +77,9 @@ def test_ranges_are_cut_by_the_jobs_limit_with_the_topics_that_were_planned() ->
     topics: Any = {"orders": SimpleNamespace(topic_id=None)}
     assert read_tasks(job, Logs(), [], topics, min_tasks=3) == ()  # type: ignore[arg-type]
     assert asked == {"ranges": [], "max_records": 7, "min_tasks": 3, "topics": {"orders": None}}
+
+
+@pytest.mark.parametrize("size", [0, 1000, 1 << 31, "64MB"])
+def test_a_limit_of_batches_that_is_none_is_refused(size: object) -> None:
+    with pytest.raises(ConfigurationError, match=r"source\.max_batch_bytes"):
+        options({"max_batch_bytes": size})
