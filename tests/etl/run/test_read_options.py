@@ -40,7 +40,6 @@ def test_a_plain_job_reads_with_headers_and_what_is_committed() -> None:
     [
         ({"isolation_level": "read_uncommitted"}, {"isolation_level": "read_uncommitted"}),
         ({"on_data_loss": "record"}, {"on_data_loss": "record"}),
-        ({"max_batch_bytes": 64 << 20}, {"limits": Limits(max_batch_bytes=64 << 20)}),
     ],
 )
 def test_fetching_is_told_the_same(source: dict[str, Any], expected: dict[str, Any]) -> None:
@@ -77,6 +76,10 @@ def test_ranges_are_cut_by_the_jobs_limit_with_the_topics_that_were_planned() ->
     topics: Any = {"orders": SimpleNamespace(topic_id=None)}
     assert read_tasks(job, Logs(), [], topics, min_tasks=3) == ()  # type: ignore[arg-type]
     assert asked == {"ranges": [], "max_records": 7, "min_tasks": 3, "topics": {"orders": None}}
+
+
+def test_the_limit_of_a_batch_is_the_jobs() -> None:
+    assert options({"max_batch_bytes": 64 << 20}) == DecodeOptions(limits=Limits(max_batch_bytes=64 << 20))
 
 
 @pytest.mark.parametrize("size", [0, 1000, 1 << 31, "64MB"])
