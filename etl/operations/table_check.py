@@ -29,6 +29,7 @@ from kseg.etl.run.read_options import read_options, read_tasks
 from kseg.etl.spark.dataframe import rows
 from kseg.etl.spark.range_results import NoAccumulator
 from kseg.etl.tables.parquet.schema import KSEG_ADDRESS, LATE_COLUMN, OWN_ADDRESS, RUN_COLUMN, AddressColumns
+from kseg.etl.tables.removal import OfAddresses
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -113,15 +114,19 @@ class TableCheck:
 
     def counts(self) -> Found:
         """Compare the table's rows by run with the counts that the ledger has of each run."""
-        counted = self._rows_by_run(self.context.targets.frame(self.table))
+        counted = self._rows_by_run(self.context.targets.frame(self.table, [RUN_COLUMN]))
         self.compared_rows = sum(rows for run, rows in counted.items() if run in self.state.runs)
         return self._miscounted(counted, Found(), exact=True)
 
     def rows(self, *, whole: bool) -> Found:
         """Compare addresses on both sides, and with `whole` the rows as well."""
-        table = self.context.targets.frame(self.table)
         found = Found()
-        address = self._address(table)
+        targets = self.context.targets
+        access = targets.access(self.table)
+        address = self._address(access.column_names() if access is not None else ())
+        # Both now: the comparison may take long, and what lands meanwhile is not in the state that was read.
+        table = targets.frame(self.table, within=OfAddresses(address, self.offsets))
+        runs = targets.frame(self.table, [RUN_COLUMN])
         columns = [c for c in table.columns if c not in (RUN_COLUMN, LATE_COLUMN)] if whole else []
         expected, range_results = self._rows_in_kafka()
         left = fingerprints(expected, OWN_ADDRESS, columns, "expected")
@@ -147,7 +152,7 @@ class TableCheck:
         if whole and LATE_COLUMN in table.columns:
             self._late_marks(actual, address, found)
         # Rows of offsets that cannot be read again, and of abandoned runs, by their number alone.
-        return found if found.total else self._miscounted(self._rows_by_run(table), found, exact=False)
+        return found if found.total else self._miscounted(self._rows_by_run(runs), found, exact=False)
 
     # --- rows of the table, as the ledger sees them
 
@@ -332,9 +337,9 @@ class TableCheck:
         gathered = NoAccumulator() if self.context.spark.remote else None
         return rows(spark, tasks, self.context.clients.task_origin, read_options(job), gathered=gathered)
 
-    def _address(self, actual: DataFrame) -> AddressColumns:
+    def _address(self, columns: Sequence[str]) -> AddressColumns:
         for address in (KSEG_ADDRESS, OWN_ADDRESS):
-            if set(address) <= set(actual.columns):
+            if set(address) <= set(columns):
                 return address
         raise ConfigurationError.of("sink", f"{self.table} has no address columns", "set sink.addresses: false")
 

@@ -15,6 +15,7 @@ from kseg.etl.config.secrets import SecretProperties, sounds_secret
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.spark import jvm
 from kseg.etl.spark.cache import DELTA, jar_folder
+from kseg.etl.spark.spark_errors import NoFileSystem
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -142,14 +143,14 @@ def _defaults(master: str, java_options: Sequence[str]) -> dict[str, str]:
 def reaching(place: str) -> Iterator[None]:
     """Around Spark's first access to a table: tasks write to stores that Spark's Hadoop may have no file system for.
 
-    Raises ConfigurationError in place of Java's and of the Connect server's words for that.
+    Raises NoFileSystem in place of Java's and of the Connect server's words for that.
     """
     try:
         yield
     except Exception as error:
         if "No FileSystem for scheme" not in str(error):
             raise
-        raise ConfigurationError.of(
+        raise NoFileSystem.of(
             "spark.conf",
             f"Spark has to read {place} itself, and has no file system for {place.partition('://')[0]}://",
             "configure its jars and options: docs/guides/clusters.md, Remote stores",

@@ -15,7 +15,7 @@ import re
 import sys
 from typing import Final
 
-from kseg.etl.errors import KsegError, summary
+from kseg.etl.errors import ConfigurationError, KsegError, summary
 
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _FRAME: Final = re.compile(r'^\s+File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)$', re.MULTILINE)
@@ -26,6 +26,10 @@ _REMEDY: Final = "the errors of Spark and Python are in the log, or printed with
 
 class SparkFailure(KsegError):
     """Spark failed, or Python code that Spark ran, such as a step's function. Spark's exception is its context."""
+
+
+class NoFileSystem(ConfigurationError):
+    """Spark has no file system for the scheme of a table's URI."""
 
 
 def spark_failure(error: BaseException) -> SparkFailure | None:

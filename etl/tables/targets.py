@@ -6,13 +6,14 @@ tables with features that delta-rs cannot honour (`etl.tables.delta.features`) a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from kseg.etl.config.job import Job
 from kseg.etl.errors import Refused
 from kseg.etl.ledger.conditional_put import StoreChecks
 from kseg.etl.ledger.values import APP_ROOT, TableState, app_owners
+from kseg.etl.spark.spark_errors import NoFileSystem
 from kseg.etl.tables.delta.commit import DeltaTarget
 from kseg.etl.tables.delta.maintenance import DeltaMaintenance
 from kseg.etl.tables.delta.table import DeltaAccess
@@ -21,6 +22,7 @@ from kseg.etl.tables.names import is_name
 from kseg.etl.tables.protocol import FileTarget, FrameTarget, Maintenance, TableAccess
 from kseg.etl.tables.removal import OfRun, Removal
 from kseg.etl.tables.spark.maintenance import SparkMaintenance
+from kseg.etl.tables.spark.read import frame_of_files
 from kseg.etl.tables.spark.writer import SparkTarget
 from kseg.etl.tables.values import KnownTable, TableDescription
 
@@ -71,9 +73,21 @@ class Targets:
             return DeltaMaintenance(self.file_target(table), self._stores)
         return SparkMaintenance(access, self._by_spark(table))
 
-    def frame(self, table: str) -> DataFrame:
-        """The table's rows, read by Spark."""
-        return self._by_spark(table).frame()
+    def frame(self, table: str, columns: Sequence[str] | None = None, within: Removal | None = None) -> DataFrame:
+        """The table's rows in Spark, read by Spark itself where it has a file system for the table's store.
+
+        columns, within: only these columns, and rows that are meant, are asked for; there may be more of both.
+
+        Raises:
+            ConfigurationError: Spark cannot reach the store, and the table has features that its own reader is for.
+        """
+        try:
+            return self._by_spark(table).frame()
+        except NoFileSystem:
+            frame = frame_of_files(self._spark(), DeltaAccess(table), columns, within)
+            if frame is None:
+                raise
+            return frame
 
     def _needs_spark(self, table: str, *, removing: bool | Removal) -> bool:
         if is_name(table):

@@ -1,4 +1,4 @@
-"""A job whose table and ledger lie in a bucket: the command as a user runs it, on a real S3 server."""
+"""A job whose table and ledger lie in a bucket: the commands as a user runs them, on a real S3 server."""
 
 from __future__ import annotations
 
@@ -21,6 +21,19 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark]
 COUNT = 300
 
 
+def kseg(command: str, file: Path, *, exit_code: int = 0) -> Any:
+    """The command's JSON output. Spark has no file system for S3 here: nothing but `AWS_` variables is set."""
+    done = subprocess.run(
+        [sys.executable, "-m", "kseg.jobs.cli", command, str(file), "--json"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == exit_code, done.stderr
+    return json.loads(done.stdout)
+
+
 def test_runs_land_in_a_bucket_one_after_the_other(
     kafka: Any, s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -38,17 +51,16 @@ def test_runs_land_in_a_bucket_one_after_the_other(
         for number in range(COUNT):
             producer.produce(topic, b"v %d" % number, partition=0)
         assert producer.flush(60) == 0
-        done = subprocess.run(
-            [sys.executable, "-m", "kseg.jobs.cli", "ingest", str(file), "--json"],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        assert json.loads(done.stdout)["counts"]["records"] == COUNT
+        assert kseg("ingest", file)["counts"]["records"] == COUNT
         landed = pa.table(DeltaTable(f"s3://logs/{topic}").scan(["offset"]))
         assert sorted(landed["offset"].to_pylist()) == list(range(run * COUNT))
+
+    assert kseg("ingest", file)["status"] == "nothing-to-do"
+    verified = kseg("verify", file)
+    assert (verified["ok"], verified["tables"][0]["rows"]) == (True, 2 * COUNT)
+    DeltaTable(f"s3://logs/{topic}").delete("offset = 7")
+    (gap,) = kseg("verify", file, exit_code=1)["findings"]
+    assert (gap["kind"], gap["offset"]) == ("gap", 7)
 
     job = load_job(file)
     state = Ledger.open(job.ledger, create=False).read(job.name)

@@ -126,9 +126,9 @@ class SparkTarget(FrameTarget):
 
     def frame(self) -> DataFrame:
         with reaching(self.name):
-            if self._table is not None:
-                return self._spark.table(self._table)
-            return self._spark.read.format("delta").load(self._path)
+            rows = self._spark.table(self._table) if self._table else self._spark.read.format("delta").load(self._path)
+            _ = rows.schema  # which over Spark Connect is when it is looked for
+            return rows
 
     def rows_of_run(self, run_id: str) -> int:
         """How many rows of the table a run has landed, by `_kseg_run`."""
