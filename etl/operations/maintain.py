@@ -111,12 +111,17 @@ class MaintenanceReport:
         return asdict(self)
 
 
-def maintain_job(job: Job, request: MaintenanceRequest, progress: Progress | None = None) -> MaintenanceReport:
+def maintain_job(
+    job: Job, request: MaintenanceRequest, progress: Progress | None = None, *, take_over: bool = False
+) -> MaintenanceReport:
     """Do the requested work, table by table, for all tables in the ledger.
+
+    take_over: take the place of another maintenance whose lease is still live; it stops before its next table.
 
     Raises:
         ConfigurationError: a retention that could harm readers; columns to order by that a table does not have.
         AnotherRunActive: another maintenance, or a run that has a table which must have one writer.
+        LeaseLost: another maintenance has taken this one's place.
         Refused: there is no ledger, or a table's state is not the one that the ledger has.
         RetriableFailure: the store is not available, or other writers caused a conflict on every try.
     """
@@ -128,7 +133,7 @@ def maintain_job(job: Job, request: MaintenanceRequest, progress: Progress | Non
             "--allow-short-retention if there are none",
         )
     with JobContext.open(job, progress, ledger="required") as context, ExitStack() as held:
-        lease = None if request.dry_run else held.enter_context(context.lease(CHAIN, take_over=False))
+        lease = None if request.dry_run else held.enter_context(context.lease(CHAIN, take_over=take_over))
         state = context.clients.read_state()
         report = MaintenanceReport(job.name, request.dry_run)
         others = OtherJobs(context.clients.ledger, job.name)
@@ -155,6 +160,7 @@ def _maintain_table(
     maintenance = context.targets.maintenance(table)
     if lease is None:
         return _maintain(context, maintenance, table, request, others, notes)
+    lease.read()  # another may have taken it since
     maintenance.check_store()
     with maintenance.exclusively(lease, wait=timedelta(0)):
         return _maintain(context, maintenance, table, request, others, notes)

@@ -10,7 +10,7 @@ import click
 from kseg.jobs.invocation.command import KsegCommand
 from kseg.jobs.invocation.invocation import Invocation
 from kseg.jobs.invocation.job import load_job
-from kseg.jobs.invocation.options import common_options, job_argument, run_file_option
+from kseg.jobs.invocation.options import common_options, job_argument, run_file_option, take_over_option
 from kseg.jobs.invocation.result import Result
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ Examples:
 )
 @click.option("--allow-short-retention", is_flag=True, help="Let --vacuum be shorter than seven days.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done, change nothing.")
+@take_over_option
 @run_file_option
 @common_options
 def maintain(
@@ -57,12 +58,13 @@ def maintain(
     keep: str,
     allow_short_retention: bool,
     dry_run: bool,
+    take_over: bool,
 ) -> Result:
     """Optimize and vacuum a job's tables, and compact its ledger; no row changes.
 
     Without --optimize, --vacuum and --ledger: all three, with --vacuum 7d. Runs may be active: files that an unfinished
     run may still commit are kept. Exit 5 if another maintenance is active, or if a run holds the lease of a table with
-    `sink.single_driver`.
+    `sink.single_driver`; --take-over takes the place of a maintenance that died, and of no run.
     """
 
     job = _load(invocation, job_file)
@@ -78,7 +80,7 @@ def maintain(
         dry_run=dry_run,
         allow_short=allow_short_retention,
     )
-    report = maintain_job(job, request, invocation.progress)
+    report = maintain_job(job, request, invocation.progress, take_over=take_over)
     saved = [t.vacuumed.bytes for t in report.tables if t.vacuumed is not None]
     headline = f"{len(report.tables)} tables" + (f", {sum(saved)} bytes deleted" if saved else "")
     return Result(report.to_json(), f"{job.name}: {headline}" + (" (nothing was changed)" if dry_run else ""))

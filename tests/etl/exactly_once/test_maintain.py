@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from kseg.etl.errors import AnotherRunActive, ConfigurationError, Refused
+from kseg.etl.ledger.errors import LeaseLost
 from kseg.etl.ledger.lease import acquire
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.ledger.values import TableState
@@ -29,8 +30,8 @@ NOW = datetime(2026, 1, 10, tzinfo=UTC)
 AT_ONCE = {"vacuum": timedelta(0), "allow_short": True}
 
 
-def maintain(job: Any, **request: Any) -> Any:
-    return maintain_job(job.job, MaintenanceRequest(**request))
+def maintain(job: Any, *, take_over: bool = False, **request: Any) -> Any:
+    return maintain_job(job.job, MaintenanceRequest(**request), take_over=take_over)
 
 
 @pytest.fixture
@@ -200,6 +201,28 @@ def test_what_it_refuses(home, records):
         maintain(job, z_order=("body",))
     with acquire(job.ledger, job.job.name, CHAIN), pytest.raises(AnotherRunActive):
         maintain(job)
+
+
+def test_the_place_of_a_maintenance_that_died_is_taken(home, records, monkeypatch):
+    topic = records.topic(1)
+    job = home(topic)
+    records.write(topic, 0, 2)
+    job.ingest()
+    whole, taken = maintenance._maintain_table, []
+
+    def taken_over(*args: Any) -> Any:
+        """The first maintenance is suspended before its first table."""
+        if not taken:
+            taken.append(True)
+            with pytest.raises(AnotherRunActive):
+                maintain(job)
+            assert maintain(job, take_over=True).tables
+        return whole(*args)
+
+    monkeypatch.setattr(maintenance, "_maintain_table", taken_over)
+    with pytest.raises(LeaseLost):
+        maintain(job)
+    assert maintain(job).tables
 
 
 @pytest.mark.usefixtures("without_margins")
