@@ -11,7 +11,7 @@ integers the next wider signed type, dictionaries their values. What Delta has n
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -147,7 +147,27 @@ def _name_faults(fields: list[pa.Field], *, ours: Set[str]) -> list[Fault]:
             for name in _names(field)
             if not name or FORBIDDEN_IN_NAMES.intersection(name)
         ]
+        faults += [
+            Fault("transform", f"fields {one} and {other} of {path} are the same name for Delta", "rename one of them")
+            for path, one, other in _same_names(field.type, field.name)
+        ]
     return faults
+
+
+def _same_names(kind: pa.DataType, path: str) -> Iterator[tuple[str, str, str]]:
+    """Structs in a column with two fields of one name, but for case: their path and these two."""
+    if _is_list(kind):
+        yield from _same_names(kind.value_type, f"{path}[]")
+    elif pa.types.is_map(kind):
+        yield from _same_names(kind.key_type, f"{path}{{}}")
+        yield from _same_names(kind.item_type, f"{path}{{}}")
+    elif pa.types.is_struct(kind):
+        seen: dict[str, str] = {}
+        for child in kind:
+            if (other := seen.get(child.name.lower())) is not None:
+                yield path, other, child.name
+            seen[child.name.lower()] = child.name
+            yield from _same_names(child.type, f"{path}.{child.name}")
 
 
 def _names(field: pa.Field) -> list[str]:

@@ -87,6 +87,31 @@ def test_all_faults_are_told_at_once():
         assert word in told
 
 
+DOUBLED = pa.struct([("Shop", pa.int64()), ("shop", pa.int64()), ("other", pa.int64())])
+
+
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [
+        (DOUBLED, "c"),
+        (pa.struct([("inner", pa.list_(DOUBLED))]), "c.inner[]"),
+        (pa.map_(pa.string(), DOUBLED), "c{}"),
+    ],
+)
+def test_fields_that_delta_takes_for_one_are_told_wherever_they_lie(kind, path):
+    """Delta ignores case in the names of fields as well."""
+    with pytest.raises(ConfigurationError) as caught:
+        sink_schema(ROWS.append(pa.field("c", kind)))
+    assert [fault.message for fault in caught.value.faults] == [
+        f"fields Shop and shop of {path} are the same name for Delta"
+    ]
+
+
+def test_fields_of_different_structs_may_have_one_name():
+    kind = pa.struct([("Shop", pa.struct([("shop", pa.int64())])), ("other", pa.struct([("SHOP", pa.int64())]))])
+    assert "c" in sink_schema(ROWS.append(pa.field("c", kind))).columns.names
+
+
 @pytest.mark.parametrize(
     ("given", "landed"),
     [
