@@ -157,6 +157,10 @@ class StoreChecks:
         self._refusing = {store_of(location) for location in checked}
         self._raced: set[tuple[str, str]] = set()
 
+    def raced_in(self, location: str) -> None:
+        """A ledger has just been made there: a race for its table's keys would ask the same store once more."""
+        self._raced.add(store_of(location))
+
     def check(self, location: str, options: Mapping[str, str], *, making: bool, table: str) -> None:
         """A table's store, before something is committed to the table. making: the table is about to be created.
 

@@ -67,10 +67,19 @@ STORE_ERRORS = (DeltaError, OSError, pa.ArrowException)
 class Ledger:
     """One ledger table. Safe to use from several threads: every read and every try has a table object of its own."""
 
-    def __init__(self, path: str, storage_options: Mapping[str, str] | None, table: DeltaTable, setting: str) -> None:
-        """Use `Ledger.open`."""
+    def __init__(
+        self,
+        path: str,
+        storage_options: Mapping[str, str] | None,
+        table: DeltaTable,
+        setting: str,
+        *,
+        raced: bool = False,
+    ) -> None:
+        """Use `Ledger.open`. raced: its store was raced in just now, because there was no ledger (`check_races`)."""
         self.path = path
         self.setting = setting
+        self.raced = raced
         self.storage_options = dict(storage_options or {})
         self.id: str = str(table.metadata().id)
         self._lock = threading.Lock()
@@ -101,11 +110,12 @@ class Ledger:
         options = dict(storage_options or {})
         refuse_unsafe(location, options, lambda message, remedy: _unsafe(message, remedy, location))
         check_endpoint(location, options, setting=setting, ledger=location)
+        raced = False
         try:
             table = _load(location, options)
             if table is None and create:
                 _refuse_lost(location, options)
-                check_races(location, options, setting=setting, ledger=location)
+                raced = check_races(location, options, setting=setting, ledger=location) > 0
                 table = _create(location, options)
         except STORE_ERRORS as error:
             raise store_error("the ledger cannot be opened", error, setting=setting, ledger=location) from error
@@ -117,7 +127,7 @@ class Ledger:
                 ledger=location,
             )
         _check_is_ledger(table, location)
-        return cls(location, options, table, setting)
+        return cls(location, options, table, setting, raced=raced)
 
     def check_store(self) -> None:
         """The store must reject a conditional PUT onto an existing key: one request.

@@ -61,6 +61,8 @@ class JobContext:
         spark = JobSession(job, progress, stopwatch)
         targets = Targets(job, lambda: spark.session(delta=True))
         with JobClients.open(job, progress, ledger=ledger, copy=copy) as clients:
+            if clients.ledger_or_none is not None and clients.ledger_or_none.raced:
+                targets.ledger_made()
             inputs = InputReader(
                 job,
                 clients.logs,

@@ -38,6 +38,10 @@ class Targets:
         # The ledger's store is checked whenever a lease is taken.
         self._stores = StoreChecks(job.ledger)
 
+    def ledger_made(self) -> None:
+        """The job's ledger is new, and its store was raced in for that: tables there need no race of their own."""
+        self._stores.raced_in(self._job.ledger)
+
     # --- which implementation
 
     def target(self, table: str, *, removing: bool = False) -> FileTarget | FrameTarget:

@@ -55,6 +55,9 @@ def test_runs_land_in_a_bucket_one_after_the_other(
         landed = pa.table(DeltaTable(f"s3://logs/{topic}").scan(["offset"]))
         assert sorted(landed["offset"].to_pylist()) == list(range(run * COUNT))
 
+    races = {one.path.rpartition("/")[0] for one in s3.asked if one.method == "PUT" and "/_kseg/race-" in one.path}
+    assert len(races) == 1, "ledger and table are made in one store"
+
     assert kseg("ingest", file)["status"] == "nothing-to-do"
     verified = kseg("verify", file)
     assert (verified["ok"], verified["tables"][0]["rows"]) == (True, 2 * COUNT)
