@@ -5,7 +5,7 @@ columns.py       message -> columns, Arrow types         reference.py     column
 wire.py          the wire format, plain                  known.py         well-known types' values
 program.py       columns -> tables (opcodes.py)          kernel.py        tables and payloads -> Arrow buffers
 compiled.py      kernel, buffers.py, and the reference   fields.py, slots.py, varints.py: parts of the kernel
-                 for what the kernel leaves to it        framing.py       message indexes of registries' frames
+                 for what the kernel leaves to it        framing.py, registered.py: frames and schemas of registries
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Literal
 from kseg.segment_reader.payload.decoder import PayloadDecoder
 from kseg.segment_reader.payload.protobuf.columns import Nanoseconds, columns_of
 from kseg.segment_reader.payload.protobuf.compiled import CompiledDecoder
-from kseg.segment_reader.payload.protobuf.compiler import compile_text
 from kseg.segment_reader.payload.protobuf.descriptors import parse_descriptors
 from kseg.segment_reader.payload.protobuf.reference import ReferenceDecoder
+from kseg.segment_reader.payload.protobuf.registered import registered_descriptors
 from kseg.segment_reader.payload.protobuf.schema import Message
 
 Engine = Literal["fast", "reference"]
@@ -43,12 +43,13 @@ def registry_decoder(
     nanoseconds: Nanoseconds = "fail",
     engine: Engine = "fast",
 ) -> PayloadDecoder:
-    """The decoder of what a registry serves. Runs protoc: workers take descriptors instead.
+    """The decoder of what a registry serves. It runs protoc: for workers take the descriptors (`registered`).
 
-    text: the schema. references: texts of the schemas that it imports, by the name in the `import`, those of the
-    references' references too. indexes: the message, as frames name it (`framing.message_indexes`).
+    text: the schema, `.proto` or a descriptor in base64. references: the schemas that it imports, by the name in the
+    `import`, those of the references' references too. indexes: the message, as frames name it
+    (`framing.message_indexes`).
 
     Raises InvalidSchema, UnsupportedSchema.
     """
-    schema = parse_descriptors(compile_text(text, references))
+    schema = parse_descriptors(registered_descriptors(text, references))
     return protobuf_decoder(schema.message_at(indexes), nanoseconds=nanoseconds, engine=engine)

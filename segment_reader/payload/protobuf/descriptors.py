@@ -68,6 +68,11 @@ def parse_base64(text: str) -> Schema:
     return parse_descriptors(data)
 
 
+def dependencies(data: bytes) -> list[str]:
+    """The paths that one file's descriptor imports. Raises WireError, UnicodeDecodeError."""
+    return [_string(each) for each in _all(Reader(data), 3)]
+
+
 class _Builder:
     def __init__(self) -> None:
         self._messages: dict[str, Message] = {}
@@ -197,7 +202,11 @@ def _last(parts: Mapping[int, list[Reader]], number: int) -> Reader | None:
 
 def _text(parts: Mapping[int, list[Reader]], number: int) -> str:
     found = _last(parts, number)
-    return "" if found is None else found.data[found.position : found.end].decode()
+    return "" if found is None else _string(found)
+
+
+def _string(reader: Reader) -> str:
+    return reader.data[reader.position : reader.end].decode()
 
 
 def _signed(value: int) -> int:

@@ -1,0 +1,67 @@
+"""Schemas as registries have them -> file descriptors: `.proto` text, or a file's descriptor in base64.
+
+Confluent's client for Python registers descriptors, others text; a registry may serve either as it was given.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+
+from kseg.segment_reader.payload.errors import InvalidSchema
+from kseg.segment_reader.payload.protobuf.compiler import compile_text
+from kseg.segment_reader.payload.protobuf.descriptors import dependencies
+from kseg.segment_reader.payload.protobuf.wire import DELIMITED, WireError
+
+_FILE = 1 << 3 | DELIMITED  # FileDescriptorSet's field `file`
+_OWN_FILES = "google/protobuf/"
+
+
+def registered_descriptors(text: str, references: Mapping[str, str]) -> bytes:
+    """A FileDescriptorSet with all imports, the schema's own file last.
+
+    references: the schemas that it imports, and that these import, by the name in the `import`.
+
+    Raises as `compiler.compile_text` does: for descriptors alone it runs protoc only for google/protobuf/*.proto.
+    """
+    own = _descriptor(text)
+    if own is None:
+        return compile_text(text, references)
+    files = {name: _descriptor(reference) for name, reference in references.items()}
+    found = b"".join(_framed(data) for data in files.values() if data is not None)
+    for name, reference in references.items():
+        if files[name] is None:
+            found += compile_text(reference, {path: other for path, other in references.items() if path != name})
+    known = {path for data in (own, *files.values()) if data is not None for path in _imports(data)}
+    imports = "".join(f'import "{path}";' for path in sorted(known) if path.startswith(_OWN_FILES))
+    if imports:
+        found = compile_text(f'syntax = "proto3"; {imports}') + found
+    return found + _framed(own)
+
+
+def _descriptor(text: str) -> bytes | None:
+    """The bytes of a descriptor in base64; None: it is text."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _imports(data: bytes) -> list[str]:
+    try:
+        found = dependencies(data)
+    except (WireError, UnicodeDecodeError) as error:
+        raise InvalidSchema("", f"no file descriptor: {error}") from None
+    strange = next((path for path in found if '"' in path or "\\" in path or "\n" in path), None)
+    if strange is not None:
+        raise InvalidSchema("", f"no path of an imported file: {strange!r}")
+    return found
+
+
+def _framed(data: bytes) -> bytes:
+    size, length = len(data), bytearray()
+    while size > 127:
+        length.append(size & 127 | 128)
+        size >>= 7
+    return bytes([_FILE, *length, size]) + data
