@@ -56,7 +56,7 @@ def _struct(reader: Reader, depth: int) -> dict[str, Any]:
 
 def _entry(reader: Reader, depth: int) -> tuple[str, Any] | None:
     """None: an entry with anything but key and value is an unknown field, as in other maps."""
-    key, data, unknown = "", b"", False
+    key, data, unknown = "", bytearray(), False
     for number, kind in reader.fields():
         if number == 1 and kind == DELIMITED:
             key = _text(reader)
@@ -65,7 +65,7 @@ def _entry(reader: Reader, depth: int) -> tuple[str, Any] | None:
         else:
             reader.skip(number, kind)
             unknown = True
-    value = _value(Reader(data), depth)
+    value = _value(Reader(bytes(data)), depth)
     return None if unknown else (key, value)
 
 
@@ -81,26 +81,40 @@ def _list(reader: Reader, depth: int) -> list[Any]:
 
 def _value(reader: Reader, depth: int) -> Any:
     """The last member of the oneof; null where none is written. Structs and lists that follow themselves are merged."""
-    member, data = 0, b""
-    value: Any = None
+    member, value, parts = 0, None, bytearray()
     for number, kind in reader.fields():
-        if (number, kind) == (1, VARINT):
-            reader.varint()
-            value = None
-        elif (number, kind) == (2, FIXED64):
-            value = _number(struct.unpack("<d", reader.take(8))[0])
-        elif (number, kind) == (3, DELIMITED):
-            value = _text(reader)
-        elif (number, kind) == (4, VARINT):
-            value = reader.varint() != 0
-        elif number in (5, 6) and kind == DELIMITED:
-            data = (data if member == number else b"") + _bytes(reader)
-            value = (_struct if number == 5 else _list)(Reader(data), _deeper(depth))
+        if (number, kind) in _MEMBERS:
+            if number != member and parts:
+                _nested(member, parts, depth)  # not what counts, but it must be sound
+                parts = bytearray()
+            if number in (5, 6):
+                parts += _bytes(reader)
+            else:
+                value = _scalar(reader, number)
+            member = number
         else:
             reader.skip(number, kind)
-            continue
-        member = number
-    return _finite(value)
+    return _nested(member, parts, depth) if member in (5, 6) else _finite(value)
+
+
+#: Numbers and wire types of a Value's members: null, number, string, bool, struct, list.
+_MEMBERS: Final = {(1, VARINT), (2, FIXED64), (3, DELIMITED), (4, VARINT), (5, DELIMITED), (6, DELIMITED)}
+
+
+def _scalar(reader: Reader, number: int) -> Any:
+    match number:
+        case 1:
+            reader.varint()
+            return None
+        case 2:
+            return _number(struct.unpack("<d", reader.take(8))[0])
+        case 3:
+            return _text(reader)
+    return reader.varint() != 0
+
+
+def _nested(member: int, parts: bytearray, depth: int) -> Any:
+    return (_struct if member == 5 else _list)(Reader(bytes(parts)), _deeper(depth))
 
 
 def _number(value: float) -> float | int:

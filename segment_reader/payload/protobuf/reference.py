@@ -38,6 +38,7 @@ from kseg.segment_reader.payload.protobuf.schema import Kind
 from kseg.segment_reader.payload.protobuf.wire import DELIMITED, GROUP, GROUP_END, VARINT, Reader, WireError
 
 #: Values of a message by its fields' numbers, as they are read: scalars, drafts of messages, lists, maps as dicts.
+#: Under -1 and below: the number of the member that is written, of each oneof.
 Draft = dict[int, Any]
 
 _ABSENT: Final = object()
@@ -114,10 +115,10 @@ def _read_message(reader: Reader, struct: Struct, draft: Draft, group: int | Non
         if column is None:
             reader.skip(number, wire)
         else:
-            _at(f".{column.name}", _read_field, reader, wire, column, struct, draft)
+            _at(f".{column.name}", _read_field, reader, wire, column, draft)
 
 
-def _read_field(reader: Reader, wire: int, column: Column, struct: Struct, draft: Draft) -> None:
+def _read_field(reader: Reader, wire: int, column: Column, draft: Draft) -> None:
     number, node = column.field.number, column.node
     if _packed(column, wire):
         assert isinstance(node, Scalar)
@@ -142,9 +143,10 @@ def _read_field(reader: Reader, wire: int, column: Column, struct: Struct, draft
         if value is _ABSENT:
             return
         if column.field.oneof is not None:
-            for other in struct.columns:
-                if other.field.oneof == column.field.oneof and other is not column:
-                    draft.pop(other.field.number, None)
+            case = -1 - column.field.oneof
+            if draft.get(case, number) != number:
+                draft.pop(draft[case], None)
+            draft[case] = number
         draft[number] = value
 
 
@@ -219,8 +221,9 @@ def _read(reader: Reader, node: Node, before: Any, group: int | None) -> Any:
                     reader.skip(number, wire)
             return time
         case Document():
-            data: bytes = b"" if before is None else before
-            return data + reader.take(reader.end - reader.position)
+            data: bytearray = bytearray() if before is None else before
+            data += reader.take(reader.end - reader.position)
+            return data
         case Presence():
             for number, wire in reader.fields():
                 reader.skip(number, wire)
@@ -345,7 +348,7 @@ def _value(node: Node, value: Any) -> Any:
         case Time():
             return microseconds(value.get(1, 0), value.get(2, 0), node)
         case Document(kind):
-            return json_text(value, kind)
+            return json_text(bytes(value), kind)
         case Presence():
             return True
         case Struct():

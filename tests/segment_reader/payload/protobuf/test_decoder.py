@@ -233,6 +233,17 @@ def test_structs_are_json(engine: Any) -> None:
     assert row_of(engine, body, sized(1, number) + sized(1, nan)) is Status.OUT_OF_RANGE
 
 
+def test_work_grows_with_the_payload_alone(engine: Any) -> None:
+    """A megabyte that is merged piece by piece: copied or parsed again with each piece, it took hours."""
+    body = "google.protobuf.Struct a = 1; oneof o { google.protobuf.Value b = 2; string c = 3; }"
+    entry = sized(1, sized(1, b"k") + sized(2, sized(5, sized(1, sized(1, b"x")))))
+    member = sized(2, sized(5, sized(1, sized(1, b"x"))))
+    pieces = 20_000
+    assert row_of(engine, body, sized(1, entry) * pieces) == {"a": '{"k":{"x":null}}', "b": None, "c": None}
+    assert row_of(engine, body, member * pieces) == {"a": None, "b": '{"x":null}', "c": None}
+    assert row_of(engine, body, (member + sized(3, b"t")) * pieces) == {"a": None, "b": None, "c": "t"}
+
+
 def test_errors_of_json_hit_their_own_rows(engine: Any) -> None:
     decoder = decoder_of(engine, "repeated I a = 1; message I { repeated google.protobuf.Value v = 1; }")
     good, bad = sized(1, sized(1, b"\x20\x01")), sized(1, sized(1, b"\x20"))
