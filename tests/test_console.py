@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,9 @@ def orders(kafka_of: Any) -> Iterator[str]:
         admin.create_topics([NewTopic("orders", 1)])["orders"].result(PATIENCE)
         producer = Producer({"bootstrap.servers": servers})
         for number in range(6000):
-            producer.produce("orders", f"order {number}".encode())
+            day = f"2026-01-{number % 28 + 1:02d}T12:00:00Z"
+            order = {"id": 1000 + number, "customer": "ann", "amount": 9.5, "created_at": day, "items": []}
+            producer.produce("orders", json.dumps(order).encode())
         assert producer.flush(PATIENCE) == 0
         yield servers
 

@@ -28,4 +28,4 @@ def test_documents_that_cannot_be_decoded_are_counted() -> None:
     values: list[bytes | None] = [b'{"a": "x"}', b'{"a": "\\ud800"}']
     drafted = draft_of("t", Sample(1, 2, [None, None], values), {"bootstrap.servers": "b:1"}, table="./t")
     (note,) = drafted.notes
-    assert note.startswith("1 sampled value(s) cannot be decoded (MALFORMED), the first: ")
+    assert note.startswith("1 sampled value(s) cannot be decoded (1 MALFORMED), the first: ")
