@@ -28,6 +28,7 @@ COMMANDS = {
     "status": "Show the last runs, consumer lag, and the group's state.",
     "report": "Write a run's HTML report from the ledger.",
     "topics": "Show topics: partitions, records, size, last record, rate.",
+    "peek": "Show a topic's records.",
     "produce": "Write lines of text or JSON to a topic.",
     "api": "List, call, encode and decode any API of Kafka's protocol.",
     "dump": "Show the content of a broker's segment and index files.",

@@ -1,7 +1,10 @@
-"""Topics and their records for people: what `kseg topics`, `kseg produce` and `kseg peek` do.
+"""Topics and their records for people: what `kseg topics`, `kseg peek` and `kseg produce` do.
 
-place       what a command line names: a job's topics, topics of a cluster, files
+place       what a command line names: a cluster, or a job's cluster and topics
 topics      a cluster's topics with sizes, times and rates
+reading     records of a partition, from an offset on or the newest
+peeking     which records are shown, in which order
+shown       a record as a line of text or as JSON
 lines       lines of text or JSON as records
 producing   records sent and counted
 """

@@ -1,0 +1,115 @@
+"""`kseg peek`: a topic's records, readable."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from kseg.jobs.invocation.cluster_options import cluster_options
+from kseg.jobs.invocation.invocation import Invocation
+from kseg.jobs.invocation.options import debug_option
+
+if TYPE_CHECKING:
+    from kseg.jobs.records.place import Place
+
+
+def _offset(_: click.Context, __: click.Parameter, value: str | None) -> int | str | None:
+    if value is None or value in ("earliest", "latest"):
+        return value
+    try:
+        return int(value)
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is none of N, -N, earliest and latest") from None
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  kseg peek orders --bootstrap localhost:9092
+  kseg peek orders --bootstrap localhost:9092 --offset earliest --count 5
+  kseg peek orders.yaml --follow
+  kseg peek orders --log-dir /backup/kafka/data --offset 1200 --partition 3
+  kseg peek orders --bootstrap localhost:9092 --json | jq -r .value
+"""
+)
+@click.argument("names", nargs=-1, required=True, metavar="JOB.yaml|TOPIC...")
+@click.option(
+    "--offset",
+    callback=_offset,
+    metavar="N|-N|earliest|latest",
+    help="From this offset, or the last N records of each partition.  [default: the last --count]",
+)
+@click.option("--partition", "partitions", type=click.IntRange(0), multiple=True, help="Only this one; repeatable.")
+@click.option("--count", type=click.IntRange(1), help="Show so many records.  [default: 10, with an offset all]")
+@click.option("--follow", is_flag=True, help="Then show records as they arrive, until Ctrl-C.")
+@click.option(
+    "--isolation-level",
+    type=click.Choice(["read_committed", "read_uncommitted"]),
+    default="read_committed",
+    show_default=True,
+    help="Whether aborted and undecided transactions are shown.",
+)
+@click.option("--full", is_flag=True, help="Do not cut keys and values at 2,000 characters.")
+@click.option("--log-dir", "log_dirs", multiple=True, metavar="DIR", help="Read a broker's files instead; repeatable.")
+@click.option("--json", "as_json", is_flag=True, help="An object a line, as `kseg produce --format json` reads it.")
+@cluster_options
+@debug_option
+def peek(
+    names: tuple[str, ...],
+    offset: int | str | None,
+    partitions: tuple[int, ...],
+    count: int | None,
+    follow: bool,
+    isolation_level: Literal["read_committed", "read_uncommitted"],
+    full: bool,
+    log_dirs: tuple[str, ...],
+    as_json: bool,
+    bootstrap_servers: str | None,
+    command_config: str | None,
+    properties: tuple[str, ...],
+    debug: bool,
+) -> int:
+    """Show records: address, time, headers, key, value. Across partitions they are in the order of their times.
+
+    Bytes that are not printable are escaped. A payload that a schema registry's serializer wrote shows its schema's id.
+    """
+    from kseg.etl.source.logs import open_logs
+    from kseg.etl.source.origin import LogFiles, Origin
+    from kseg.jobs.records.peeking import Wanted
+    from kseg.jobs.records.peeking import peek as found_by
+    from kseg.jobs.records.place import place_of
+    from kseg.jobs.records.shown import as_line, as_object, to_json
+
+    if offset is None:
+        offset, count = ("latest" if follow and count is None else -(count or 10)), count or 10
+    if follow and log_dirs:
+        raise click.UsageError("--follow needs brokers: files are read as they are")
+    invocation = Invocation(command="peek", command_config=command_config, as_json=as_json, debug=debug)
+    origin: Origin = LogFiles(log_dirs)
+    topics = names
+    if not log_dirs:
+        place = place_of(invocation, names, bootstrap_servers, properties)
+        origin, topics = place.config, place.names or _of_job(place)
+    wanted = Wanted(offset, count, partitions, isolation_level)
+    try:
+        with open_logs(origin) as logs:
+            for row in found_by(logs, topics, wanted, follow=follow):
+                click.echo(to_json(as_object(row)) if as_json else as_line(row, whole=full))
+    except KeyboardInterrupt:
+        return 0
+    except BrokenPipeError:  # the reader of our output has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _of_job(place: Place) -> tuple[str, ...]:
+    from kseg.etl.errors import ConfigurationError
+
+    assert place.job is not None
+    named = place.job.source.named_topics
+    if named is None:
+        raise ConfigurationError.of("source.pattern", "names no topic to show", "give topics and --bootstrap-servers")
+    return named

@@ -1,0 +1,77 @@
+"""Which records `kseg peek` shows, in which order: by time across partitions, by offset within one."""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kseg.client.offsets import IsolationLevel
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.source.logs import Logs
+from kseg.jobs.records.reading import newest, records
+
+_POLL_SECONDS: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """offset: an offset, -N for the last N of each partition, or earliest or latest. count: None shows all."""
+
+    offset: int | str
+    count: int | None
+    partitions: tuple[int, ...] = ()
+    isolation_level: IsolationLevel = "read_committed"
+
+
+def peek(logs: Logs, topics: Sequence[str], wanted: Wanted, *, follow: bool = False) -> Iterator[dict[str, Any]]:
+    """Rows of Kafka's columns. follow: then those that arrive, without end.
+
+    Raises UnknownTopic, KafkaError, LogFileError, RecordFormatError.
+    """
+    places = sorted(
+        logs.topics(assign=dict.fromkeys(topics, wanted.partitions))
+        if wanted.partitions
+        else logs.topics(topics=topics)
+    )
+    bounds = logs.bounds(places)
+    committed = wanted.isolation_level == "read_committed"
+    ends = {tp: bounds[tp].last_stable if committed else bounds[tp].high_watermark for tp in places}
+    last = isinstance(wanted.offset, int) and wanted.offset < 0
+    parts = [_rows(logs, tp, bounds[tp].start, ends[tp], wanted) for tp in places]
+    merged = heapq.merge(*parts, key=_time)
+    if last and wanted.count is not None:
+        yield from list(merged)[-wanted.count :]
+    else:
+        yield from islice(merged, wanted.count)
+    while follow:
+        time.sleep(_POLL_SECONDS)
+        for tp, found in logs.bounds(places).items():
+            end = found.last_stable if committed else found.high_watermark
+            yield from _all(records(logs, tp, ends[tp], end, wanted.isolation_level))
+            ends[tp] = max(ends[tp], end)
+
+
+def _rows(logs: Logs, tp: TopicPartition, start: int, end: int, wanted: Wanted) -> Iterator[dict[str, Any]]:
+    offset = wanted.offset
+    if offset == "latest":
+        return iter(())
+    if isinstance(offset, int) and offset < 0:
+        return _all(newest(logs, tp, start, end, -offset, wanted.isolation_level))
+    first = start if offset == "earliest" else max(start, int(offset))
+    return _all(records(logs, tp, first, end, wanted.isolation_level))
+
+
+def _all(batches: Any) -> Iterator[dict[str, Any]]:
+    for batch in batches:
+        assert isinstance(batch, pa.RecordBatch)
+        yield from batch.to_pylist()
+
+
+def _time(row: dict[str, Any]) -> float:
+    return row["timestamp"].timestamp() if row["timestamp"] is not None else 0.0

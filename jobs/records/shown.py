@@ -1,0 +1,95 @@
+"""Records as people and programs read them: a line of text, or an object of JSON.
+
+What is not printable never reaches a terminal as it is: control characters are escaped, and bytes that are no UTF-8 are
+shown as `\\xff`. In JSON they are `keyBase64` and `valueBase64`, which `kseg produce --format json` reads.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kseg.jobs.inference.payloads import kind_of
+from kseg.segment_reader.payload.framing import GUID_FRAME, ID_FRAME, frames_of
+
+_MOST: Final = 2000
+
+
+def as_line(row: dict[str, Any], *, whole: bool) -> str:
+    """One record on one line: address, time, headers, key, value. whole: without a limit to keys and values.
+
+    row: of the columns of Kafka's records.
+    """
+    time = (
+        "-" if row["timestamp"] is None else row["timestamp"].isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    )
+    parts = [f"{row['topic']}-{row['partition']}", f"{row['offset']:>8}", time]
+    if row.get("headers"):
+        parts.append("{" + ", ".join(f"{_safe(h['key'])}={payload_text(h['value'])}" for h in row["headers"]) + "}")
+    for name in ("key", "value"):
+        text = payload_text(row[name])
+        parts.append(text if whole or len(text) <= _MOST else f"{text[:_MOST]}… ({len(row[name] or b''):,} bytes)")
+    return "  ".join(parts)
+
+
+def as_object(row: dict[str, Any]) -> dict[str, Any]:
+    """The same for JSON."""
+    time = row["timestamp"]
+    shown: dict[str, Any] = {name: row[name] for name in ("topic", "partition", "offset")}
+    shown["timestamp"] = None if time is None else time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    shown["headers"] = [[header["key"], _header(header["value"])] for header in row.get("headers") or []]
+    for name in ("key", "value"):
+        payload: bytes | None = row[name]
+        text = _text_or_none(payload)
+        if payload is not None and text is None:
+            shown[f"{name}Base64"] = base64.b64encode(payload).decode()
+        else:
+            shown[name] = text
+        if (schema := schema_of(payload)) is not None:
+            shown[f"{name}Schema"] = schema
+    return shown
+
+
+def to_json(shown: dict[str, Any]) -> str:
+    """One line."""
+    return json.dumps(shown, ensure_ascii=False)
+
+
+def payload_text(payload: bytes | None) -> str:
+    """A payload as printable text: `null` for none, a registry's frame by the id of its schema."""
+    if payload is None:
+        return "null"
+    schema = schema_of(payload)
+    if schema is not None:
+        size = ID_FRAME if isinstance(schema, int) else GUID_FRAME
+        return f"<schema {schema}> {_safe_bytes(payload[size:])}"
+    return _safe_bytes(payload)
+
+
+def schema_of(payload: bytes | None) -> int | str | None:
+    """The schema that a registry's frame names; None where there is no frame, or the payload is a number's 8 bytes."""
+    if payload is None or len(payload) == 8 or kind_of(payload) != "framed":
+        return None
+    return frames_of(pa.array([payload], pa.binary())).schemas[0]
+
+
+def _safe_bytes(payload: bytes) -> str:
+    return _safe(payload.decode("utf-8", "backslashreplace"))
+
+
+def _safe(text: str) -> str:
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
+
+
+def _header(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("utf-8", "backslashreplace")
+
+
+def _text_or_none(payload: bytes | None) -> str | None:
+    try:
+        return None if payload is None else payload.decode()
+    except UnicodeDecodeError:
+        return None
