@@ -10,6 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.json_schema import JSONSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
 
 from kseg.etl.config.decoding import Decode
 from kseg.etl.decoding.errors import UndecodablePayload
@@ -117,3 +120,32 @@ def test_what_is_wrong_with_a_schema_is_said_before_anything_is_read(tmp_path: P
     step = step_of(format="connect_json", schema={"file": str(file)}, envelope="debezium")
     with pytest.raises(ConfigurationError, match="no envelope of Debezium: it has no field before"):
         step.output_schema(ROWS)
+
+
+def test_what_confluent_s_serializer_writes_is_read(tmp_path: Path) -> None:
+    properties = {
+        "id": {"type": "integer"},
+        "note": {"oneOf": [{"type": "null"}, {"type": "string"}]},
+        "at": {"type": "string", "format": "date-time"},
+        "lines": {"type": "array", "items": {"$ref": "#/definitions/Line"}},
+        "tags": {"type": "object", "additionalProperties": {"type": "number"}},
+    }
+    line = {"type": "object", "properties": {"sku": {"type": "string"}, "n": {"type": "integer"}}}
+    text = json.dumps({"title": "Order", "type": "object", "properties": properties, "definitions": {"Line": line}})
+    registry = SchemaRegistryClient.new_client({"url": "mock://orders"})
+    serialize = JSONSerializer(text, registry)
+    orders = [
+        {"id": 2**53 + n, "note": None if n else "é", "lines": [{"sku": "a", "n": n}] * n, "tags": {"x": 0.5}}
+        for n in range(3)
+    ]
+    context = SerializationContext("orders", MessageField.VALUE)
+    payloads = [serialize({**order, "at": "2026-01-02T03:04:05Z"}, context) for order in orders]
+    assert all(payload is not None and payload[0] == 0 for payload in payloads), "framed with the schema's id"
+    file = tmp_path / "orders.json"
+    file.write_text(text)
+    step = step_of(format="json_schema", schema={"file": str(file)})
+    rows = [{"topic": "orders", "partition": 0, "offset": n, "value": each} for n, each in enumerate(payloads)]
+    out = step.apply(pa.RecordBatch.from_pylist(rows, schema=ROWS), ADDRESS).to_pylist()
+    for row, order in zip(out, orders, strict=True):
+        assert {**{name: row[name] for name in order}, "tags": dict(row["tags"])} == order
+        assert row["at"].isoformat() == "2026-01-02T03:04:05+00:00"

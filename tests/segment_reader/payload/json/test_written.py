@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from decimal import Decimal
@@ -75,3 +76,20 @@ def test_a_decimal_in_base64_may_be_a_number(read: Callable[..., Any]) -> None:
 def test_formats_are_those_of_the_type(ddl: str, format: str, said: str) -> None:
     with pytest.raises(InvalidSchema, match=said):
         shape_of(parse_columns({"f": ddl}), JsonOptions(formats={"f": format}))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(VALUES, st.integers(-(2**130), 2**130), st.randoms(use_true_random=False)), min_size=1))
+def test_changed_bytes_have_one_status_in_both_decoders(read: Callable[..., Any], cases: list[Any]) -> None:
+    documents: list[bytes] = []
+    for value, number, random in cases:
+        unscaled = base64.b64encode(number.to_bytes(random.choice([17, 20, 40]), "big", signed=True)).decode()
+        document = bytearray(json.dumps({"f": value, "d": unscaled}).encode())
+        document[random.randrange(len(document))] = random.randrange(256)
+        documents.append(bytes(document[: random.choice([len(document), random.randrange(len(document) + 1)])]))
+    for mode in ("ignore", "rescue"):
+        formats = {"f": "json", "d": "base64"}
+        rows = read({"f": "string", "d": "decimal(38,4)"}, *documents, formats=formats, unknown_fields=mode)
+        for document, (status, row) in zip(documents, rows, strict=True):
+            if status is Status.DECODED and row["f"] is not None:
+                assert json.loads(row["f"]) == json.loads(document)["f"]
