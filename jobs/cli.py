@@ -19,6 +19,7 @@ COMMANDS = {
     "ingest": "Run a job once: read what is new, land it, commit offsets.",
     "plan": "Show the ranges that the next run would read.",
     "backfill": "Land offsets, a time range or a data interval.",
+    "redrive": "Land dead letters after their schema was corrected.",
     "interval": "Show whether a data interval is closed.",
     "check": "Check job files, without asking a broker.",
     "verify": "Compare tables with Kafka, row by row.",

@@ -175,12 +175,40 @@ class Payload(Section):
         return (self.subject or f"{{topic}}-{source}").replace("{topic}", topic)
 
 
+def _expect(value: Any) -> Any:
+    from kseg.etl.decoding.expectations import FORMS, parse_expectation  # loads Arrow
+
+    if not isinstance(value, Mapping):
+        raise fault("is no map of columns to conditions", '{amount: ">= 0", id: not null}')
+    conditions: dict[str, str | tuple[str, ...]] = {}
+    for column, condition in value.items():
+        if column == "else":
+            if condition != "warn":
+                raise fault(f"says `else: {condition}`", "`else: warn`, or leave it out: `on_error` says what happens")
+            conditions["else"] = condition
+            continue
+        if not isinstance(condition, str | list | tuple):
+            raise fault(f"of {column} is no condition", FORMS)
+        try:
+            parsed = parse_expectation(str(column), condition)
+        except ValueError as error:
+            raise fault(f"of {column} {error}", FORMS) from None
+        conditions[str(column)] = condition if isinstance(condition, str) else parsed.literals
+    return conditions
+
+
 class Decode(Section):
-    """Typed columns in place of bytes. keep: Kafka's own columns to land as well, as `_kseg_…`."""
+    """Typed columns in place of bytes. keep: Kafka's own columns to land as well, as `_kseg_…`. on_error: what becomes
+    of a record that cannot be decoded. expect: conditions on decoded columns, by name; `else: warn` among them counts
+    what breaks one, and lands it."""
 
     key: DecidesRowsIfGiven[Payload | None] = None
     value: DecidesRowsIfGiven[Payload | None] = None
     keep: DecidesRowsIfGiven[Annotated[tuple[KafkaColumn, ...], Loose, AfterValidator(unique)]] = ()
+    on_error: DecidesRowsIfGiven[Literal["fail", "set_null", "dead_letter"]] = "fail"
+    expect: DecidesRowsIfGiven[Annotated[dict[str, str | tuple[str, ...]], BeforeValidator(_expect)]] = Field(
+        default_factory=dict
+    )
 
 
 def decodes_by_topic(section: Mapping[Any, Any]) -> bool:

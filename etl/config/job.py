@@ -112,6 +112,16 @@ class Job(Section):
         return table.path if table is not None and self.source.on_corruption == "quarantine" else None
 
     @property
+    def dead_letters(self) -> str | None:
+        """The dead-letter table, for records that cannot be decoded; None where they have none."""
+        sections = sections_of(self.decode).values() if self.decode is not None else ()
+        return self.sink.dead_letters_path if any(one.on_error == "dead_letter" for one in sections) else None
+
+    def max_dead_letters(self, records: int) -> int:
+        """How many of so many records may become dead letters."""
+        return self.sink.most_dead_letters.of(records)
+
+    @property
     def commits_offsets(self) -> bool:
         """Whether runs commit the group's offsets."""
         return self.group is not None and self.group_commit != "none"

@@ -26,10 +26,11 @@ from kseg.etl.config.job import Job
 from kseg.etl.config.paths import normal_path
 from kseg.etl.config.properties import Properties, as_references, check_kafka, check_registry, check_spark_conf
 from kseg.etl.config.references import ReferenceFault, resolve
-from kseg.etl.config.rules import View, all_rules
+from kseg.etl.config.rules import all_rules
 from kseg.etl.config.scheduling import Airflow, airflow_findings
 from kseg.etl.config.secrets import names_file, referenced_names, sounds_secret
 from kseg.etl.config.sections import Sink, Source
+from kseg.etl.config.view import View
 from kseg.etl.errors import ConfigurationError, Fault
 
 M = TypeVar("M", bound=BaseModel)

@@ -6,17 +6,21 @@ for it). A rule that rests on a faulty key says nothing.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from kseg.etl.config.decoding import decodes_by_topic
 from kseg.etl.config.document import PathKey
 from kseg.etl.config.faults import Finding, did_you_mean
 from kseg.etl.config.paths import TOPIC_PLACEHOLDER, lies_within, scheme_of, topic_that_leads_to
-from kseg.etl.config.sections import CATCH_ALL, STEP_KINDS, AtTime, Sink, Source, Target, fits_table_name
+from kseg.etl.config.rules_beside import (
+    corruption_has_its_table,
+    dead_letters_have_their_table,
+    tables_beside_stand_apart,
+)
+from kseg.etl.config.sections import CATCH_ALL, STEP_KINDS, AtTime, fits_table_name
 from kseg.etl.config.times import format_instant
+from kseg.etl.config.view import View, nearest, place_of, reads, sound_targets, target_paths, topics_of_route
 
 ROW_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 PROVENANCE_COLUMNS = (
@@ -35,31 +39,6 @@ _MAX_CLUSTER_COLUMNS = 4  # Delta's limit for liquid clustering
 
 # Stores where Spark's own commit does not exclude a second driver, unless a log store is configured that does.
 _NOT_PUT_IF_ABSENT = ("file", "s3", "s3a", "s3n")
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """A job file as far as it is sound. `raw`: as written, references outside of properties filled in."""
-
-    raw: Mapping[str, Any]
-    faulty: frozenset[PathKey]
-    source: Source
-    sink: Sink
-    ledger: str | None
-    spark_conf: Mapping[str, str]
-
-    def given(self, *path: str) -> bool:
-        """Whether the file has a value there."""
-        value: Any = self.raw
-        for part in path:
-            if not isinstance(value, Mapping) or value.get(part) is None:
-                return False
-            value = value[part]
-        return True
-
-    def sound(self, *path: str | int) -> bool:
-        """Whether no fault was found there, above it or below it."""
-        return not any(fault[: len(path)] == path or path[: len(fault)] == fault for fault in self.faulty)
 
 
 Rule = Callable[[View], Iterator[Finding]]
@@ -132,8 +111,8 @@ def offsets_name_what_is_read(view: View) -> Iterator[Finding]:
             continue
         for topic, offsets in spec.items():
             place = ("source", key, topic)
-            if not _reads(view, topic):
-                yield Finding(place, "names a topic that the source does not read", _nearest(topic, view))
+            if not reads(view, topic):
+                yield Finding(place, "names a topic that the source does not read", nearest(topic, view))
             elif view.source.assign is not None:
                 for partition in sorted(set(offsets) - set(view.source.assign[topic])):
                     yield Finding(
@@ -200,9 +179,9 @@ def routes_take_every_topic(view: View) -> Iterator[Finding]:
                 'add one, or a route "*" for all other topics',
             )
     for topic in routes:
-        if topic != CATCH_ALL and not _reads(view, topic):
+        if topic != CATCH_ALL and not reads(view, topic):
             yield Finding(
-                ("sink", "routes", topic), "is a route for a topic that the source does not read", _nearest(topic, view)
+                ("sink", "routes", topic), "is a route for a topic that the source does not read", nearest(topic, view)
             )
 
 
@@ -213,17 +192,17 @@ def decode_takes_every_topic(view: View) -> Iterator[Finding]:
     if CATCH_ALL not in section and (missing := [t for t in view.source.named_topics or () if t not in section]):
         yield Finding(("decode",), f"says nothing of topic {', '.join(missing)}", 'add it, or "*" for all other topics')
     for topic in section:
-        if topic != CATCH_ALL and not _reads(view, topic):
-            yield Finding(("decode", topic), "is a topic that the source does not read", _nearest(topic, view))
+        if topic != CATCH_ALL and not reads(view, topic):
+            yield Finding(("decode", topic), "is a topic that the source does not read", nearest(topic, view))
 
 
 def topics_fit_table_names(view: View) -> Iterator[Finding]:
-    for route, target in _sound_targets(view):
+    for route, target in sound_targets(view):
         if target.table and TOPIC_PLACEHOLDER in target.table:
-            for topic in _topics_of_route(view, route):
+            for topic in topics_of_route(view, route):
                 if not fits_table_name(topic):
                     yield Finding(
-                        _place(view, route, "table"),
+                        place_of(view, route, "table"),
                         f"topic {topic} is not valid as part of a table name",
                         "use letters, digits and underscores, or give this topic its own route",
                     )
@@ -234,59 +213,28 @@ def ledger_stands_apart(view: View) -> Iterator[Finding]:
     ledger = view.ledger
     if ledger is None or not view.sound("ledger"):
         return
-    for route, target in _sound_targets(view):
-        for path in _paths(view, route, target):
+    for route, target in sound_targets(view):
+        for path in target_paths(view, route, target):
             if TOPIC_PLACEHOLDER in path:
                 topic = topic_that_leads_to(path, ledger)
-                if topic is not None and _reads(view, topic):
+                if topic is not None and reads(view, topic):
                     path = path.replace(TOPIC_PLACEHOLDER, topic)
             if lies_within(ledger, path):
                 yield Finding(("ledger",), f"is inside the table {path}", "give the ledger a folder of its own")
             elif lies_within(path, ledger):
-                yield Finding(_place(view, route, "path"), "is inside the ledger", "give the table a folder of its own")
-
-
-def corruption_has_its_table(view: View) -> Iterator[Finding]:
-    """Bytes that cannot be read have to go somewhere, and a table for them is no use where the run stops at them."""
-    table = view.sink.quarantine
-    if not view.sound("source", "on_corruption") or not view.sound("sink", "quarantine"):
-        return
-    if view.source.on_corruption == "quarantine" and table is None:
-        yield Finding(
-            ("source", "on_corruption"),
-            "is quarantine, and there is no quarantine table",
-            "add `sink: {quarantine: {path: …}}`",
-        )
-    if table is not None and view.source.on_corruption == "fail":
-        yield Finding(
-            ("sink", "quarantine"),
-            "is never written to: the job fails on records that cannot be read",
-            "add `source: {on_corruption: quarantine}`, or remove it",
-        )
-
-
-def quarantine_stands_apart(view: View) -> Iterator[Finding]:
-    table = view.sink.quarantine
-    if table is None or not view.sound("sink", "quarantine"):
-        return
-    place: PathKey = ("sink", "quarantine", "path")
-    others = [path for route, target in _sound_targets(view) for path in _paths(view, route, target)]
-    others += [view.ledger] if view.ledger is not None else []
-    for other in others:
-        if lies_within(table.path, other) or lies_within(other, table.path):
-            yield Finding(place, f"is inside {other}, or contains it", "give it a folder of its own")
-        elif topic_that_leads_to(other, table.path) is not None:
-            yield Finding(place, f"is the same as {other} for some topic", "give it a folder of its own")
+                yield Finding(
+                    place_of(view, route, "path"), "is inside the ledger", "give the table a folder of its own"
+                )
 
 
 def tables_do_not_nest(view: View) -> Iterator[Finding]:
     """A Delta table inside another's folder loses its files to the outer one's vacuum."""
-    paths = [(route, path) for route, target in _sound_targets(view) for path in _paths(view, route, target)]
+    paths = [(route, path) for route, target in sound_targets(view) for path in target_paths(view, route, target)]
     for route, inner in paths:
         for _, outer in paths:
             if inner != outer and lies_within(inner, outer):
                 yield Finding(
-                    _place(view, route, "path"),
+                    place_of(view, route, "path"),
                     f"is inside the table {outer}",
                     "give each table a folder that is not inside another table",
                 )
@@ -335,7 +283,7 @@ def spark_alone_decides_where_it_can(view: View) -> Iterator[Finding]:
     """Clustering needs Spark's writer, whose commit excludes a second driver only on some stores."""
     if not view.sink.cluster_by or view.sink.single_driver or not view.sound("sink", "single_driver"):
         return
-    for _, target in _sound_targets(view):
+    for _, target in sound_targets(view):
         scheme = scheme_of(target.path or "") if target.path else None
         if scheme in _NOT_PUT_IF_ABSENT and f"spark.delta.logStore.{scheme}.impl" not in view.spark_conf:
             yield Finding(
@@ -362,7 +310,8 @@ RULES: tuple[Rule, ...] = (
     topics_fit_table_names,
     ledger_stands_apart,
     corruption_has_its_table,
-    quarantine_stands_apart,
+    dead_letters_have_their_table,
+    tables_beside_stand_apart,
     tables_do_not_nest,
     layout_is_one_of_two,
     layout_names_columns,
@@ -383,49 +332,3 @@ def _exactly_one(
         yield Finding(place, f"does not say {what}", f"give one of {choice}")
     for key in given[1:]:
         yield Finding((*place, key), f"cannot be combined with {given[0]}", f"give one of {choice}")
-
-
-def _reads(view: View, topic: str) -> bool:
-    """Whether the source may read this topic. True where that is not known because the source is faulty."""
-    source = view.source
-    if not view.sound("source", "topics") or not view.sound("source", "pattern") or not view.sound("source", "assign"):
-        return True
-    if source.pattern is not None:
-        return re.search(source.pattern, topic) is not None
-    return source.named_topics is None or topic in source.named_topics
-
-
-def _nearest(topic: str, view: View) -> str:
-    topics = view.source.named_topics
-    if topics is None:
-        return f"the pattern is {view.source.pattern}"
-    return did_you_mean(topic, topics) or f"the source reads {', '.join(topics)}"
-
-
-def _sound_targets(view: View) -> list[tuple[str, Target]]:
-    sink = view.sink
-    if sink.routes is not None:
-        return [(topic, route.target) for topic, route in sink.routes.items() if view.sound("sink", "routes", topic)]
-    return [(CATCH_ALL, Target(sink.path, sink.table))] if sink.path or sink.table else []
-
-
-def _place(view: View, route: str, key: str) -> PathKey:
-    return ("sink", "routes", route, key) if view.sink.routes is not None else ("sink", key)
-
-
-def _topics_of_route(view: View, route: str) -> tuple[str, ...]:
-    """The topics known to take this route."""
-    if route != CATCH_ALL:
-        return (route,)
-    own = view.sink.routes or {}
-    return tuple(topic for topic in view.source.named_topics or () if topic not in own)
-
-
-def _paths(view: View, route: str, target: Target) -> list[str]:
-    """The folders this route leads to; the template itself where the topics are not known yet."""
-    if target.path is None:
-        return []
-    if TOPIC_PLACEHOLDER not in target.path:
-        return [target.path]
-    known = [target.of(topic).path or "" for topic in _topics_of_route(view, route)]
-    return known or ([] if view.source.named_topics is not None else [target.path])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -19,6 +21,7 @@ from kseg.etl.config.values import (
     Columns,
     Duration,
     Function,
+    InSchema,
     Instant,
     Locations,
     Offset,
@@ -250,6 +253,42 @@ class QuarantineTable(Section):
     path: PlainPath
 
 
+class AtMost(NamedTuple):
+    """A number of records: `share` of all, rounded up, or just `number`."""
+
+    share: float | None
+    number: int
+
+    def of(self, records: int) -> int:
+        return self.number if self.share is None else math.ceil(self.share * records)
+
+
+_PERCENT = re.compile(r"(\d+(?:\.\d+)?) ?%")
+
+
+def _at_most(value: Any) -> Any:
+    remedy = "a number of records, or a percentage of the run's: 1%"
+    if isinstance(value, str) and (found := _PERCENT.fullmatch(value)) is not None and float(found[1]) <= 100:
+        return value
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return str(value)
+    if isinstance(value, str) and value.isascii() and value.isdecimal():
+        return value
+    raise fault(f"{value!r} is no number of records", remedy)
+
+
+class DeadLetters(Section):
+    """Where records that cannot be decoded land. path: beside the table, unless given. max: how many a run may have."""
+
+    path: PlainPath | None = None
+    max: Annotated[Text, BeforeValidator(_at_most), InSchema(anyOf=[{"type": "string"}, {"type": "integer"}])] = "1%"
+
+    @property
+    def at_most(self) -> AtMost:
+        percent = _PERCENT.fullmatch(self.max)
+        return AtMost(float(percent[1]) / 100, 0) if percent is not None else AtMost(None, int(self.max))
+
+
 class Sink(Section):
     """Where rows land: exactly one of path, table and routes is set."""
 
@@ -264,6 +303,7 @@ class Sink(Section):
     single_driver: HowItRuns[bool] = False
     addresses: DecidesRows[bool] = True
     quarantine: HowItRuns[QuarantineTable | None] = None
+    dead_letters: HowItRuns[DeadLetters | None] = None
 
     @property
     def targets(self) -> dict[str, Target]:
@@ -271,6 +311,19 @@ class Sink(Section):
         if self.routes is not None:
             return {topic: route.target for topic, route in self.routes.items()}
         return {CATCH_ALL: Target(self.path, self.table)}
+
+    @property
+    def dead_letters_path(self) -> str | None:
+        """As given, else beside the one table; None where there are several, or names in a catalog."""
+        if self.dead_letters is not None and self.dead_letters.path is not None:
+            return self.dead_letters.path
+        if self.path is None or TOPIC_PLACEHOLDER in self.path:
+            return None
+        return f"{self.path.rstrip('/')}_dead_letters"
+
+    @property
+    def most_dead_letters(self) -> AtMost:
+        return (self.dead_letters or DeadLetters()).at_most
 
     def target(self, topic: str) -> Target:
         """The table that a topic's rows land in. Raises ConfigurationError where no route takes the topic."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kseg.etl.errors import KsegError, Refused
@@ -55,3 +55,41 @@ class UndecodablePayload(Refused):
         self.source = source
         self.status = status
         self.path = path
+
+
+class ExpectationBroken(Refused):
+    """A value of a decoded column that is not what `decode.expect` says of it."""
+
+    def __init__(self, column: str, message: str, topic: str, partition: int, offset: int) -> None:
+        super().__init__(
+            "expectation-broken",
+            f"column {column} is not as `decode.expect` says: {message}",
+            remedy="say what becomes of such records (`decode.on_error`, or `else: warn` in `decode.expect`), or "
+            "correct the expectation, and run again",
+            topic=topic,
+            partition=partition,
+            offset=offset,
+        )
+        self.column = column
+
+
+class TooManyDeadLetters(Refused):
+    """More records of a run cannot be decoded than `sink.dead_letters.max` lets pass; nothing was committed.
+
+    dead: how many, of the whole run or of the task that met the limit first. most: how many may be.
+    """
+
+    def __init__(self, dead: int, most: int, examples: Sequence[str] = (), run: str | None = None) -> None:
+        at_least = "" if run is not None else "at least "  # a task does not know of the others
+        first = "".join(f"\n  {line}" for line in examples)
+        super().__init__(
+            "too-many-dead-letters",
+            f"{at_least}{dead} records cannot be decoded, and sink.dead_letters.max lets {most} pass; nothing was "
+            f"committed. The first:{first}",
+            remedy="correct `decode:` and run again: nothing has landed, so the run is planned again. If the records "
+            "are what is wrong, raise sink.dead_letters.max and run again",
+            run=run,
+        )
+        self.dead = dead
+        self.most = most
+        self.examples = tuple(examples)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import pyarrow as pa
 
@@ -16,6 +16,9 @@ from kseg.etl.decoding.framed import FramedDecoder, FramedSchemas, UnknownKeys
 from kseg.etl.errors import ConfigurationError
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError
 from kseg.segment_reader.payload.errors import PayloadSchemaError
+
+_FRAME: Final = 5
+"""Bytes of a frame with an id: 0, and the id in four."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,14 @@ class PayloadPlan:
             headers = _headers(records.slice(row, 1))
             return self.by_frames.explain(records.column(self.source)[row].as_py(), headers, self.source)
         return self.decoder.explain(records.column(self.source)[row].as_py())
+
+    def schema_id(self, records: pa.RecordBatch, row: int) -> int | None:
+        """The id of the writer's schema in this record's frame; None where it has none."""
+        payload = records.column(self.source)[row].as_py() if self.framed is not None else None
+        if payload is None or len(payload) < _FRAME or payload[0] != 0:
+            return None
+        found = int.from_bytes(payload[1:_FRAME], "big", signed=True)
+        return found if found >= 0 else None
 
     @cached_property
     def decoder(self) -> PayloadDecoder:

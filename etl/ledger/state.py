@@ -164,6 +164,7 @@ class RunState(Strict):
         if self.plan.quarantine is not None or self.archived:
             return self.plan.quarantine
         routed = {planned.table for planned in self.plan.ranges}
+        routed.add(self.plan.dead_letters)
         return next((table for table in self.landed if table not in routed), None)
 
     @property

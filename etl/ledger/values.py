@@ -22,6 +22,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.decoding.counts import DecodingCounts, added
 from kseg.etl.ledger.ranges import OffsetRange, OffsetSet, offsets_of
 
 INCREMENTAL = "incremental"
@@ -30,7 +31,7 @@ INCREMENTAL = "incremental"
 APP_ROOT: Final = "kseg"
 """First part of the app ids of all runs: `kseg/<ledger id>/<job>`, and `kseg/<ledger id>/<job>/<run id>`."""
 
-Mode = Literal["incremental", "interval", "backfill-missing", "backfill-replace", "backfill-append"]
+Mode = Literal["incremental", "interval", "backfill-missing", "backfill-replace", "backfill-append", "redrive"]
 
 V = TypeVar("V")
 
@@ -120,6 +121,7 @@ class RangeCounts(Strict):
     dead_lettered: offsets of what could not be read and went to the quarantine table. absent: offsets that no batch
     held.
     late: of `data`, records whose time lies before the interval that their offset lies in; not among the five.
+    decoding: of `data`, what became of them in decoding; None, and not in the JSON, where nothing could be set aside.
     """
 
     data: int = 0
@@ -128,6 +130,14 @@ class RangeCounts(Strict):
     dead_lettered: int = 0
     absent: int = 0
     late: int = 0
+    decoding: DecodingCounts | None = None
+
+    _to_json = left_out("decoding")
+
+    @property
+    def rows(self) -> int:
+        """Rows that decoding gave: `data` where it sets nothing aside."""
+        return self.data if self.decoding is None else self.decoding.decoded
 
     @property
     def total(self) -> int:
@@ -141,6 +151,7 @@ class RangeCounts(Strict):
             self.dead_lettered + other.dead_lettered,
             self.absent + other.absent,
             self.late + other.late,
+            added(self.decoding, other.decoding),
         )
 
 
@@ -337,6 +348,7 @@ class RunPlan(Strict):
     marks_late: whether rows have the column `_kseg_late`. late_before_ms: in a run of an interval or a replacement of
         one, the interval's start: records of before are late.
     quarantine: which of the tables takes damaged batches; None: the run stops at damage.
+    dead_letters: which of them takes records that cannot be decoded; None, and not in the JSON, where none does.
     generations: of the run's partitions, where above 0 (`JobState.generation`): an address is a topic, a partition, a
         generation and an offset. Its JSON has them only where there are any.
     schemas: of a registry, by lineage. Its JSON has them only where there are any.
@@ -363,8 +375,14 @@ class RunPlan(Strict):
     late_before_ms: int | None = None
     generations: ByPartition[int] = field(default_factory=dict)
     schemas: dict[str, PinnedSchemas] = field(default_factory=dict)
+    dead_letters: str | None = None
 
-    _to_json = left_out("generations", "schemas")
+    _to_json = left_out("generations", "schemas", "dead_letters")
+
+    @property
+    def beside(self) -> frozenset[str]:
+        """The tables that take no rows: quarantine and dead letters."""
+        return frozenset(table for table in (self.quarantine, self.dead_letters) if table is not None)
 
     def offsets(self) -> dict[TopicPartition, OffsetSet]:
         """The planned ranges as one set for each partition."""

@@ -184,7 +184,7 @@ def _older(
     once = not state.lost_ledgers and not any(run.mode == APPEND for run in archived)
     landed_in = {names.of(table) for table in state.archive.landed}
     landed_in |= {names.of(table) for run in archived for table in run.landed}
-    moved = bool(landed_in - set(names.current.values()) - {job.quarantine})
+    moved = bool(landed_in - set(names.current.values()) - {job.quarantine, job.dead_letters})
     for of_table in found.values():
         if archived or state.archive.runs or state.lost_ledgers:
             of_table.older_superseded = {

@@ -11,6 +11,7 @@ from kseg.etl.errors import KsegError, Refused
 from kseg.etl.ledger.events import INCREMENTAL
 from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.ledger.store import Ledger
+from kseg.etl.operations.dead_letters import dead_letter_counts
 from kseg.etl.operations.find_run import find_run
 from kseg.etl.planning.group_reconciliation import ledger_of
 from kseg.etl.planning.preflight import examine_tables
@@ -83,7 +84,7 @@ class LeaseLine:
 
 @dataclass(slots=True)
 class StatusReport:
-    """Everything that `kseg status` shows."""
+    """Everything that `kseg status` shows. dead_letters: by what became of them (`etl.ledger.dead_letters`)."""
 
     job: str
     ledger: str
@@ -93,6 +94,7 @@ class StatusReport:
     tables: list[TableLine] = field(default_factory=list)
     leases: list[LeaseLine] = field(default_factory=list)
     group: str | None = None
+    dead_letters: dict[str, int] = field(default_factory=dict)
 
     @property
     def lag(self) -> int:
@@ -119,8 +121,11 @@ def status(job: Job, runs: int = 10) -> StatusReport:
         report.partitions = _partitions(context, state)
         topics = {p.topic for p in report.partitions}
         tables = {str(job.sink.target(topic)) for topic in topics}
+        if job.dead_letters is not None:
+            tables.add(job.dead_letters)
         if job.quarantine is not None:
             tables.add(job.quarantine)
+        report.dead_letters = dead_letter_counts(context, state)
         report.tables = [_table(context, state, table) for table in sorted(tables)]
         return report
 

@@ -223,6 +223,8 @@ class Draft:
             for start, end in offsets
         )
         tables = {table_of(topic) for topic in {r.topic for r in ranges}}
+        if job.dead_letters is not None:
+            tables.add(job.dead_letters)
         if job.quarantine is not None:
             tables.add(job.quarantine)
         added, schemas = pinned_schemas(job, self.inputs.schemas, self.state)
@@ -246,6 +248,7 @@ class Draft:
             group=job.group,
             commit_offsets=commit_offsets and job.group is not None and job.group_commit != "none",
             quarantine=job.quarantine,
+            dead_letters=job.dead_letters,
             marks_late=job.interval is not None,
             late_before_ms=late_before_ms if job.interval is not None else None,
             generations={tp: number for tp in wanted if (number := self.state.generation(tp))},

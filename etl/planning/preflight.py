@@ -33,6 +33,8 @@ def preflight(inputs: InputReader, state: JobState, chain: str, *, accept_group_
     job, target_tables = inputs.job, inputs.tables
     snapshot = inputs.snapshot(state.topics)
     tables = {str(job.sink.target(topic)) for topic in snapshot.topics}
+    if job.dead_letters is not None:
+        tables.add(job.dead_letters)
     if job.quarantine is not None:
         tables.add(job.quarantine)
     if not state.bases and not accept_group_offsets:

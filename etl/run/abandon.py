@@ -64,9 +64,10 @@ def abandon_run(context: JobContext, lease: Lease, run: RunState, reason: str) -
 
 
 def _tables_of(context: JobContext, run: RunState) -> list[str]:
-    """Where rows of the run may be. One that was planned without a quarantine table uses the job's (`etl.run.land`)."""
-    quarantine = run.quarantine or context.job.quarantine
-    return list(dict.fromkeys([*run.plan.tables, *run.landed, *([quarantine] if quarantine is not None else [])]))
+    """Where rows of the run may be. One that was planned without tables beside them uses the job's."""
+    job, plan = context.job, run.plan
+    beside = run.quarantine or job.quarantine, plan.dead_letters or job.dead_letters
+    return list(dict.fromkeys([*plan.tables, *run.landed, *(table for table in beside if table is not None)]))
 
 
 def _landed_tables(context: JobContext, run: RunState) -> Iterator[str]:

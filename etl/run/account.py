@@ -1,6 +1,7 @@
 """The account of a run: two equations that must hold before the group's offsets may move.
 
-    offsets   data + control + aborted + dead-lettered + absent = the range's length         before the first commit
+    offsets   data + control + aborted + quarantined + absent = the range's length           before the first commit
+    decoding  decoded + dead-lettered + dropped = data, dead letters = their files' footers  before the first commit
     rows      decoder = steps = writer = footers (`etl.run.row_counts`)                      before the first commit
               footers = the tables' commits                                                  after the last commit
 
@@ -12,7 +13,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from itertools import chain, islice
 
+from kseg.etl.decoding.bad_records import MAX_EXAMPLES
 from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.ranges import OffsetRange
@@ -27,6 +30,7 @@ class ReadCounts:
     gaps: absent offsets seen in topics that are not compacted; compacted: in those that are. gaps_complete: whether
     these are all of them. lost: offsets that could not be read any more.
     damaged: offsets that went to the quarantine; damage_complete: whether these are all of them.
+    bad_records: the first records that have no row, a line each.
     mismatch: where a task's own counts do not agree, or offsets were read by two tasks or by none.
     """
 
@@ -39,6 +43,12 @@ class ReadCounts:
     mismatch: str | None = None
     compacted: tuple[OffsetRange, ...] = ()
     gaps_complete: bool = True
+    bad_records: tuple[str, ...] = ()
+
+    @property
+    def dead(self) -> int:
+        """Dead letters."""
+        return sum(a.counts.decoding.dead for a in self.accounts if a.counts.decoding is not None)
 
     @property
     def unbalanced(self) -> ev.RangeAccount | None:
@@ -56,12 +66,19 @@ def account_for(plan: ev.RunPlan, results: Iterable[RangeResult], logs: Logs) ->
     lost: list[OffsetRange] = []
     damaged: list[OffsetRange] = []
     damage_complete = gaps_complete = True
-    for result in results:
+    ordered = list(results)
+    for result in ordered:
         of_partition = by_partition[result.topic, result.partition]
         planned = of_partition[bisect_right(of_partition, result.start, key=_start) - 1]
         read[planned].append(result)
         sums[planned] += ev.RangeCounts(
-            result.data, result.control, result.aborted, result.unreadable, result.absent, result.late
+            result.data,
+            result.control,
+            result.aborted,
+            result.unreadable,
+            result.absent,
+            result.late,
+            result.decoded,
         )
         gaps_complete = gaps_complete and result.gap_count == len(result.gaps)
         gaps += [OffsetRange(result.topic, result.partition, first, last) for first, last in result.gaps]
@@ -79,6 +96,7 @@ def account_for(plan: ev.RunPlan, results: Iterable[RangeResult], logs: Logs) ->
         mismatch=next(filter(None, (_range_mismatch(planned, found) for planned, found in read.items())), None),
         compacted=tuple(gap for gap in gaps if gap.topic in compacted),
         gaps_complete=gaps_complete,
+        bad_records=tuple(islice(chain.from_iterable(result.bad_records for result in ordered), MAX_EXAMPLES)),
     )
 
 

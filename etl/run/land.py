@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from kseg.etl.errors import Refused, RetriableFailure
+from kseg.etl.errors import RetriableFailure
 from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.dead_letters import REDRIVE
 from kseg.etl.ledger.kept_offsets import kept_digest
 from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.state import RunState
@@ -27,15 +28,16 @@ from kseg.etl.run.account import (
     throttled_by_broker,
 )
 from kseg.etl.run.context import JobContext
+from kseg.etl.run.missing_files import refuse_missing_files
+from kseg.etl.run.redrive_jobs import jobs_of
 from kseg.etl.run.replacement import Replacement
-from kseg.etl.run.row_counts import TableRows, allowed_rows, decoded_by_table, rows_mismatch, rows_of_table
+from kseg.etl.run.row_counts import TableRows, allowed_rows, rows_mismatch, rows_of_table
+from kseg.etl.run.side_tables import SideTable, SideTables, check_dead_letters, dead_letters_mismatch
 from kseg.etl.run.spark_jobs import SparkJobs, Written
 from kseg.etl.tables.errors import one_table
 from kseg.etl.tables.parallel import parallel_map
-from kseg.etl.tables.parquet.quarantine import Quarantine, kept_files, quarantine_schema
 from kseg.etl.tables.parquet.schema import SinkSchema
 from kseg.etl.tables.parquet.task_output import WrittenFile
-from kseg.etl.tables.parquet.writer import LandingPlan
 from kseg.etl.tables.protocol import FileTarget, FrameTarget
 from kseg.etl.tables.removal import Removal
 from kseg.etl.tables.values import NewCommit, ReadyTable, RunCommit
@@ -76,16 +78,6 @@ MAX_LEDGER_COMMITS: Final = 16
 """Most ledger commits that one run makes for its landed tables: each takes as long as several table commits."""
 
 
-@dataclass(frozen=True, slots=True)
-class _QuarantineTable:
-    """The quarantine table, ready, and what tasks need to write for it."""
-
-    table: str
-    target: FileTarget
-    ready: ReadyTable
-    tasks: Quarantine
-
-
 @dataclass(slots=True)
 class _Landing:
     context: JobContext
@@ -99,9 +91,9 @@ class _Landing:
     ids: dict[str, str] = field(default_factory=dict)
 
     @property
-    def quarantine(self) -> str | None:
-        """The quarantine table. A run that was planned without one uses the job's, if the user has added it since."""
-        return self.plan.quarantine or self.context.job.quarantine
+    def beside(self) -> SideTables:
+        """The tables that take no rows."""
+        return SideTables.of(self.plan, self.context.job)
 
     def carry_out(self) -> LandingResult:
         context = self.context
@@ -109,23 +101,24 @@ class _Landing:
         context.progress.total(sum(r.length for r in self.plan.ranges), "offsets")
         for table, commit in self.commits.items():
             self._identify(table, commit.after)
-            context.progress.event(TableCommitted(table, commit, quarantine=table == self.quarantine))
+            self._report_commit(table, commit)
         if self.again:
             self._find_earlier_commits()
-        todo = [table for table in self.plan.tables if table not in self.commits and table != self.quarantine]
+        beside = self.beside.names
+        todo = [table for table in self.plan.tables if table not in self.commits and table not in beside]
         removing = self.plan.mode == "backfill-replace"
         targets = parallel_map(todo, lambda table: context.targets.target(table, removing=removing))
         by_files = {table: target for table, target in targets.items() if isinstance(target, FileTarget)}
         by_spark = {table: target for table, target in targets.items() if isinstance(target, FrameTarget)}
         if by_spark:
             context.spark.session(delta=True)  # first: Delta's jars cannot be added to a Spark that is running
-        else:
+        elif self.plan.mode != REDRIVE:  # which reads in the driver
             context.spark.workers()
         with context.stopwatch.phase("land"):
-            quarantined = self._prepare_quarantine()
-            spark_jobs = SparkJobs(context, self.plan, quarantined.tasks if quarantined is not None else None)
+            aside = self._prepare_beside()
+            spark_jobs = jobs_of(context, self.plan, self.beside.beside(self.plan, context.job, aside))
             # Spark's writer commits what it has just read, so the account of its tables needs a counting job before.
-            counted = spark_jobs.count([*(table for table in self.commits if table != self.quarantine), *by_spark])
+            counted = spark_jobs.count([*(table for table in self.commits if table not in beside), *by_spark])
             sinks = spark_jobs.sink_schemas(todo) if todo else {}
             ready = self._prepare(sinks, by_files)
             written = spark_jobs.write(sinks, ready) if todo else Written()
@@ -133,6 +126,12 @@ class _Landing:
             reading = account_for(self.plan, range_results, context.clients.logs)
             self._check_offsets(reading)
             self._check_tasks(written, reading)
+            set_aside = {table: side.files(range_results) for table, side in aside.items()}
+            letters = self.beside.dead_letters
+            if letters in aside:  # those of a table that has landed are compared with its commit
+                check_dead_letters(context.job, self.plan.run_id, reading)
+                if (fault := dead_letters_mismatch(reading, set_aside[letters])) is not None:
+                    self._fail("rows", fault, reading)
             if todo:
                 # What was read is what was planned: no other topic of that name, and no log that was cut off since.
                 check_again(context.inputs, context.clients.ledger.known(context.job.name))
@@ -140,9 +139,10 @@ class _Landing:
                 self.replacement = Replacement.after(context, self.plan, reading)
                 replacing = self.replacement.event()
                 self.lease.transition(lambda _: [replacing])
-            if quarantined is not None and (kept := kept_files(range_results)):
-                # First: no row lands before the damaged records next to it are in the quarantine.
-                self._commit(quarantined.table, quarantined.target, kept, quarantined.ready, None)
+            for table, files in set_aside.items():
+                # First: no row lands before the records next to it that have none are where they can be found.
+                if files:
+                    self._commit(table, aside[table].target, files, aside[table].ready, None)
             for table, files in written.files.items():
                 self._commit(table, by_files[table], files, ready[table], sinks[table])
             self._record()
@@ -159,8 +159,7 @@ class _Landing:
         its rows are removed, so the table's state is checked as well."""
         targets = self.context.targets
         tables = [*self.plan.tables]
-        if self.quarantine is not None and self.quarantine not in tables:
-            tables.append(self.quarantine)
+        tables += [table for table in self.beside.names if table not in tables]
 
         def find(table: str) -> ev.TableCommit | None:
             if table in self.commits:
@@ -201,20 +200,20 @@ class _Landing:
             self._confirm_lease()
         return ready
 
-    def _prepare_quarantine(self) -> _QuarantineTable | None:
-        """The quarantine table, created if it does not exist; None if the job has none, or if it has landed."""
-        table = self.quarantine
-        if table is None or table in self.commits:
-            return None
-        planned = self.plan.tables.get(table)
-        self.context.targets.check(table, planned)
-        target = self.context.targets.file_target(table)
-        sink = quarantine_schema()
-        ready = target.ensure(sink, partition_by=(), merge_schema=True, run_id=self.plan.run_id)
-        self._identify(table, ready.state)
-        if planned is None:
-            self._confirm_lease()
-        return _QuarantineTable(table, target, ready, Quarantine(LandingPlan(self.plan.run_id, sink, (ready.write,))))
+    def _prepare_beside(self) -> dict[str, SideTable]:
+        """The tables beside the rows that have not landed yet, created if they do not exist."""
+
+        def prepare(table: str) -> SideTable:
+            planned = self.plan.tables.get(table)
+            self.context.targets.check(table, planned)
+            target, sink = self.context.targets.file_target(table), self.beside.schema(table)
+            ready = target.ensure(sink, partition_by=(), merge_schema=True, run_id=self.plan.run_id)
+            self._identify(table, ready.state)
+            if planned is None:
+                self._confirm_lease()
+            return SideTable(table, target, ready, sink)
+
+        return {table: prepare(table) for table in self.beside.names if table not in self.commits}
 
     def _identify(self, table: str, state: ev.TableState) -> None:
         """Refuse a second name of one of the run's tables: the plan cannot compare tables that this run creates."""
@@ -321,8 +320,8 @@ class _Landing:
         return kept
 
     def _removal(self, table: str, sink: SinkSchema | None, ready: ReadyTable | None = None) -> Removal | None:
-        if self.replacement is None or table == self.quarantine:
-            return None  # damage that earlier runs recorded stays in the quarantine
+        if self.replacement is None or table in self.beside.names:
+            return None  # what earlier runs have set aside stays
         assert sink is not None and sink.address is not None  # noqa: PT018
         address = sink.address
         if ready is not None:
@@ -334,14 +333,21 @@ class _Landing:
         not recorded before a crash is found by its app transaction."""
         self._identify(table, commit.after)
         self.commits[table] = commit
-        self.context.progress.event(TableCommitted(table, commit, quarantine=table == self.quarantine))
+        self._report_commit(table, commit)
         self.unrecorded.append(table)
         if len(self.unrecorded) >= len(self.plan.tables) / MAX_LEDGER_COMMITS:
             self._record()
 
+    def _report_commit(self, table: str, commit: ev.TableCommit) -> None:
+        beside = self.beside
+        event = TableCommitted(
+            table, commit, quarantine=table == beside.quarantine, dead_letters=table == beside.dead_letters
+        )
+        self.context.progress.event(event)
+
     def _record(self) -> None:
         """Record durable commits in the ledger, then delete files that other attempts of this run have left."""
-        self._refuse_missing_files()
+        refuse_missing_files(self.context, self.plan.run_id, {table: self.commits[table] for table in self.unrecorded})
         landed = [
             ev.Landed(run_id=self.plan.run_id, table=table, commit=self.commits[table]) for table in self.unrecorded
         ]
@@ -355,30 +361,6 @@ class _Landing:
             if access is not None:
                 access.clean_up(self.plan.run_id, [event.commit], after=self.plan.tables.get(event.table))
 
-    def _refuse_missing_files(self) -> None:
-        """What was committed must be there, before the ledger says that it has landed. A VACUUM by somebody else may
-        have deleted the files between their writing and the commit.
-
-        Raises:
-            Refused: `files-missing`; such a table cannot be read.
-        """
-
-        def missing(table: str) -> tuple[str, ...]:
-            access = self.context.targets.access(table)
-            return () if access is None else access.missing_files(self.commits[table])
-
-        for table, files in parallel_map(self.unrecorded, missing).items():
-            if files:
-                raise Refused(
-                    "files-missing",
-                    f"{len(files)} data files that the run has committed were deleted, such as {files[0]}: the table "
-                    "cannot be read",
-                    remedy=f"`kseg repair JOB --abandon {self.plan.run_id}` removes them from the table; then run "
-                    "the job again. VACUUM only with `kseg maintain`, or with a retention longer than a run",
-                    table=table,
-                    run=self.plan.run_id,
-                )
-
     def _run_commit(self, table: str, replacement: Replacement | None = None) -> RunCommit:
         ranges = [[r.topic, r.partition, r.start, r.end] for r in self.plan.ranges if r.table == table]
         job, ledger = self.context.job.name, self.context.clients.ledger.id
@@ -386,7 +368,7 @@ class _Landing:
         if self.plan.generations:
             read = {(topic, partition) for topic, partition, _, _ in ranges}
             facts["generations"] = [[*tp, number] for tp, number in sorted(self.plan.generations.items()) if tp in read]
-        if replacement is not None and table != self.quarantine:
+        if replacement is not None and table not in self.beside.names:
             facts["kept"] = kept_digest(self.plan, table, replacement.kept)
         return RunCommit(self.plan.run_id, self.plan.app_id, self.plan.app_version, facts)
 
@@ -394,17 +376,18 @@ class _Landing:
 
     def _table_rows(self, reading: ReadCounts) -> list[TableRows]:
         """The rows of each table's commit, read back from the table's log."""
-        decoded = {} if self.context.job.transforms_rows else decoded_by_table(self.plan, reading.accounts)
+        beside, transformed = self.beside, bool(self.context.job.transform)
+        letters = beside.dead_letters
+        decoded = allowed_rows(self.plan, reading.accounts, self.landed_now, letters, transformed=transformed)
 
         def count(table: str) -> TableRows:
-            now = table in self.landed_now
             return rows_of_table(
                 table,
                 self.context.targets.access(table),
                 self.commits[table],
                 self.landed_now.get(table),
-                allowed_rows(decoded[table], now=now) if table in decoded else None,
-                removes=self.plan.mode == "backfill-replace" and table != self.quarantine,
+                decoded.get(table),
+                removes=self.plan.mode == "backfill-replace" and table not in beside.names,
             )
 
         return list(parallel_map(self.commits, count).values())
@@ -413,7 +396,7 @@ class _Landing:
         self.context.progress.phase("account")
         with self.context.stopwatch.phase("account"):
             self.context.observe("account:before")
-            rows_out = sum(commit.rows for table, commit in self.commits.items() if table != self.quarantine)
+            rows_out = sum(commit.rows for table, commit in self.commits.items() if table not in self.beside.names)
             fault = rows_mismatch((), self._table_rows(reading))
             if fault is not None:
                 self._fail("rows", fault, reading, rows_out)

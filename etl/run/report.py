@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -15,6 +16,7 @@ class RangeReport:
     start, end: offsets, end exclusive; the kinds add up to end - start once it is accounted.
     A count is None while the range has not been read (a dry run).
     late: of the records, those whose time lies before the interval; None where the run marks none.
+    decoding: of the records, what became of them in decoding, by name; None where nothing could be set aside.
     """
 
     topic: str
@@ -27,6 +29,7 @@ class RangeReport:
     absent: int | None = None
     quarantined: int | None = None
     late: int | None = None
+    decoding: dict[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,7 @@ class RunReport:
 
     throttled: seconds that quotas made tasks wait, summed over all tasks, by broker id.
     quarantine: the table that took what cannot be read, with its rows (a row a piece); None where there was none.
+    dead_letters: the table that took records which cannot be decoded; None where there was none.
     report: where the run's page was written; None where none was asked for.
     """
 
@@ -112,19 +116,21 @@ class RunReport:
     notes: list[str] = field(default_factory=list)
     throttled: dict[int, float] = field(default_factory=dict)
     quarantine: TableReport | None = None
+    dead_letters: TableReport | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     report: str | None = None
 
     @property
     def counts(self) -> dict[str, int]:
-        """Offsets by kind over all ranges: records, control, aborted, absent, quarantined; rows into and out of the
-        transform."""
+        """Offsets by kind over all ranges: records, control, aborted, absent, quarantined; of the records, those by
+        kind that decoding set aside; rows into and out of the transform."""
         kinds = ("records", "control", "aborted", "absent", "quarantined")
         counts = {kind: sum(getattr(r, kind) or 0 for r in self.ranges) for kind in kinds}
         return (
             counts
             | {"offsets": sum(r.end - r.start for r in self.ranges)}
             | ({"late": sum(r.late or 0 for r in self.ranges)} if any(r.late is not None for r in self.ranges) else {})
+            | dict(sum((Counter(r.decoding) for r in self.ranges if r.decoding), Counter()))
             | {
                 name: rows
                 for name, rows in (("rows_in", self.rows_in), ("rows_out", self.rows_out))
@@ -143,6 +149,7 @@ class RunReport:
             "counts": self.counts,
             "tables": [asdict(t) for t in self.tables],
             "quarantine": asdict(self.quarantine) if self.quarantine else None,
+            "dead_letters": asdict(self.dead_letters) if self.dead_letters else None,
             "group": asdict(self.group) if self.group else None,
             "held_back": [asdict(h) for h in self.held_back],
             "unconfirmed": [asdict(u) for u in self.unconfirmed],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.state import RunState
 from kseg.etl.run.report import GroupReport, OffsetsGivenUp, RangeReport, RunReport, Status, TableReport, Unconfirmed
@@ -12,7 +14,7 @@ def ended(job: str, run: RunState) -> RunReport:
     if run.finished:
         return report_of(job, run, status="done")
     report = report_of(job, run, status="abandoned")
-    report.tables, report.quarantine = [], None
+    report.tables, report.quarantine, report.dead_letters = [], None, None
     report.notes.append(f"run {run.run_id} was abandoned: no table has rows of it, and its offsets are open again")
     return report
 
@@ -32,13 +34,14 @@ def report_of(job: str, run: RunState, *, status: Status) -> RunReport:
                 a.counts.absent,
                 a.counts.dead_lettered,
                 a.counts.late if run.plan.late_before_ms is not None else None,
+                asdict(a.counts.decoding) if a.counts.decoding is not None else None,
             )
             for a in run.accounted.ranges
         ]
     else:
         ranges = [RangeReport(r.topic, r.partition, r.start, r.end) for r in run.plan.ranges]
     tables = [TableReport(path, commit.version, commit.rows) for path, commit in run.landed.items()]
-    quarantine = run.quarantine
+    quarantine, letters = run.quarantine, run.plan.dead_letters
     return RunReport(
         job=job,
         run_id=run.run_id,
@@ -47,8 +50,9 @@ def report_of(job: str, run: RunState, *, status: Status) -> RunReport:
         ranges=ranges,
         rows_in=run.accounted.rows_in if run.accounted else None,
         rows_out=run.accounted.rows_out if run.accounted else None,
-        tables=[table for table in tables if table.path != quarantine],
+        tables=[table for table in tables if table.path not in (quarantine, letters)],
         quarantine=next((table for table in tables if table.path == quarantine), None),
+        dead_letters=next((table for table in tables if table.path == letters), None),
         unconfirmed=[
             Unconfirmed(
                 tp.topic,

@@ -5,12 +5,13 @@
                                                       store                    table's log
 
 SQL and Python steps are a query of Spark's between steps and writer, which may drop and add rows: from the writer on,
-their rows are compared too. Without a transform a table's commit has as many rows as its ranges have records.
+their rows are compared too. Without a transform a table's commit has as many rows as its ranges have records, less the
+dead letters and tombstones that decoding left out; dead letters are those of all ranges.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -113,12 +114,32 @@ def decoded_by_table(plan: RunPlan, accounts: Iterable[RangeAccount]) -> dict[st
     return sums
 
 
-def allowed_rows(counts: RangeCounts, *, now: bool) -> tuple[int, int]:
-    """The fewest and the most rows that a table may have of its ranges, without a transform.
+def allowed_rows(
+    plan: RunPlan,
+    accounts: Sequence[RangeAccount],
+    landed_now: Container[str],
+    dead_letters: str | None,
+    *,
+    transformed: bool,
+) -> dict[str, tuple[int, int]]:
+    """The fewest and the most rows that each table may have of its ranges. Behind a transform nothing is known.
 
-    now: it landed with the reading that counted; what could be read by an earlier one may be gone since.
+    landed_now: tables that landed with the reading that counted; what an earlier one could read may be gone since.
+    dead_letters: the table that has those of all ranges.
     """
-    return counts.data, counts.data + (0 if now else counts.absent + counts.dead_lettered)
+    allowed: dict[str, tuple[int, int]] = {}
+    if not transformed:
+        for table, counts in decoded_by_table(plan, accounts).items():
+            allowed[table] = _at_least(counts.rows, counts, now=table in landed_now)
+    if dead_letters is not None:
+        total = sum((account.counts for account in accounts), RangeCounts())
+        dead = total.decoding.dead if total.decoding is not None else 0
+        allowed[dead_letters] = _at_least(dead, total, now=dead_letters in landed_now)
+    return allowed
+
+
+def _at_least(rows: int, counts: RangeCounts, *, now: bool) -> tuple[int, int]:
+    return rows, rows + (0 if now else counts.absent + counts.dead_lettered)
 
 
 def rows_of_table(

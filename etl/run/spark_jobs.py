@@ -28,11 +28,10 @@ from kseg.etl.source.packing import LARGE, NO_ROUTES, Routes
 from kseg.etl.source.range_result import RangeResult
 from kseg.etl.source.tasks import RangeTask
 from kseg.etl.spark.connect_dataframe import RemoteWorkers, fused_remote
-from kseg.etl.spark.dataframe import OpenKeep, TaskResult, Write, fused, rows
+from kseg.etl.spark.dataframe import NOTHING_BESIDE, Beside, TaskResult, Write, fused, rows
 from kseg.etl.spark.range_result_files import RangeResultFiles
 from kseg.etl.spark.range_results import NoAccumulator, ResultAccumulator, watched
 from kseg.etl.spark.task_entry import Writer, drop, landing_function
-from kseg.etl.tables.parquet.quarantine import Quarantine
 from kseg.etl.tables.parquet.schema import SinkSchema, sink_schema
 from kseg.etl.tables.parquet.task_output import (
     TASK_OUTPUT_DDL,
@@ -46,7 +45,7 @@ from kseg.etl.tables.values import ReadyTable
 from kseg.etl.telemetry.events import OutputSchema, ReadProgress, ReadStarted
 from kseg.etl.transform.plan_warnings import plan_warnings
 from kseg.etl.transform.topics import table_schemas
-from kseg.etl.transform.transform import NO_STEPS, BatchSteps, transform_of
+from kseg.etl.transform.transform import BatchSteps, transform_of
 from kseg.segment_reader.decode.engine import Limits
 
 if TYPE_CHECKING:
@@ -75,10 +74,10 @@ def _range_results(results: Iterable[TaskResult]) -> tuple[RangeResult, ...]:
 class SparkJobs:
     """The Spark jobs of one run, in one session that is opened when the first job needs it."""
 
-    def __init__(self, context: JobContext, plan: ev.RunPlan, quarantine: Quarantine | None = None) -> None:
-        """quarantine: where tasks write damaged batches; None: they only count them."""
+    def __init__(self, context: JobContext, plan: ev.RunPlan, beside: Beside = NOTHING_BESIDE) -> None:
+        """beside: where tasks write damaged batches and dead letters; without, they only count them."""
         self.context, self.job, self.plan = context, context.job, plan
-        self._keep = quarantine.opened if quarantine is not None else None
+        self._beside = beside
         self.options = read_options(self.job, plan)
         schemas = framed_schemas(self.job, plan, context.clients.ledger.known(self.job.name)) if plan.schemas else {}
         self.transform = transform_of(self.job, schemas)
@@ -87,10 +86,17 @@ class SparkJobs:
         self.notes: list[str] = []
 
     def count(self, tables: Collection[str]) -> Written:
-        """Count the records in the ranges of these tables; nothing is written and no transform runs."""
+        """Count the records in the ranges of these tables; no row is written, and of the transform only decoding runs,
+        where it sets records aside."""
         if not tables:
             return Written()
-        return Written(range_results=_range_results(self._fused("count", tables, NO_STEPS, drop)))
+        return Written(range_results=self._count(tables))
+
+    def _count(self, tables: Collection[str], tasks: tuple[RangeTask, ...] | None = None) -> tuple[RangeResult, ...]:
+        # Nothing is written, so topics of one table need not have one schema: each is routed by itself.
+        routes = {topic: number for number, topic in enumerate(self._topics)}
+        steps = self.transform.on_batches.decoding
+        return _range_results(self._fused("count", tables, steps, drop, routes if steps else NO_ROUTES, tasks))
 
     def sink_schemas(self, tables: Collection[str]) -> dict[str, SinkSchema]:
         """The schema of the rows to land in each of these tables, derived from the transform without reading records.
@@ -128,7 +134,7 @@ class SparkJobs:
         return {r.topic: r.table for r in self.plan.ranges if r.table is not None}
 
     def frame(
-        self, spark: SparkSession, tables: Collection[str], keep: OpenKeep | None = None
+        self, spark: SparkSession, tables: Collection[str], beside: Beside = NOTHING_BESIDE
     ) -> tuple[DataFrame, RangeResults]:
         """The rows of these tables after the whole transform, as a DataFrame that is not evaluated yet."""
         options = replace(self.options, limits=TO_JVM)
@@ -141,7 +147,7 @@ class SparkJobs:
             self._origin,
             options,
             self.transform.on_batches,
-            keep,
+            beside,
             gathered,
             routes=self._routes(tables) or NO_ROUTES,
             cores=workers.defaultParallelism if workers is not None else 1,
@@ -199,13 +205,13 @@ class SparkJobs:
             self.options,
             steps,
             write,
-            keep=self._keep,
+            beside=self._beside,
             routes=routes,
             on_progress=self._progress,
         )
 
     def _write_frame(self, spark: SparkSession, plan: LandingPlan, tables: Mapping[str, ReadyTable]) -> Written:
-        frame, range_results = self.frame(spark, tables, self._keep)
+        frame, range_results = self.frame(spark, tables, self._beside)
         landed = frame.mapInArrow(landing_function(plan), TASK_OUTPUT_DDL)
         with self.watching(range_results), range_results.typed_errors():
             outputs = list(read_task_output(landed.collect()))
@@ -226,7 +232,7 @@ class SparkJobs:
             "job counted the records that were not read; they count as dropped by the transform"
         )
         renumbered = tuple(replace(task, index=number) for number, task in enumerate(unread))
-        counted = _range_results(self._fused("count", tables, NO_STEPS, drop, tasks=renumbered))
+        counted = self._count(tables, renumbered)
         known = {unread[result.index].index: replace(result, index=unread[result.index].index) for result in counted}
         return range_results.resolve(known)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from kseg.etl.decoding.counts import DecodingCounts
 from kseg.etl.source.errors import LossReason
 from kseg.etl.telemetry.cost import TaskCost
 from kseg.segment_reader.log.damage.damage import Damage
@@ -36,7 +37,8 @@ class RangeResult:
 
     data, control, aborted, absent, unreadable: offsets by kind. rows: that were handed on, before any step.
     damages: damaged parts that this range reports (of two ranges that share one, one reports it); the first
-        `MAX_DAMAGES` of `damage_count`. kept: files that their bytes were written to, as their writer returned them.
+        `MAX_DAMAGES` of `damage_count`. kept: files that their bytes, and dead letters, were written to, as their
+        writers returned them.
     batches, bytes: record batches seen, and bytes of the answers that were fetched (also those beyond the range).
     gaps: absent offsets as `(first, last exclusive)`, without the lost ones; the first `MAX_GAPS` of them.
     gap_count: how many gaps there are.
@@ -45,6 +47,8 @@ class RangeResult:
     throttled: for each broker whose quota throttled the client, its id and the seconds.
     rows_out: rows after the Arrow steps; None where there was no such step.
     late: of `data`, records whose time lies before what the range was due for; 0 where none are marked.
+    decoded: of `rows`, what became of them in decoding, counted there; None where nothing is set aside in it.
+    bad_records: the first of those that have no row, a line each.
     cost: what the attempt cost, and where; None where it was not measured.
     """
 
@@ -76,6 +80,8 @@ class RangeResult:
     damage_count: int = 0
     kept: tuple[str, ...] = ()
     late: int = 0
+    decoded: DecodingCounts | None = None
+    bad_records: tuple[str, ...] = ()
     cost: TaskCost | None = None
 
     @property
@@ -96,6 +102,8 @@ class RangeResult:
             )
         if self.rows != self.data:
             return f"the decoder counted {self.data} records, and gave {self.rows} rows"
+        if self.decoded is not None and self.decoded.total != self.rows:
+            return f"{self.rows} records came to `decode`, and {self.decoded.total} left it: {self.decoded}"
         return None
 
     @property
@@ -106,6 +114,7 @@ class RangeResult:
             *(self.data, self.control, self.aborted, self.absent, self.rows, self.rows_out, self.late),
             *(self.gaps, self.gap_count, self.lost),
             *(self.unreadable, self.damages, self.damage_count),
+            *(self.decoded, self.bad_records),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -121,5 +130,7 @@ class RangeResult:
         damages = tuple(Damage(**entry) for entry in data["damages"])
         kept = tuple(data["kept"])
         cost = TaskCost.from_json(data["cost"]) if data["cost"] is not None else None
+        decoded = DecodingCounts(**data["decoded"]) if data["decoded"] is not None else None
+        bad = {"decoded": decoded, "bad_records": tuple(data["bad_records"])}
         parsed = {"gaps": gaps, "lost": lost, "throttled": throttled, "damages": damages, "kept": kept, "cost": cost}
-        return cls(**{**data, **parsed})
+        return cls(**{**data, **parsed, **bad})

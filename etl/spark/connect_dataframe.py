@@ -20,7 +20,7 @@ from kseg.etl.source.deferred_secrets import TaskOrigin
 from kseg.etl.source.packing import NO_ROUTES, Routes
 from kseg.etl.source.reader import DecodeOptions
 from kseg.etl.source.tasks import RangeTask
-from kseg.etl.spark.dataframe import OpenKeep, Plan, TaskResult, Write, land_packs, results_of
+from kseg.etl.spark.dataframe import NOTHING_BESIDE, Beside, Plan, TaskResult, Write, land_packs, results_of
 from kseg.etl.telemetry.events import ReadProgress
 from kseg.etl.transform.transform import BatchSteps
 
@@ -51,13 +51,13 @@ def fused_remote(
     steps: BatchSteps,
     write: Write,
     *,
-    keep: OpenKeep | None = None,
+    beside: Beside = NOTHING_BESIDE,
     routes: Routes = NO_ROUTES,
     on_progress: Callable[[ReadProgress], None] | None = None,
 ) -> tuple[TaskResult, ...]:
     """As `etl.spark.dataframe.fused`; its errors as well, and what Connect raises where the server is gone."""
     cores = workers.defaultParallelism if tasks else 1
-    plan = Plan.of(tasks, origin, options, steps, keep, routes=routes, mixed=True, cores=cores)
+    plan = Plan.of(tasks, origin, options, steps, beside, routes=routes, mixed=True, cores=cores)
     if not tasks:
         return ()
 

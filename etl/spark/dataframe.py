@@ -20,10 +20,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import groupby, zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from kseg.etl.decoding.bad_records import BadRecords
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.source.brokers.prefetch_many import RangesTogether
 from kseg.etl.source.deferred_secrets import TaskOrigin, opened
@@ -35,6 +36,7 @@ from kseg.etl.source.reader import DecodeOptions, Keep, RangeReader, read_range,
 from kseg.etl.source.tasks import RangeTask
 from kseg.etl.spark.error_transport import ErrorTransport
 from kseg.etl.spark.range_results import RangeResults, ResultAccumulator, new_accumulator, watched
+from kseg.etl.tables.parquet.side_table import DeadLetterTable, TaskFiles
 from kseg.etl.telemetry.cost import Meter, TaskCost
 from kseg.etl.telemetry.events import ReadProgress
 from kseg.etl.transform.topics import TopicRows, rows_by_topic
@@ -74,6 +76,20 @@ OpenKeep = Callable[[RangeTask, int], Keep]
 
 
 @dataclass(frozen=True, slots=True)
+class Beside:
+    """The tables beside the rows that tasks write to. Picklable.
+
+    keep: of damage. dead_letters: of records that cannot be decoded; None: they are counted alone.
+    """
+
+    keep: OpenKeep | None = None
+    dead_letters: DeadLetterTable | None = None
+
+
+NOTHING_BESIDE: Final = Beside()
+
+
+@dataclass(frozen=True, slots=True)
 class TaskResult:
     """What the winning attempt at some tasks read, one range result for each task, and wrote."""
 
@@ -93,7 +109,7 @@ class Plan:
     options: DecodeOptions
     steps: BatchSteps
     rows: Mapping[str, TopicRows]
-    keep: OpenKeep | None = None
+    beside: Beside = NOTHING_BESIDE
     transport: ErrorTransport = field(default_factory=ErrorTransport)
 
     @classmethod
@@ -103,7 +119,7 @@ class Plan:
         origin: TaskOrigin,
         options: DecodeOptions,
         steps: BatchSteps,
-        keep: OpenKeep | None = None,
+        beside: Beside = NOTHING_BESIDE,
         *,
         routes: Routes,
         mixed: bool,
@@ -118,7 +134,7 @@ class Plan:
         packs = packed(tasks, cores=cores, routes={} if mixed else routes)
         in_turn = tuple(tuple(sorted(pack, key=lambda task: routes.get(task.topic, 0))) for pack in packs)
         tables = {topic: routes.get(topic) if mixed else None for topic in [*(t.topic for t in tasks), *topics]}
-        return cls(in_turn, routes, origin, options, steps, rows_by_topic(steps, options.schema, tables), keep)
+        return cls(in_turn, routes, origin, options, steps, rows_by_topic(steps, options.schema, tables), beside)
 
     def readings(self, packs: Iterable[int]) -> Iterator[tuple[TaskAttempt, list[_TaskReader]]]:
         """In a worker: what Spark wants done there, table by table, each to be read to its end before the next."""
@@ -154,7 +170,14 @@ class _TaskReader:
         self._attempt = attempt
         self._meter = Meter(attempt.attempt_number)
         self._cost: TaskCost | None = None
-        self._keep = plan.keep(task, attempt.attempt_id) if plan.keep is not None else None
+        beside = plan.beside
+        self._keep = beside.keep(task, attempt.attempt_id) if beside.keep is not None else None
+        letters = beside.dead_letters
+        self._letters = (
+            TaskFiles(letters.plan, task.index, attempt.attempt_id) if letters is not None and letters.plan else None
+        )
+        self._bad_records = BadRecords(self._letters, letters.most if letters is not None else None)
+        self._kept: tuple[str, ...] = ()
         self._reader: RangeReader = read_range(task, origin, plan.options, self._keep, together)
         self._rows_out = 0
 
@@ -162,9 +185,12 @@ class _TaskReader:
         self._meter = Meter(self._attempt.attempt_number)
         try:
             yield from self._rows()
+            if self._letters is not None:
+                self._kept = self._letters.close()
         except BaseException:
-            if self._keep is not None:
-                self._keep.abort()
+            for files in (self._keep, self._letters):
+                if files is not None:
+                    files.abort()
             raise
 
     def _rows(self) -> Iterator[pa.RecordBatch]:
@@ -174,7 +200,7 @@ class _TaskReader:
             return
         for batch in self._reader:
             address = {"topic": task.topic, "partition": task.partition, "offset": batch.column("offset")[0].as_py()}
-            out = plan.rows[task.topic].apply(batch, address)
+            out = plan.rows[task.topic].apply(batch, address, self._bad_records)
             self._rows_out += out.num_rows
             if out.num_rows:
                 yield out
@@ -187,7 +213,12 @@ class _TaskReader:
     def result(self) -> RangeResult:
         """What was read and what it cost, writing included where that was done in this task. Asked for once."""
         range_result = replace(self._reader.result, cost=self._cost or self._meter.cost())
-        return replace(range_result, rows_out=self._rows_out) if self._plan.steps else range_result
+        steps = self._plan.steps
+        if steps.decoding:
+            bad = self._bad_records
+            kept = range_result.kept + self._kept
+            range_result = replace(range_result, decoded=bad.counts, bad_records=tuple(bad.examples), kept=kept)
+        return replace(range_result, rows_out=self._rows_out) if steps else range_result
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
@@ -209,7 +240,7 @@ def rows(
     origin: TaskOrigin,
     options: DecodeOptions,
     steps: BatchSteps = NO_STEPS,
-    keep: OpenKeep | None = None,
+    beside: Beside = NOTHING_BESIDE,
     gathered: ResultAccumulator | None = None,
     *,
     routes: Routes = NO_ROUTES,
@@ -218,7 +249,7 @@ def rows(
 ) -> tuple[DataFrame, RangeResults]:
     """The records of all tasks as a DataFrame; nothing is read before an action asks for it.
 
-    options.limits.max_rows: 4,000 to 10,000 suit the crossing to the JVM best. keep: see `read_range`.
+    options.limits.max_rows: 4,000 to 10,000 suit the crossing to the JVM best.
     gathered: where range results are collected; None: an accumulator, which only a session with a SparkContext has.
     routes: a partition of the DataFrame has rows of one table alone.
     cores: how many tasks run at once; None: as many as Spark says, or where it cannot be asked, any number.
@@ -229,7 +260,7 @@ def rows(
     """
     if cores is None:
         cores = spark.sparkContext.defaultParallelism if gathered is None else max(1, len(tasks))
-    plan = Plan.of(tasks, origin, options, steps, keep, routes=routes, mixed=False, cores=cores, topics=topics)
+    plan = Plan.of(tasks, origin, options, steps, beside, routes=routes, mixed=False, cores=cores, topics=topics)
     accumulator = gathered if gathered is not None else new_accumulator(spark.sparkContext)
     range_results = RangeResults(tasks, accumulator, plan.transport)
     schema = spark_schema(next((its.schema for its in plan.rows.values()), None) or steps.output_schema(options.schema))
@@ -262,14 +293,14 @@ def fused(
     steps: BatchSteps,
     write: Write,
     *,
-    keep: OpenKeep | None = None,
+    beside: Beside = NOTHING_BESIDE,
     routes: Routes = NO_ROUTES,
     on_progress: Callable[[ReadProgress], None] | None = None,
 ) -> tuple[TaskResult, ...]:
     """Read, transform and write tasks in Spark tasks, small ones together; the results of the winning attempts.
 
     write: must read its rows to the end; an attempt that fails or loses leaves its files behind.
-    keep: see `read_range`. routes: one call of `write` gets rows of one table alone.
+    routes: one call of `write` gets rows of one table alone.
     on_progress: called from a thread while the tasks run.
 
     Raises:
@@ -277,7 +308,7 @@ def fused(
         KsegError, KafkaError, RecordFormatError: what the tasks raised (see `RangeReader`).
         RangeResultsIncomplete: Spark gave no result for a task.
     """
-    plan = Plan.of(tasks, origin, options, steps, keep, routes=routes, mixed=True, cores=context.defaultParallelism)
+    plan = Plan.of(tasks, origin, options, steps, beside, routes=routes, mixed=True, cores=context.defaultParallelism)
     if not tasks:
         return ()
     accumulator = new_accumulator(context)

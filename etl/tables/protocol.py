@@ -98,8 +98,11 @@ class TableAccess(ABC):
         """What the table's history has where the ledger records a commit; None where it does not go back so far."""
 
     @abstractmethod
-    def read(self, columns: Sequence[str], equal: Mapping[str, str | int]) -> pa.Table | None:
-        """Rows whose columns equal these values, of the newest snapshot; None where there is no table."""
+    def read(self, columns: Sequence[str], equal: Mapping[str, str | int], where: str | None = None) -> pa.Table | None:
+        """Rows whose columns equal these values, of the newest snapshot; None where there is no table.
+
+        where: a condition in SQL that they meet as well. Raises ConfigurationError where it is none.
+        """
 
     @abstractmethod
     def missing_files(self, commit: TableCommit | None = None) -> tuple[str, ...]:

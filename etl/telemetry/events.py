@@ -98,11 +98,19 @@ class ReadProgress:
 
 @dataclass(frozen=True, slots=True)
 class TableCommitted:
-    """A table has the run's rows. `commit.found`: they were committed by an earlier attempt."""
+    """A table has the run's rows. `commit.found`: they were committed by an earlier attempt.
+
+    quarantine, dead_letters: it is one of the tables beside, which have no rows.
+    """
 
     table: str
     commit: ev.TableCommit
     quarantine: bool = False
+    dead_letters: bool = False
+
+    @property
+    def has_rows(self) -> bool:
+        return not (self.quarantine or self.dead_letters)
 
 
 @dataclass(frozen=True, slots=True)

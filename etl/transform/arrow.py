@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -13,6 +13,9 @@ from kseg.etl.errors import ConfigurationError
 from kseg.etl.source.errors import ArrowStepError
 from kseg.etl.transform.step import ONE_SCHEMA, Address, BatchStep
 from kseg.etl.transform.user_function import load_function
+
+if TYPE_CHECKING:
+    from kseg.etl.decoding.bad_records import BadRecords
 
 Function = Callable[[pa.RecordBatch], pa.RecordBatch]
 
@@ -62,7 +65,7 @@ class ArrowStep(BatchStep):
             raise ConfigurationError.of(self.place, f"{self.name} returned {type(batch).__name__}", ONE_SCHEMA)
         return batch.schema
 
-    def apply(self, batch: pa.RecordBatch, address: Address) -> pa.RecordBatch:
+    def apply(self, batch: pa.RecordBatch, address: Address, bad_records: BadRecords | None = None) -> pa.RecordBatch:
         function = self.loaded
         try:
             out = function(batch)

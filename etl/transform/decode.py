@@ -8,12 +8,17 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from kseg.etl.decoding.bad_records import BadRecord, BadRecords, OnError
 from kseg.etl.decoding.columns import check_names, kafka_columns, typed_columns
-from kseg.etl.decoding.errors import UndecodablePayload, address_of
+from kseg.etl.decoding.counts import DecodingCounts
+from kseg.etl.decoding.errors import ExpectationBroken, UndecodablePayload, address_of
+from kseg.etl.decoding.expectations import EXPECTATION, FORMS, Expectation, parse_expectation, with_nulls
 from kseg.etl.decoding.framed import FramedSchemas
 from kseg.etl.decoding.payload import PayloadPlan
+from kseg.etl.errors import ConfigurationError, Fault
 from kseg.etl.transform.step import Address, BatchStep
 from kseg.segment_reader.payload.decoder import Status
 
@@ -25,39 +30,106 @@ NO_SCHEMAS: Final[Mapping[str, FramedSchemas]] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class DecodeStep(BatchStep):
-    """payloads: of key and value, those that are decoded. keep: Kafka's own columns that rows have beside them."""
+    """payloads: of key and value, those that are decoded. keep: Kafka's own columns that rows have beside them.
+    on_error: what becomes of a record that has no row, or breaks an expectation. warns: rows that break one land, and
+    are counted."""
 
     payloads: tuple[PayloadPlan, ...]
     keep: tuple[str, ...] = ()
     place: str = "decode"
+    on_error: OnError = "fail"
+    expectations: tuple[Expectation, ...] = ()
+    warns: bool = False
 
     def output_schema(self, rows: pa.Schema) -> pa.Schema:
         parts = [(plan, typed_columns(plan)) for plan in self.payloads]
         check_names(parts)
+        self._check_expectations({field.name: field.type for _, fields in parts for field in fields})
         own = [pa.field(name, rows.field(source).type) for source, name in kafka_columns(rows, self.keep)]
         return pa.schema([*(field for _, fields in parts for field in fields), *own])
 
-    def apply(self, batch: pa.RecordBatch, address: Address) -> pa.RecordBatch:
-        """Raises UndecodablePayload at the first payload that has no row."""
+    @property
+    def sets_aside(self) -> bool:
+        """Whether fewer rows may come out than records go in, or rows are changed: an account has to count them."""
+        warns = self.warns and bool(self.expectations)
+        return warns or self.on_error != "fail" or any(plan.drop_nulls for plan in self.payloads)
+
+    def _check_expectations(self, columns: Mapping[str, pa.DataType]) -> None:
+        """Raises ConfigurationError for one of a column that is not there, or whose type it does not fit."""
+        faults = []
+        for expected in self.expectations:
+            place = f"{self.place}.expect.{expected.column}"
+            if expected.column not in columns:
+                faults.append(Fault(place, "is no column of the decoded rows", f"one of {', '.join(columns)}"))
+                continue
+            try:
+                expected.check(columns[expected.column])
+            except ValueError as error:
+                faults.append(Fault(place, str(error), FORMS))
+        if faults:
+            raise ConfigurationError(faults)
+
+    def apply(self, batch: pa.RecordBatch, address: Address, bad_records: BadRecords | None = None) -> pa.RecordBatch:
+        """Raises UndecodablePayload at the first payload that has no row, unless they are set aside."""
+        bad_records = bad_records or BadRecords()
         # Without `output_schema`, whose checks are for the driver: the caller compares the types with what it gave.
         names: list[str] = []
         columns: list[pa.Array] = []
-        dropped = np.zeros(batch.num_rows, np.bool_)
+        dropped, nulled = np.zeros(batch.num_rows, np.bool_), np.zeros(batch.num_rows, np.bool_)
+        warned = np.zeros(batch.num_rows, np.bool_)
+        dead: dict[int, BadRecord] = {}
+        has_value: dict[str, npt.NDArray[np.bool_]] = {}
         for plan in self.payloads:
             decoded = plan.decode(batch)
-            bad = np.flatnonzero(decoded.status > Status.NULL)
-            if len(bad):
-                raise _undecodable(plan, batch, int(bad[0]))
+            failing = decoded.status > Status.NULL
+            if failing.any():
+                if self.on_error == "fail":
+                    raise _undecodable(plan, batch, int(np.argmax(failing)))
+                if self.on_error == "dead_letter":
+                    dead |= {row: _bad(plan, batch, row) for row in np.flatnonzero(failing).tolist() if row not in dead}
+                else:
+                    nulled |= failing
             if plan.drop_nulls:
                 dropped |= decoded.status == Status.NULL
             struct = pa.types.is_struct(decoded.rows.type) and plan.into_columns
             columns += decoded.rows.flatten() if struct else [decoded.rows]
-            names += [field.name for field in typed_columns(plan)]
+            own = [field.name for field in typed_columns(plan)]
+            names += own
+            has_value |= dict.fromkeys(own, decoded.status == Status.DECODED)
         for source, name in kafka_columns(batch.schema, self.keep):
             columns.append(batch.column(source))
             names.append(name)
+        for expected in self.expectations:
+            at = names.index(expected.column)
+            broken = expected.broken(columns[at]) & has_value[expected.column] & ~dropped
+            broken[list(dead)] = False
+            if not broken.any():
+                continue
+            if self.warns:
+                warned |= broken
+            elif self.on_error == "fail":
+                raise _unexpected(expected, columns[at], batch, int(np.argmax(broken)))
+            elif self.on_error == "dead_letter":
+                rows = np.flatnonzero(broken).tolist()
+                dead |= {row: _broken(expected, columns[at], row) for row in rows}
+            else:
+                columns[at] = with_nulls(columns[at], broken)
+                nulled |= broken
+        bad_records.dead(batch, list(dead.values()))
+        dropped[list(dead)] = False
+        left_out = dropped.copy()
+        left_out[list(dead)] = True
         out = pa.RecordBatch.from_arrays(columns, names=names)
-        return out.filter(pa.array(~dropped)) if dropped.any() else out
+        out = out.filter(pa.array(~left_out)) if left_out.any() else out
+        bad_records.count(
+            DecodingCounts(
+                decoded=out.num_rows,
+                dropped=int(dropped.sum()),
+                nulled=int((nulled & ~left_out).sum()),
+                warned=int((warned & ~left_out).sum()),
+            )
+        )
+        return out
 
 
 def decode_step(decode: Decode, place: str = "decode", schemas: Mapping[str, FramedSchemas] = NO_SCHEMAS) -> DecodeStep:
@@ -70,7 +142,10 @@ def decode_step(decode: Decode, place: str = "decode", schemas: Mapping[str, Fra
         for source in ("key", "value")
         if (payload := getattr(decode, source)) is not None
     ]
-    return DecodeStep(tuple(payloads), decode.keep, place)
+    expected = dict(decode.expect)
+    warns = expected.pop("else", None) == "warn"
+    expectations = tuple(parse_expectation(column, condition) for column, condition in expected.items())
+    return DecodeStep(tuple(payloads), decode.keep, place, decode.on_error, expectations, warns)
 
 
 def _plan(payload: Payload, source: str, place: str, schemas: Mapping[str, FramedSchemas]) -> PayloadPlan:
@@ -98,3 +173,16 @@ def _plan(payload: Payload, source: str, place: str, schemas: Mapping[str, Frame
 def _undecodable(plan: PayloadPlan, batch: pa.RecordBatch, row: int) -> UndecodablePayload:
     error = plan.explain(batch, row)
     return UndecodablePayload(plan.source, error.status.name, error.path, error.message, **address_of(batch, row))
+
+
+def _bad(plan: PayloadPlan, batch: pa.RecordBatch, row: int) -> BadRecord:
+    error = plan.explain(batch, row)
+    return BadRecord(row, plan.source, error.status.name, error.path, error.message, plan.schema_id(batch, row))
+
+
+def _broken(expected: Expectation, column: pa.Array, row: int) -> BadRecord:
+    return BadRecord(row, "row", EXPECTATION, expected.column, expected.message(column[row].as_py()))
+
+
+def _unexpected(expected: Expectation, column: pa.Array, batch: pa.RecordBatch, row: int) -> ExpectationBroken:
+    return ExpectationBroken(expected.column, expected.message(column[row].as_py()), **address_of(batch, row))

@@ -15,6 +15,7 @@ from kseg.etl.transform.step import Address, BatchStep
 
 if TYPE_CHECKING:
     from kseg.etl.config.decoding import Decode
+    from kseg.etl.decoding.bad_records import BadRecords
 
 OTHERS = "*"
 
@@ -30,6 +31,10 @@ class DecodeByTopic(BatchStep):
     def topics(self) -> tuple[str, ...]:
         return tuple(self.steps)
 
+    @property
+    def sets_aside(self) -> bool:
+        return any(step.sets_aside for step in self.steps.values())
+
     def of_topic(self, topic: str) -> BatchStep:
         step = self.steps.get(topic) or self.steps.get(OTHERS)
         if step is None:
@@ -41,8 +46,8 @@ class DecodeByTopic(BatchStep):
     def output_schema(self, rows: pa.Schema) -> pa.Schema:
         raise TypeError("each topic has a schema of its own: ask the step of a topic")
 
-    def apply(self, batch: pa.RecordBatch, address: Address) -> pa.RecordBatch:
-        return self.of_topic(address["topic"]).apply(batch, address)
+    def apply(self, batch: pa.RecordBatch, address: Address, bad_records: BadRecords | None = None) -> pa.RecordBatch:
+        return self.of_topic(address["topic"]).apply(batch, address, bad_records)
 
 
 def decode_step_of(

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from kseg.etl.decoding.bad_records import BadRecords
+
 ROWS_VIEW = "__rows__"
 """What SQL steps call the rows that they select from."""
 
@@ -50,13 +52,18 @@ class BatchStep(Step):
         """The step on batches of this topic. Raises ConfigurationError where there is none."""
         return self
 
+    @property
+    def sets_aside(self) -> bool:
+        """Whether it takes records out, or changes them, that the account has to count (`BadRecords`)."""
+        return False
+
     @abstractmethod
     def output_schema(self, rows: pa.Schema) -> pa.Schema:
         """The schema of what it gives for rows of this schema. Raises ConfigurationError where it does not work."""
 
     @abstractmethod
-    def apply(self, batch: pa.RecordBatch, address: Address) -> pa.RecordBatch:
-        """Its rows for these. Raises ArrowStepError with the address."""
+    def apply(self, batch: pa.RecordBatch, address: Address, bad_records: BadRecords | None = None) -> pa.RecordBatch:
+        """Its rows for these. bad_records: takes those that have no row. Raises ArrowStepError with the address."""
 
 
 class FrameStep(Step):

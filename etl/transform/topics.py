@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from kseg.etl.decoding.bad_records import BadRecords
 from kseg.etl.errors import ConfigurationError, Fault
 from kseg.etl.transform.step import Address
 from kseg.etl.transform.transform import BatchSteps
@@ -26,9 +27,9 @@ class TopicRows:
     given: pa.Schema
     schema: pa.Schema
 
-    def apply(self, batch: pa.RecordBatch, address: Address) -> pa.RecordBatch:
+    def apply(self, batch: pa.RecordBatch, address: Address, bad_records: BadRecords | None = None) -> pa.RecordBatch:
         """The table's rows for a batch of records. Raises as `BatchSteps.apply`."""
-        out = self.steps.apply(batch, self.given, address)
+        out = self.steps.apply(batch, self.given, address, bad_records)
         if self.given.names == self.schema.names:
             return out
         have = set(self.given.names)

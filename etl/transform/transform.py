@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from kseg.etl.decoding.bad_records import BadRecords
 from kseg.etl.decoding.framed import FramedSchemas
 from kseg.etl.source.errors import ArrowStepError
 from kseg.etl.transform.arrow import ArrowStep
@@ -48,22 +49,31 @@ class BatchSteps:
         """The steps on batches of this topic. Raises ConfigurationError where one has nothing for it."""
         return BatchSteps(tuple(step.of_topic(topic) for step in self.steps)) if self.topics else self
 
+    @property
+    def decoding(self) -> BatchSteps:
+        """Of these, what sets records aside: a reading for the account alone has to apply it."""
+        return BatchSteps(tuple(step for step in self.steps if step.sets_aside))
+
     def output_schema(self, rows: pa.Schema) -> pa.Schema:
         """The schema of what comes out for rows of this schema. Raises ConfigurationError."""
         for step in self.steps:
             rows = step.output_schema(rows)
         return rows
 
-    def apply(self, batch: pa.RecordBatch, expected: pa.Schema, address: Address) -> pa.RecordBatch:
+    def apply(
+        self, batch: pa.RecordBatch, expected: pa.Schema, address: Address, bad_records: BadRecords | None = None
+    ) -> pa.RecordBatch:
         """All steps on one batch.
 
-        expected: what `output_schema` gave; address: where the batch's records come from, for errors.
+        expected: what `output_schema` gave; address: where the batch's records come from, for errors; bad_records:
+        takes the records that have no row.
 
         Raises:
             ArrowStepError: a step failed, or what came out has another schema.
         """
+        bad_records = bad_records or BadRecords()
         for step in self.steps:
-            batch = step.apply(batch, address)
+            batch = step.apply(batch, address, bad_records)
         if not batch.schema.equals(expected):
             message = f"the steps returned {_difference(expected, batch.schema)}"
             raise ArrowStepError(message, remedy=ONE_SCHEMA, **address)

@@ -32,6 +32,8 @@ def _locations(job: Job) -> Iterator[tuple[str, str]]:
         if target.path is not None:
             # Up to the folder that depends on the topic.
             yield "sink", target.path.partition("{topic}")[0].rpartition("/")[0] or target.path
+    if job.dead_letters is not None:
+        yield "sink.dead_letters", job.dead_letters
     if job.quarantine is not None:
         yield "sink.quarantine", job.quarantine
 

@@ -29,7 +29,9 @@ def outcome_of(job: Job, run_id: str | None) -> Outcome:
     telemetry = Telemetry(began=run.planned_at.timestamp(), job=job, ledger_id=ledger.id, plan=run.plan)
     telemetry.ended = (run.ended_at or datetime.now(UTC)).timestamp()
     for table, commit in run.landed.items() if not run.abandoned else ():
-        telemetry.commits[table] = TableCommitted(table, commit, quarantine=table == run.quarantine)
+        telemetry.commits[table] = TableCommitted(
+            table, commit, quarantine=table == run.quarantine, dead_letters=table == run.plan.dead_letters
+        )
     if run.account_failed is not None:
         telemetry.account_failed = AccountFailed(run.account_failed.equation, run.account_failed.reason)
     document = (ended(job.name, run) if run.ended else report_of(job.name, run, status="done")).to_json()

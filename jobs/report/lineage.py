@@ -289,7 +289,7 @@ class Lineage:
         facets: dict[str, Any] = {"storage": storage_dataset.StorageDatasetFacet("delta", fileFormat="parquet")}
         statistics: dict[str, Any] = {}
         schema = self._telemetry.schema
-        if schema and not (committed is not None and committed.quarantine):
+        if schema and (committed is None or committed.has_rows):
             fields = [schema_dataset.SchemaDatasetFacetFields(name, kind) for name, kind in schema.items()]
             facets["schema"] = schema_dataset.SchemaDatasetFacet(fields)
         if committed is not None:

@@ -42,8 +42,8 @@ class Outcome:
 
     @property
     def rows(self) -> int:
-        """Rows that the run landed in tables, without quarantined pieces."""
-        return sum(c.commit.rows for c in self.telemetry.commits.values() if not c.quarantine)
+        """Rows that the run landed in tables, without quarantined pieces and dead letters."""
+        return sum(c.commit.rows for c in self.telemetry.commits.values() if c.has_rows)
 
     @property
     def is_dry_run(self) -> bool:

@@ -45,6 +45,13 @@ KINDS: Final = (
     ("quarantined", "unreadable", "c5"),
     ("absent", "absent", "c6"),
 )
+DECODED: Final = (
+    ("decoded", "decoded"),
+    ("dead", "dead letters"),
+    ("dropped", "tombstones dropped"),
+    ("nulled", "rows with nulls in place of what could not be decoded"),
+    ("warned", "rows that broke an expectation"),
+)
 _PHASE_COLOURS: Final = ("c1", "c2", "c3", "c4", "c5", "c6")
 
 
@@ -185,6 +192,7 @@ def _account(outcome: Outcome, document: Mapping[str, Any]) -> dict[str, Any] | 
         "chart": charts.stacked("account", "What the offsets held", parts),
         "offsets": counts.get("offsets"),
         "found": sum(part.value for part in parts),
+        "decoding": [(label, count(counts[key])) for key, label in DECODED if counts.get(key)],
         "rows_in": counts.get("rows_in"),
         "rows_out": counts.get("rows_out"),
         "landed": outcome.rows,
@@ -298,6 +306,7 @@ def _tables(outcome: Outcome) -> list[dict[str, Any]]:
             "bytes": event.commit.bytes,
             "all": event.commit.after.rows,
             "quarantine": event.quarantine,
+            "dead_letters": event.dead_letters,
             "found": event.commit.found,
         }
         for table, event in sorted(outcome.telemetry.commits.items())

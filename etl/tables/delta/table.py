@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
-from kseg.etl.errors import KsegError, RetriableFailure
+from kseg.etl.errors import ConfigurationError, KsegError, RetriableFailure
 from kseg.etl.ledger.store_errors import check_endpoint, store_error
 from kseg.etl.ledger.values import TableCommit, TableState
 from kseg.etl.tables.delta import deletion_vectors
@@ -143,14 +143,20 @@ class DeltaAccess(TableAccess):
         found = None if commit.version == UNKNOWN_VERSION else read_commit(self.location.open(), commit.version)
         return None if found is None else found.record
 
-    def read(self, columns: Sequence[str], equal: Mapping[str, str | int]) -> pa.Table | None:
+    def read(self, columns: Sequence[str], equal: Mapping[str, str | int], where: str | None = None) -> pa.Table | None:
         table = self.load()
         if table is None:
             return None
-        predicate = " AND ".join(f'"{name}" = {sql_literal(value)}' for name, value in equal.items())
+        conditions = [f'"{name}" = {sql_literal(value)}' for name, value in equal.items()]
+        predicate = " AND ".join([*conditions, *([f"({where})"] if where is not None else [])])
         # Not by `to_pyarrow_table`: Arrow's threads would read through a file system in Python, and one of them that
         # still closes a file when the interpreter ends aborts the process, and the exit code says that it was killed.
-        return pa.table(table.scan(list(columns), predicate or None))
+        try:
+            return pa.table(table.scan(list(columns), predicate or None))
+        except (DeltaError, ValueError) as error:
+            if where is None:
+                raise
+            raise ConfigurationError.of("--where", str(error), f"SQL over {', '.join(self.column_names())}") from error
 
     def missing_files(self, commit: TableCommit | None = None) -> tuple[str, ...]:
         if commit is not None and (commit.version == UNKNOWN_VERSION or not commit.files):

@@ -2,24 +2,21 @@
 
     one damage ──► pieces of at most a megabyte ──► rows of one Parquet file a task ──► the run's commit
 
-The files are written by the tasks that meet the damage and committed by the driver with the run's app transaction, as
-rows are; no commit names a retried task's files. This module runs in workers and imports neither Spark nor delta-rs.
+How the files are committed: `etl.tables.parquet.side_table`.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 
-from kseg.etl.source.range_result import RangeResult
 from kseg.etl.source.tasks import RangeTask
 from kseg.etl.tables.parquet.schema import SinkSchema, sink_schema
-from kseg.etl.tables.parquet.task_output import WrittenFile
-from kseg.etl.tables.parquet.writer import LandingPlan, TaskWriter
+from kseg.etl.tables.parquet.side_table import TaskFiles
+from kseg.etl.tables.parquet.writer import LandingPlan
 from kseg.segment_reader.log.damage.damage import Damage
 
 #: Offsets missing are `[first_offset, last_offset)`. file and position are null for what a broker sent; piece_position
@@ -61,7 +58,7 @@ class TaskQuarantine:
 
     def __init__(self, plan: LandingPlan, task: RangeTask, attempt: int) -> None:
         self._task = task
-        self._writer = TaskWriter(plan, task=task.index, attempt=attempt)
+        self._files = TaskFiles(plan, task.index, attempt)
 
     def keep(self, damage: Damage, pieces: Iterator[bytes]) -> None:
         at = 0
@@ -73,11 +70,11 @@ class TaskQuarantine:
 
     def close(self) -> tuple[str, ...]:
         """The finished files, as JSON."""
-        return tuple(json.dumps(asdict(file)) for file in self._writer.close())
+        return self._files.close()
 
     def abort(self) -> None:
         """Delete what was written."""
-        self._writer.abort()
+        self._files.abort()
 
     def _write(self, damage: Damage, at: int, piece: bytes | None) -> None:
         values = [
@@ -93,9 +90,4 @@ class TaskQuarantine:
             piece,
         ]
         columns = [pa.array([value], field.type) for value, field in zip(values, QUARANTINE, strict=True)]
-        self._writer.write(pa.RecordBatch.from_arrays(columns, schema=QUARANTINE))
-
-
-def kept_files(outcomes: Iterable[RangeResult]) -> list[WrittenFile]:
-    """The files that the tasks of these outcomes wrote."""
-    return [WrittenFile(**json.loads(file)) for outcome in outcomes for file in outcome.kept]
+        self._files.write(pa.RecordBatch.from_arrays(columns, schema=QUARANTINE))

@@ -33,6 +33,7 @@ from kseg.etl.operations import repair
 from kseg.etl.operations.accept_source import SourceReport, accept_source
 from kseg.etl.operations.accept_table import AcceptReport, accept_table
 from kseg.etl.operations.backfill import run_backfill
+from kseg.etl.operations.redrive import run_redrive
 from kseg.etl.planning.backfill_request import BackfillRequest
 from kseg.etl.planning.preflight import preflight
 from kseg.etl.run.dry_run import plan_only
@@ -142,6 +143,9 @@ class Home:
     def backfill(self, *, take_over: bool = False, observe: Any = None, **request: Any) -> RunReport:
         return run_backfill(self.job, BackfillRequest.parse(**request), take_over=take_over, observe=observe)
 
+    def redrive(self, **options: Any) -> RunReport:
+        return run_redrive(self.job, **options)
+
     def finish(self, run_id: str, **options: Any) -> RunReport:
         return repair.finish(self.job, run_id, **options)
 
@@ -153,6 +157,11 @@ class Home:
 
     def accept_source(self, *named: str, **options: Any) -> SourceReport:
         return accept_source(self.job, named, **options)
+
+    def die_redriving(self, step: str) -> None:
+        """A redrive that ends at this step."""
+        with pytest.raises(Died):
+            self.redrive(observe=die_at(step))
 
     # --- looking at what came of it
 

@@ -66,6 +66,7 @@ def test_python_reads_it(history, capsys):
     exec(example.replace("LEDGER", history.path), {})
     assert capsys.readouterr().out.splitlines() == [
         "10 {[0, 10)}",
-        "r1 incremental finished RangeCounts(data=10, control=0, aborted=0, dead_lettered=0, absent=0, late=0)",
+        "r1 incremental finished RangeCounts(data=10, control=0, aborted=0, dead_lettered=0, absent=0, late=0, "
+        "decoding=None)",
         "r2 incremental planned None",
     ]

@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kseg.etl.ledger.values import RangeCounts
+from kseg.etl.decoding.counts import DecodingCounts
+from kseg.etl.ledger.values import PlannedRange, RangeAccount, RangeCounts, RunPlan
 from kseg.etl.run.row_counts import TaskRows, allowed_rows, rows_mismatch, rows_of_table, rows_of_tasks
 from kseg.etl.source.reader import DecodeOptions
 from kseg.etl.tables.delta.commit import DeltaTarget
@@ -151,7 +152,24 @@ def test_without_a_transform_a_commit_has_the_rows_that_were_decoded(tmp_path: P
 @pytest.mark.parametrize(("now", "most"), [(True, 7), (False, 10)])
 def test_what_landed_before_may_have_been_removed_from_the_log_since(now: bool, most: int) -> None:
     counts = RangeCounts(data=7, control=1, aborted=1, dead_lettered=1, absent=2)
-    assert allowed_rows(counts, now=now) == (7, most)
+    assert allowed(counts, now=now) == {"t": (7, most)}
+
+
+@pytest.mark.parametrize(("now", "more"), [(True, 0), (False, 3)])
+def test_a_table_has_no_row_of_what_decoding_left_out_and_the_dead_letters_have_it(now: bool, more: int) -> None:
+    counts = RangeCounts(data=7, dead_lettered=1, absent=2, decoding=DecodingCounts(decoded=4, dead=2, dropped=1))
+    assert allowed(counts, now=now, dead_letters="d") == {"t": (4, 4 + more), "d": (2, 2 + more)}
+    assert allowed(counts, now=now, dead_letters="d", transformed=True) == {"d": (2, 2 + more)}
+
+
+def allowed(
+    counts: RangeCounts, *, now: bool, dead_letters: str | None = None, transformed: bool = False
+) -> dict[str, tuple[int, int]]:
+    planned = PlannedRange("orders", 0, 0, counts.total, table="t")
+    plan = RunPlan("r", "incremental", "incremental", "a", 1, "", "", None, {}, (planned,), {})
+    accounts = [RangeAccount("orders", 0, 0, counts.total, counts)]
+    landed_now = {"t", "d"} if now else set()
+    return allowed_rows(plan, accounts, landed_now, dead_letters, transformed=transformed)
 
 
 def test_the_ledgers_count_is_that_of_the_tables_log(tmp_path: Path) -> None:

@@ -1,0 +1,76 @@
+"""Rules for the tables beside the rows: what lands in them is set aside elsewhere in the job file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from kseg.etl.config.decoding import decodes_by_topic
+from kseg.etl.config.document import PathKey
+from kseg.etl.config.faults import Finding
+from kseg.etl.config.paths import lies_within, topic_that_leads_to
+from kseg.etl.config.view import View, sound_targets, target_paths
+
+
+def corruption_has_its_table(view: View) -> Iterator[Finding]:
+    """Bytes that cannot be read have to go somewhere, and a table for them is no use where the run stops at them."""
+    table = view.sink.quarantine
+    if not view.sound("source", "on_corruption") or not view.sound("sink", "quarantine"):
+        return
+    if view.source.on_corruption == "quarantine" and table is None:
+        yield Finding(
+            ("source", "on_corruption"),
+            "is quarantine, and there is no quarantine table",
+            "add `sink: {quarantine: {path: …}}`",
+        )
+    if table is not None and view.source.on_corruption == "fail":
+        yield Finding(
+            ("sink", "quarantine"),
+            "is never written to: the job fails on records that cannot be read",
+            "add `source: {on_corruption: quarantine}`, or remove it",
+        )
+
+
+def dead_letters_have_their_table(view: View) -> Iterator[Finding]:
+    """Records that cannot be decoded have to go somewhere."""
+    decode = view.raw.get("decode")
+    if not isinstance(decode, Mapping) or not view.sound("decode") or not view.sound("sink"):
+        if view.given("sink", "dead_letters") and not view.given("decode"):
+            yield Finding(("sink", "dead_letters"), "is never written to: nothing is decoded", "remove it")
+        return
+    by_topic = decodes_by_topic(decode)
+    sections = {("decode", topic): part for topic, part in decode.items()} if by_topic else {("decode",): decode}
+    asked = [(*place, "on_error") for place, part in sections.items() if part.get("on_error") == "dead_letter"]
+    if not asked:
+        if view.sink.dead_letters is not None:
+            yield Finding(
+                ("sink", "dead_letters"),
+                "is never written to",
+                "add `decode: {on_error: dead_letter}`, or remove it",
+            )
+    elif view.sink.dead_letters_path is None:
+        yield Finding(
+            asked[0],
+            "is dead_letter, and there is no table for dead letters",
+            "add `sink: {dead_letters: {path: …}}`",
+        )
+
+
+def tables_beside_stand_apart(view: View) -> Iterator[Finding]:
+    """The quarantine table, and that of dead letters."""
+    quarantine = view.sink.quarantine
+    if quarantine is not None and view.sound("sink", "quarantine"):
+        yield from _stands_apart(view, "quarantine", quarantine.path, [])
+    letters = view.sink.dead_letters
+    if letters is not None and letters.path is not None and view.sound("sink", "dead_letters"):
+        yield from _stands_apart(view, "dead_letters", letters.path, [quarantine.path] if quarantine else [])
+
+
+def _stands_apart(view: View, key: str, path: str, beside: list[str]) -> Iterator[Finding]:
+    place: PathKey = ("sink", key, "path")
+    others = [path for route, target in sound_targets(view) for path in target_paths(view, route, target)]
+    others += [*beside, *([view.ledger] if view.ledger is not None else [])]
+    for other in others:
+        if lies_within(path, other) or lies_within(other, path):
+            yield Finding(place, f"is inside {other}, or contains it", "give it a folder of its own")
+        elif topic_that_leads_to(other, path) is not None:
+            yield Finding(place, f"is the same as {other} for some topic", "give it a folder of its own")

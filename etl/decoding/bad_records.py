@@ -1,0 +1,119 @@
+"""Records that have no row: what becomes of them in the task that meets them (`decode.on_error`).
+
+    fail          UndecodablePayload with the record's address
+    set_null      a row with nulls in place of what could not be decoded
+    dead_letter   a row of the dead-letter table in place of the row, with the record's bytes and the error
+
+`BadRecords` is made for one attempt at one task: it counts, and hands dead letters to their writer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, Protocol
+
+import pyarrow as pa
+
+from kseg.etl.decoding.counts import DecodingCounts
+from kseg.etl.decoding.errors import TooManyDeadLetters
+from kseg.segment_reader.decode.schema import HEADER, TIMESTAMP
+
+OnError = Literal["fail", "set_null", "dead_letter"]
+
+#: A record that has no row: its address, its bytes as they were read, and why. source: `key`, `value` or `row` (what
+#: broke an expectation). error: a name of `payload.decoder.Status`, or a class of `etl.decoding` (docs/guides). path:
+#: the place within the payload, or the column.
+DEAD_LETTERS: Final = pa.schema(
+    [
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("timestamp", TIMESTAMP),
+        pa.field("timestampType", pa.int32()),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("headers", pa.list_(HEADER)),
+        pa.field("schema_id", pa.int32()),
+        pa.field("source", pa.string()),
+        pa.field("error", pa.string()),
+        pa.field("path", pa.string()),
+        pa.field("message", pa.string()),
+    ]
+)
+
+RECORD_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
+"""Of a dead letter, what the record had."""
+
+MAX_EXAMPLES: Final = 3
+"""Errors that a task lists, for messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class BadRecord:
+    """Why one record has no row, or a row with nulls. row: its number in the batch."""
+
+    row: int
+    source: str
+    error: str
+    path: str
+    message: str
+    schema_id: int | None = None
+
+
+class LetterWriter(Protocol):
+    """Where a task's dead letters go to (`etl.tables.parquet.side_table.TaskFiles`)."""
+
+    def write(self, batch: pa.RecordBatch) -> None: ...
+
+
+class BadRecords:
+    """What one attempt at one task sets aside in decoding.
+
+    letters: None where dead letters are counted alone (their table has landed). most: dead letters that the whole run
+    may have; a task that has more by itself need not read on.
+    """
+
+    def __init__(self, letters: LetterWriter | None = None, most: int | None = None) -> None:
+        self._letters, self._most = letters, most
+        self._counts = DecodingCounts()
+        self.examples: list[str] = []
+
+    @property
+    def counts(self) -> DecodingCounts:
+        return self._counts
+
+    def dead(self, batch: pa.RecordBatch, found: Sequence[BadRecord]) -> None:
+        """Set these records of a batch aside. Raises TooManyDeadLetters."""
+        if not found:
+            return
+        letters = dead_letters(batch, found)
+        self.count(DecodingCounts(dead=letters.num_rows))
+        for bad in found[: MAX_EXAMPLES - len(self.examples)]:
+            self.examples.append(example(batch, bad))
+        if self._most is not None and self._counts.dead > self._most:
+            raise TooManyDeadLetters(self._counts.dead, self._most, self.examples)
+        if self._letters is not None:
+            self._letters.write(letters)
+
+    def count(self, counts: DecodingCounts) -> None:
+        self._counts += counts
+
+
+def dead_letters(batch: pa.RecordBatch, found: Sequence[BadRecord]) -> pa.RecordBatch:
+    """These records of a batch as rows of `DEAD_LETTERS`, in the batch's order. batch: with all columns of a record."""
+    in_order = sorted(found, key=lambda bad: bad.row)
+    records = batch.select(RECORD_COLUMNS).take(pa.array([bad.row for bad in in_order], pa.int64()))
+    why = [
+        pa.array([getattr(bad, name) for bad in in_order], DEAD_LETTERS.field(name).type)
+        for name in ("schema_id", "source", "error", "path", "message")
+    ]
+    columns = [column.cast(field.type) for column, field in zip([*records.columns, *why], DEAD_LETTERS, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=DEAD_LETTERS)
+
+
+def example(batch: pa.RecordBatch, bad: BadRecord) -> str:
+    """One bad record in a line."""
+    topic, partition, offset = (batch.column(name)[bad.row].as_py() for name in ("topic", "partition", "offset"))
+    at = f" at {bad.path}" if bad.path else ""
+    return f"{topic}-{partition} offset {offset}: {bad.source}{at}: {bad.error}: {bad.message}"

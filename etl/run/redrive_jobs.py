@@ -1,0 +1,171 @@
+"""How a redrive reads: dead letters in place of records, in the driver; all else is as in any run.
+
+Its ranges are addresses that the dead-letter table has. What tasks do for other runs is done here, without Spark where
+neither transform nor table needs it: dead letters are few. The counts go the same way, so the account is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from kseg.etl.decoding.bad_records import DEAD_LETTERS, RECORD_COLUMNS, BadRecords
+from kseg.etl.errors import Refused
+from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.dead_letters import ADDRESS, REDRIVE, Letter, LetterStates
+from kseg.etl.run.context import JobContext
+from kseg.etl.run.row_counts import rows_of_tasks, rows_read
+from kseg.etl.run.spark_jobs import SparkJobs, Written
+from kseg.etl.source.range_result import RangeResult
+from kseg.etl.source.reader import ADDRESS_COLUMNS
+from kseg.etl.source.tasks import RangeTask
+from kseg.etl.spark.dataframe import NOTHING_BESIDE, Beside
+from kseg.etl.tables.parquet.schema import SinkSchema
+from kseg.etl.tables.parquet.task_output import TaskOutput, read_task_output
+from kseg.etl.tables.parquet.writer import land
+from kseg.etl.tables.protocol import TableAccess
+from kseg.etl.tables.values import ReadyTable
+from kseg.etl.transform.topics import rows_by_topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def jobs_of(context: JobContext, plan: ev.RunPlan, beside: Beside) -> SparkJobs:
+    """What reads a run's ranges."""
+    return RedriveJobs(context, plan) if plan.mode == REDRIVE else SparkJobs(context, plan, beside)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownResults:
+    """Results of ranges that were read before an action asks for their rows, in place of `RangeResults`."""
+
+    results: tuple[RangeResult, ...]
+    tasks: tuple[RangeTask, ...] = ()
+
+    def typed_errors(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def resolve(self) -> tuple[RangeResult, ...]:
+        return self.results
+
+
+class RedriveJobs(SparkJobs):
+    """Reads dead letters of a run's ranges."""
+
+    def count(self, tables: Collection[str]) -> Written:
+        if not tables:
+            return Written()
+        own = {topic: topic for topic in self._topics}  # no rows are landed: none have to go together
+        return Written(range_results=tuple(result for result, _ in self._read(tables, own)))
+
+    def write(self, sinks: Mapping[str, SinkSchema], tables: Mapping[str, ReadyTable]) -> Written:
+        if not tables or self.transform.on_frame:
+            return super().write(sinks, tables)
+        results: list[RangeResult] = []
+        outputs: list[TaskOutput] = []
+        read: dict[int, int] = {}
+        for task, table in enumerate(tables):  # tables differ in their columns
+            done = list(self._read([table], self._topics))
+            plan = self._landing_plan(sinks, {table: tables[table]})
+            batches = (rows for _, rows in done if rows.num_rows)
+            landed = list(land(batches, plan, task=task, attempt=0))
+            outputs += [output for batch in landed for output in read_task_output(batch.to_pylist())]
+            results += [result for result, _ in done]
+            read[task] = rows_read(result for result, _ in done)
+        return self._written(tuple(results), outputs, tables, rows_of_tasks(outputs, read))
+
+    def frame(
+        self, spark: SparkSession, tables: Collection[str], beside: Beside = NOTHING_BESIDE
+    ) -> tuple[DataFrame, Any]:
+        if not tables:
+            return super().frame(spark, tables, beside)
+        done = list(self._read(tables, dict.fromkeys(self._topics, "")))
+        source: Any = pa.Table.from_batches([rows for _, rows in done])
+        results = KnownResults(tuple(result for result, _ in done))
+        return self.transform.apply_to_frame(spark.createDataFrame(source)), results
+
+    def complete(self, range_results: Any, tables: Collection[str]) -> tuple[RangeResult, ...]:
+        return tuple(range_results.resolve())
+
+    def watching(self, range_results: Any) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def _read(
+        self, tables: Collection[str], together: Mapping[str, str]
+    ) -> Iterator[tuple[RangeResult, pa.RecordBatch]]:
+        """The result of each range of these tables, and its rows after the steps on batches.
+
+        together: topics of one name have rows of one schema.
+        """
+        steps = self.transform.on_batches
+        by_topic = rows_by_topic(steps, self.options.schema, together)
+        ranges = [planned for planned in self.plan.ranges if planned.table in tables]
+        for index, (planned, records) in enumerate(self._records(ranges)):
+            bad_records = BadRecords()
+            address = {"topic": planned.topic, "partition": planned.partition, "offset": planned.start}
+            out = by_topic[planned.topic].apply(records, address, bad_records)
+            result = RangeResult(
+                index,
+                *(planned.topic, planned.partition, planned.start, planned.end),
+                data=records.num_rows,
+                rows=records.num_rows,
+                rows_out=out.num_rows if steps else None,
+                decoded=bad_records.counts if steps.decoding else None,
+                bad_records=tuple(bad_records.examples),
+            )
+            yield result, out
+
+    def _records(self, ranges: list[ev.PlannedRange]) -> Iterator[tuple[ev.PlannedRange, pa.RecordBatch]]:
+        """The dead letters of each range, one an offset, as records."""
+        table, state = self.plan.dead_letters, self.context.clients.read_state()
+        access = self.context.targets.access(table) if table is not None else None
+        letters = read_letters(access, {}) if access is not None else None
+        if letters is None:
+            raise Refused("table-missing", "there is no dead-letter table", table=table, run=self.plan.run_id)
+        partitions = list(zip(letters["topic"].to_pylist(), letters["partition"].to_pylist(), strict=True))
+        offsets, runs = letters["offset"].to_numpy(), letters[ADDRESS[-1]].to_pylist()
+        by_partition: dict[tuple[str, int], list[int]] = {}
+        states = LetterStates(state)
+        for row, partition in enumerate(partitions):
+            if states.of(Letter(*partition, int(offsets[row]), runs[row])) not in ("stale", "pending"):
+                by_partition.setdefault(partition, []).append(row)
+        for planned in ranges:
+            rows = np.array(by_partition.get((planned.topic, planned.partition), []), np.int64)
+            rows = rows[(offsets[rows] >= planned.start) & (offsets[rows] < planned.end)]
+            found, first = np.unique(offsets[rows], return_index=True)
+            if len(found) != planned.length:
+                raise Refused(
+                    "dead-letters-missing",
+                    f"{planned.length - len(found)} dead letters that the run has planned are not in their table",
+                    remedy=f"restore the table, or give the run up: `kseg repair JOB --abandon {self.plan.run_id}`",
+                    table=table,
+                    run=self.plan.run_id,
+                )
+            yield planned, as_records(letters.take(pa.array(rows[first])), self.options.schema)
+
+
+def read_letters(access: TableAccess, equal: Mapping[str, str | int], where: str | None = None) -> pa.Table | None:
+    """Records and runs of the dead letters in a table; None where there is no table. See `TableAccess.read`."""
+    found = access.read([*RECORD_COLUMNS, ADDRESS[-1]], equal, where)
+    if found is None:
+        return None
+    # delta-rs gives views, which not all of Arrow's functions take.
+    types = [DEAD_LETTERS.field(name) for name in RECORD_COLUMNS]
+    return found.cast(pa.schema([*types, pa.field(ADDRESS[-1], pa.string())])).combine_chunks()
+
+
+def as_records(letters: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
+    """Dead letters with the columns that records have when they are read. What a letter does not tell is null."""
+    own = dict(zip(ADDRESS_COLUMNS, ADDRESS, strict=False))
+    columns = []
+    for field in schema:
+        name = own.get(field.name, field.name)
+        column = letters[name].cast(field.type) if name in RECORD_COLUMNS else pa.nulls(letters.num_rows, field.type)
+        columns.append(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,0 +1,115 @@
+"""What becomes of records that have no row: counted, and kept whole with their error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kseg.etl.config.decoding import Decode
+from kseg.etl.decoding.bad_records import DEAD_LETTERS, BadRecords
+from kseg.etl.decoding.counts import DecodingCounts
+from kseg.etl.decoding.errors import TooManyDeadLetters
+from kseg.etl.source.reader import DecodeOptions
+from kseg.etl.spark.error_json import error_document, error_of_document
+from kseg.etl.transform.decode import DecodeStep, decode_step
+
+ROWS = DecodeOptions(addresses=True).schema
+ADDRESS = {"topic": "orders", "partition": 1, "offset": 5}
+GOOD, BAD = b'{"id": 1}', b'{"id": "x"}'
+HEADERS = [{"key": "trace", "value": b"\x00\xff"}]
+
+
+def step_of(on_error: str, tombstones: str = "keep", key: str | None = None) -> DecodeStep:
+    value = {"format": "json", "schema": {"columns": {"id": "bigint"}}, "tombstones": tombstones}
+    keys = {"key": {"format": key, "as": "k"}} if key is not None else {}
+    return decode_step(Decode.model_validate({**keys, "value": value, "on_error": on_error}))
+
+
+def batch(values: list[bytes | None], keys: list[bytes | None] | None = None) -> pa.RecordBatch:
+    rows = [
+        {
+            **{"key": keys[number] if keys else b"k", "value": value, "headers": HEADERS},
+            **{"topic": "orders", "partition": 1, "offset": 5 + number, "timestamp": number, "timestampType": 0},
+            **{"_kseg_topic": "orders", "_kseg_partition": 1, "_kseg_offset": 5 + number},
+        }
+        for number, value in enumerate(values)
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=ROWS)
+
+
+class Letters:
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+
+    def write(self, letters: pa.RecordBatch) -> None:
+        assert letters.schema == DEAD_LETTERS
+        self.rows += letters.to_pylist()
+
+
+def test_a_dead_letter_has_the_record_as_it_was_and_the_error() -> None:
+    letters = Letters()
+    bad = BadRecords(letters)
+    out = step_of("dead_letter").apply(batch([GOOD, BAD, None]), ADDRESS, bad)
+    assert out.column("_kseg_offset").to_pylist() == [5, 7]
+    assert bad.counts == DecodingCounts(decoded=2, dead=1)
+    (letter,) = letters.rows
+    message, when = letter.pop("message"), letter.pop("timestamp")
+    assert "string" in message
+    assert when is not None
+    assert letter == {
+        **{"topic": "orders", "partition": 1, "offset": 6, "timestampType": 0},
+        **{"key": b"k", "value": BAD, "headers": HEADERS, "schema_id": None},
+        **{"source": "value", "error": "WRONG_TYPE", "path": "id"},
+    }
+    assert bad.examples == [f"orders-1 offset 6: value at id: WRONG_TYPE: {message}"]
+
+
+def test_a_record_with_two_errors_is_one_dead_letter() -> None:
+    letters = Letters()
+    bad = BadRecords(letters)
+    step_of("dead_letter", key="long").apply(batch([BAD, GOOD], keys=[b"short", b"\0" * 8]), ADDRESS, bad)
+    assert [(letter["offset"], letter["source"]) for letter in letters.rows] == [(5, "key")]
+
+
+def test_nulls_stand_in_for_what_cannot_be_decoded() -> None:
+    bad = BadRecords()
+    out = step_of("set_null").apply(batch([GOOD, BAD, None]), ADDRESS, bad)
+    assert out.column("id").to_pylist() == [1, None, None]
+    assert out.column("_kseg_offset").to_pylist() == [5, 6, 7]
+    assert bad.counts == DecodingCounts(decoded=3, nulled=1)
+
+
+def test_more_dead_letters_than_a_run_may_have_stop_the_task_with_the_first_errors() -> None:
+    with pytest.raises(TooManyDeadLetters) as caught:
+        step_of("dead_letter").apply(batch([BAD] * 5), ADDRESS, BadRecords(Letters(), most=4))
+    error = caught.value
+    assert (error.code, error.dead, error.most, error.retriable) == ("too-many-dead-letters", 5, 4, False)
+    assert [line.partition(":")[0] for line in error.examples] == [f"orders-1 offset {n}" for n in (5, 6, 7)]
+    assert str(error_of_document(error_document(error))) == str(error)
+
+
+@given(
+    st.lists(st.sampled_from([GOOD, BAD, None, b"", b"{"]), min_size=1, max_size=30),
+    st.sampled_from(["set_null", "dead_letter"]),
+    st.sampled_from(["keep", "drop"]),
+)
+def test_each_record_is_a_row_or_dead_or_dropped(values: list[bytes | None], on_error: str, tombstones: str) -> None:
+    letters = Letters()
+    bad = BadRecords(letters)
+    out = step_of(on_error, tombstones).apply(batch(values), ADDRESS, bad)
+    dead = {letter["offset"] for letter in letters.rows}
+    dropped = {5 + n for n, value in enumerate(values) if value is None and tombstones == "drop"}
+    failing = {5 + n for n, value in enumerate(values) if value is not None and value != GOOD}
+    assert dead == (failing if on_error == "dead_letter" else set())
+    assert out.column("_kseg_offset").to_pylist() == sorted({5 + n for n in range(len(values))} - dead - dropped)
+    nulled = len(failing) if on_error == "set_null" else 0
+    assert bad.counts == DecodingCounts(out.num_rows, len(dead), len(dropped), nulled)
+    assert bad.counts.total == len(values)
+    ids = dict(zip(out.column("_kseg_offset").to_pylist(), out.column("id").to_pylist(), strict=True))
+    assert ids == {at: 1 if values[at - 5] == GOOD else None for at in ids}
+    assert np.all(np.diff(out.column("_kseg_offset")) > 0)

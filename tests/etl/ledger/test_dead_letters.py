@@ -1,0 +1,82 @@
+"""What became of a dead letter follows from the ledger's runs and from nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.dead_letters import Letter, LetterStates
+from kseg.etl.ledger.ranges import OffsetSet
+
+TP = TopicPartition("orders", 0)
+
+
+def letter(offset: int, run_id: str = "r1") -> Letter:
+    return Letter("orders", 0, offset, run_id)
+
+
+def chain_run(folding: Any, words: Any, run_id: str, *ranges: tuple[int, int], mode: str, until: str = "end") -> None:
+    """A run in a chain of its own; `until`: where it stops."""
+    folding.add(words.lease(run_id))
+    planned = words.plan(folding.state, run_id, *ranges, mode=mode)
+    where = {"chain": run_id}
+    events = [planned]
+    if until != "planned":
+        if mode == "backfill-replace":
+            events.append(words.step(ev.Replacing, run_id, kept={TP: OffsetSet.of([(3, 4)])}, **where))
+        account = words.accounted(planned.plan)
+        events += [words.landed(run_id, **where), account, words.step(ev.Finished, run_id, **where)]
+    for event in events:
+        folding.add(event)
+
+
+@pytest.fixture
+def landed(folding: Any, words: Any) -> Any:
+    """Run r1 has landed the offsets 0 to 9."""
+    folding.add(*words.whole_run(folding.state, "r1", (0, 10)))
+    return folding
+
+
+def test_a_letter_is_open_until_a_redrive_or_a_replacement_has_landed_its_record(landed: Any, words: Any) -> None:
+    chain_run(landed, words, "again", (2, 3), (7, 8), mode="redrive")
+    chain_run(landed, words, "replaced", (3, 6), mode="backfill-replace")
+    states = LetterStates(landed.state)
+    assert [states.of(letter(at)) for at in (1, 2, 3, 4, 5, 6, 7)] == [
+        *("open", "redriven", "open", "replaced", "replaced", "open", "redriven")  # 3 was kept: it was not read again
+    ]
+    assert states.count(map(letter, (1, 2, 4))) == {"open": 1, "redriven": 1, "replaced": 1}
+
+
+def test_a_redrive_that_has_no_account_yet_has_landed_nothing(landed: Any, words: Any) -> None:
+    chain_run(landed, words, "again", (2, 3), mode="redrive", until="planned")
+    assert LetterStates(landed.state).of(letter(2)) == "open"
+
+
+def test_a_letter_of_the_replacement_itself_is_open_and_that_of_the_run_before_is_replaced(
+    landed: Any, words: Any
+) -> None:
+    chain_run(landed, words, "replaced", (4, 6), mode="backfill-replace")
+    states = LetterStates(landed.state)
+    assert (states.of(letter(4)), states.of(letter(4, "replaced"))) == ("replaced", "open")
+    chain_run(landed, words, "again", (4, 5), mode="redrive")
+    states = LetterStates(landed.state)
+    assert (states.of(letter(4)), states.of(letter(4, "replaced"))) == ("redriven", "redriven")
+
+
+def test_a_letter_of_a_run_without_an_account_is_pending_and_one_of_a_dropped_run_is_open(
+    landed: Any, words: Any
+) -> None:
+    landed.add(words.plan(landed.state, "r2", (10, 20)))
+    states = LetterStates(landed.state)
+    assert (states.of(letter(12, "r2")), states.of(letter(1, "older"))) == ("pending", "open")
+
+
+def test_an_offset_that_means_another_record_today_is_not_redriven(landed: Any, words: Any) -> None:
+    topics = {"orders": ev.TopicIdentity(cluster_id="cluster")}
+    accepted = ev.SourceAccepted(topics=topics, reopened={TP: 5}, reason="log-truncated", owner="me", attempt=1)
+    landed.add(accepted)
+    states = LetterStates(landed.state)
+    assert [states.of(letter(at)) for at in (4, 5)] == ["open", "stale"]
