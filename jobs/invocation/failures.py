@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import click
 
-from kseg.client.protocol.printable import printable
 from kseg.etl.errors import ConfigurationError, ExitCode, Fault, KsegError, summary
 from kseg.jobs.invocation.error_log import full_trace, has_more, write_log
 from kseg.jobs.output.redaction import REDACTOR
@@ -171,5 +170,7 @@ def print_failure(failure: Failure, *, debug: bool) -> None:
 
 
 def _line(label: str, text: str, colour: str | None = None, *, indent: int = 0) -> None:
+    from kseg.client.protocol.printable import printable
+
     text = printable(text, keep="\n")
     click.echo(" " * indent + click.style(f"{label}:", fg=colour, bold=colour is not None) + f" {text}", err=True)

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from kseg.client.protocol.printable import printable
 from kseg.jobs.inference.payloads import kind_of
 from kseg.segment_reader.payload.framing import GUID_FRAME, ID_FRAME, frames_of
 
@@ -28,7 +29,7 @@ def as_line(row: dict[str, Any], *, whole: bool) -> str:
     )
     parts = [f"{row['topic']}-{row['partition']}", f"{row['offset']:>8}", time]
     if row.get("headers"):
-        parts.append("{" + ", ".join(f"{_safe(h['key'])}={payload_text(h['value'])}" for h in row["headers"]) + "}")
+        parts.append("{" + ", ".join(f"{printable(h['key'])}={payload_text(h['value'])}" for h in row["headers"]) + "}")
     for name in ("key", "value"):
         text = payload_text(row[name])
         parts.append(text if whole or len(text) <= _MOST else f"{text[:_MOST]}… ({len(row[name] or b''):,} bytes)")
@@ -77,11 +78,7 @@ def schema_of(payload: bytes | None) -> int | str | None:
 
 
 def _safe_bytes(payload: bytes) -> str:
-    return _safe(payload.decode("utf-8", "backslashreplace"))
-
-
-def _safe(text: str) -> str:
-    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
+    return printable(payload.decode("utf-8", "backslashreplace"))
 
 
 def _header(value: bytes | None) -> str | None:
