@@ -57,7 +57,7 @@ def run_redrive(
     """
     if job.dead_letters is None:
         raise ConfigurationError.of("decode.on_error", "is not dead_letter: there is nothing to redrive")
-    if lineages_of(job):
+    if any(lineages_of(job)):
         message = "schemas of a registry cannot be used in a redrive yet"
         remedy = "write `schema: {file: …}`, or read the records again: `kseg backfill --mode replace`"
         raise ConfigurationError.of("decode", message, remedy)
