@@ -13,7 +13,14 @@ from pathlib import Path
 
 import pytest
 
-CHECKED = ("tests/client", "tests/etl/config", "tests/etl/ledger", "tests/harness")
+CHECKED = (
+    "tests/client",
+    "tests/etl/config",
+    "tests/etl/ledger",
+    "tests/harness",
+    "tests/jobs/broker",
+    "tests/jobs/registry",
+)
 
 
 class Leaks:
