@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import AuthenticationFailed, BrokerUnavailable, KafkaError, RequestTimedOut
+from kseg.client.protocol.printable import printable
 from kseg.client.security.tls import TlsConfig
 from kseg.client.security.tlserrors import tls_error
 
@@ -84,7 +85,7 @@ class Transport:
                         broker=label,
                     ) from error
                 failures.append(f"{info[4][0]}: {error.message}")
-        raise BrokerUnavailable(f"cannot connect to {host}:{port}: {'; '.join(failures)}", broker=label)
+        raise BrokerUnavailable(f"cannot connect to {printable(host)}:{port}: {'; '.join(failures)}", broker=label)
 
     def send(self, data: bytes, deadline: Deadline) -> None:
         """Hand all of `data` to the system."""
@@ -264,7 +265,7 @@ def _resolve(host: str, port: int, label: str, deadline: Deadline) -> list[_Addr
     if found:
         return found
     why = _words(failure[0]) if failure else "the name was not resolved in time"
-    raise BrokerUnavailable(f"cannot resolve {host}: {why}", broker=label)
+    raise BrokerUnavailable(f"cannot resolve {printable(host)}: {why}", broker=label)
 
 
 def _lookup(host: str, port: int, flags: int) -> list[_AddressInfo]:

@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import BrokerUnavailable, KafkaError
 from kseg.client.protocol.printable import printable
 from kseg.client.wire.broker import Endpoint
+from kseg.client.wire.transport import Transport
 
 EVIL = "ev\nil\x1b[2J\u202e\x9b"
 
@@ -30,3 +32,9 @@ def test_what_comes_out_is_printable(text: str) -> None:
 def test_names_of_a_peer_are_escaped_in_errors(error: KafkaError) -> None:
     assert str(error).isprintable()
     assert "\\x1b[2J\\u202e\\x9b" in str(error)
+
+
+def test_a_host_that_a_broker_names_forges_no_line() -> None:
+    with pytest.raises(BrokerUnavailable) as caught:
+        Transport.connect(EVIL, 9092, label=EVIL, deadline=Deadline.after(5), address_timeout=2)
+    assert str(caught.value).isprintable()
