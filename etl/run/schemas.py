@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kseg.client.registry.errors import SchemaNotFound
+from kseg.etl.config.decoding import Decode, sections_of
 from kseg.etl.config.job import Job
 from kseg.etl.decoding.errors import UnknownSchemas
 from kseg.etl.decoding.framed import FramedSchemas, schema_key
@@ -39,7 +40,7 @@ def learn_schemas(context: JobContext, lease: Lease, run: RunState, unknown: Unk
     """The run with the schemas that its records name: of another subject, or with fields that the table did not have.
 
     Raises:
-        Refused: the registry does not know one, or it does not fit the table's columns.
+        Refused: the registry does not know one (`on_error: fail`), or it does not fit the table's columns.
         ConfigurationError: it is of another format.
         SchemaRegistryError: the registry cannot be asked.
     """
@@ -59,7 +60,8 @@ def learn_schemas(context: JobContext, lease: Lease, run: RunState, unknown: Unk
     return after.runs[run.run_id]
 
 
-def _asked(context: JobContext, key: str, lineage: str, unknown: UnknownSchemas) -> SchemaText:
+def _asked(context: JobContext, key: str, lineage: str, unknown: UnknownSchemas) -> SchemaText | None:
+    """None: the registry does not know it, and the job says what becomes of such records."""
     registry = context.clients.registry
     assert registry is not None  # a job file with schemas in a registry is refused without one
     payload = next(payload for name, payload in lineages_of(context.job) if name == lineage)
@@ -69,9 +71,18 @@ def _asked(context: JobContext, key: str, lineage: str, unknown: UnknownSchemas)
             schema = registry.schema(name) if isinstance(name, int) else registry.schema_by_guid(name)
             return text_of(registry, schema, payload, f"decode.{lineage}", f"the schema {key}")
     except SchemaNotFound as error:
+        if _section(context.job, lineage).on_error != "fail":
+            return None
         raise Refused(
             "schema-unknown",
             f"the {unknown.source} names the schema {key}, which the registry {registry.url} does not know",
             remedy="check registry.url; a schema that was deleted there has to be registered again",
             **unknown.address,
         ) from error
+
+
+def _section(job: Job, lineage: str) -> Decode:
+    """The part of `decode:` that the lineage is of."""
+    assert job.decode is not None
+    named = lineage.rpartition(".")[0]
+    return next(section for path, section in sections_of(job.decode).items() if ".".join(path[1:]) == named)

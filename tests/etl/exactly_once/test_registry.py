@@ -210,3 +210,23 @@ def test_fields_inside_of_records_are_added(records: Any, home: Any, registry: E
         ("Bern", None, None),
     ]
     assert verify(job.job).ok
+
+
+def test_a_schema_that_nobody_knows_is_a_dead_letter(records: Any, home: Any, registry: EmbeddedRegistry) -> None:
+    topic = records.topic(1)
+    orders = Orders(records, registry, topic)
+    orders.write(FIRST, first(1))
+    orders.producer.produce(topic, b"\0\0\x7f\xff\xffx", partition=0)
+    orders.write(FIRST, first(2))
+    job = home(
+        topic,
+        decode={**DECODE, "on_error": "dead_letter"},
+        sink={"dead_letters": {"path": "./lake/dead", "max": "50%"}},
+        registry={"url": registry.url},
+    )
+    job.ingest()
+    assert typed(job, ["id", "note"]) == orders.expected(["id", "note"])
+    (letter,) = job.table("dead").to_pyarrow_table().to_pylist()
+    assert "the registry does not know the schema 8388607" in str(letter)
+    (run,) = job.state.runs.values()
+    assert run.plan.schemas["value"].writers["8388607"] == ""
