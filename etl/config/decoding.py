@@ -250,7 +250,8 @@ _SCHEMAS = {
     "avro": ("registry", "file"),
     "protobuf": ("file",),
 }
-_EXAMPLES = {"columns": "{columns: {id: bigint, …}}", "file": "{file: orders.avsc}", "registry": "registry"}
+_EXAMPLES = {"columns": "{columns: {id: bigint, …}}", "registry": "registry"}
+_FILES = {"avro": "orders.avsc", "protobuf": "orders.proto"}
 _OF_REGISTRIES = ("subject", "defaults", "max_columns")
 
 
@@ -269,6 +270,11 @@ def decode_findings(decode: Decode | Mapping[str, Decode], *, has_registry: bool
                 yield Finding((*place, name, "schema"), "needs a schema registry", remedy)
 
 
+def _example(form: str, kind: str) -> str:
+    """How a form of `schema` is written for a format."""
+    return _EXAMPLES.get(form) or f"{{file: {_FILES.get(kind, 'orders.json')}}}"
+
+
 def _payload_findings(payload: Payload, place: tuple[str, ...]) -> Iterator[Finding]:
     schema, possible = payload.schema_, _SCHEMAS.get(payload.format)
     if payload.format != "protobuf":
@@ -280,11 +286,11 @@ def _payload_findings(payload: Payload, place: tuple[str, ...]) -> Iterator[Find
         yield from _without_meaning(payload, place, _OF_REGISTRIES)
         return
     if schema is None:
-        yield Finding((*place, "schema"), "is missing", f"write `schema: {_EXAMPLES[possible[0]]}`")
+        yield Finding((*place, "schema"), "is missing", f"write `schema: {_example(possible[0], payload.format)}`")
     elif not payload.by_registry and (payload.declared.columns is None) == (payload.declared.file is None):
         yield Finding((*place, "schema"), "is not exactly one of columns and file", "keep one of them")
     elif _schema_given(payload) not in possible:
-        remedy = " or ".join(f"`schema: {_EXAMPLES[form]}`" for form in possible)
+        remedy = " or ".join(f"`schema: {_example(form, payload.format)}`" for form in possible)
         yield Finding((*place, "schema"), f"is none of {payload.format}", f"write {remedy}")
     if payload.envelope != "none" and place[-1] == "key":
         yield Finding((*place, "envelope"), "is around values", "remove it")

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kseg.segment_reader.payload.buffers import byte_buffers
-from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadError
+from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadError, Status
 from kseg.segment_reader.payload.protobuf import opcodes as op
 from kseg.segment_reader.payload.protobuf.buffers import Buffers, Bytes
 from kseg.segment_reader.payload.protobuf.columns import Struct
@@ -63,6 +63,8 @@ class CompiledDecoder:
         self._run(buffers, source, status)
         self._sizes, self._items = buffers.used()
         if self._documents:
+            # Of two errors in a row the kernel has seen only the one that is in no document.
+            status[(status != Status.DECODED) & (status != Status.NULL)] = op.LEFT
             for row in buffers.write_documents():
                 status[row] = op.LEFT
         return self._with_those_left(buffers.rows(), status, payloads, skip)

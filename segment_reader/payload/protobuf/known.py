@@ -38,8 +38,12 @@ def microseconds(seconds: int, nanos: int, time: Time) -> int:
 
 def json_text(data: bytes, kind: Json) -> str:
     """Raises WireError."""
-    value = {Json.STRUCT: _struct, Json.VALUE: _value, Json.LIST: _list}[kind](Reader(data), 1)
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(json_value(data, kind), ensure_ascii=False, separators=(",", ":"))
+
+
+def json_value(data: bytes, kind: Json) -> Any:
+    """Raises WireError."""
+    return {Json.STRUCT: _struct, Json.VALUE: _value, Json.LIST: _list}[kind](Reader(data), 1)
 
 
 def _struct(reader: Reader, depth: int) -> dict[str, Any]:

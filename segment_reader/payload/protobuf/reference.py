@@ -33,7 +33,7 @@ from kseg.segment_reader.payload.protobuf.columns import (
     Wrapper,
     wire_type,
 )
-from kseg.segment_reader.payload.protobuf.known import decoded, json_text, microseconds
+from kseg.segment_reader.payload.protobuf.known import decoded, json_text, json_value, microseconds
 from kseg.segment_reader.payload.protobuf.schema import Kind
 from kseg.segment_reader.payload.protobuf.wire import DELIMITED, GROUP, GROUP_END, VARINT, Reader, WireError
 
@@ -220,9 +220,11 @@ def _read(reader: Reader, node: Node, before: Any, group: int | None) -> Any:
                 else:
                     reader.skip(number, wire)
             return time
-        case Document():
+        case Document(kind):
             data: bytearray = bytearray() if before is None else before
-            data += reader.take(reader.end - reader.position)
+            piece = reader.take(reader.end - reader.position)
+            json_value(piece, kind)  # also of what is replaced or dropped later
+            data += piece
             return data
         case Presence():
             for number, wire in reader.fields():

@@ -244,6 +244,17 @@ def test_work_grows_with_the_payload_alone(engine: Any) -> None:
     assert row_of(engine, body, (member + sized(3, b"t")) * pieces) == {"a": None, "b": None, "c": "t"}
 
 
+def test_json_that_is_replaced_or_dropped_must_be_sound(engine: Any) -> None:
+    """Google's library refuses these payloads; damaged bytes in what does not count were taken."""
+    body = "oneof o { google.protobuf.Value a = 1; string b = 2; } map<int32, google.protobuf.Value> c = 3;"
+    bad = b"\x32\x04\x0a\x02"
+    assert row_of(engine, body, sized(1, bad) + sized(2, b"t")) is Status.TRUNCATED
+    entry = b"\x08\x05" + sized(2, bad)
+    assert row_of(engine, body, sized(3, entry + b"\x20\x00")) is Status.TRUNCATED
+    assert row_of(engine, body, sized(3, entry) + sized(3, b"\x08\x05" + sized(2, b""))) is Status.TRUNCATED
+    assert row_of(engine, body, sized(1, bad) + b"\x00") is Status.TRUNCATED
+
+
 def test_errors_of_json_hit_their_own_rows(engine: Any) -> None:
     decoder = decoder_of(engine, "repeated I a = 1; message I { repeated google.protobuf.Value v = 1; }")
     good, bad = sized(1, sized(1, b"\x20\x01")), sized(1, sized(1, b"\x20"))
