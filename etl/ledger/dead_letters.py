@@ -42,6 +42,24 @@ class Letter(NamedTuple):
         return TopicPartition(self.topic, self.partition)
 
 
+def read_again(run: RunState) -> dict[TopicPartition, OffsetSet]:
+    """The offsets that a redrive or a replacement has read again; of any other run none."""
+    if run.mode not in (REDRIVE, "backfill-replace") or run.accounted is None or run.abandoned:
+        return {}
+    if run.archived:
+        return run.read_again
+    kept = run.kept or {}
+    return {tp: offsets.subtract(kept.get(tp, EMPTY)) for tp, offsets in run.plan.offsets().items()}
+
+
+def may_have_dead_letters(state: JobState) -> bool:
+    """Whether runs that the ledger knows of may have dead letters."""
+    archived = state.archive.counts.decoding
+    return (archived is not None and archived.dead > 0) or any(
+        run.plan.dead_letters is not None for run in state.runs.values()
+    )
+
+
 class LetterStates:
     """The states of dead letters by one state of the ledger."""
 
@@ -50,9 +68,7 @@ class LetterStates:
         self._number = {run_id: number for number, run_id in enumerate(state.runs)}
         self._since: list[tuple[int, RunState, dict[TopicPartition, OffsetSet]]] = []
         for number, run in enumerate(state.runs.values()):
-            if run.mode in (REDRIVE, "backfill-replace") and run.accounted is not None and not run.abandoned:
-                kept = run.kept or {}
-                read = {tp: offsets.subtract(kept.get(tp, EMPTY)) for tp, offsets in run.plan.offsets().items()}
+            if read := read_again(run):
                 self._since.append((number, run, read))
 
     def of(self, letter: Letter) -> LetterState:

@@ -25,6 +25,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from kseg.etl.errors import KsegError
 from kseg.etl.ledger import codec
+from kseg.etl.ledger.dead_letters import may_have_dead_letters, read_again
 from kseg.etl.ledger.events import INCREMENTAL
 from kseg.etl.ledger.fold import Entry
 from kseg.etl.ledger.state import Archive, JobState, RunState, Summary
@@ -174,6 +175,7 @@ def summary_of(state: JobState, *, runs_kept: int | None = None) -> JobState:
     old = set(ended[: max(0, len(ended) - (RUNS_KEPT if runs_kept is None else runs_kept))])
     runs: dict[str, RunState] = {}
     archive = state.archive
+    letters = may_have_dead_letters(state)
     for run in state.runs.values():
         if run.run_id not in old:
             runs[run.run_id] = run
@@ -182,7 +184,7 @@ def summary_of(state: JobState, *, runs_kept: int | None = None) -> JobState:
         else:
             # Its name may be asked for again, however late: a backfill that has finished does nothing the second time.
             # Where offsets were reopened, the generation of every run since is kept: rows name their run.
-            runs[run.run_id] = run if run.archived else _reduced(run)
+            runs[run.run_id] = run if run.archived else _reduced(run, letters)
     return replace(state, runs=runs, archive=archive)
 
 
@@ -201,8 +203,8 @@ def _add(archive: Archive, run: RunState) -> Archive:
     )
 
 
-def _reduced(run: RunState) -> RunState:
-    """What is left names the run and sums up its rows."""
+def _reduced(run: RunState, letters: bool) -> RunState:
+    """What is left names the run and sums up its rows. letters: earlier runs may have dead letters that it landed."""
     plan = replace(run.plan, pinned_config="", topics={}, ranges=(), tables={}, held_back={})
     account = replace(run.accounted, ranges=(), gaps=()) if run.accounted else None
     return RunState(
@@ -215,4 +217,5 @@ def _reduced(run: RunState) -> RunState:
         finished=run.finished,
         ended_at=run.ended_at,
         archived=True,
+        read_again=read_again(run) if letters else {},
     )

@@ -117,6 +117,8 @@ class RunState(Strict):
     attempts_kept: what each attempt of a replacement has said to keep, until the run ends (`ledger.kept_offsets`).
     landed_in: while it is abandoned, the tables that it had landed in before its removal began; None: not recorded.
     archived: a summary has dropped its details; plan, commits and account keep what identifies it and sums it up.
+    read_again: of an archived redrive or replacement, the offsets that it has read again: dead letters among them are
+    not open (`ledger.dead_letters`).
     """
 
     plan: RunPlan
@@ -136,6 +138,7 @@ class RunState(Strict):
     ended_at: datetime | None = None
     added: ByPartition[OffsetIntervals] = field(default_factory=dict)
     archived: bool = False
+    read_again: ByPartition[OffsetIntervals] = field(default_factory=dict)
 
     @property
     def run_id(self) -> str:

@@ -9,6 +9,7 @@ import pytest
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.dead_letters import Letter, LetterStates
+from kseg.etl.ledger.maintenance import summary_of
 from kseg.etl.ledger.ranges import OffsetSet
 
 TP = TopicPartition("orders", 0)
@@ -21,7 +22,7 @@ def letter(offset: int, run_id: str = "r1") -> Letter:
 def chain_run(folding: Any, words: Any, run_id: str, *ranges: tuple[int, int], mode: str, until: str = "end") -> None:
     """A run in a chain of its own; `until`: where it stops."""
     folding.add(words.lease(run_id))
-    planned = words.plan(folding.state, run_id, *ranges, mode=mode)
+    planned = words.plan(folding.state, run_id, *ranges, mode=mode, dead_letters="dead")
     where = {"chain": run_id}
     events = [planned]
     if until != "planned":
@@ -64,6 +65,18 @@ def test_a_letter_of_the_replacement_itself_is_open_and_that_of_the_run_before_i
     chain_run(landed, words, "again", (4, 5), mode="redrive")
     states = LetterStates(landed.state)
     assert (states.of(letter(4)), states.of(letter(4, "replaced"))) == ("redriven", "redriven")
+
+
+def test_what_has_landed_stays_known_when_summaries_drop_ranges(landed: Any, words: Any) -> None:
+    chain_run(landed, words, "again", (2, 3), (7, 8), mode="redrive")
+    chain_run(landed, words, "replaced", (3, 6), mode="backfill-replace")
+    letters = [letter(at) for at in range(10)]
+    before = LetterStates(landed.state).count(letters)
+    assert before == {"open": 6, "redriven": 2, "replaced": 2}
+    once = summary_of(landed.state, runs_kept=0)
+    assert "r1" not in once.runs
+    assert once.runs["again"].plan.ranges == ()
+    assert LetterStates(once).count(letters) == LetterStates(summary_of(once, runs_kept=0)).count(letters) == before
 
 
 def test_a_letter_of_a_run_without_an_account_is_pending_and_one_of_a_dropped_run_is_open(
