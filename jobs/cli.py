@@ -30,6 +30,7 @@ COMMANDS = {
     "report": "Write a run's HTML report from the ledger.",
     "topics": "Show topics: partitions, records, size, last record, rate.",
     "peek": "Show a topic's records.",
+    "schema": "Show a subject of a schema registry; check a new schema.",
     "produce": "Write lines of text or JSON to a topic.",
     "api": "List, call, encode and decode any API of Kafka's protocol.",
     "dump": "Show the content of a broker's segment and index files.",

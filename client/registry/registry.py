@@ -3,7 +3,7 @@
     GET  /schemas/ids/{id}                         GET  /subjects
     GET  /schemas/guids/{guid}                     GET  /subjects/{subject}/versions
     GET  /subjects/{subject}/versions/{version}    POST /subjects/{subject}/versions
-    POST /compatibility/subjects/{subject}/versions/{version}
+    POST /compatibility/subjects/{subject}/versions[/{version}]
 
 API: https://docs.confluent.io/platform/current/schema-registry/develop/api.html (also Apicurio's ccompat v7, Karapace
 and Redpanda).
@@ -112,9 +112,13 @@ class SchemaRegistry:
             raise self._error(SchemaRegistryError, "answers without an id")
         return int(document["id"])
 
-    def incompatibilities(self, subject: str, schema: Schema, version: str = "latest") -> list[str] | None:
-        """Why a schema cannot follow a version under the subject's compatibility level; None if it can."""
-        path = f"/compatibility/subjects/{_quoted(subject)}/versions/{version}?verbose=true"
+    def incompatibilities(self, subject: str, schema: Schema, version: str | None = "latest") -> list[str] | None:
+        """Why a schema cannot follow a version under the subject's compatibility level; None if it can.
+
+        version: None takes all versions that the level compares with, as `register` does.
+        """
+        versions = "versions" if version is None else f"versions/{version}"
+        path = f"/compatibility/subjects/{_quoted(subject)}/{versions}?verbose=true"
         document = self._ask("POST", path, _request(schema))
         if not isinstance(document, dict) or not isinstance(document.get("is_compatible"), bool):
             raise self._error(SchemaRegistryError, "answers without is_compatible")

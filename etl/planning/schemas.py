@@ -216,6 +216,17 @@ def extended(
     return SchemasAdded(run_id=plan.run_id, texts=new, lineages=changes, pinned=pinned)
 
 
+def grown(payload: Payload, lineage: str, readers: tuple[str, ...], texts: Iterable[tuple[str, SchemaText]]) -> str:
+    """The reader's schema that follows these versions once rows of these schemas, by name, are landed.
+
+    Raises as `pinned_schemas`.
+    """
+    growing = _Growing(payload, lineage, readers)
+    for name, text in texts:
+        growing.add(name, text)
+    return growing.text or readers[-1]
+
+
 class _Growing:
     """A lineage's newest version, and the next one in the making."""
 

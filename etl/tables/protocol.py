@@ -112,6 +112,10 @@ class TableAccess(ABC):
         """
 
     @abstractmethod
+    def schema(self) -> pa.Schema | None:
+        """Names and types of the newest snapshot's columns; None where there is no table."""
+
+    @abstractmethod
     def column_names(self) -> Sequence[str]:
         """The columns of the newest snapshot; none where there is no table."""
 

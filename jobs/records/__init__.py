@@ -1,4 +1,4 @@
-"""Topics and their records for people: what `kseg topics`, `kseg peek` and `kseg produce` do.
+"""Topics and their records for people: what `kseg topics`, `peek`, `produce` and `schema` do.
 
 place       what a command line names: a cluster, or a job's cluster and topics
 topics      a cluster's topics with sizes, times and rates
@@ -7,4 +7,5 @@ peeking     which records are shown, in which order
 shown       a record as a line of text or as JSON
 lines       lines of text or JSON as records
 producing   records sent and counted
+subjects    a schema registry's subjects as columns; new schemas checked
 """

@@ -57,6 +57,27 @@ def quoted(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) else "`" + name.replace("`", "``") + "`"
 
 
+_NAMES = {kind: name for name, kind in reversed(PRIMITIVES.items())}
+
+
+def type_text(kind: pa.DataType) -> str:
+    """A column's type as Spark's DDL writes it: `parse_type` reads it again, but for maps whose keys are no strings.
+
+    Raises ValueError for a type that Spark does not have.
+    """
+    if kind in _NAMES:
+        return _NAMES[kind]
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    if pa.types.is_list(kind):
+        return f"array<{type_text(kind.value_type)}>"
+    if pa.types.is_map(kind):
+        return f"map<{type_text(kind.key_type)},{type_text(kind.item_type)}>"
+    if pa.types.is_struct(kind):
+        return f"struct<{', '.join(f'{quoted(child.name)}: {type_text(child.type)}' for child in kind)}>"
+    raise ValueError(f"Spark's DDL has no name for {kind}")
+
+
 class _Parser:
     def __init__(self, text: str, column: str) -> None:
         self._text, self._column = text, column

@@ -171,6 +171,10 @@ class DeltaAccess(TableAccess):
         except OSError as error:
             raise self.fault("cannot search for the table's files", error) from error
 
+    def schema(self) -> pa.Schema | None:
+        table = self.load()
+        return None if table is None else table_schema(table)
+
     def column_names(self) -> Sequence[str]:
         table = self.load()
         return () if table is None else table_schema(table).names

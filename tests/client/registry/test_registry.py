@@ -191,3 +191,13 @@ def test_the_hash_of_a_schema_is_that_of_its_content() -> None:
         Schema(ORDER, references=(Reference("a", "b", 1),)).hash,
     }
     assert len(differing) == 3
+
+
+@pytest.mark.parametrize(("version", "path"), [("latest", "versions/latest"), ("2", "versions/2"), (None, "versions")])
+def test_compatibility_is_asked_of_one_version_or_of_all(registry_server: Any, version: str | None, path: str) -> None:
+    answer = {"is_compatible": False, "messages": ["READER_FIELD_MISSING_DEFAULT_VALUE"]}
+    registry_server.answers[f"/compatibility/subjects/o/{path}?verbose=true"] = (200, answer)
+    with opened(registry_server) as registry:
+        assert registry.incompatibilities("o", Schema(ORDER), version) == ["READER_FIELD_MISSING_DEFAULT_VALUE"]
+    (asked,) = registry_server.asked
+    assert asked.body == {"schema": ORDER, "schemaType": "AVRO"}

@@ -19,7 +19,9 @@ from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from kseg.client.registry.errors import RegistryUnavailable
+from kseg.client.registry.schemas import Resolved, Schema
 from kseg.etl.errors import ConfigurationError, Refused
+from kseg.etl.operations.schema_check import check_against_job, parts_of
 from kseg.etl.operations.verify import verify
 from kseg.jobs.registry.process import EmbeddedRegistry
 
@@ -230,3 +232,20 @@ def test_a_schema_that_nobody_knows_is_a_dead_letter(records: Any, home: Any, re
     assert "the registry does not know the schema 8388607" in str(letter)
     (run,) = job.state.runs.values()
     assert run.plan.schemas["value"].writers["8388607"] == ""
+
+
+def test_a_new_schema_is_checked_against_what_was_landed(records: Any, home: Any, registry: EmbeddedRegistry) -> None:
+    topic = records.topic(1)
+    orders = Orders(records, registry, topic)
+    orders.write(FIRST, first(1))
+    job = home(topic, decode=DECODE, registry={"url": registry.url})
+    job.ingest()
+    (part,) = parts_of(job.job, f"{topic}-value")
+    wider = schema(("id", "int"), ("amount", "double"))
+    found = check_against_job(job.job, job.state, part, Resolved(Schema(wider)), "the new one")
+    assert (found.added, found.missing, found.refused) == ((("amount", "double"),), ("note",), ())
+    found = check_against_job(job.job, job.state, part, Resolved(Schema(SECOND)), "the new one")
+    assert "long does not fit the column, which is int" in found.refused[0]
+    orders.write(SECOND, {**first(2), "amount": 5})
+    with pytest.raises(Refused, match="long does not fit the column, which is int"):
+        job.ingest()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kseg.segment_reader.payload.ddl import DEEPEST, PRIMITIVES, parse_columns, parse_type, quoted
+from kseg.segment_reader.payload.ddl import DEEPEST, PRIMITIVES, parse_columns, parse_type, quoted, type_text
 from kseg.segment_reader.payload.errors import InvalidSchema
 
 TYPES = {
@@ -117,3 +117,29 @@ def test_any_text_is_a_type_or_a_typed_error(text: str) -> None:
         assert parse_type(written(found)) == found
         return
     assert place.startswith("character ")
+
+
+def _types() -> st.SearchStrategy[pa.DataType]:
+    decimals = st.integers(1, 38).flatmap(lambda p: st.integers(0, p).map(lambda s: pa.decimal128(p, s)))
+    names = st.text(min_size=1, max_size=4)
+    return st.recursive(
+        st.sampled_from(list(PRIMITIVES.values())) | decimals,
+        lambda inner: (
+            inner.map(pa.list_)
+            | inner.map(lambda value: pa.map_(pa.string(), value))
+            | st.dictionaries(names, inner, min_size=1, max_size=3).map(lambda fields: pa.struct(list(fields.items())))
+        ),
+        max_leaves=6,
+    )
+
+
+@given(_types())
+def test_a_types_text_is_parsed_to_the_type(kind: pa.DataType) -> None:
+    assert parse_type(type_text(kind)) == kind
+
+
+def test_the_text_of_types_is_sparks_usual_one() -> None:
+    fields = [("a b", pa.int64()), ("at", pa.timestamp("us", tz="UTC")), ("n", pa.map_(pa.int32(), pa.int16()))]
+    assert type_text(pa.struct(fields)) == "struct<`a b`: bigint, at: timestamp, n: map<int,smallint>>"
+    with pytest.raises(ValueError, match="uint64"):
+        type_text(pa.list_(pa.uint64()))

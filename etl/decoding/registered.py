@@ -1,0 +1,119 @@
+"""Schemas as a registry has them -> the type of the rows that they describe, and a decoder of single payloads.
+
+Without a job: whatever the type, Avro, JSON Schema or Protobuf, what docs/reference/types.md says of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from kseg.client.registry.schemas import Resolved
+from kseg.etl.tables.parquet.align import can_write
+from kseg.etl.tables.parquet.schema import UnlandableType, delta_type
+from kseg.segment_reader.payload.ddl import quoted
+from kseg.segment_reader.payload.decoder import PayloadDecoder
+from kseg.segment_reader.payload.errors import UnsupportedSchema
+
+FIRST_MESSAGE = (0,)
+"""Of a Protobuf file, as frames name it."""
+
+
+def registered_type(schema: Resolved, message: tuple[int, ...] = FIRST_MESSAGE) -> pa.DataType:
+    """The type of its rows as they are landed: a struct of the columns for records.
+
+    message: which one of a Protobuf file.
+
+    Raises PayloadSchemaError: it is no schema, or has no column type.
+    """
+    try:
+        return delta_type(_type(schema, message))
+    except UnlandableType as error:
+        raise UnsupportedSchema("", str(error)) from None
+
+
+def _type(schema: Resolved, message: tuple[int, ...]) -> pa.DataType:
+    if schema.schema.type == "AVRO":
+        from kseg.segment_reader.payload.avro.schema import parse_schema
+        from kseg.segment_reader.payload.avro.types import arrow_type
+
+        return arrow_type(parse_schema(schema.schema.text, _texts(schema)))
+    if schema.schema.type == "JSON":
+        from kseg.segment_reader.payload.json_schema import read_json_schema
+
+        return read_json_schema(schema.schema.text, _by_name(schema)).type
+    from kseg.segment_reader.payload.protobuf.columns import columns_of
+    from kseg.segment_reader.payload.protobuf.descriptors import parse_descriptors
+    from kseg.segment_reader.payload.protobuf.registered import registered_descriptors
+
+    descriptors = parse_descriptors(registered_descriptors(schema.schema.text, _by_name(schema)))
+    return columns_of(descriptors.message_at(message)).type
+
+
+def registered_decoder(schema: Resolved, message: tuple[int, ...] = FIRST_MESSAGE) -> PayloadDecoder:
+    """The plain decoder of what follows a frame that names the schema. Raises PayloadSchemaError."""
+    if schema.schema.type == "AVRO":
+        from kseg.segment_reader.payload.avro.decoder import avro_decoder
+        from kseg.segment_reader.payload.avro.schema import parse_schema
+
+        return avro_decoder(parse_schema(schema.schema.text, _texts(schema)), engine="reference")
+    if schema.schema.type == "JSON":
+        from kseg.segment_reader.payload.json.decoder import json_decoder
+        from kseg.segment_reader.payload.json.shape import JsonOptions
+        from kseg.segment_reader.payload.json_schema import read_json_schema
+
+        read = read_json_schema(schema.schema.text, _by_name(schema))
+        return json_decoder(read.type, JsonOptions(formats=read.formats), engine="reference")
+    from kseg.segment_reader.payload.protobuf.decoder import registry_decoder
+
+    return registry_decoder(schema.schema.text, _by_name(schema), message, engine="reference")
+
+
+def _texts(schema: Resolved) -> tuple[str, ...]:
+    return tuple(used.text for _, used in schema.references)
+
+
+def _by_name(schema: Resolved) -> dict[str, str]:
+    return {name: used.text for name, used in schema.references}
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """What one type has and another has not, by path. changed: types before and after, where values of the second do
+    not fit the first."""
+
+    added: tuple[tuple[str, pa.DataType], ...]
+    missing: tuple[str, ...]
+    changed: tuple[tuple[str, pa.DataType, pa.DataType], ...]
+
+
+def differences(before: pa.DataType, after: pa.DataType) -> Differences:
+    """Of two landed types. Fields are compared by name, at any depth: `items[].price`."""
+    found = list(_differences(before, after, ""))
+    return Differences(
+        tuple((path, new) for path, old, new in found if old is None and new is not None),
+        tuple(path for path, _, new in found if new is None),
+        tuple((path, old, new) for path, old, new in found if old is not None and new is not None),
+    )
+
+
+def _differences(
+    before: pa.DataType, after: pa.DataType, path: str
+) -> Iterator[tuple[str, pa.DataType | None, pa.DataType | None]]:
+    types = pa.types
+    if types.is_struct(before) and types.is_struct(after):
+        old, new = ({child.name: child.type for child in kind} for kind in (before, after))
+        for name in [*old, *(name for name in new if name not in old)]:
+            below = f"{path}.{quoted(name)}" if path else quoted(name)
+            if name in old and name in new:
+                yield from _differences(old[name], new[name], below)
+            else:
+                yield below, old.get(name), new.get(name)
+    elif types.is_list(before) and types.is_list(after):
+        yield from _differences(before.value_type, after.value_type, f"{path}[]")
+    elif types.is_map(before) and types.is_map(after) and before.key_type == after.key_type:
+        yield from _differences(before.item_type, after.item_type, f"{path}{{}}")
+    elif not can_write(after, before):
+        yield path, before, after

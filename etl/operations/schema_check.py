@@ -1,0 +1,272 @@
+"""Would a new schema fit? Before anybody registers it: against a subject's newest version, and against a job's tables.
+
+    the job's format             what is compared
+    avro, schema: registry       the schema merged into the reader's schema in the ledger, as the next run would do
+    avro, protobuf, json_schema  the columns with this schema in place of the file, with those of the file
+    with a file
+
+Then the columns are compared with those of the tables that are there. Nothing is written.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from kseg.client.registry.schemas import Resolved
+from kseg.etl.config.decoding import Decode, Payload, sections_of
+from kseg.etl.config.job import Job
+from kseg.etl.decoding.columns import check_names, typed_columns
+from kseg.etl.decoding.framed import FramedSchemas
+from kseg.etl.decoding.payload import PayloadPlan
+from kseg.etl.decoding.registered import differences, registered_type
+from kseg.etl.errors import ConfigurationError, Refused
+from kseg.etl.ledger.schemas import Lineage, SchemaText
+from kseg.etl.ledger.state import JobState
+from kseg.etl.planning.schemas import grown
+from kseg.etl.tables.errors import IncompatibleSchema
+from kseg.etl.tables.parquet.align import align
+from kseg.etl.tables.parquet.schema import SinkSchema, delta_type
+from kseg.etl.tables.targets import table_at
+from kseg.etl.transform.decode import decode_step
+from kseg.segment_reader.payload.ddl import type_text
+from kseg.segment_reader.payload.errors import IncompatibleSchemas, PayloadSchemaError
+from kseg.segment_reader.payload.protobuf.registered import registered_descriptors
+
+if TYPE_CHECKING:
+    from kseg.segment_reader.payload.avro.schema import Schema
+
+FORMATS = {"avro": "AVRO", "protobuf": "PROTOBUF", "json_schema": "JSON"}
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaCheck:
+    """What a new schema would do. against: what it was compared with.
+
+    added: columns, as path and DDL type. missing: columns that it lacks: null in its rows. refused: why it does not
+    fit; none where it does. notes: what was not compared.
+    """
+
+    against: str
+    added: tuple[tuple[str, str], ...] = ()
+    missing: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobPart:
+    """Keys or values of a job with a subject's schemas. place: its section's path. topics: as far as they are known."""
+
+    place: str
+    source: str
+    section: Decode
+    payload: Payload
+    topics: tuple[str, ...]
+
+    @property
+    def lineage(self) -> str:
+        return f"{self.place}.{self.source}".removeprefix("decode.")
+
+
+def check_against_version(name: str, newest: Resolved, candidate: Resolved) -> SchemaCheck:
+    """Columns of a new schema against those of a registered one: by Avro's promotions, and by type otherwise.
+
+    name: of the registered one.
+    """
+    if newest.schema.type != candidate.schema.type:
+        return SchemaCheck(name, refused=(f"it is of type {candidate.schema.type}, {name} is {newest.schema.type}",))
+    try:
+        before = registered_type(newest)
+        if candidate.schema.type != "AVRO":
+            return _compared(name, before, registered_type(candidate))
+        from kseg.segment_reader.payload.avro.evolution import merged
+        from kseg.segment_reader.payload.avro.schema import parse_schema
+        from kseg.segment_reader.payload.avro.types import arrow_type
+
+        reader, writer = (parse_schema(one.schema.text, _texts(one)) for one in (newest, candidate))
+        check = _compared(name, before, delta_type(arrow_type(merged(reader, writer))))
+        return replace(check, missing=_missing(reader, writer))
+    except IncompatibleSchemas as error:
+        return SchemaCheck(name, refused=(f"{error.place}: {error.reason}",))
+    except PayloadSchemaError as error:
+        return SchemaCheck(name, refused=(str(error),))
+
+
+def check_against_job(
+    job: Job, state: JobState, part: JobPart, candidate: Resolved, name: str, newest: tuple[str, Resolved] | None = None
+) -> SchemaCheck:
+    """A new schema against a job's reader schema and tables.
+
+    state: of its ledger. name: the schema's, for messages. newest: the subject's newest version and what it is called:
+    records that a job reads in its first run may have it.
+    """
+    against = f"job {job.name}, {part.place}.{part.source}"
+    wanted = FORMATS[part.payload.format]
+    if candidate.schema.type != wanted:
+        return SchemaCheck(
+            against, refused=(f"its format is {part.payload.format}, the schema {candidate.schema.type}",)
+        )
+    try:
+        if part.payload.by_registry:
+            before, after, missing = _grown(state, part, candidate, name, newest)
+        else:
+            before, after, missing = _plan(part, None), _plan(part, candidate), None
+        fields = typed_columns(after)
+        check_names([(after, fields)])
+        old = _struct(typed_columns(before)) if before is not None else pa.struct([])
+        check = _compared(against, old, _struct(fields))
+        check = check if missing is None else replace(check, missing=missing)
+    except Refused as refused:
+        return SchemaCheck(against, refused=(refused.message,))
+    except ConfigurationError as error:
+        return SchemaCheck(against, refused=tuple(fault.message for fault in error.faults))
+    except PayloadSchemaError as error:
+        return SchemaCheck(against, refused=(str(error),))
+    faults, notes = _beside_tables(job, part, fields)
+    if before is None:
+        notes = ("the job has not run yet: its first run takes the subject's newest version", *notes)
+    return replace(check, refused=(*check.refused, *faults), notes=notes)
+
+
+def parts_of(job: Job, subject: str) -> Iterator[JobPart]:
+    """What of a job has this subject's schemas. None: its topics have other subjects."""
+    for path, section in sections_of(job.decode).items() if job.decode is not None else ():
+        for source in ("key", "value"):
+            payload: Payload | None = getattr(section, source)
+            if payload is None or payload.format not in FORMATS:
+                continue
+            named = job.source.named_topics
+            if named is None:
+                topic = _topic_of(payload.subject or f"{{topic}}-{source}", subject)
+                found = re.search(job.source.pattern or "", topic) if topic else topic
+                fits = found is not None
+                known: tuple[str, ...] = (topic,) if fits and topic else ()
+            else:
+                known = tuple(topic for topic in named if payload.subject_of(topic, source) == subject)
+                fits = bool(known)
+            mine = tuple(topic for topic in known if _takes(job, path[1:], topic))
+            if fits and (mine or not known):
+                yield JobPart(".".join(path), source, section, payload, mine)
+
+
+def subjects_of(job: Job) -> list[str]:
+    """The subjects of all topics that a job names, whose schemas it decodes with. None: a pattern names its topics."""
+    found = []
+    for path, section in sections_of(job.decode).items() if job.decode is not None else ():
+        for source in ("key", "value"):
+            payload: Payload | None = getattr(section, source)
+            if payload is not None and payload.format in FORMATS:
+                topics = [topic for topic in job.source.named_topics or () if _takes(job, path[1:], topic)]
+                found += [payload.subject_of(topic, source) for topic in topics]
+    return list(dict.fromkeys(found))
+
+
+def _takes(job: Job, named: tuple[str, ...], topic: str) -> bool:
+    """Whether the part of `decode:` at this path is of the topic."""
+    assert job.decode is not None
+    if not named or named == (topic,):
+        return True
+    return named == ("*",) and ("decode", topic) not in sections_of(job.decode)
+
+
+def _topic_of(template: str, subject: str) -> str | None:
+    """The topic whose subject this is; empty where all topics have it, None where none has."""
+    before, placeholder, after = template.partition("{topic}")
+    if not placeholder:
+        return "" if template == subject else None
+    long_enough = len(subject) > len(before) + len(after)
+    fits = long_enough and subject.startswith(before) and subject.endswith(after)
+    return subject[len(before) : len(subject) - len(after)] if fits else None
+
+
+def _grown(
+    state: JobState, part: JobPart, candidate: Resolved, name: str, newest: tuple[str, Resolved] | None
+) -> tuple[PayloadPlan | None, PayloadPlan, tuple[str, ...]]:
+    """How the job decodes now, None before its first run; how it would; and the fields that would be missing."""
+    from kseg.segment_reader.payload.avro.schema import parse_schema
+
+    texts = _texts(candidate)
+    readers = state.lineages.get(part.lineage, Lineage("")).readers
+    text = grown(part.payload, part.lineage, readers, [(name, SchemaText(candidate.schema.text, texts))])
+    if not readers:
+        if newest is not None and newest[1].schema.type == candidate.schema.type:
+            written = SchemaText(newest[1].schema.text, _texts(newest[1]))
+            grown(part.payload, part.lineage, (text,), [(newest[0], written)])
+        return None, _framed(part, text), ()
+    missing = _missing(parse_schema(readers[-1]), parse_schema(candidate.schema.text, texts))
+    return _framed(part, readers[-1]), _framed(part, text), missing
+
+
+def _missing(reader: Schema, writer: Schema) -> tuple[str, ...]:
+    """Fields of an Avro schema that another one does not have, under any of their names."""
+    from kseg.segment_reader.payload.avro.evolution import merged
+    from kseg.segment_reader.payload.avro.types import arrow_type
+
+    own = arrow_type(writer)
+    try:
+        return tuple(path for path, _ in differences(own, arrow_type(merged(writer, reader))).added)
+    except PayloadSchemaError:  # a type that only the reader's may be promoted to
+        return differences(arrow_type(reader), own).missing
+
+
+def _plan(part: JobPart, schema: Resolved | None) -> PayloadPlan:
+    """schema: in place of the job's own."""
+    (plan,) = (plan for plan in decode_step(part.section, part.place).payloads if plan.source == part.source)
+    if schema is None:
+        return plan
+    text = schema.schema.text
+    if part.payload.format == "protobuf":
+        imports = {name: used.text for name, used in schema.references}
+        text = base64.b64encode(registered_descriptors(text, imports)).decode()
+    return replace(plan, schema_text=text)
+
+
+def _framed(part: JobPart, reader: str) -> PayloadPlan:
+    return replace(_plan(part, None), framed=FramedSchemas(reader))
+
+
+def _compared(against: str, before: pa.DataType, after: pa.DataType) -> SchemaCheck:
+    found = differences(before, after)
+    return SchemaCheck(
+        against,
+        tuple((path, type_text(kind)) for path, kind in found.added),
+        found.missing,
+        tuple(f"{path or 'it'} is {type_text(old)}, and would be {type_text(new)}" for path, old, new in found.changed),
+    )
+
+
+def _struct(fields: list[pa.Field]) -> pa.StructType:
+    return delta_type(pa.struct(fields)) if fields else pa.struct([])
+
+
+def _beside_tables(job: Job, part: JobPart, fields: list[pa.Field]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Why tables that are there do not take these columns; and what was not compared."""
+    if job.transform:
+        return (), ("the job has a transform, which makes the tables' columns: they were not compared",)
+    columns = SinkSchema(pa.schema(list(_struct(fields))), None)
+    faults: list[str] = []
+    notes: list[str] = [] if part.topics else ["which topics have this subject is not known: no table was compared"]
+    for target in dict.fromkeys(job.sink.target(topic) for topic in part.topics):
+        if target.path is None:
+            notes.append(f"table {target} is in a catalog: it was not compared")
+            continue
+        found = table_at(target.path).schema()
+        if found is None:
+            continue
+        beside = pa.schema([column.with_nullable(True) for column in found])
+        try:
+            align(columns, beside, (), table=target.path, merge_schema=job.adds_columns)
+        except IncompatibleSchema as error:
+            named = zip(error.columns, error.faults, strict=True)
+            faults += [f"table {target.path}: {column}: {fault.message}" for column, fault in named]
+    return tuple(faults), tuple(notes)
+
+
+def _texts(schema: Resolved) -> tuple[str, ...]:
+    return tuple(used.text for _, used in schema.references)
