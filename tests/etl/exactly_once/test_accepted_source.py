@@ -94,17 +94,17 @@ def test_a_log_that_is_cut_off_under_a_run_is_refused_before_anything_lands(brok
     there = own.write(topic, 0, 10)
     own.write(topic, 0, 10)
     job = home_of(own, topic)
-    schema = SparkJobs.sink_schema
+    schemas = SparkJobs.sink_schemas
 
-    def cut_off(jobs):
-        found = schema(jobs)
+    def cut_off(jobs, tables):
+        found = schemas(jobs, tables)
         truncate(broker, topic, 10)
         own.forget_metadata()
         there.extend(own.write(topic, 0, 20))
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(SparkJobs, "sink_schema", cut_off)
+        patch.setattr(SparkJobs, "sink_schemas", cut_off)
         assert refused(job.ingest).code == "log-truncated"
     assert job.rows() == []
     assert refused(lambda: job.accept_source(topic)).code == "run-unfinished"
