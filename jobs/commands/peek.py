@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -13,6 +14,8 @@ from kseg.jobs.invocation.invocation import Invocation
 from kseg.jobs.invocation.options import debug_option
 
 if TYPE_CHECKING:
+    from kseg.etl.config.job import Job
+    from kseg.jobs.records.decoded import RecordDecoder
     from kseg.jobs.records.place import Place
 
 
@@ -31,6 +34,7 @@ Examples:
   kseg peek orders --bootstrap localhost:9092
   kseg peek orders --bootstrap localhost:9092 --offset earliest --count 5
   kseg peek orders.yaml --follow
+  kseg peek orders --bootstrap localhost:9092 --registry http://localhost:8081
   kseg peek orders --log-dir /backup/kafka/data --offset 1200 --partition 3
   kseg peek orders --bootstrap localhost:9092 --json | jq -r .value
 """
@@ -52,6 +56,8 @@ Examples:
     show_default=True,
     help="Whether aborted and undecided transactions are shown.",
 )
+@click.option("--registry", metavar="URL", help="Decode payloads by this schema registry.  [default: the job's]")
+@click.option("--raw", is_flag=True, help="Show keys and values as they are, although the job decodes them.")
 @click.option("--full", is_flag=True, help="Do not cut keys and values at 2,000 characters.")
 @click.option("--log-dir", "log_dirs", multiple=True, metavar="DIR", help="Read a broker's files instead; repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="An object a line, as `kseg produce --format json` reads it.")
@@ -64,6 +70,8 @@ def peek(
     count: int | None,
     follow: bool,
     isolation_level: Literal["read_committed", "read_uncommitted"],
+    registry: str | None,
+    raw: bool,
     full: bool,
     log_dirs: tuple[str, ...],
     as_json: bool,
@@ -75,34 +83,47 @@ def peek(
     """Show records: address, time, headers, key, value. Across partitions they are in the order of their times.
 
     Bytes that are not printable are escaped. A payload that a schema registry's serializer wrote shows its schema's id.
+    With a job that has `decode:`, or with --registry, typed values are shown as JSON; one that cannot be decoded shows
+    why, and its bytes.
     """
     from kseg.etl.source.logs import open_logs
     from kseg.etl.source.origin import LogFiles, Origin
     from kseg.jobs.records.peeking import Wanted
     from kseg.jobs.records.peeking import peek as found_by
     from kseg.jobs.records.place import place_of
-    from kseg.jobs.records.shown import as_line, as_object, to_json
+    from kseg.jobs.records.shown import NOTHING_DECODED, as_line, as_object, to_json
 
     if offset is None:
         offset, count = ("latest" if follow and count is None else -(count or 10)), count or 10
     if follow and log_dirs:
         raise click.UsageError("--follow needs brokers: files are read as they are")
     invocation = Invocation(command="peek", command_config=command_config, as_json=as_json, debug=debug)
+    if raw and registry is not None:
+        raise click.UsageError("--raw and --registry exclude each other")
     origin: Origin = LogFiles(log_dirs)
-    topics = names
+    topics, job = names, None
     if not log_dirs:
         place = place_of(invocation, names, bootstrap_servers, properties)
-        origin, topics = place.config, place.names or _of_job(place)
+        origin, topics, job = place.config, place.names or _of_job(place), place.job
     wanted = Wanted(offset, count, partitions, isolation_level)
     try:
-        with open_logs(origin) as logs:
+        with open_logs(origin) as logs, _decoder(None if raw else job, registry) as decoder:
             for row in found_by(logs, topics, wanted, follow=follow):
-                click.echo(to_json(as_object(row)) if as_json else as_line(row, whole=full))
+                decoded = decoder.decode(row) if decoder is not None else NOTHING_DECODED
+                click.echo(to_json(as_object(row, decoded)) if as_json else as_line(row, whole=full, decoded=decoded))
     except KeyboardInterrupt:
         return 0
     except BrokenPipeError:  # the reader of our output has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+def _decoder(job: Job | None, registry: str | None) -> AbstractContextManager[RecordDecoder | None]:
+    if job is None and registry is None:
+        return nullcontext()
+    from kseg.jobs.records.decoded import decoder_of  # loads what jobs decode with
+
+    return decoder_of(job, registry)
 
 
 def _of_job(place: Place) -> tuple[str, ...]:

@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import base64
 import json
+from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
 
 from kseg.client.protocol.printable import printable
 from kseg.jobs.inference.payloads import kind_of
+from kseg.jobs.records.typed import Decoded, Typed
 from kseg.segment_reader.payload.framing import GUID_FRAME, ID_FRAME, frames_of
 
 _MOST: Final = 2000
+NOTHING_DECODED: Final[Decoded] = MappingProxyType({})
 
 
-def as_line(row: dict[str, Any], *, whole: bool) -> str:
+def as_line(row: dict[str, Any], *, whole: bool, decoded: Decoded = NOTHING_DECODED) -> str:
     """One record on one line: address, time, headers, key, value. whole: without a limit to keys and values.
 
-    row: of the columns of Kafka's records.
+    row: of the columns of Kafka's records. decoded: what is shown as JSON in place of bytes; an error before them.
     """
     time = (
         "-" if row["timestamp"] is None else row["timestamp"].isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -31,13 +34,13 @@ def as_line(row: dict[str, Any], *, whole: bool) -> str:
     if row.get("headers"):
         parts.append("{" + ", ".join(f"{printable(h['key'])}={payload_text(h['value'])}" for h in row["headers"]) + "}")
     for name in ("key", "value"):
-        text = payload_text(row[name])
+        text = _part(row[name], decoded.get(name))
         parts.append(text if whole or len(text) <= _MOST else f"{text[:_MOST]}… ({len(row[name] or b''):,} bytes)")
     return "  ".join(parts)
 
 
-def as_object(row: dict[str, Any]) -> dict[str, Any]:
-    """The same for JSON."""
+def as_object(row: dict[str, Any], decoded: Decoded = NOTHING_DECODED) -> dict[str, Any]:
+    """The same for JSON. What was decoded is beside the payload: `valueDecoded`, or `valueError`."""
     time = row["timestamp"]
     shown: dict[str, Any] = {name: row[name] for name in ("topic", "partition", "offset")}
     shown["timestamp"] = None if time is None else time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -51,10 +54,27 @@ def as_object(row: dict[str, Any]) -> dict[str, Any]:
             shown[name] = text
         if (schema := schema_of(payload)) is not None:
             shown[f"{name}Schema"] = schema
+        if (typed := decoded.get(name)) is not None:
+            shown |= _typed_members(name, typed)
     return shown
 
 
-def to_json(shown: dict[str, Any]) -> str:
+def _typed_members(name: str, typed: Typed) -> dict[str, Any]:
+    if typed.error is None:
+        return {f"{name}Decoded": typed.value}
+    error = typed.error
+    return {f"{name}Error": {"class": error.status.name, "path": error.path, "message": error.message}}
+
+
+def _part(payload: bytes | None, typed: Typed | None) -> str:
+    if typed is None:
+        return payload_text(payload)
+    if typed.error is not None:
+        return f"<{printable(typed.error_text())}> {payload_text(payload)}"
+    return printable(to_json(typed.value))
+
+
+def to_json(shown: Any) -> str:
     """One line."""
     return json.dumps(shown, ensure_ascii=False)
 

@@ -1,0 +1,233 @@
+"""Keys and values of single records, decoded: as a job's `decode:` does it, or by the schemas that frames name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from kseg.client.registry.config import RegistryConfig
+from kseg.client.registry.errors import SchemaNotFound
+from kseg.client.registry.registry import SchemaRegistry
+from kseg.client.registry.schemas import Resolved
+from kseg.etl.config.job import Job
+from kseg.etl.decoding.columns import typed_columns
+from kseg.etl.decoding.errors import UnknownSchemas
+from kseg.etl.decoding.framed import AvroTexts, FramedSchemas, schema_key
+from kseg.etl.decoding.payload import PayloadPlan
+from kseg.etl.decoding.registered import FIRST_MESSAGE, registered_decoder
+from kseg.etl.errors import ConfigurationError
+from kseg.etl.planning.schemas import accepted, lineages_of
+from kseg.etl.transform.decode import DecodeStep
+from kseg.etl.transform.decode_by_topic import decode_step_of
+from kseg.jobs.records.subjects import state_of
+from kseg.jobs.records.typed import Decoded, Typed, plain
+from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError, Status
+from kseg.segment_reader.payload.errors import PayloadSchemaError
+from kseg.segment_reader.payload.framing import (
+    KEY_HEADER,
+    VALUE_HEADER,
+    Frames,
+    SchemaKey,
+    frames_in_headers,
+    frames_of,
+)
+from kseg.segment_reader.payload.protobuf.framing import message_indexes
+
+_HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+_NAMES: Final = {"key": KEY_HEADER, "value": VALUE_HEADER}
+_LONG: Final = 8
+_RESCUED: Final = "_kseg_rescued"
+Row = Mapping[str, Any]
+
+
+class RecordDecoder(Protocol):
+    """Decodes records one by one. Raises SchemaRegistryError, ConfigurationError."""
+
+    def decode(self, row: Row) -> Decoded:
+        """A record's key and value, those that it has a decoder for. row: of the columns of Kafka's records."""
+
+
+@contextmanager
+def decoder_of(job: Job | None, registry: str | None) -> Iterator[RecordDecoder | None]:
+    """The decoder of a job, or by a registry; None where there is neither. registry: a URL, in place of the job's.
+
+    Raises ConfigError, ConfigurationError.
+    """
+    config: RegistryConfig | None = None
+    if registry is not None:
+        config = RegistryConfig.from_properties({"url": registry})
+    elif job is not None and job.registry is not None:
+        config = job.registry_config()
+    with SchemaRegistry(config) if config is not None else nullcontext() as client:
+        by_registry = ByRegistry(client) if client is not None else None
+        yield ByJob(job, by_registry) if job is not None and job.decode is not None else by_registry
+
+
+@dataclass
+class ByRegistry:
+    """Payloads whose frame, or a header, names the schema that they were written with."""
+
+    registry: SchemaRegistry
+    _schemas: dict[SchemaKey, Resolved | None] = field(default_factory=dict)
+    _decoders: dict[tuple[SchemaKey, tuple[int, ...]], PayloadDecoder | str] = field(default_factory=dict)
+
+    def decode(self, row: Row) -> Decoded:
+        found = {name: self._typed(row, name) for name in ("key", "value")}
+        return {name: typed for name, typed in found.items() if typed is not None}
+
+    def _typed(self, row: Row, name: str) -> Typed | None:
+        payload: bytes | None = row[name]
+        payloads = pa.array([payload], pa.binary())
+        frames = _frames(row, name, payloads)
+        if payload is None or frames.status[0] != Status.DECODED:
+            return None
+        key, skip = frames.schemas[int(frames.which[0])], int(frames.skip[0])
+        schema = self.schema(key)
+        if schema is None:
+            if len(payload) == _LONG:
+                return None  # more likely a number, as Kafka's serializer of longs writes it
+            return _failed(Status.UNKNOWN_SCHEMA, f"the registry does not know the schema {key}")
+        message: tuple[int, ...] = FIRST_MESSAGE
+        if schema.schema.type == "PROTOBUF":
+            indexes = message_indexes(payloads, np.array([skip], np.int32))
+            if indexes.status[0] != Status.DECODED:
+                return _failed(Status.BAD_FRAME, "no message index follows the schema's id")
+            message, skip = indexes.messages[int(indexes.which[0])], int(indexes.skip[0])
+        decoder = self._decoder(key, schema, message)
+        if isinstance(decoder, str):
+            return _failed(Status.INCOMPATIBLE_SCHEMA, decoder)
+        typed = _typed(decoder.decode(payloads, skip=skip), lambda: decoder.explain(payload, skip=skip))
+        if isinstance(typed.value, dict) and typed.value.get(_RESCUED, "") is None:
+            del typed.value[_RESCUED]
+        return typed
+
+    def schema(self, key: SchemaKey) -> Resolved | None:
+        """None: the registry does not know it."""
+        if key not in self._schemas:
+            self._schemas[key] = self._asked(key)
+        return self._schemas[key]
+
+    def _asked(self, key: SchemaKey) -> Resolved | None:
+        registry = self.registry
+        with accepted():
+            try:
+                found = registry.schema(key) if isinstance(key, int) else registry.schema_by_guid(key)
+            except SchemaNotFound:
+                return None
+            return registry.resolve(found)
+
+    def _decoder(self, key: SchemaKey, schema: Resolved, message: tuple[int, ...]) -> PayloadDecoder | str:
+        if (key, message) not in self._decoders:
+            try:
+                self._decoders[key, message] = registered_decoder(schema, message)
+            except PayloadSchemaError as error:
+                self._decoders[key, message] = f"schema {key}: {error}"
+        return self._decoders[key, message]
+
+
+class ByJob:
+    """As a job's runs decode: typed columns under the table's names.
+
+    Of schemas in a registry the rows have the reader's schema that the job's ledger has; before a job's first run each
+    payload has its own.
+    """
+
+    def __init__(self, job: Job, by_registry: ByRegistry | None) -> None:
+        assert job.decode is not None
+        self._by_registry = by_registry
+        of_registry = dict(lineages_of(job))
+        lineages = state_of(job).lineages if of_registry else {}
+        self._step = decode_step_of(
+            job.decode,
+            {
+                name: FramedSchemas(lineages[name].readers[-1], fill=payload.defaults == "fill")
+                for name, payload in of_registry.items()
+                if name in lineages
+            },
+        )
+        self._plans: dict[str, list[PayloadPlan]] = {}
+
+    def decode(self, row: Row) -> Decoded:
+        found: dict[str, Typed] = {}
+        if self._by_registry is not None:
+            found |= self._by_registry.decode(row)
+        plans = self._of_topic(row["topic"])
+        for number, plan in enumerate(plans):
+            if plan.format == "avro" and plan.framed is None and plan.schema_text is None:
+                continue  # no run has pinned a reader's schema yet
+            batch = _batch(row)
+            plan = plans[number] = self._knowing(plan, batch)
+            typed = _typed(plan.decode(batch), partial(plan.explain, batch, 0))
+            columns = [each.name for each in typed_columns(plan)]
+            if typed.error is None and row[plan.source] is not None:
+                values = list(typed.value.values()) if _is_columns(plan) else [typed.value]
+                typed = Typed(dict(zip(columns, values, strict=True)))
+            found[plan.source] = typed
+        return found
+
+    def _of_topic(self, topic: str) -> list[PayloadPlan]:
+        if topic not in self._plans:
+            try:
+                step = self._step.of_topic(topic)
+            except ConfigurationError:  # a topic that was named beside the job's own
+                return []
+            assert isinstance(step, DecodeStep)
+            self._plans[topic] = list(step.payloads)
+        return self._plans[topic]
+
+    def _knowing(self, plan: PayloadPlan, batch: pa.RecordBatch) -> PayloadPlan:
+        """The plan with the schema that this record names."""
+        try:
+            plan.decode(batch)
+        except UnknownSchemas as unknown:
+            assert plan.framed is not None
+            new = tuple((schema_key(key), self._texts(key)) for key in unknown.found[plan.lineage])
+            return replace(plan, framed=replace(plan.framed, writers=(*plan.framed.writers, *new)))
+        return plan
+
+    def _texts(self, key: str) -> AvroTexts | None:
+        schema = self._by_registry.schema(schema_key(key)) if self._by_registry is not None else None
+        if schema is None or schema.schema.type != "AVRO":
+            return None
+        return schema.schema.text, tuple(used.text for _, used in schema.references)
+
+
+def _is_columns(plan: PayloadPlan) -> bool:
+    return pa.types.is_struct(plan.type) and plan.into_columns
+
+
+def _frames(row: Row, name: str, payloads: pa.BinaryArray) -> Frames:
+    if not row.get("headers"):
+        return frames_of(payloads)
+    return frames_in_headers(pa.array([row["headers"]], _HEADERS), payloads, _NAMES[name])
+
+
+def _batch(row: Row) -> pa.RecordBatch:
+    """One record, with what decoding reads of it."""
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([row["topic"]]),
+            pa.array([row["partition"]], pa.int32()),
+            pa.array([row["offset"]], pa.int64()),
+            pa.array([row["key"]], pa.binary()),
+            pa.array([row["value"]], pa.binary()),
+            pa.array([row.get("headers") or []], _HEADERS),
+        ],
+        names=["topic", "partition", "offset", "key", "value", "headers"],
+    )
+
+
+def _typed(decoded: DecodedPayloads, error_of: Callable[[], PayloadError]) -> Typed:
+    if decoded.status[0] > Status.NULL:
+        return Typed(error=error_of())
+    return Typed(plain(decoded.rows[0]))
+
+
+def _failed(status: Status, message: str) -> Typed:
+    return Typed(error=PayloadError(status, "", message))

@@ -1,0 +1,181 @@
+"""`kseg peek` shows typed values: as a job decodes them, or by the schemas that frames name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from confluent_kafka import Producer
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+from kseg.jobs.cli import cli
+from kseg.jobs.registry.process import EmbeddedRegistry
+
+pytestmark = pytest.mark.broker
+ORDER = json.dumps(
+    {
+        "type": "record",
+        "name": "Order",
+        "fields": [
+            {"name": "id", "type": "long"},
+            {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        ],
+    }
+)
+NEWER = ORDER.replace('"fields": [', '"fields": [{"name": "note", "type": "string"}, ')
+EVENT = '{"title": "Event", "type": "object", "properties": {"name": {"type": "string"}}}'
+PROTO = 'syntax = "proto3"; message First { int64 id = 1; } message Second { string name = 1; }'
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[str]:
+    with EmbeddedRegistry(light=True) as started:
+        yield started.url
+
+
+def write(kafka: Any, topic: str, *values: bytes | None, key: bytes | None = None) -> None:
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    for value in values:
+        producer.produce(topic, value, key)
+    assert producer.flush(60) == 0
+
+
+def peek(kafka: Any, *args: str) -> Result:
+    bootstrap = [] if args[0].endswith(".yaml") else ["--bootstrap", kafka.bootstrap_servers]
+    result = CliRunner().invoke(cli, ["peek", *args, *bootstrap, "--offset", "earliest"])
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def rows(kafka: Any, *args: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in peek(kafka, *args, "--json").stdout.splitlines()]
+
+
+def avro(registry: str, topic: str, text: str, value: dict[str, Any]) -> bytes:
+    serializer = AvroSerializer(SchemaRegistryClient({"url": registry}), text)
+    data = serializer(value, SerializationContext(topic, MessageField.VALUE))
+    assert data is not None
+    return data
+
+
+FIRST = {"id": 7, "at": 1767225600000}
+SHOWN = {"id": 7, "at": "2026-01-01T00:00:00Z"}
+
+
+def test_frames_of_all_types_by_registry(kafka: Any, registry: str) -> None:
+    topic = kafka.topic(1)
+    client = SchemaRegistryClient({"url": registry})
+    event = JSONSerializer(EVENT, client)({"name": "x"}, SerializationContext(f"{topic}-j", MessageField.VALUE))
+    number = client.register_schema(f"{topic}-p", Schema(PROTO, "PROTOBUF")).to_bytes(4, "big")
+    write(
+        kafka,
+        topic,
+        avro(registry, topic, ORDER, FIRST),
+        event,
+        b"\0" + number + b"\0" + b"\x08\x09",
+        b"\0" + number + b"\x02\x02" + b"\x0a\x03ann",
+        b"\0" + number + b"\x02\x0e",
+        b"\0\0\x0f\x42\x40 of nobody",
+        avro(registry, topic, ORDER, FIRST)[:6],
+        b"plain",
+        None,
+        key=(7).to_bytes(8, "big"),
+    )
+    found = rows(kafka, topic, "--registry", registry)
+    assert [row.get("valueDecoded") for row in found] == [
+        SHOWN, {"name": "x"}, {"id": 9}, {"name": "ann"}, None, None, None, None, None,
+    ]  # fmt: skip
+    errors = [row.get("valueError", {}).get("class") for row in found]
+    assert errors == [None] * 4 + ["INCOMPATIBLE_SCHEMA", "UNKNOWN_SCHEMA", "TRUNCATED", None, None]
+    assert "the registry does not know the schema 1000000" in found[5]["valueError"]["message"]
+    assert all("keyDecoded" not in row and "keyError" not in row for row in found), "a long is no frame"
+    lines = peek(kafka, topic, "--registry", registry).stdout.splitlines()
+    assert lines[0].endswith(json.dumps(SHOWN))
+    assert "<TRUNCATED at:" in lines[6]
+    assert lines[7].endswith("plain")
+    assert lines[8].endswith("null")
+
+
+JOB = """
+version: 1
+name: orders
+kafka: {{bootstrap.servers: "{brokers}"}}
+registry: {{url: "{url}"}}
+source: {{topics: [{topic}]}}
+decode: {decode}
+sink: {{path: ./lake}}
+ledger: ./ledger
+"""
+
+
+def job_file(folder: Path, kafka: Any, registry: str, topic: str, decode: Any) -> str:
+    place = folder / "orders.yaml"
+    text = JOB.format(brokers=kafka.bootstrap_servers, url=registry, topic=topic, decode=json.dumps(decode))
+    place.write_text(text)
+    return str(place)
+
+
+def test_a_jobs_columns_and_a_bad_records_error(kafka: Any, registry: str, tmp_path: Path) -> None:
+    topic = kafka.topic(1)
+    write(kafka, topic, b'{"n": 1, "amount": 9.50}', b'{"n": "x"}', None, key=b"k")
+    decode = {
+        "key": {"format": "string", "as": "name"},
+        "value": {
+            "format": "json",
+            "schema": {"columns": {"n": "bigint", "amount": "decimal(9,2)"}},
+            "rename": {"n": "number"},
+        },
+    }
+    place = job_file(tmp_path, kafka, registry, topic, decode)
+    found = rows(kafka, place)
+    assert [row["keyDecoded"] for row in found] == [{"name": "k"}] * 3
+    assert [row.get("valueDecoded") for row in found] == [{"number": 1, "amount": "9.50"}, None, None]
+    assert found[1]["valueError"] | {"message": ""} == {"class": "WRONG_TYPE", "path": "n", "message": ""}
+    assert (found[0]["key"], found[0]["value"]) == ("k", '{"n": 1, "amount": 9.50}'), "as `kseg produce` reads it"
+    lines = peek(kafka, place).stdout.splitlines()
+    assert lines[0].endswith('{"name": "k"}  {"number": 1, "amount": "9.50"}')
+    assert "<WRONG_TYPE n: " in lines[1]
+    assert lines[1].endswith('> {"n": "x"}')
+    assert lines[2].endswith("null")
+    assert peek(kafka, place, "--raw").stdout.splitlines()[0].endswith('k  {"n": 1, "amount": 9.50}')
+
+
+@pytest.mark.spark
+def test_a_registrys_payloads_have_the_readers_columns_once_a_run_has_pinned_them(
+    kafka: Any, registry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    topic = kafka.topic(1)
+    write(kafka, topic, avro(registry, topic, ORDER, FIRST))
+    place = job_file(tmp_path, kafka, registry, topic, {"value": {"format": "avro", "schema": "registry"}})
+    assert [row["valueDecoded"] for row in rows(kafka, place)] == [SHOWN], "before any run"
+    ran = CliRunner().invoke(cli, ["ingest", place, "--progress", "none"])
+    assert ran.exit_code == 0, ran.output
+    write(kafka, topic, avro(registry, topic, NEWER, {"note": "new", **FIRST}), b"\0\0\x0f\x42\x40x")
+    found = rows(kafka, place)
+    assert [row.get("valueDecoded") for row in found] == [SHOWN, SHOWN, None], "the table has no note yet"
+    assert found[2]["valueError"]["class"] == "UNKNOWN_SCHEMA"
+
+
+def test_options_that_exclude_each_other() -> None:
+    result = CliRunner().invoke(cli, ["peek", "t", "--raw", "--registry", "http://x"])
+    assert result.exit_code == 2
+    assert "--raw and --registry exclude each other" in result.stderr
+
+
+def test_a_registry_that_is_away_ends_the_command(kafka: Any, tmp_path: Path) -> None:
+    topic = kafka.topic(1)
+    write(kafka, topic, b"\0\0\0\0\1abc")
+    place = job_file(tmp_path, kafka, "http://127.0.0.1:9", topic, {"value": {"format": "avro", "schema": "registry"}})
+    text = Path(place).read_text()
+    Path(place).write_text(text.replace("registry: {", 'registry: {default.api.timeout.ms: "300", '))
+    result = CliRunner().invoke(cli, ["peek", place, "--offset", "earliest"])
+    assert result.exit_code == 4
+    assert "does not answer" in result.stderr
