@@ -246,9 +246,9 @@ _OF_PROTOBUF = ("message", "nanoseconds")
 _SCHEMAS = {
     "json": ("columns",),
     "connect_json": ("columns", "file"),
-    "json_schema": ("file",),
+    "json_schema": ("registry", "file"),
     "avro": ("registry", "file"),
-    "protobuf": ("file",),
+    "protobuf": ("registry", "file"),
 }
 _EXAMPLES = {"columns": "{columns: {id: bigint, …}}", "registry": "registry"}
 _FILES = {"avro": "orders.avsc", "protobuf": "orders.proto"}
@@ -296,12 +296,11 @@ def _payload_findings(payload: Payload, place: tuple[str, ...]) -> Iterator[Find
         yield Finding((*place, "envelope"), "is around values", "remove it")
     elif payload.envelope != "none" and payload.format == "protobuf":
         yield Finding((*place, "envelope"), "is not possible with protobuf yet", "decode the envelope's own fields")
-    elif payload.envelope != "none" and payload.by_registry:
-        remedy = "write `schema: {file: envelope.avsc}` with the subject's schema"
-        yield Finding((*place, "envelope"), "is not possible with a registry yet", remedy)
     if not payload.by_registry:
         yield from _without_meaning(payload, place, _OF_REGISTRIES, "a schema that is in no registry")
-    allowed = ("ignore", "rescue") if payload.is_json else ("ignore", "add") if payload.by_registry else ()
+    elif payload.format != "avro":
+        yield from _without_meaning(payload, place, ("defaults", "formats"), f"{payload.format} of a registry")
+    allowed = ("ignore", "add") if payload.by_registry else ("ignore", "rescue") if payload.is_json else ()
     if payload.unknown_fields is not None and payload.unknown_fields not in allowed:
         remedy = f"write {' or '.join(allowed)}" if allowed else "remove it: all fields of the schema become columns"
         yield Finding((*place, "unknown_fields"), f"{payload.unknown_fields} is not possible here", remedy)

@@ -1,12 +1,12 @@
 """Payloads that say which schema they were written with: each group of one schema by its own decoder, in row order.
 
-frames of a batch ──► one (schema, frame size) for all rows: that decoder reads the batch as it is
+frames of a batch ──► one (schema, message, frame size) for all rows: that decoder reads the batch as it is
                  └──► several: rows sorted by it, each part decoded, the parts joined and put back in order
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kseg.etl.decoding.schema_formats import AvroSchemas, SchemaFormat, Uses
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError, Status
 from kseg.segment_reader.payload.errors import PayloadSchemaError
 from kseg.segment_reader.payload.framing import (
@@ -26,8 +27,13 @@ from kseg.segment_reader.payload.framing import (
     frames_of,
 )
 
-AvroTexts = tuple[str, tuple[str, ...]]
+WriterTexts = tuple[str, Uses]
 """A schema's text, and those of what it uses."""
+
+Message = tuple[int, ...]
+"""Indexes of a message in its schema; none where the format has no such."""
+
+_LONGEST_FRAME = 1024
 
 
 class UnknownKeys(Exception):
@@ -43,35 +49,31 @@ class UnknownKeys(Exception):
 class FramedSchemas:
     """The schemas of framed payloads. Picklable.
 
-    reader: the rows'. writers: by id or GUID; None: the registry does not know it. fill: what the writer lacks has the
-    reader's default.
+    reader: the rows'. writers: by id or GUID; None: the registry does not know it.
     """
 
     reader: str
-    writers: tuple[tuple[SchemaKey, AvroTexts | None], ...] = ()
-    fill: bool = False
+    writers: tuple[tuple[SchemaKey, WriterTexts | None], ...] = ()
+    format: SchemaFormat = field(default_factory=AvroSchemas)
 
 
 class FramedDecoder:
-    """Decodes framed Avro payloads as rows of one reader's schema. Not picklable."""
+    """Decodes framed payloads as rows of one reader's schema. Not picklable."""
 
     def __init__(self, schemas: FramedSchemas) -> None:
         self._schemas = schemas
         self._writers = dict(schemas.writers)
-        self._decoders: dict[SchemaKey, PayloadDecoder | str] = {}
+        self._parsed: dict[SchemaKey, Any] = {}
+        self._decoders: dict[tuple[SchemaKey, Message], PayloadDecoder | str] = {}
 
     @cached_property
     def type(self) -> pa.DataType:
         """Raises PayloadSchemaError."""
-        from kseg.segment_reader.payload.avro.types import arrow_type
-
-        return arrow_type(self._reader)
+        return self._schemas.format.type(self._reader)
 
     @cached_property
     def _reader(self) -> Any:
-        from kseg.segment_reader.payload.avro.schema import parse_schema
-
-        return parse_schema(self._schemas.reader)
+        return self._schemas.format.reader(self._schemas.reader)
 
     def decode(self, payloads: pa.BinaryArray, headers: pa.ListArray | None, source: str) -> DecodedPayloads:
         """n payloads as n rows, in their order. source: `key` or `value`: whose header may name the schema.
@@ -85,17 +87,18 @@ class FramedDecoder:
         if unknown:
             row = int(np.flatnonzero(np.isin(frames.which, unknown))[0])
             raise UnknownKeys(tuple(frames.schemas[number] for number in unknown), row)
-        order, starts = _groups(frames)
+        frames, messages = self._with_messages(frames, payloads)
+        order, starts = _groups(frames, messages)
         framed = [start for start in starts if frames.status[order[start]] == Status.DECODED]
         bare = frames.status[order[: framed[0] if framed else len(order)]]
         if len(framed) == 1 and (bare == Status.NULL).all():
             # A decoder gives null rows for null payloads itself.
-            return self._part(payloads, frames, int(order[framed[0]]))
+            return self._part(payloads, frames, messages, int(order[framed[0]]))
         sorted_payloads = payloads.take(pa.array(order))
         rows = [pa.nulls(len(bare), self.type)]
         statuses = [bare]
         for start, end in pairwise([*framed, len(order)]):
-            part = self._part(sorted_payloads.slice(start, end - start), frames, int(order[start]))
+            part = self._part(sorted_payloads.slice(start, end - start), frames, messages, int(order[start]))
             rows.append(part.rows)
             statuses.append(part.status)
         back = np.empty(len(order), np.int64)
@@ -104,22 +107,48 @@ class FramedDecoder:
 
     def explain(self, payload: bytes | None, headers: pa.ListArray | None, source: str) -> PayloadError:
         """Why one payload has no row. headers: of its record alone."""
-        frames = _frames(pa.array([payload], pa.binary()), headers, source)
+        one = pa.array([payload], pa.binary())
+        frames = _frames(one, headers, source)
         if payload is None or frames.status[0] != Status.DECODED:
             message = (
                 "it does not begin with a registry's frame (a byte 0 and a schema's id), and no header names a schema"
             )
             return PayloadError(Status.BAD_FRAME, "", message)
+        frames, messages = self._with_messages(frames, one)
+        if frames.status[0] != Status.DECODED:
+            return PayloadError(Status.BAD_FRAME, "", "no message indexes follow the schema's id")
         key = frames.schemas[int(frames.which[0])]
-        decoder = self._decoder(key)
+        decoder = self._decoder(key, messages.of(0))
         if isinstance(decoder, str):
             return PayloadError(self._why_not(key), "", decoder)
         return decoder.explain(payload, skip=int(frames.skip[0]))
 
-    def _part(self, payloads: pa.BinaryArray, frames: Frames, row: int) -> DecodedPayloads:
+    def _with_messages(self, frames: Frames, payloads: pa.BinaryArray) -> tuple[Frames, _Messages]:
+        """Which message each payload is, and the frames with the indexes of it."""
+        if not self._schemas.format.indexed:
+            return frames, _Messages((), np.zeros(len(payloads), np.int64))
+        from kseg.segment_reader.payload.protobuf.framing import message_indexes
+
+        found = message_indexes(payloads, frames.skip)
+        of, known = found.which.astype(np.int64), list(found.messages)
+        status, skip = np.where(frames.status == Status.DECODED, found.status, frames.status), found.skip.copy()
+        if frames.in_headers is not None:
+            rows = frames.in_headers.rows
+            there = message_indexes(frames.in_headers.values, frames.in_headers.skip)
+            named = frames.status[rows] == Status.DECODED
+            of[rows] = np.where(there.which < 0, -1, there.which + len(known))
+            known += there.messages
+            skip[rows] = 0
+            # A header's value with no indexes in it is as bad as a frame without them.
+            status[rows[named]] = np.where(there.status[named] == Status.DECODED, Status.DECODED, Status.BAD_FRAME)
+        status = status.astype(np.uint8)
+        which = np.where(status == Status.DECODED, frames.which, -1).astype(np.int32)
+        return replace(frames, which=which, skip=skip, status=status), _Messages(tuple(known), of)
+
+    def _part(self, payloads: pa.BinaryArray, frames: Frames, messages: _Messages, row: int) -> DecodedPayloads:
         """Payloads with the frame of this row, or null."""
         key = frames.schemas[int(frames.which[row])]
-        decoder = self._decoder(key)
+        decoder = self._decoder(key, messages.of(row))
         if not isinstance(decoder, str):
             return decoder.decode(payloads, skip=int(frames.skip[row]))
         nulls = np.asarray(payloads.is_null())
@@ -129,25 +158,38 @@ class FramedDecoder:
     def _why_not(self, key: SchemaKey) -> Status:
         return Status.UNKNOWN_SCHEMA if self._writers[key] is None else Status.INCOMPATIBLE_SCHEMA
 
-    def _decoder(self, key: SchemaKey) -> PayloadDecoder | str:
+    def _decoder(self, key: SchemaKey, message: Message) -> PayloadDecoder | str:
         """The decoder of a writer's schema, or why there is none."""
-        if key not in self._decoders:
-            self._decoders[key] = self._made(key)
-        return self._decoders[key]
+        known = self._decoders.get((key, message))
+        if known is None:
+            known = self._made(key, message)
+            # Payloads may name any number of messages that there are not: those are not kept.
+            if not (message and isinstance(known, str)):
+                self._decoders[key, message] = known
+        return known
 
-    def _made(self, key: SchemaKey) -> PayloadDecoder | str:
-        from kseg.segment_reader.payload.avro.decoder import avro_decoder
-        from kseg.segment_reader.payload.avro.resolution import Missing
-        from kseg.segment_reader.payload.avro.schema import parse_schema
-
+    def _made(self, key: SchemaKey, message: Message) -> PayloadDecoder | str:
         texts = self._writers[key]
         if texts is None:
             return f"the registry does not know the schema {key}"
+        form = self._schemas.format
         try:
-            missing = Missing.FILL if self._schemas.fill else Missing.NULL
-            return avro_decoder(parse_schema(*texts), self._reader, missing=missing)
+            if key not in self._parsed:
+                self._parsed[key] = form.writer(*texts)
+            return form.decoder(self._parsed[key], self._reader, message)
         except PayloadSchemaError as error:
             return f"schema {key}: {error}"
+
+
+@dataclass(frozen=True)
+class _Messages:
+    """names: all messages of a batch. which: of each row, -1 where its status is not DECODED."""
+
+    names: tuple[Message, ...]
+    which: npt.NDArray[np.int64]
+
+    def of(self, row: int) -> Message:
+        return self.names[int(self.which[row])] if self.names else ()
 
 
 def schema_key(text: str) -> SchemaKey:
@@ -161,9 +203,9 @@ def _frames(payloads: pa.BinaryArray, headers: pa.ListArray | None, source: str)
     return frames_in_headers(headers, payloads, KEY_HEADER if source == "key" else VALUE_HEADER)
 
 
-def _groups(frames: Frames) -> tuple[npt.NDArray[np.int64], list[int]]:
-    """Rows sorted by schema and size of the frame, those without a schema first; where each group of them begins."""
-    kinds = frames.which.astype(np.int64) * 32 + frames.skip
+def _groups(frames: Frames, messages: _Messages) -> tuple[npt.NDArray[np.int64], list[int]]:
+    """Rows sorted by schema, message and size of the frame, those without a schema first; where each group begins."""
+    kinds = (frames.which.astype(np.int64) * (len(messages.names) + 1) + messages.which) * _LONGEST_FRAME + frames.skip
     kinds[frames.status != Status.DECODED] = -1
     order = np.argsort(kinds, kind="stable")
     changes = np.flatnonzero(np.diff(kinds[order])) + 1

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
 
@@ -17,6 +17,10 @@ from kseg.etl.errors import ConfigurationError
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError
 from kseg.segment_reader.payload.errors import PayloadSchemaError
 
+if TYPE_CHECKING:
+    from kseg.segment_reader.payload.debezium import Envelope
+
+_MADE: Final = ("decoder", "by_frames", "_envelopes")
 _FRAME: Final = 5
 """Bytes of a frame with an id: 0, and the id in four."""
 
@@ -56,7 +60,9 @@ class PayloadPlan:
     def type(self) -> pa.DataType:
         """The type of its rows, for every payload. Raises ConfigurationError where the schema is not sound."""
         try:
-            return self.by_frames.type if self.framed is not None else self.decoder.type
+            if self.framed is None:
+                return self.decoder.type
+            return self.by_frames.type if self._envelopes is None else self._envelopes.type
         except PayloadSchemaError as error:
             raise self._unsound(error) from None
 
@@ -68,7 +74,8 @@ class PayloadPlan:
         """
         if self.framed is not None:
             try:
-                return self.by_frames.decode(records.column(self.source), _headers(records), self.source)
+                decoded = self.by_frames.decode(records.column(self.source), _headers(records), self.source)
+                return decoded if self._envelopes is None else self._envelopes.rows(decoded)
             except UnknownKeys as unknown:
                 found = {self.lineage: tuple(str(key) for key in unknown.keys)}
                 raise UnknownSchemas(self.source, found, **address_of(records, unknown.row)) from None
@@ -77,8 +84,13 @@ class PayloadPlan:
     def explain(self, records: pa.RecordBatch, row: int) -> PayloadError:
         """Why this record's key or value has no row."""
         if self.framed is not None:
-            headers = _headers(records.slice(row, 1))
-            return self.by_frames.explain(records.column(self.source)[row].as_py(), headers, self.source)
+            one = records.slice(row, 1)
+            payload, headers = one.column(self.source), _headers(one)
+            if self._envelopes is not None:
+                decoded = self.by_frames.decode(payload, headers, self.source)
+                if (error := self._envelopes.explain(decoded)) is not None:
+                    return error
+            return self.by_frames.explain(payload[0].as_py(), headers, self.source)
         return self.decoder.explain(records.column(self.source)[row].as_py())
 
     def schema_id(self, records: pa.RecordBatch, row: int) -> int | None:
@@ -103,6 +115,15 @@ class PayloadPlan:
         assert self.framed is not None
         return FramedDecoder(self.framed)
 
+    @cached_property
+    def _envelopes(self) -> Envelope | None:
+        """What takes rows out of these payloads' envelopes."""
+        if self.envelope == "none":
+            return None
+        from kseg.segment_reader.payload.debezium import Envelope
+
+        return Envelope(self.by_frames.type)
+
     @property
     def lineage(self) -> str:
         """What the ledger calls the versions of its reader's schema."""
@@ -112,6 +133,8 @@ class PayloadPlan:
         return ConfigurationError.of(f"{self.place}.schema", str(error), "correct the schema")
 
     def _decoder(self) -> PayloadDecoder:
+        if self.format in ("json_schema", "avro", "protobuf") and self.schema_text is None:
+            raise ConfigurationError.of(f"{self.place}.schema", "is not known before a run is planned", None)
         if self.format in ("json", "connect_json", "json_schema"):
             from kseg.etl.decoding.json_formats import json_format_decoder
 
@@ -123,8 +146,7 @@ class PayloadPlan:
             from kseg.segment_reader.payload.avro.decoder import avro_decoder
             from kseg.segment_reader.payload.avro.schema import parse_schema
 
-            if self.schema_text is None:
-                raise ConfigurationError.of(f"{self.place}.schema", "is not known before a run is planned", None)
+            assert self.schema_text is not None
             decoder = avro_decoder(parse_schema(self.schema_text))
             if self.envelope == "debezium":
                 from kseg.segment_reader.payload.debezium import DebeziumDecoder
@@ -135,9 +157,7 @@ class PayloadPlan:
             from kseg.segment_reader.payload.protobuf.decoder import protobuf_decoder
             from kseg.segment_reader.payload.protobuf.descriptors import parse_base64
 
-            if self.schema_text is None:
-                text = "Protobuf schemas of a registry are not read yet"
-                raise ConfigurationError.of(f"{self.place}.schema", text, "write {file: orders.proto}")
+            assert self.schema_text is not None
             message = parse_base64(self.schema_text).message(self.message)
             return protobuf_decoder(message, nanoseconds=self.nanoseconds)
         from kseg.segment_reader.payload.primitives import primitive_decoder
@@ -146,7 +166,7 @@ class PayloadPlan:
 
     def __getstate__(self) -> dict[str, Any]:
         # The decoder is made where it runs: it holds compiled code and buffers.
-        return {name: value for name, value in self.__dict__.items() if name not in ("decoder", "by_frames")}
+        return {name: value for name, value in self.__dict__.items() if name not in _MADE}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

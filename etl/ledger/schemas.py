@@ -14,20 +14,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from kseg.etl.ledger.events import Event
-from kseg.etl.ledger.values import PinnedSchemas, Strict
+from kseg.etl.ledger.values import PinnedSchemas, Strict, left_out
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaText(Strict):
-    """A schema as the registry has it. references: texts of what it uses, each after those that it uses itself."""
+    """A schema as the registry has it; of Protobuf its descriptors in base64.
+
+    references: texts of what it uses, each after those that it uses itself. named: the same by name, for formats that
+    have such names.
+    """
 
     text: str
     references: tuple[str, ...] = ()
+    named: dict[str, str] = field(default_factory=dict)
+
+    _to_json = left_out("named")
+
+    @property
+    def uses(self) -> tuple[str, ...] | dict[str, str]:
+        return self.named or self.references
 
     @property
     def hash(self) -> str:
         """SHA-256 of all texts, in hexadecimal."""
-        return hashlib.sha256("\0".join((self.text, *self.references)).encode("utf-8", "surrogatepass")).hexdigest()
+        named = (part for name in sorted(self.named) for part in (name, self.named[name]))
+        texts = (self.text, *self.references, *named)
+        return hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Would a new schema fit? Before anybody registers it: against a subject's newest version, and against a job's tables.
 
     the job's format             what is compared
-    avro, schema: registry       the schema merged into the reader's schema in the ledger, as the next run would do
+    schema: registry             the schema merged into the reader's schema in the ledger, as the next run would do
     avro, protobuf, json_schema  the columns with this schema in place of the file, with those of the file
     with a file
 
@@ -14,7 +14,7 @@ import base64
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pyarrow as pa
 
@@ -25,10 +25,11 @@ from kseg.etl.decoding.columns import check_names, typed_columns
 from kseg.etl.decoding.framed import FramedSchemas
 from kseg.etl.decoding.payload import PayloadPlan
 from kseg.etl.decoding.registered import differences, registered_type
+from kseg.etl.decoding.schema_formats import AvroSchemas, SchemaFormat, schema_format
 from kseg.etl.errors import ConfigurationError, Refused
-from kseg.etl.ledger.schemas import Lineage, SchemaText
+from kseg.etl.ledger.schemas import Lineage
 from kseg.etl.ledger.state import JobState
-from kseg.etl.planning.schemas import grown
+from kseg.etl.planning.schemas import grown, kept_schema
 from kseg.etl.tables.errors import IncompatibleSchema
 from kseg.etl.tables.parquet.align import align
 from kseg.etl.tables.parquet.schema import SinkSchema, delta_type
@@ -37,9 +38,6 @@ from kseg.etl.transform.decode import decode_step
 from kseg.segment_reader.payload.ddl import type_text
 from kseg.segment_reader.payload.errors import IncompatibleSchemas, PayloadSchemaError
 from kseg.segment_reader.payload.protobuf.registered import registered_descriptors
-
-if TYPE_CHECKING:
-    from kseg.segment_reader.payload.avro.schema import Schema
 
 FORMATS = {"avro": "AVRO", "protobuf": "PROTOBUF", "json_schema": "JSON"}
 
@@ -91,7 +89,7 @@ def check_against_version(name: str, newest: Resolved, candidate: Resolved) -> S
 
         reader, writer = (parse_schema(one.schema.text, _texts(one)) for one in (newest, candidate))
         check = _compared(name, before, delta_type(arrow_type(merged(reader, writer))))
-        return replace(check, missing=_missing(reader, writer))
+        return replace(check, missing=_missing(AvroSchemas(), reader, writer))
     except IncompatibleSchemas as error:
         return SchemaCheck(name, refused=(f"{error.place}: {error.reason}",))
     except PayloadSchemaError as error:
@@ -189,30 +187,26 @@ def _grown(
     state: JobState, part: JobPart, candidate: Resolved, name: str, newest: tuple[str, Resolved] | None
 ) -> tuple[PayloadPlan | None, PayloadPlan, tuple[str, ...]]:
     """How the job decodes now, None before its first run; how it would; and the fields that would be missing."""
-    from kseg.segment_reader.payload.avro.schema import parse_schema
-
-    texts = _texts(candidate)
+    own, form = kept_schema(part.payload.format, candidate), schema_format(part.payload)
     readers = state.lineages.get(part.lineage, Lineage("")).readers
-    text = grown(part.payload, part.lineage, readers, [(name, SchemaText(candidate.schema.text, texts))])
     if not readers:
-        if newest is not None and newest[1].schema.type == candidate.schema.type:
-            written = SchemaText(newest[1].schema.text, _texts(newest[1]))
-            grown(part.payload, part.lineage, (text,), [(newest[0], written)])
+        alike = newest is not None and newest[1].schema.type == candidate.schema.type
+        before = [(newest[0], kept_schema(part.payload.format, newest[1]))] if newest is not None and alike else []
+        text = grown(part.payload, part.lineage, (), [(name, own)], [older for _, older in before])
+        grown(part.payload, part.lineage, (text,), before)
         return None, _framed(part, text), ()
-    missing = _missing(parse_schema(readers[-1]), parse_schema(candidate.schema.text, texts))
+    text = grown(part.payload, part.lineage, readers, [(name, own)])
+    missing = _missing(form, form.reader(readers[-1]), form.writer(own.text, own.uses))
     return _framed(part, readers[-1]), _framed(part, text), missing
 
 
-def _missing(reader: Schema, writer: Schema) -> tuple[str, ...]:
-    """Fields of an Avro schema that another one does not have, under any of their names."""
-    from kseg.segment_reader.payload.avro.evolution import merged
-    from kseg.segment_reader.payload.avro.types import arrow_type
-
-    own = arrow_type(writer)
+def _missing(form: SchemaFormat, reader: Any, writer: Any) -> tuple[str, ...]:
+    """Fields of a reader's schema that a writer's does not have, under any of their names."""
+    own = form.type(form.first(writer))
     try:
-        return tuple(path for path, _ in differences(own, arrow_type(merged(writer, reader))).added)
+        return tuple(path for path, _ in differences(own, form.type(form.with_lacking(writer, reader))).added)
     except PayloadSchemaError:  # a type that only the reader's may be promoted to
-        return differences(arrow_type(reader), own).missing
+        return differences(form.type(reader), own).missing
 
 
 def _plan(part: JobPart, schema: Resolved | None) -> PayloadPlan:
@@ -228,7 +222,7 @@ def _plan(part: JobPart, schema: Resolved | None) -> PayloadPlan:
 
 
 def _framed(part: JobPart, reader: str) -> PayloadPlan:
-    return replace(_plan(part, None), framed=FramedSchemas(reader))
+    return replace(_plan(part, None), framed=FramedSchemas(reader, format=schema_format(part.payload)))
 
 
 def _compared(against: str, before: pa.DataType, after: pa.DataType) -> SchemaCheck:

@@ -13,23 +13,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any
 
 from kseg.client.registry.errors import RegistryRejected, SchemaNotFound
 from kseg.client.registry.registry import SchemaRegistry
+from kseg.client.registry.schemas import Resolved
 from kseg.client.registry.schemas import Schema as RegisteredSchema
 from kseg.etl.config.decoding import Payload, sections_of
 from kseg.etl.config.job import Job
+from kseg.etl.decoding.schema_formats import kept_text, schema_format
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.schemas import Lineage, LineageChange, SchemasAdded, SchemaText
 from kseg.etl.ledger.state import JobState
 from kseg.etl.ledger.values import PinnedSchemas
 
-if TYPE_CHECKING:
-    from kseg.segment_reader.payload.avro.schema import Schema
-
-_TYPES = {"avro": "AVRO"}
+_TYPES = {"avro": "AVRO", "json_schema": "JSON", "protobuf": "PROTOBUF"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,13 +142,23 @@ class _Reading:
 
 
 def text_of(registry: SchemaRegistry, schema: RegisteredSchema, payload: Payload, place: str, name: str) -> SchemaText:
-    """A schema with all that it uses. Raises ConfigurationError for one of another format."""
+    """A schema with all that it uses. Raises ConfigurationError for one of another format, or one that is not sound."""
+    from kseg.segment_reader.payload.errors import PayloadSchemaError
+
     if schema.type != _TYPES[payload.format]:
         message = f"{name} is of type {schema.type}, and the format is {payload.format}"
-        raise ConfigurationError.of(
-            f"{place}.format", message, f"write format: {schema.type.lower()}, or another subject"
-        )
-    return SchemaText(schema.text, tuple(used.text for _, used in registry.resolve(schema).references))
+        other = next(format for format, type_ in _TYPES.items() if type_ == schema.type)
+        raise ConfigurationError.of(f"{place}.format", message, f"write format: {other}, or another subject")
+    try:
+        return kept_schema(payload.format, registry.resolve(schema))
+    except PayloadSchemaError as error:
+        raise ConfigurationError.of(f"{place}.schema", f"{name}: {error}", None) from None
+
+
+def kept_schema(format: str, schema: Resolved) -> SchemaText:
+    """A schema as the ledger keeps it. Raises PayloadSchemaError."""
+    text, uses = kept_text(format, schema.schema.text, {name: used.text for name, used in schema.references})
+    return SchemaText(text, named=dict(uses)) if isinstance(uses, Mapping) else SchemaText(text, tuple(uses))
 
 
 # --- the plan
@@ -173,6 +182,8 @@ def pinned_schemas(
         growing = _Growing(payload, lineage, known.readers)
         for name, text in seen.newest:
             growing.add(name, text)
+        if not known.readers:
+            growing.widen(seen.texts.values())
         current = known if known.registry == seen.registry else Lineage(seen.registry)
         writers = {**current.writers, **seen.writers}
         all_texts = {**state.schema_texts, **seen.texts}
@@ -216,14 +227,22 @@ def extended(
     return SchemasAdded(run_id=plan.run_id, texts=new, lineages=changes, pinned=pinned)
 
 
-def grown(payload: Payload, lineage: str, readers: tuple[str, ...], texts: Iterable[tuple[str, SchemaText]]) -> str:
+def grown(
+    payload: Payload,
+    lineage: str,
+    readers: tuple[str, ...],
+    texts: Iterable[tuple[str, SchemaText]],
+    older: Iterable[SchemaText] = (),
+) -> str:
     """The reader's schema that follows these versions once rows of these schemas, by name, are landed.
 
-    Raises as `pinned_schemas`.
+    older: versions before them, whose types a new table's columns hold as well. Raises as `pinned_schemas`.
     """
     growing = _Growing(payload, lineage, readers)
     for name, text in texts:
         growing.add(name, text)
+    if not readers:
+        growing.widen(older)
     return growing.text or readers[-1]
 
 
@@ -233,28 +252,36 @@ class _Growing:
     def __init__(self, payload: Payload, lineage: str, readers: tuple[str, ...]) -> None:
         self._payload, self._lineage = payload, lineage
         self._before = readers
-        self._reader: Schema | None = self._parsed(SchemaText(readers[-1])) if readers else None
+        self._format = schema_format(payload)
+        self._add_fields = payload.unknown == "add"
+        from kseg.segment_reader.payload.errors import PayloadSchemaError
+
+        try:
+            self._reader: Any = self._format.reader(readers[-1]) if readers else None
+        except PayloadSchemaError:
+            message = "the columns of this job's table come from schemas of another format"
+            remedy = "write the format that it had, or land in another table by another job"
+            raise ConfigurationError.of(f"decode.{lineage}.format", message, remedy) from None
 
     def add(self, name: str, text: SchemaText) -> None:
-        from kseg.segment_reader.payload.avro.evolution import columns_of, merged
-        from kseg.segment_reader.payload.avro.types import arrow_type
-        from kseg.segment_reader.payload.errors import IncompatibleSchemas, PayloadSchemaError
+        from kseg.segment_reader.payload.errors import IncompatibleSchemas
 
-        writer = self._parsed(text)
-        try:
-            if self._reader is None:
-                made = writer
-            else:
-                made = merged(self._reader, writer, add_fields=self._payload.unknown == "add")
-            columns = columns_of(arrow_type(made))
-        except IncompatibleSchemas as error:
-            raise Refused(
-                "schema-conflict",
-                f"{name} does not fit the table's columns: {error.place}: {error.reason}",
-                remedy="register a schema that keeps the column's type, or land in another table by another job",
-            ) from None
-        except PayloadSchemaError as error:
-            raise self._unsound(str(error)) from None
+        with self._sound():
+            writer = self._format.writer(text.text, text.uses)
+            try:
+                if self._reader is None:
+                    made = self._format.first(writer)
+                else:
+                    made = self._format.merged(
+                        self._reader, writer, add_fields=self._add_fields, widen=not self._before
+                    )
+            except IncompatibleSchemas as error:
+                raise Refused(
+                    "schema-conflict",
+                    f"{name} does not fit the table's columns: {error.place}: {error.reason}",
+                    remedy="register a schema that keeps the column's type, or land in another table by another job",
+                ) from None
+            columns = self._columns(made)
         if columns > self._payload.max_columns and made is not self._reader:
             raise Refused(
                 "too-many-columns",
@@ -264,13 +291,32 @@ class _Growing:
             )
         self._reader = made
 
+    def _columns(self, reader: Any) -> int:
+        """How many there are. Raises PayloadSchemaError where there can be none."""
+        from kseg.segment_reader.payload.avro.evolution import columns_of
+        from kseg.segment_reader.payload.debezium import Envelope
+
+        kind = self._format.type(reader)
+        if self._payload.envelope == "debezium":
+            kind = Envelope(kind).type
+        return columns_of(kind)
+
+    def widen(self, texts: Iterable[SchemaText]) -> None:
+        """Give the columns of a table that is not there yet the widest types of all versions."""
+        from kseg.segment_reader.payload.errors import PayloadSchemaError
+
+        for text in texts if self._reader is not None else ():
+            try:
+                writer = self._format.writer(text.text, text.uses)
+                self._reader = self._format.merged(self._reader, writer, add_fields=False, widen=True)
+            except PayloadSchemaError:
+                continue  # it matters if a record has it
+
     @property
     def text(self) -> str | None:
         """The next version; None where nothing was added."""
-        from kseg.segment_reader.payload.avro.schema_json import schema_text
-
         assert self._reader is not None
-        text = schema_text(self._reader)
+        text = self._format.text(self._reader)
         return None if self._before and text == self._before[-1] else text
 
     @property
@@ -279,26 +325,22 @@ class _Growing:
 
     def covers(self, text: SchemaText) -> bool:
         """Whether the reader's schema has all that the writer's has."""
-        from kseg.segment_reader.payload.avro.evolution import merged
         from kseg.segment_reader.payload.errors import PayloadSchemaError
 
         assert self._reader is not None
         try:
-            same = merged(self._reader, self._parsed(text), add_fields=self._payload.unknown == "add")
-        except (PayloadSchemaError, ConfigurationError):
+            writer = self._format.writer(text.text, text.uses)
+            same = self._format.merged(self._reader, writer, add_fields=self._add_fields)
+        except PayloadSchemaError:
             return False  # it matters if a record has it
-        return same is self._reader
+        return bool(same is self._reader)
 
-    def _parsed(self, text: SchemaText) -> Schema:
-        from kseg.segment_reader.payload.avro.schema import parse_schema
+    @contextmanager
+    def _sound(self) -> Iterator[None]:
         from kseg.segment_reader.payload.errors import PayloadSchemaError
 
         try:
-            return parse_schema(text.text, text.references)
+            yield
         except PayloadSchemaError as error:
-            raise self._unsound(str(error)) from None
-
-    def _unsound(self, reason: str) -> ConfigurationError:
-        return ConfigurationError.of(
-            f"decode.{self._lineage}.schema", reason, "register a schema that columns can hold"
-        )
+            place = f"decode.{self._lineage}.schema"
+            raise ConfigurationError.of(place, str(error), "register a schema that columns can hold") from None

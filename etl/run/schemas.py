@@ -9,6 +9,7 @@ from kseg.etl.config.decoding import Decode, sections_of
 from kseg.etl.config.job import Job
 from kseg.etl.decoding.errors import UnknownSchemas
 from kseg.etl.decoding.framed import FramedSchemas, schema_key
+from kseg.etl.decoding.schema_formats import schema_format
 from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.lease import Lease
@@ -28,10 +29,9 @@ def framed_schemas(job: Job, plan: ev.RunPlan, state: JobState) -> Mapping[str, 
         made[lineage] = FramedSchemas(
             state.lineages[lineage].readers[pinned.reader - 1],
             tuple(
-                (schema_key(key), (text.text, text.references) if text is not None else None)
-                for key, text in texts.items()
+                (schema_key(key), (text.text, text.uses) if text is not None else None) for key, text in texts.items()
             ),
-            fill=payload.defaults == "fill",
+            schema_format(payload),
         )
     return made
 

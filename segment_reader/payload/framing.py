@@ -30,17 +30,28 @@ SchemaKey = int | str
 
 
 @dataclass(frozen=True)
+class HeaderFrames:
+    """Frames in headers: rows of the payloads, the headers' values, and how many bytes of each the frame takes."""
+
+    rows: npt.NDArray[np.int64]
+    values: pa.BinaryArray
+    skip: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
 class Frames:
     """The frames of n payloads.
 
     schemas: the schemas that are named, ids ascending before GUIDs. which: n indexes into it, int32, -1 where the
     status is not DECODED. skip: where each payload begins, int32, in bytes. status: uint8: DECODED, NULL or BAD_FRAME.
+    in_headers: those that are in headers.
     """
 
     schemas: tuple[SchemaKey, ...]
     which: npt.NDArray[np.int32]
     skip: npt.NDArray[np.int32]
     status: npt.NDArray[np.uint8]
+    in_headers: HeaderFrames | None = None
 
 
 def frames_of(payloads: pa.BinaryArray) -> Frames:
@@ -80,7 +91,8 @@ def frames_in_headers(headers: pa.ListArray, payloads: pa.BinaryArray, name: str
     rows = np.asarray(pc.list_parent_indices(headers))[named]
     last = np.append(rows[1:] != rows[:-1], True)  # entries are in their records' order
     rows, named = rows[last], named[last]
-    carried = frames_of(pc.take(values, pa.array(named)).cast(pa.binary()))
+    taken = pc.take(values, pa.array(named)).cast(pa.binary())
+    carried = frames_of(taken)
     schemas = tuple(sorted({*before.schemas, *carried.schemas}, key=_order))
     place = {schema: index for index, schema in enumerate(schemas)}
     which, skip, status = before.which.copy(), before.skip.copy(), before.status.copy()
@@ -92,7 +104,7 @@ def frames_in_headers(headers: pa.ListArray, payloads: pa.BinaryArray, name: str
     null = null_mask(payloads)
     status[null] = Status.NULL
     which[status != Status.DECODED] = -1
-    return Frames(schemas, which, skip, status)
+    return Frames(schemas, which, skip, status, HeaderFrames(rows, taken, carried.skip))
 
 
 def _named(

@@ -38,16 +38,17 @@ from kseg.segment_reader.payload.avro.types import arrow_type, is_decimal, joine
 from kseg.segment_reader.payload.errors import IncompatibleSchemas
 
 
-def merged(reader: Schema, writer: Schema, *, add_fields: bool = True) -> Schema:
+def merged(reader: Schema, writer: Schema, *, add_fields: bool = True, widen: bool = False) -> Schema:
     """The reader's schema with what the writer's has besides; the same object where that is nothing.
 
-    add_fields: False leaves fields out that the reader lacks.
+    add_fields: False leaves fields out that the reader lacks. widen: where the reader's type may be promoted to the
+    writer's it becomes that: for a table that is not there yet.
 
     Raises:
         IncompatibleSchemas: a column would have to change its type; both are in the message.
         UnsupportedSchema: a type of the two has no column.
     """
-    return _Merge(add_fields).of(reader, writer, "")
+    return _Merge(add_fields, widen).of(reader, writer, "")
 
 
 def columns_of(kind: pa.DataType) -> int:
@@ -60,8 +61,8 @@ def columns_of(kind: pa.DataType) -> int:
 
 
 class _Merge:
-    def __init__(self, add_fields: bool) -> None:
-        self._add_fields = add_fields
+    def __init__(self, add_fields: bool, widen: bool) -> None:
+        self._add_fields, self._widen = add_fields, widen
         # A type that is used twice stays one type.
         self._done: dict[tuple[int, int], Named] = {}
 
@@ -82,7 +83,9 @@ class _Merge:
             case Enum(), Enum() if _alike(reader, writer):
                 return self._enum(reader, writer)
             case Primitive() | Fixed(), Primitive() | Fixed() if not _loses_digits(reader, writer):
-                return _value(reader, writer, place)
+                return _value(reader, writer, place, self._widen)
+            case Primitive() | Fixed(), Primitive() | Fixed() if self._widen and not _loses_digits(writer, reader):
+                return _value(writer, reader, place)
         raise _conflict(reader, writer, place)
 
     def _record(self, reader: Record, writer: Record, place: str) -> Record:
@@ -162,12 +165,12 @@ def _column(
     return next((number for number in by_alias if number not in taken), None)
 
 
-def _value(reader: Primitive | Fixed, writer: Primitive | Fixed, place: str) -> Schema:
+def _value(reader: Primitive | Fixed, writer: Primitive | Fixed, place: str, widen: bool = False) -> Schema:
     if is_null(reader):
         return writer
     if _reads(reader, writer):
         return reader
-    if arrow_type(reader) == arrow_type(writer) and _reads(writer, reader):
+    if (widen or arrow_type(reader) == arrow_type(writer)) and _reads(writer, reader):
         return writer
     raise _conflict(reader, writer, place)
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from kseg.etl.decoding.framed import FramedDecoder, FramedSchemas, UnknownKeys
+from kseg.etl.decoding.schema_formats import JsonSchemas, ProtobufSchemas, kept_text
 from kseg.segment_reader.payload.decoder import Status
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -110,3 +111,71 @@ def test_why_a_payload_has_no_row(payload: bytes, status: Status, message: str) 
     error = DECODER.explain(payload, None, "value")
     assert error.status == status
     assert re.search(message, error.message)
+
+
+ORDERS = {
+    1: "message Order { int64 id = 1; string note = 2; message Line { string sku = 1; } } message Refund {}",
+    2: "message Refund { int32 n = 1; } message Order { string remark = 2; int64 id = 1; int32 more = 3; }",
+}
+
+
+def orders() -> FramedDecoder:
+    """Of the first schema's orders, with writers of both."""
+    kind = ProtobufSchemas("shop.Order")
+    texts = {
+        key: kept_text("protobuf", f'syntax = "proto3"; package shop; {body}', {})[0] for key, body in ORDERS.items()
+    }
+    reader = kind.text(kind.first(kind.writer(texts[1])))
+    return FramedDecoder(FramedSchemas(reader, tuple((key, (one, ())) for key, one in texts.items()), kind))
+
+
+ORDER = b"\x08\x05\x12\x01a"  # field 1 is 5, field 2 is "a"
+ROW = {"id": 5, "note": "a"}
+
+
+def test_messages_are_found_by_the_indexes_behind_the_id_or_in_the_header() -> None:
+    payloads = [frame(2) + b"\2\2" + ORDER, None, frame(1) + b"\0" + ORDER, b"x", frame(1) + b"\2\0" + ORDER, ORDER]
+    headers = [None] * 5 + [[{"key": "__value_schema_id", "value": frame(2) + b"\2\2"}]]
+    decoded = orders().decode(pa.array(payloads, pa.binary()), pa.array(headers, HEADERS), "value")
+    assert decoded.rows.to_pylist() == [ROW, None, ROW, None, ROW, ROW]
+    bad = Status.BAD_FRAME
+    assert decoded.status.tolist() == [Status.DECODED, Status.NULL, Status.DECODED, bad, Status.DECODED, Status.DECODED]
+
+
+@pytest.mark.parametrize(
+    ("payload", "header", "status", "message"),
+    [
+        (frame(1) + b"\2\2\x08\5", None, Status.INCOMPATIBLE_SCHEMA, r"is a shop\.Refund, and .* those of shop\.Order"),
+        (frame(1) + b"\4\0\0\x0a\0", None, Status.INCOMPATIBLE_SCHEMA, r"is a shop\.Order\.Line"),
+        (frame(1) + b"\2\x12", None, Status.INCOMPATIBLE_SCHEMA, "the schema has no such message"),
+        (frame(1), None, Status.BAD_FRAME, "no message indexes"),
+        (ORDER, frame(1), Status.BAD_FRAME, "no message indexes"),
+        (ORDER, b"", Status.BAD_FRAME, "does not begin with a registry's frame"),
+        (frame(1) + b"\0\x08", None, Status.TRUNCATED, ""),
+    ],
+)
+def test_why_a_message_has_no_row(payload: bytes, header: bytes | None, status: Status, message: str) -> None:
+    decoder = orders()
+    own = [[{"key": "__value_schema_id", "value": header}]] if header is not None else [None]
+    headers = pa.array([None, *own], HEADERS)
+    decoded = decoder.decode(pa.array([frame(2) + b"\2\2" + ORDER, payload]), headers, "value")
+    assert (decoded.status.tolist(), decoded.rows.to_pylist()) == ([Status.DECODED, status], [ROW, None])
+    error = decoder.explain(payload, headers.slice(1), "value")
+    assert error.status == status
+    assert re.search(message, error.message)
+
+
+def test_documents_have_what_their_own_schema_declares() -> None:
+    kind = JsonSchemas((("time_zone", "+01:00"),))
+    at = {"type": "string", "format": "date-time"}
+    texts = {
+        key: json.dumps({"type": "object", "properties": fields})
+        for key, fields in {1: {"at": at}, 2: {"id": {"type": "integer"}, "at": at}}.items()
+    }
+    reader = kind.text(kind.first(kind.writer(texts[2])))
+    decoder = FramedDecoder(FramedSchemas(reader, tuple((key, (one, ())) for key, one in texts.items()), kind))
+    document = b'{"at": "2024-01-01T01:00:00", "id": 7, "else": [1]}'
+    decoded = decoder.decode(pa.array([frame(1) + document, frame(2) + document, document]), None, "value")
+    assert [row and row["id"] for row in decoded.rows.to_pylist()] == [None, 7, None]
+    assert str(decoded.rows[0]["at"]) == "2024-01-01 00:00:00+00:00"
+    assert decoded.status.tolist() == [Status.DECODED, Status.DECODED, Status.BAD_FRAME]

@@ -23,6 +23,7 @@ from kseg.etl.operations.schema_check import (
     parts_of,
     subjects_of,
 )
+from kseg.etl.planning.schemas import grown, kept_schema
 
 NEW = JobState(job="orders", ledger_id="l")
 
@@ -121,6 +122,43 @@ def test_a_job_that_has_not_run_takes_the_schema_as_its_first(tmp_path: Path) ->
     found = check(job_of(tmp_path, REGISTRY), NEW, avro(id="int"))
     assert (found.added, found.refused) == ((("id", "int"),), ())
     assert "has not run" in found.notes[0]
+
+
+def test_a_new_tables_columns_hold_the_newest_versions_rows_too(tmp_path: Path) -> None:
+    job = job_of(tmp_path, REGISTRY)
+    (part,) = parts_of(job, "orders-value")
+    for before, refused in (("long", False), ("string", True)):
+        found = check_against_job(job, NEW, part, avro(id="int"), "new.avsc", ("version 1", avro(id=before)))
+        assert bool(found.refused) == refused
+        assert refused or found.added == (("id", "bigint"),)
+
+
+INTEGER, TEXT = {"type": "integer"}, {"type": "string"}
+OF_FORMATS = {
+    "json_schema": [
+        json_schema(id=INTEGER, note=TEXT),
+        json_schema(id=INTEGER, new=TEXT),
+        json_schema(id=TEXT),
+    ],
+    "protobuf": [
+        proto("int64 id = 1; string note = 2; string old = 3;"),
+        proto("int64 renamed = 1; string old = 3; string new = 4;"),
+        proto("string id = 1;"),
+    ],
+}
+
+
+@pytest.mark.parametrize("format", OF_FORMATS)
+def test_schemas_of_a_registry_in_other_formats(tmp_path: Path, format: str) -> None:
+    job = job_of(tmp_path, {"value": {"format": format, "schema": "registry"}})
+    first, second, other = OF_FORMATS[format]
+    (part,) = parts_of(job, "orders-value")
+    kept = kept_schema(format, first)
+    reader = grown(part.payload, part.lineage, (), [("first", kept)])
+    state = replace(NEW, lineages={"value": Lineage("http://sr", (reader,))})
+    assert check(job, state, second) == SchemaCheck("job orders, decode.value", (("new", "string"),), ("note",))
+    assert "id: string does not fit the column, which is int64" in check(job, state, other).refused[0]
+    assert [path for path, _ in check(job, NEW, first).added][:2] == ["id", "note"]
 
 
 def test_names_that_a_table_cannot_have_are_refused(tmp_path: Path) -> None:

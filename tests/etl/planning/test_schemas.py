@@ -128,6 +128,54 @@ def test_a_schema_without_columns_is_bad_configuration() -> None:
     assert "contains itself" in str(caught.value.faults[0])
 
 
+def test_a_new_table_has_the_widest_types_of_all_versions() -> None:
+    job = job_of({"value": avro()})
+    versions = [text(id="long", old="int"), text(id="string"), text(id="int", note="string")]
+    event, pinned = pinned_schemas(job, {"value": found(*versions)}, EMPTY)
+    state = after(EMPTY, event)
+    fields = json.loads(state.lineages["value"].readers[-1])["fields"]
+    assert [(field["name"], field["type"]) for field in fields] == [("id", "long"), ("note", "string")]
+    assert list(pinned["value"].writers) == ["3"], "the others have a field or a type that the columns do not have"
+    known = after(EMPTY, pinned_schemas(job, {"value": found(text(id="int"))}, EMPTY)[0])
+    with pytest.raises(Refused, match="long does not fit the column, which is int"):
+        pinned_schemas(job, {"value": found(text(id="int"), text(id="long"))}, known)
+
+
+def test_topics_whose_types_differ_in_width_begin_one_table() -> None:
+    versions = [text(id="int"), text(id="long")]
+    seen = replace(found(*versions), newest=(("of orders", versions[0]), ("of others", versions[1])))
+    event, pinned = pinned_schemas(job_of({"value": avro()}), {"value": seen}, EMPTY)
+    assert '"long"' in after(EMPTY, event).lineages["value"].readers[-1]
+    assert list(pinned["value"].writers) == ["1", "2"]
+
+
+def test_a_json_schema_is_kept_with_those_that_it_refers_to() -> None:
+    job = job_of({"value": {"format": "json_schema", "schema": "registry"}})
+    money = {"money.json": '{"type": "object", "properties": {"units": {"type": "integer"}}}'}
+    using = SchemaText('{"type": "object", "properties": {"price": {"$ref": "money.json"}}}', named=money)
+    event, _ = pinned_schemas(job, {"value": found(using)}, EMPTY)
+    state = after(EMPTY, event)
+    reader = json.loads(state.lineages["value"].readers[-1])
+    assert reader["columns"] == [{"name": "price", "type": {"columns": [{"name": "units", "type": "bigint"}]}}]
+    assert using.hash != SchemaText(using.text, named={"money.json": "{}"}).hash
+
+
+def test_a_job_keeps_the_format_of_its_schemas() -> None:
+    document = SchemaText('{"type": "object", "properties": {"id": {"type": "integer"}}}')
+    cases = [(avro(), text(id="int")), ({"format": "json_schema", "schema": "registry"}, document)]
+    for (before, schema), (after_that, other) in (cases, cases[::-1]):
+        state = after(EMPTY, pinned_schemas(job_of({"value": before}), {"value": found(schema)}, EMPTY)[0])
+        with pytest.raises(ConfigurationError) as caught:
+            pinned_schemas(job_of({"value": after_that}), {"value": found(other)}, state)
+        assert "come from schemas of another format" in str(caught.value.faults[0])
+
+
+def test_what_is_no_envelope_is_bad_configuration() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        pinned_schemas(job_of({"value": avro(envelope="debezium")}), {"value": found(text(id="int"))}, EMPTY)
+    assert "is no envelope of Debezium: it has no field before" in str(caught.value.faults[0])
+
+
 @pytest.fixture
 def registry_of() -> Any:
     """registry_of(answer): a registry whose answers are `answer(path)`, a status and a document; and what was asked."""
@@ -204,6 +252,7 @@ def test_each_part_of_the_section_reads_the_subjects_of_its_topics(registry_of: 
         (lambda path: (401, {"error_code": 401, "message": "Unauthorized"}), "status 401"),
         (lambda path: (404, {"error_code": 40401}), "has no subject orders-value"),
         (lambda path: version(path, schemaType="PROTOBUF"), "is of type PROTOBUF, and the format is avro"),
+        (lambda path: version(path, schemaType="JSON"), "write format: json_schema"),
     ],
 )
 def test_a_registry_that_cannot_be_used_is_bad_configuration(registry_of: Any, answer: Any, message: str) -> None:

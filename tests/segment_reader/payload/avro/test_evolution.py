@@ -140,3 +140,31 @@ def test_a_written_schema_is_the_same_schema(kind: Any) -> None:
 def test_columns_are_counted_with_those_inside() -> None:
     kind = arrow_type(record(("id", "int"), ("list", {"type": "array", "items": ADDRESS_2}), ("map", "int")))
     assert columns_of(kind) == 4
+
+
+@pytest.mark.parametrize(
+    ("reader", "writer", "made"),
+    [
+        ("int", "long", "long"),
+        (["null", "int"], "double", ["null", "double"]),
+        (
+            {"type": "array", "items": "float"},
+            {"type": "array", "items": "double"},
+            {"type": "array", "items": "double"},
+        ),
+        ("long", "int", "long"),
+        (
+            {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 1},
+            {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 1},
+            {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 1},
+        ),
+    ],
+)
+def test_a_table_that_is_not_there_yet_gets_the_wider_type(reader: Any, writer: Any, made: Any) -> None:
+    one, other, both = (
+        parse_schema(json.dumps({"type": "record", "name": "R", "fields": [{"name": "a", "type": kind}]}))
+        for kind in (reader, writer, made)
+    )
+    assert schema_text(merged(one, other, widen=True)) == schema_text(both)
+    with pytest.raises(IncompatibleSchemas):
+        merged(one, parse_schema('{"type":"record","name":"R","fields":[{"name":"a","type":"boolean"}]}'), widen=True)

@@ -1,0 +1,252 @@
+"""Formats whose schemas are in a registry: how a lineage's reader's schema grows, and what decodes a writer's payloads.
+
+    avro          the reader's schema is Avro's; payloads are resolved to it
+    json_schema   the reader's schema is a list of columns (`segment_reader.payload.row_schema`), found by name
+    protobuf      the same, found by the field's number; the registry's text is kept as descriptors
+
+Picklable: workers make their decoders by them.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import pyarrow as pa
+
+from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError
+from kseg.segment_reader.payload.errors import IncompatibleSchemas
+
+if TYPE_CHECKING:
+    from kseg.etl.config.decoding import Payload
+
+Uses = Sequence[str] | Mapping[str, str]
+"""Texts of the schemas that a schema uses; by name where the format has such names."""
+
+
+class SchemaFormat(Protocol):
+    """All raise PayloadSchemaError for a schema that is not sound, or that no column can hold."""
+
+    @property
+    def indexed(self) -> bool:
+        """Whether message indexes are behind a schema's id."""
+
+    def reader(self, text: str) -> Any:
+        """A reader's schema from the ledger."""
+
+    def writer(self, text: str, uses: Uses = ()) -> Any: ...
+
+    def first(self, writer: Any) -> Any:
+        """The reader's schema of a table that has this writer's columns."""
+
+    def merged(self, reader: Any, writer: Any, *, add_fields: bool, widen: bool = False) -> Any:
+        """The reader's schema with what the writer's has besides; the same object where that is nothing."""
+
+    def with_lacking(self, writer: Any, reader: Any) -> Any:
+        """A reader's schema of the writer's columns, with those behind them that only the reader's has."""
+
+    def type(self, reader: Any) -> pa.DataType: ...
+
+    def text(self, reader: Any) -> str:
+        """As the ledger keeps it."""
+
+    def decoder(self, writer: Any, reader: Any, message: tuple[int, ...] = ()) -> PayloadDecoder:
+        """message: its indexes, where the format has such."""
+
+
+def schema_format(payload: Payload) -> SchemaFormat:
+    """Of a key or value whose schemas are in a registry."""
+    if payload.format == "json_schema":
+        names = ("timestamp_format", "date_format", "time_zone")
+        options = {name: given for name in names if (given := getattr(payload, name)) is not None}
+        return JsonSchemas(tuple(options.items()))
+    if payload.format == "protobuf":
+        return ProtobufSchemas(payload.message, payload.nanoseconds)
+    return AvroSchemas(fill=payload.defaults == "fill")
+
+
+def kept_text(format: str, text: str, references: Mapping[str, str]) -> tuple[str, Uses]:
+    """What the ledger keeps of a registry's schema. Protobuf's is compiled here, by protoc: tasks get descriptors.
+
+    Raises PayloadSchemaError.
+    """
+    if format == "protobuf":
+        from kseg.segment_reader.payload.protobuf.registered import registered_descriptors
+
+        return base64.b64encode(registered_descriptors(text, references)).decode(), ()
+    return text, references if format == "json_schema" else tuple(references.values())
+
+
+@dataclass(frozen=True)
+class AvroSchemas:
+    """fill: what the writer lacks has the reader's default, else it is null."""
+
+    fill: bool = False
+    indexed = False
+
+    def reader(self, text: str) -> Any:
+        return self.writer(text)
+
+    def writer(self, text: str, uses: Uses = ()) -> Any:
+        from kseg.segment_reader.payload.avro.schema import parse_schema
+
+        return parse_schema(text, tuple(uses))
+
+    def first(self, writer: Any) -> Any:
+        return writer
+
+    def merged(self, reader: Any, writer: Any, *, add_fields: bool, widen: bool = False) -> Any:
+        from kseg.segment_reader.payload.avro.evolution import merged
+
+        return merged(reader, writer, add_fields=add_fields, widen=widen)
+
+    def with_lacking(self, writer: Any, reader: Any) -> Any:
+        return self.merged(writer, reader, add_fields=True)
+
+    def type(self, reader: Any) -> pa.DataType:
+        from kseg.segment_reader.payload.avro.types import arrow_type
+
+        return arrow_type(reader)
+
+    def text(self, reader: Any) -> str:
+        from kseg.segment_reader.payload.avro.schema_json import schema_text
+
+        return schema_text(reader)
+
+    def decoder(self, writer: Any, reader: Any, message: tuple[int, ...] = ()) -> PayloadDecoder:
+        from kseg.segment_reader.payload.avro.decoder import avro_decoder
+        from kseg.segment_reader.payload.avro.resolution import Missing
+
+        return avro_decoder(writer, reader, missing=Missing.FILL if self.fill else Missing.NULL)
+
+
+class _OfColumns:
+    """What formats without a resolution of their own share. A writer has `columns`, a `row_schema.Record`."""
+
+    def reader(self, text: str) -> Any:
+        from kseg.segment_reader.payload.row_schema import parse_schema
+
+        return parse_schema(text)
+
+    def first(self, writer: Any) -> Any:
+        return writer.columns
+
+    def merged(self, reader: Any, writer: Any, *, add_fields: bool, widen: bool = False) -> Any:
+        from kseg.segment_reader.payload.row_schema import merged
+
+        return merged(reader, writer.columns, add_fields=add_fields, widen=widen)
+
+    def with_lacking(self, writer: Any, reader: Any) -> Any:
+        from kseg.segment_reader.payload.row_schema import merged
+
+        return merged(writer.columns, reader)
+
+    def type(self, reader: Any) -> pa.DataType:
+        from kseg.segment_reader.payload.row_schema import to_arrow
+
+        return to_arrow(reader)
+
+    def text(self, reader: Any) -> str:
+        from kseg.segment_reader.payload.row_schema import schema_text
+
+        return schema_text(reader)
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """columns: of its rows. made: what its decoder is made of."""
+
+    columns: Any
+    made: Any
+
+
+@dataclass(frozen=True)
+class JsonSchemas(_OfColumns):
+    """options: of `JsonOptions`, as far as they are given."""
+
+    options: tuple[tuple[str, Any], ...] = ()
+    indexed = False
+
+    def writer(self, text: str, uses: Uses = ()) -> Any:
+        from kseg.segment_reader.payload.json_schema import read_json_schema
+        from kseg.segment_reader.payload.row_schema import from_arrow
+
+        read = read_json_schema(text, uses if isinstance(uses, Mapping) else None)
+        return _Writer(from_arrow(read.type), read)
+
+    def decoder(self, writer: Any, reader: Any, message: tuple[int, ...] = ()) -> PayloadDecoder:
+        from kseg.segment_reader.payload.json.decoder import json_decoder
+        from kseg.segment_reader.payload.json.shape import JsonOptions
+
+        options = JsonOptions(formats=writer.made.formats, unknown_fields="ignore", **dict(self.options))
+        return _aligned(self, json_decoder(writer.made.type, options), writer, reader)
+
+
+@dataclass(frozen=True)
+class ProtobufSchemas(_OfColumns):
+    """message: whose fields are the columns; None: the only one of its schema."""
+
+    message: str | None = None
+    nanoseconds: Literal["fail", "truncate"] = "fail"
+    indexed = True
+
+    def writer(self, text: str, uses: Uses = ()) -> Any:
+        from kseg.segment_reader.payload.protobuf.descriptors import parse_base64
+
+        schema = parse_base64(text)
+        return _Writer(_record(schema.message(self.message), self.nanoseconds), schema)
+
+    def decoder(self, writer: Any, reader: Any, message: tuple[int, ...] = ()) -> PayloadDecoder:
+        from kseg.segment_reader.payload.protobuf.decoder import protobuf_decoder
+
+        wanted = writer.made.message(self.message)
+        named = writer.made.message_at(message) if message else wanted
+        if named is not wanted:
+            reason = f"the payload is a {named.name}, and the columns are those of {wanted.name}"
+            raise IncompatibleSchemas("", "", reason)
+        return _aligned(self, protobuf_decoder(wanted, nanoseconds=self.nanoseconds), writer, reader)
+
+
+def _record(message: Any, nanoseconds: Literal["fail", "truncate"]) -> Any:
+    """The columns of a Protobuf message, with their fields' numbers."""
+    from kseg.segment_reader.payload import row_schema
+    from kseg.segment_reader.payload.protobuf.columns import Column, Struct, columns_of
+
+    def record(struct: Struct) -> row_schema.Record:
+        fields = (row_schema.Field(column.name, of(column), column.field.number) for column in struct.columns)
+        return row_schema.Record(tuple(fields))
+
+    def of(column: Column) -> row_schema.RowType:
+        if not isinstance(column.node, Struct):
+            return row_schema.from_arrow(column.type)
+        if column.key is not None:
+            return row_schema.Map(column.type.key_type, record(column.node))
+        return row_schema.Array(record(column.node)) if column.field.repeated else record(column.node)
+
+    return record(columns_of(message, nanoseconds))
+
+
+def _aligned(format: _OfColumns, decoder: PayloadDecoder, writer: _Writer, reader: Any) -> PayloadDecoder:
+    format.merged(reader, writer, add_fields=False)  # or it does not fit
+    return decoder if writer.columns == reader else _AlignedDecoder(decoder, writer.columns, reader)
+
+
+class _AlignedDecoder:
+    """See `segment_reader.payload.decoder.PayloadDecoder`."""
+
+    def __init__(self, own: PayloadDecoder, writer: Any, reader: Any) -> None:
+        from kseg.segment_reader.payload.row_schema import to_arrow
+
+        self._own, self._writer, self._reader = own, writer, reader
+        self.type = to_arrow(reader)
+
+    def decode(self, payloads: pa.BinaryArray, *, skip: int = 0) -> DecodedPayloads:
+        from kseg.segment_reader.payload.row_schema import aligned
+
+        decoded = self._own.decode(payloads, skip=skip)
+        return DecodedPayloads(aligned(decoded.rows, self._writer, self._reader), decoded.status)
+
+    def explain(self, payload: bytes, *, skip: int = 0) -> PayloadError:
+        return self._own.explain(payload, skip=skip)

@@ -1,0 +1,226 @@
+"""The columns of a table whose writers' schemas change: a tree that grows, as text, and as the type of rows.
+
+    the reader has    the writer has         merged
+    no such field     a field                the writer's field, behind all others
+    a field           no such field          the reader's
+    a type            the same, or narrower  the reader's
+    anything else                            IncompatibleSchemas, with both types
+
+For formats that have no schema resolution of their own: payloads are decoded as their writer's schema says, then each
+row gets the reader's columns (`aligned`). Fields are the same by number where they have one, else by name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from kseg.segment_reader.payload.ddl import PRIMITIVES, parse_type
+from kseg.segment_reader.payload.errors import IncompatibleSchemas, InvalidSchema, PayloadSchemaError
+
+_INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+_WORDS = {kind: word for word, kind in reversed(PRIMITIVES.items())}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """number: None where fields are known by their names."""
+
+    name: str
+    type: RowType
+    number: int | None = None
+
+    @property
+    def key(self) -> int | str:
+        """What makes two fields the same one."""
+        return self.name if self.number is None else self.number
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    items: RowType
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    keys: pa.DataType
+    values: RowType
+
+
+RowType: TypeAlias = "pa.DataType | Record | Array | Map"
+
+
+def from_arrow(kind: pa.DataType) -> RowType:
+    """The type of rows whose fields have no numbers."""
+    if pa.types.is_struct(kind):
+        return Record(tuple(Field(child.name, from_arrow(child.type)) for child in kind))
+    if pa.types.is_map(kind):
+        return Map(kind.key_type, from_arrow(kind.item_type))
+    return Array(from_arrow(kind.value_type)) if pa.types.is_list(kind) else kind
+
+
+def to_arrow(kind: RowType) -> pa.DataType:
+    match kind:
+        case Record():
+            return pa.struct([pa.field(field.name, to_arrow(field.type)) for field in kind.fields])
+        case Array():
+            return pa.list_(to_arrow(kind.items))
+        case Map():
+            return pa.map_(kind.keys, to_arrow(kind.values))
+    return kind
+
+
+# --- as text
+
+
+def schema_text(schema: Record) -> str:
+    """JSON, with scalars as Spark's DDL writes them."""
+    return json.dumps(_document(schema), ensure_ascii=False, separators=(",", ":"))
+
+
+def parse_schema(text: str) -> Record:
+    """What `schema_text` has written. Raises InvalidSchema."""
+    try:
+        schema = _parsed(json.loads(text))
+    except (ValueError, KeyError, TypeError, RecursionError, PayloadSchemaError):
+        schema = None
+    if not isinstance(schema, Record):
+        raise InvalidSchema("", "the table's columns are those of another format")
+    return schema
+
+
+def _document(kind: RowType) -> Any:
+    match kind:
+        case Record():
+            return {"columns": [_field(field) for field in kind.fields]}
+        case Array():
+            return {"array": _document(kind.items)}
+        case Map():
+            return {"map": [_word(kind.keys), _document(kind.values)]}
+    return _word(kind)
+
+
+def _field(field: Field) -> dict[str, Any]:
+    number = {} if field.number is None else {"number": field.number}
+    return {"name": field.name, "type": _document(field.type), **number}
+
+
+def _word(kind: pa.DataType) -> str:
+    return f"decimal({kind.precision},{kind.scale})" if pa.types.is_decimal(kind) else _WORDS[kind]
+
+
+def _parsed(document: Any) -> RowType:
+    match document:
+        case {"columns": [*fields]}:
+            return Record(tuple(Field(each["name"], _parsed(each["type"]), each.get("number")) for each in fields))
+        case {"array": items}:
+            return Array(_parsed(items))
+        case {"map": [str(keys), values]}:
+            return Map(parse_type(keys), _parsed(values))
+        case str():
+            return parse_type(document)
+    raise InvalidSchema("", "no type")
+
+
+# --- merging
+
+
+def merged(reader: Record, writer: Record, *, add_fields: bool = True, widen: bool = False) -> Record:
+    """The reader's columns with what the writer's have besides; the same object where that is nothing.
+
+    add_fields: False leaves fields out that the reader lacks. widen: the reader's types become the writer's where those
+    are wider.
+
+    Raises:
+        IncompatibleSchemas: a column would have to change its type; both are in the message.
+    """
+    made = _Merge(add_fields, widen).record(reader, writer, "")
+    return reader if made == reader else made
+
+
+@dataclass(frozen=True)
+class _Merge:
+    add_fields: bool
+    widen: bool
+
+    def record(self, reader: Record, writer: Record, place: str) -> Record:
+        fields = list(reader.fields)
+        numbers = {field.key: number for number, field in enumerate(fields)}
+        names = {field.name for field in fields}
+        for field in writer.fields:
+            below = f"{place}.{field.name}" if place else field.name
+            number = numbers.get(field.key)
+            if number is not None:
+                before = fields[number]
+                fields[number] = Field(before.name, self.of(before.type, field.type, below), before.number)
+            elif self.add_fields:
+                if field.name in names:
+                    raise IncompatibleSchemas(below, below, "the column of this name is a field of another number")
+                fields.append(field)
+        return Record(tuple(fields))
+
+    def of(self, reader: RowType, writer: RowType, place: str) -> RowType:
+        match reader, writer:
+            case Record(), Record():
+                return self.record(reader, writer, place)
+            case Array(), Array():
+                return Array(self.of(reader.items, writer.items, f"{place}[]"))
+            case Map(), Map() if reader.keys == writer.keys:
+                return Map(reader.keys, self.of(reader.values, writer.values, f"{place}[]"))
+            case pa.DataType(), pa.DataType() if _holds(reader, writer):
+                return reader
+            case pa.DataType(), pa.DataType() if self.widen and _holds(writer, reader):
+                return writer
+        reason = f"{to_arrow(writer)} does not fit the column, which is {to_arrow(reader)}"
+        raise IncompatibleSchemas(place, place, reason)
+
+
+def _holds(wide: pa.DataType, narrow: pa.DataType) -> bool:
+    """Whether a column has all values of another type."""
+    if wide in _INTEGERS and narrow in _INTEGERS:
+        return _INTEGERS.index(narrow) <= _INTEGERS.index(wide)
+    return bool(wide == narrow or (wide == pa.float64() and narrow == pa.float32()))
+
+
+# --- rows
+
+
+def aligned(rows: pa.Array, writer: RowType, reader: RowType) -> pa.Array:
+    """Rows of the writer's type as those of the reader's: what the writer lacks is null, what the reader lacks is gone.
+
+    n rows give n. The types are such that `merged` takes them.
+    """
+    if writer == reader:
+        return rows
+    rows = rows.take(pa.array(np.arange(len(rows)))) if rows.offset else rows
+    match writer, reader:
+        case Record(), Record():
+            parts = zip(writer.fields, rows.flatten(), strict=True)
+            columns = _columns({field.key: (field.type, part) for field, part in parts}, reader, len(rows))
+            return pa.StructArray.from_arrays(columns, fields=list(to_arrow(reader)), mask=rows.is_null())
+        case Array(), Array():
+            items = aligned(rows.values, writer.items, reader.items)
+            return pa.ListArray.from_arrays(rows.offsets, items, to_arrow(reader), mask=rows.is_null())
+        case Map(), Map():
+            values = aligned(rows.items, writer.values, reader.values)
+            return pa.MapArray.from_arrays(rows.offsets, rows.keys, values, to_arrow(reader), mask=rows.is_null())
+    return rows.cast(reader)
+
+
+def _columns(parts: Mapping[int | str, tuple[RowType, pa.Array]], reader: Record, n: int) -> list[pa.Array]:
+    return [
+        aligned(parts[field.key][1], parts[field.key][0], field.type)
+        if field.key in parts
+        else pa.nulls(n, to_arrow(field.type))
+        for field in reader.fields
+    ]

@@ -1,0 +1,198 @@
+"""Jobs whose schemas are in a registry, beside those of plain Avro: JSON Schema, Protobuf and Debezium's envelopes by
+Confluent's own serializers and a real registry, with schemas that change on the way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+from kseg.etl.errors import Refused
+from kseg.etl.operations.verify import verify
+from kseg.jobs.registry.process import EmbeddedRegistry
+from kseg.segment_reader.payload.protobuf.compiler import compile_text
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[EmbeddedRegistry]:
+    with EmbeddedRegistry(light=True) as started:
+        yield started
+
+
+class Topic:
+    """Writes records of a topic by serializers that register their schemas."""
+
+    def __init__(self, records: Any, registry: EmbeddedRegistry) -> None:
+        self.name = records.topic(1)
+        self.client = SchemaRegistryClient({"url": registry.url})
+        self._producer = Producer(records.settings)
+
+    def write(self, serializer: Any, *values: Any) -> None:
+        for value in values:
+            headers: list[tuple[str, Any]] = []
+            data = serializer(value, SerializationContext(self.name, MessageField.VALUE, headers))
+            self._producer.produce(self.name, data, headers=headers, partition=0)
+        assert self._producer.flush(60) == 0
+
+
+def id_in_header(payload: bytes, context: SerializationContext, schema_id: Any) -> bytes:
+    """As Confluent's header_schema_id_serializer, but by the id: Apicurio has no GUIDs."""
+    context.headers.append(("__value_schema_id", schema_id.id_to_bytes()))
+    return payload
+
+
+def job_of(home: Any, topic: Topic, registry: EmbeddedRegistry, **value: Any) -> Any:
+    decode = {"value": {"schema": "registry", **value}}
+    return home(topic.name, decode=decode, registry={"url": registry.url})
+
+
+def rows(job: Any) -> list[dict[str, Any]]:
+    found = sorted(job.table("first").to_pyarrow_table().to_pylist(), key=lambda row: row["_kseg_offset"])
+    return [{name: value for name, value in row.items() if not name.startswith("_kseg_")} for row in found]
+
+
+def json_schema(**properties: Any) -> str:
+    return json.dumps({"title": "Order", "type": "object", "properties": properties, "additionalProperties": True})
+
+
+def test_documents_of_several_json_schemas_become_one_table(
+    records: Any, home: Any, registry: EmbeddedRegistry
+) -> None:
+    topic = Topic(records, registry)
+    text, number, line = {"type": "string"}, {"type": "integer"}, {"type": "object", "properties": {"sku": {}}}
+    first = json_schema(id=number, line={**line, "properties": {"sku": text}})
+    second = json_schema(id=number, amount=number, line={**line, "properties": {"n": number, "sku": text}})
+    job = job_of(home, topic, registry, format="json_schema")
+    topic.write(JSONSerializer(first, topic.client), {"id": 2**60, "line": {"sku": "a"}, "amount": "undeclared"})
+    job.ingest()
+    topic.write(JSONSerializer(second, topic.client), {"id": 2, "amount": 5, "line": {"sku": "b", "n": 3}}, None)
+    topic.write(JSONSerializer(first, topic.client), {"id": 3})
+    job.ingest()
+    assert rows(job) == [
+        {"id": 2**60, "line": {"sku": "a", "n": None}, "amount": None},
+        {"id": 2, "line": {"sku": "b", "n": 3}, "amount": 5},
+        {"id": None, "line": None, "amount": None},
+        {"id": 3, "line": None, "amount": None},
+    ]
+    assert verify(job.job).ok
+    changed = json_schema(id=text)
+    topic.write(JSONSerializer(changed, topic.client), {"id": "x"})
+    with pytest.raises(Refused, match="id: string does not fit the column, which is int64") as refused:
+        job.ingest()
+    assert refused.value.code == "schema-conflict"
+
+
+def test_a_json_schema_is_read_with_those_that_it_refers_to(
+    records: Any, home: Any, registry: EmbeddedRegistry
+) -> None:
+    topic = Topic(records, registry)
+    money = json.dumps({"type": "object", "properties": {"units": {"type": "integer"}}})
+    topic.client.register_schema(f"{topic.name}-money", Schema(money, "JSON"))
+    used = [SchemaReference("money.json", f"{topic.name}-money", 1)]
+    schema = Schema(json_schema(price={"$ref": "money.json"}), "JSON", used)
+    topic.write(JSONSerializer(schema, topic.client), {"price": {"units": 7}})
+    job = job_of(home, topic, registry, format="json_schema")
+    job.ingest()
+    assert rows(job) == [{"price": {"units": 7}}]
+
+
+def classes(text: str) -> Any:
+    """Google's classes of a schema's messages, by name."""
+    pool = descriptor_pool.DescriptorPool()
+    for file in descriptor_pb2.FileDescriptorSet.FromString(compile_text(text)).file:
+        pool.Add(file)
+    return lambda name: message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
+
+
+FIRST = """
+    syntax = "proto3"; package shop;
+    message Refund { string why = 1; }
+    message Order { int64 id = 1; string note = 2; repeated Line lines = 3; message Line { string sku = 1; } }
+"""
+SECOND = """
+    syntax = "proto3"; package shop; import "google/protobuf/timestamp.proto";
+    message Refund { string why = 1; }
+    message Order {
+      google.protobuf.Timestamp at = 5; map<string, Line> by_name = 4; int64 id = 1; string remark = 2;
+      repeated Line lines = 3; message Line { int32 n = 2; string sku = 1; }
+    }
+"""
+
+
+def test_messages_of_several_schemas_become_one_table(records: Any, home: Any, registry: EmbeddedRegistry) -> None:
+    topic = Topic(records, registry)
+    job = job_of(home, topic, registry, format="protobuf", message="shop.Order")
+    first, second = classes(FIRST)("shop.Order"), classes(SECOND)("shop.Order")
+
+    def by(kind: Any, **conf: Any) -> ProtobufSerializer:
+        return ProtobufSerializer(kind, topic.client, {"use.deprecated.format": False, **conf})
+
+    topic.write(by(first), first(id=1, note="a", lines=[{"sku": "x"}]))
+    job.ingest()
+    topic.write(by(second), second(id=2, remark="b", lines=[{"sku": "y", "n": 4}], by_name={"k": {"n": 1}}))
+    topic.write(by(first, **{"schema.id.serializer": id_in_header}), first(id=3, note="c"))
+    job.ingest()
+    found = rows(job)
+    assert [(row["id"], row["note"]) for row in found] == [(1, "a"), (2, "b"), (3, "c")], "field 2 is one column"
+    assert [row["lines"] for row in found] == [[{"sku": "x", "n": None}], [{"sku": "y", "n": 4}], []]
+    assert [row["by_name"] for row in found] == [None, [("k", {"n": 1, "sku": ""})], None]
+    assert [name for name in found[0] if name not in ("id", "note", "lines")] == ["at", "by_name"]
+    assert verify(job.job).ok
+    refund = classes(FIRST)("shop.Refund")
+    topic.write(by(refund), refund(why="broken"))
+    with pytest.raises(Exception, match=r"is a shop\.Refund, and the columns are those of shop\.Order"):
+        job.ingest()
+
+
+def avro(name: str, *fields: tuple[str, Any]) -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": [{"name": name, "type": kind} for name, kind in fields]}
+
+
+def envelope(*fields: tuple[str, Any]) -> str:
+    row, source = avro("Value", *fields), avro("Source", ("ts_ms", "long"))
+    columns = (("before", ["null", row]), ("after", ["null", "Value"]), ("source", source), ("op", "string"))
+    return json.dumps({**avro("Envelope", *columns), "namespace": "shop"})
+
+
+def test_rows_of_debeziums_envelopes_get_new_columns(records: Any, home: Any, registry: EmbeddedRegistry) -> None:
+    topic = Topic(records, registry)
+    job = job_of(home, topic, registry, format="avro", envelope="debezium")
+    around = {"source": {"ts_ms": 1000}, "before": None, "after": None}
+    first = AvroSerializer(topic.client, envelope(("id", "int")))
+    topic.write(first, {**around, "op": "c", "after": {"id": 1}})
+    job.ingest()
+    second = AvroSerializer(topic.client, envelope(("id", "int"), ("note", ["null", "string"])))
+    topic.write(second, {**around, "op": "u", "after": {"id": 2, "note": "b"}}, None)
+    topic.write(first, {**around, "op": "d", "before": {"id": 1}})
+    job.ingest()
+    assert rows(job) == [
+        {"id": 1, "note": None},
+        {"id": 2, "note": "b"},
+        {"id": None, "note": None},
+        {"id": 1, "note": None},
+    ]
+    table = job.table("first").to_pyarrow_table().sort_by("_kseg_offset")
+    assert table.column("_kseg_op").to_pylist() == ["c", "u", None, "d"]
+    assert verify(job.job).ok
+    topic.write(first, {**around, "op": "x"})
+    with pytest.raises(Exception, match="'x' is none of c, r, u, d, t, m"):
+        job.ingest()
+
+
+def test_a_new_table_has_the_widest_types_of_all_versions(records: Any, home: Any, registry: EmbeddedRegistry) -> None:
+    topic = Topic(records, registry)
+    wide, narrow = (json.dumps(avro("Order", ("id", kind))) for kind in ("long", "int"))
+    topic.write(AvroSerializer(topic.client, wide), {"id": 2**40})
+    topic.write(AvroSerializer(topic.client, narrow), {"id": 1})
+    job = job_of(home, topic, registry, format="avro")
+    job.ingest()
+    assert rows(job) == [{"id": 2**40}, {"id": 1}]
