@@ -18,11 +18,12 @@ from kseg.client.registry.schemas import Resolved
 from kseg.etl.config.job import Job
 from kseg.etl.decoding.columns import typed_columns
 from kseg.etl.decoding.errors import UnknownSchemas
-from kseg.etl.decoding.framed import AvroTexts, FramedSchemas, schema_key
+from kseg.etl.decoding.framed import FramedSchemas, WriterTexts, schema_key
 from kseg.etl.decoding.payload import PayloadPlan
 from kseg.etl.decoding.registered import FIRST_MESSAGE, registered_decoder
+from kseg.etl.decoding.schema_formats import schema_format
 from kseg.etl.errors import ConfigurationError
-from kseg.etl.planning.schemas import accepted, lineages_of
+from kseg.etl.planning.schemas import accepted, kept_schema, lineages_of
 from kseg.etl.transform.decode import DecodeStep
 from kseg.etl.transform.decode_by_topic import decode_step_of
 from kseg.jobs.records.subjects import state_of
@@ -42,6 +43,7 @@ from kseg.segment_reader.payload.protobuf.framing import message_indexes
 _HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _NAMES: Final = {"key": KEY_HEADER, "value": VALUE_HEADER}
 _LONG: Final = 8
+_WITH_SCHEMAS: Final = {"avro": "AVRO", "json_schema": "JSON", "protobuf": "PROTOBUF"}
 _RESCUED: Final = "_kseg_rescued"
 Row = Mapping[str, Any]
 
@@ -146,7 +148,7 @@ class ByJob:
         self._step = decode_step_of(
             job.decode,
             {
-                name: FramedSchemas(lineages[name].readers[-1], fill=payload.defaults == "fill")
+                name: FramedSchemas(lineages[name].readers[-1], format=schema_format(payload))
                 for name, payload in of_registry.items()
                 if name in lineages
             },
@@ -159,7 +161,7 @@ class ByJob:
             found |= self._by_registry.decode(row)
         plans = self._of_topic(row["topic"])
         for number, plan in enumerate(plans):
-            if plan.format == "avro" and plan.framed is None and plan.schema_text is None:
+            if plan.format in _WITH_SCHEMAS and plan.framed is None and plan.schema_text is None:
                 continue  # no run has pinned a reader's schema yet
             batch = _batch(row)
             plan = plans[number] = self._knowing(plan, batch)
@@ -187,15 +189,19 @@ class ByJob:
             plan.decode(batch)
         except UnknownSchemas as unknown:
             assert plan.framed is not None
-            new = tuple((schema_key(key), self._texts(key)) for key in unknown.found[plan.lineage])
+            new = tuple((schema_key(key), self._texts(key, plan.format)) for key in unknown.found[plan.lineage])
             return replace(plan, framed=replace(plan.framed, writers=(*plan.framed.writers, *new)))
         return plan
 
-    def _texts(self, key: str) -> AvroTexts | None:
+    def _texts(self, key: str, format: str) -> WriterTexts | None:
         schema = self._by_registry.schema(schema_key(key)) if self._by_registry is not None else None
-        if schema is None or schema.schema.type != "AVRO":
+        if schema is None or schema.schema.type != _WITH_SCHEMAS[format]:
             return None
-        return schema.schema.text, tuple(used.text for _, used in schema.references)
+        try:
+            kept = kept_schema(format, schema)
+        except PayloadSchemaError:
+            return schema.schema.text, ()  # whose decoder says what is wrong with it
+        return kept.text, kept.uses
 
 
 def _is_columns(plan: PayloadPlan) -> bool:
