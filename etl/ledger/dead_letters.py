@@ -4,9 +4,13 @@ A dead letter is an address and the run that could not decode it. From the ledge
 
     open       nothing has landed the record since
     redriven   a later redrive has landed it (`kseg redrive`)
-    replaced   a later replacement has read the record again: it is a row now, or a dead letter of that run
-    pending    its run has no account yet, or was abandoned
+    replaced   a later replacement has read the record again: it is a row now, or a dead letter of that run. So has one
+               that was abandoned after its commit: then the next run that plans the offset reads it again
+    kept       its run is a replacement, of which another attempt has landed, and left the offset as it was
+    pending    its run has no account yet, or was abandoned; or its offset is open, and the next run reads it again
     stale      its offset means another record today (a source that was accepted)
+    unknown    its run is of a ledger that was lost: what has landed since then is not known
+    other      its run is another job's
 
 Nothing is written to the dead-letter table: a redrive that dies before its account has not happened.
 """
@@ -15,15 +19,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 from kseg.client.protocol.partition import TopicPartition
-from kseg.etl.ledger.ranges import OffsetSet
+from kseg.etl.ledger.ranges import OffsetSet, offsets_of
+from kseg.etl.ledger.run_ids import mark_of, parse_run_id
 from kseg.etl.ledger.state import JobState, RunState
 
 REDRIVE: Final = "redrive"
+REPLACE: Final = "backfill-replace"
 EMPTY: Final = OffsetSet()
-LetterState = Literal["open", "redriven", "replaced", "pending", "stale"]
+LetterState = Literal["open", "redriven", "replaced", "kept", "pending", "stale", "unknown", "other"]
+
+REDRIVABLE: Final[frozenset[LetterState]] = frozenset({"open", "redriven", "replaced", "kept"})
+"""States of letters whose bytes are today's record at their offset."""
 
 ADDRESS = ("topic", "partition", "offset", "_kseg_run")
 """The columns that say which dead letter a row of the table is."""
@@ -43,13 +53,18 @@ class Letter(NamedTuple):
 
 
 def read_again(run: RunState) -> dict[TopicPartition, OffsetSet]:
-    """The offsets that a redrive or a replacement has read again; of any other run none."""
-    if run.mode not in (REDRIVE, "backfill-replace") or run.accounted is None or run.abandoned:
-        return {}
+    """The offsets of which dead letters of earlier runs are no longer open because of this run."""
     if run.archived:
         return run.read_again
+    if run.mode not in (REDRIVE, REPLACE) or (run.accounted is None and not run.abandoned):
+        return {}
+    planned = run.plan.offsets()
+    if run.abandoned:
+        # A replacement has taken away what was there, and its offsets are open again; a redrive has changed nothing.
+        taken = {*run.landed, *(run.landed_in or ())} if run.mode == REPLACE else ()
+        planned = offsets_of(r for r in run.plan.ranges if r.table in taken)
     kept = run.kept or {}
-    return {tp: offsets.subtract(kept.get(tp, EMPTY)) for tp, offsets in run.plan.offsets().items()}
+    return {tp: read for tp, offsets in planned.items() if (read := offsets.subtract(kept.get(tp, EMPTY)))}
 
 
 def may_have_dead_letters(state: JobState) -> bool:
@@ -66,17 +81,24 @@ class LetterStates:
     def __init__(self, state: JobState) -> None:
         self._state = state
         self._number = {run_id: number for number, run_id in enumerate(state.runs)}
-        self._since: list[tuple[int, RunState, dict[TopicPartition, OffsetSet]]] = []
-        for number, run in enumerate(state.runs.values()):
-            if read := read_again(run):
-                self._since.append((number, run, read))
+        self._since: list[tuple[int, RunState, dict[TopicPartition, OffsetSet]]] = [
+            (number, run, read) for number, run in enumerate(state.runs.values()) if (read := read_again(run))
+        ]
+        self._read = {run.run_id: read for _, run, read in self._since}
+        self._mark = mark_of(state.ledger_id, state.job)
+        self._lost = {mark_of(ledger, state.job) for ledger in state.lost_ledgers}
+        self._foreign = lru_cache(maxsize=None)(self._foreign_state)
 
     def of(self, letter: Letter) -> LetterState:
         """The state of a letter. One whose run the ledger has dropped from its list counts as older than all others."""
         state, tp = self._state, letter.tp
         run = state.runs.get(letter.run_id)
+        if run is None and (foreign := self._foreign(letter.run_id)) is not None:
+            return foreign
         if run is not None and (run.accounted is None or run.abandoned):
             return "pending"
+        if run is not None and run.mode == REPLACE and letter.offset not in self._of_run(run, tp):
+            return "kept"
         generation = state.generation_of(run, tp) if run is not None else 0
         is_current = letter.offset < state.current_below(tp, generation)
         number = self._number.get(letter.run_id, -1)
@@ -84,8 +106,21 @@ class LetterStates:
             same = is_current or state.generation_of(by, tp) == generation
             if same and later > number and letter.offset in offsets.get(tp, EMPTY):
                 return "redriven" if by.mode == REDRIVE else "replaced"
-        return "open" if is_current else "stale"
+        if not is_current:
+            return "stale"
+        return "open" if letter.offset in state.landed(tp) else "pending"
 
     def count(self, letters: Iterable[Letter]) -> dict[LetterState, int]:
-        """How many letters there are in each state that any has."""
-        return dict(Counter(map(self.of, letters)))
+        """How many of the job's letters there are in each state that any has."""
+        counts = Counter(map(self.of, letters))
+        return {name: number for name, number in counts.items() if name != "other"}
+
+    def _of_run(self, run: RunState, tp: TopicPartition) -> OffsetSet:
+        return self._read.get(run.run_id, {}).get(tp, EMPTY)
+
+    def _foreign_state(self, run_id: str) -> LetterState | None:
+        """What is known of letters of a run that the ledger does not list, if it is not this job's in this ledger."""
+        parts = parse_run_id(run_id)
+        if parts is None or parts.mark == self._mark:
+            return None
+        return "unknown" if parts.mark in self._lost else "other"

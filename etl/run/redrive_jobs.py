@@ -17,7 +17,7 @@ import pyarrow as pa
 from kseg.etl.decoding.bad_records import DEAD_LETTERS, RECORD_COLUMNS, BadRecords
 from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
-from kseg.etl.ledger.dead_letters import ADDRESS, REDRIVE, Letter, LetterStates
+from kseg.etl.ledger.dead_letters import ADDRESS, REDRIVABLE, REDRIVE, Letter, LetterStates
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.row_counts import rows_of_tasks, rows_read
 from kseg.etl.run.spark_jobs import SparkJobs, Written
@@ -133,7 +133,7 @@ class RedriveJobs(SparkJobs):
         by_partition: dict[tuple[str, int], list[int]] = {}
         states = LetterStates(state)
         for row, partition in enumerate(partitions):
-            if states.of(Letter(*partition, int(offsets[row]), runs[row])) not in ("stale", "pending"):
+            if states.of(Letter(*partition, int(offsets[row]), runs[row])) in REDRIVABLE:
                 by_partition.setdefault(partition, []).append(row)
         for planned in ranges:
             rows = np.array(by_partition.get((planned.topic, planned.partition), []), np.int64)

@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kseg.etl.decoding.errors import TooManyDeadLetters
+from kseg.etl.ledger import maintenance
 from kseg.etl.operations.status import status
 from kseg.etl.operations.verify import verify
 from run_steps import steps_of
@@ -185,3 +186,29 @@ def test_dead_letters_land_once_after_a_mend(step: str | None, job: Any, scale: 
     assert set(job.group_offsets().values()) == {COUNT // 2}
     assert verify(job.job).ok
     assert status(job.job).dead_letters == {"redriven": len(DEAD)}
+
+
+def test_what_was_redriven_stays_so_when_the_ledger_drops_old_runs(job: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    job.ingest()
+    mended(job)
+    job.redrive()
+    monkeypatch.setattr(maintenance, "RUNS_KEPT", 0)
+    assert maintenance.summarise(job.ledger, job.document["name"], after=0)
+    assert [run.archived for run in job.state.runs.values()] == [True], "the redrive; the run before it is a sum"
+    assert job.redrive().status == "nothing-to-do"
+    assert numbers(_rows(job), "_kseg_") == sorted(ROWS | DEAD)
+
+
+def test_dead_letters_of_another_job_in_the_same_table_are_left_to_it(job: Any, topic: str, home: Any) -> None:
+    job.ingest()
+    dead = {"path": str(job.folder / "lake" / "dead"), "max": "50%"}
+    other = home(topic, decode={"key": DECODE["key"], "on_error": "dead_letter"}, sink={"dead_letters": dead})
+    other.ingest()
+    report = other.redrive()
+    assert (report.status, report.notes) == (
+        "nothing-to-do",
+        ["none of these dead letters is open: they are of other jobs"],
+    )
+    assert numbers(_rows(other), "_kseg_") == [*range(COUNT)]
+    assert status(other.job).dead_letters == {}
+    assert status(job.job).dead_letters == {"open": len(DEAD)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.dead_letters import Letter, LetterStates
 from kseg.etl.ledger.maintenance import summary_of
 from kseg.etl.ledger.ranges import OffsetSet
+from kseg.etl.ledger.run_ids import incremental_run_id
 
 TP = TopicPartition("orders", 0)
 
@@ -93,3 +95,49 @@ def test_an_offset_that_means_another_record_today_is_not_redriven(landed: Any, 
     landed.add(accepted)
     states = LetterStates(landed.state)
     assert [states.of(letter(at)) for at in (4, 5)] == ["open", "stale"]
+
+
+@pytest.mark.parametrize("reduced", [False, True])
+def test_a_letter_is_not_open_where_an_abandoned_replacement_has_taken_its_offset(
+    landed: Any, words: Any, reduced: bool
+) -> None:
+    where = {"chain": "replaced"}
+    landed.add(words.lease("replaced"))
+    planned = words.plan(landed.state, "replaced", (3, 6), mode="backfill-replace", dead_letters="dead")
+    for event in (
+        planned,
+        words.step(ev.Replacing, "replaced", kept={TP: OffsetSet.of([(3, 4)])}, **where),
+        words.landed("replaced", **where),
+        words.step(ev.Abandoning, "replaced", reason="test", landed_in=("t",), **where),
+        words.step(ev.Abandoned, "replaced", tables={}, landed_in=("t",), reason="test", **where),
+    ):
+        landed.add(event)
+    states = LetterStates(landed.state)
+    assert [states.of(letter(at)) for at in (2, 3, 4)] == ["open", "open", "replaced"]
+    # The next run reads these offsets again: the record is a row now, or a dead letter of that run.
+    landed.add(*words.whole_run(landed.state, "r2", (4, 6)))
+    states = LetterStates(summary_of(landed.state, runs_kept=1) if reduced else landed.state)
+    assert [states.of(letter(at)) for at in (2, 3, 4)] == ["open", "open", "replaced"]
+    assert states.of(letter(4, "r2")) == "open"
+
+
+def test_a_letter_of_an_offset_that_is_to_be_read_again_is_pending(landed: Any, words: Any) -> None:
+    assert LetterStates(landed.state).of(letter(12)) == "pending"
+
+
+def test_a_replacement_that_kept_a_row_has_no_dead_letter_there(landed: Any, words: Any) -> None:
+    """An attempt that could read it committed the dead letter and died; the one that landed could not any more."""
+    chain_run(landed, words, "replaced", (3, 6), mode="backfill-replace")
+    states = LetterStates(landed.state)
+    assert (states.of(letter(3, "replaced")), states.of(letter(4, "replaced"))) == ("kept", "open")
+
+
+def test_dead_letters_of_other_jobs_and_of_lost_ledgers_are_not_redriven(landed: Any) -> None:
+    state = landed.state
+    own, others, lost = (
+        letter(2, incremental_run_id(*of, 1)) for of in (("L", "orders"), ("L", "invoices"), ("lost", "orders"))
+    )
+    assert [LetterStates(state).of(one) for one in (own, others, lost)] == ["open", "other", "other"]
+    states = LetterStates(replace(state, lost_ledgers=("lost",)))
+    assert [states.of(one) for one in (own, others, lost)] == ["open", "other", "unknown"]
+    assert states.count([own, others, lost]) == {"open": 1, "unknown": 1}
