@@ -19,7 +19,7 @@ from kseg.client.registry.errors import RegistryRejected, SchemaNotFound
 from kseg.client.registry.registry import SchemaRegistry
 from kseg.client.registry.schemas import Resolved
 from kseg.client.registry.schemas import Schema as RegisteredSchema
-from kseg.etl.config.decoding import Payload, sections_of
+from kseg.etl.config.decoding import Decode, Payload, sections_of
 from kseg.etl.config.job import Job
 from kseg.etl.decoding.schema_formats import kept_text, schema_format
 from kseg.etl.errors import ConfigurationError, Refused
@@ -53,6 +53,13 @@ def lineages_of(job: Job) -> Iterator[tuple[str, Payload]]:
             payload: Payload | None = getattr(section, source)
             if payload is not None and payload.by_registry:
                 yield ".".join((*path[1:], source)), payload
+
+
+def section_of(job: Job, lineage: str) -> Decode:
+    """The part of `decode:` that a lineage is of."""
+    assert job.decode is not None
+    named = lineage.rpartition(".")[0]
+    return next(section for path, section in sections_of(job.decode).items() if ".".join(path[1:]) == named)
 
 
 def _subjects(job: Job, lineage: str, payload: Payload, topics: Iterable[str]) -> list[str]:
@@ -204,7 +211,8 @@ def extended(
 ) -> SchemasAdded:
     """The event that lets a run decode schemas that its plan did not pin.
 
-    resolved: by lineage, the schemas by id or GUID; None: the registry does not know it. Raises as `pinned_schemas`.
+    resolved: by lineage, the schemas by id or GUID; None: the registry does not know it. One that does not fit is
+    pinned as well where the job says what becomes of records that cannot be decoded. Else raises as `pinned_schemas`.
     """
     texts: dict[str, SchemaText] = {}
     changes: dict[str, LineageChange] = {}
@@ -215,10 +223,19 @@ def extended(
         known, before = state.lineages[lineage], plan.schemas[lineage]
         growing = _Growing(payload, lineage, known.readers)
         hashes = {key: text.hash if text is not None else "" for key, text in resolved[lineage].items()}
+        unfit: list[tuple[SchemaText, Refused]] = []
         for key, text in resolved[lineage].items():
-            if text is not None:
+            if text is None:
+                continue
+            texts[text.hash] = text
+            try:
                 growing.add(f"the schema {key}", text)
-                texts[text.hash] = text
+            except Refused as refused:
+                unfit.append((text, refused))
+        for text, why in unfit:
+            # Only where decoding rejects all of its records: else they would land without what does not fit.
+            if section_of(job, lineage).on_error == "fail" or not growing.rejects(text):
+                raise why
         of_registry = known.registry == before.registry
         writers = {key: hash for key, hash in hashes.items() if hash and of_registry}
         changes[lineage] = LineageChange(known.registry, growing.version, growing.text, writers)
@@ -334,6 +351,17 @@ class _Growing:
         except PayloadSchemaError:
             return False  # it matters if a record has it
         return bool(same is self._reader)
+
+    def rejects(self, text: SchemaText) -> bool:
+        """Whether no payload of the writer's schema can be read with the reader's."""
+        from kseg.segment_reader.payload.errors import IncompatibleSchemas
+
+        assert self._reader is not None
+        try:
+            self._format.decoder(self._format.writer(text.text, text.uses), self._reader)
+        except IncompatibleSchemas:
+            return True
+        return False
 
     @contextmanager
     def _sound(self) -> Iterator[None]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kseg.client.registry.errors import SchemaNotFound
-from kseg.etl.config.decoding import Decode, sections_of
 from kseg.etl.config.job import Job
 from kseg.etl.decoding.errors import UnknownSchemas
 from kseg.etl.decoding.framed import FramedSchemas, schema_key
@@ -15,7 +14,7 @@ from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.schemas import SchemaText
 from kseg.etl.ledger.state import JobState, RunState
-from kseg.etl.planning.schemas import accepted, extended, lineages_of, text_of
+from kseg.etl.planning.schemas import accepted, extended, lineages_of, section_of, text_of
 from kseg.etl.run.context import JobContext
 
 
@@ -40,7 +39,7 @@ def learn_schemas(context: JobContext, lease: Lease, run: RunState, unknown: Unk
     """The run with the schemas that its records name: of another subject, or with fields that the table did not have.
 
     Raises:
-        Refused: the registry does not know one (`on_error: fail`), or it does not fit the table's columns.
+        Refused: the registry does not know one, or it does not fit the table's columns (`on_error: fail`).
         ConfigurationError: it is of another format.
         SchemaRegistryError: the registry cannot be asked.
     """
@@ -71,7 +70,7 @@ def _asked(context: JobContext, key: str, lineage: str, unknown: UnknownSchemas)
             schema = registry.schema(name) if isinstance(name, int) else registry.schema_by_guid(name)
             return text_of(registry, schema, payload, f"decode.{lineage}", f"the schema {key}")
     except SchemaNotFound as error:
-        if _section(context.job, lineage).on_error != "fail":
+        if section_of(context.job, lineage).on_error != "fail":
             return None
         raise Refused(
             "schema-unknown",
@@ -79,10 +78,3 @@ def _asked(context: JobContext, key: str, lineage: str, unknown: UnknownSchemas)
             remedy="check registry.url; a schema that was deleted there has to be registered again",
             **unknown.address,
         ) from error
-
-
-def _section(job: Job, lineage: str) -> Decode:
-    """The part of `decode:` that the lineage is of."""
-    assert job.decode is not None
-    named = lineage.rpartition(".")[0]
-    return next(section for path, section in sections_of(job.decode).items() if ".".join(path[1:]) == named)

@@ -249,3 +249,27 @@ def test_a_new_schema_is_checked_against_what_was_landed(records: Any, home: Any
     orders.write(SECOND, {**first(2), "amount": 5})
     with pytest.raises(Refused, match="long does not fit the column, which is int"):
         job.ingest()
+
+
+def test_records_of_a_schema_that_does_not_fit_the_columns_are_dead_letters(
+    records: Any, home: Any, registry: EmbeddedRegistry
+) -> None:
+    """The topic's first records are of a version that the newest one has broken with."""
+    topic = records.topic(1)
+    orders = Orders(records, registry, topic)
+    orders.write(schema(("id", "string"), ("note", "string"), ("gone", "int")), {"id": "x", "note": "", "gone": 1})
+    orders.rows.clear()
+    orders.write(FIRST, first(1), first(2))
+    job = home(topic, decode={**DECODE}, registry={"url": registry.url})
+    with pytest.raises(Refused) as changed:
+        job.ingest()
+    assert changed.value.code == "schema-conflict"
+    job.change(decode={"on_error": "dead_letter"}, sink={"dead_letters": {"path": "./lake/dead", "max": "50%"}})
+    job.ingest()
+    assert typed(job, ["id", "note"]) == orders.expected(["id", "note"])
+    (letter,) = job.table("dead").to_pyarrow_table().to_pylist()
+    assert (letter["offset"], letter["error"]) == (0, "INCOMPATIBLE_SCHEMA")
+    assert "gone" not in job.table("first").schema().to_arrow().names
+    orders.write(FIRST, first(3))
+    job.ingest()
+    assert typed(job, ["id", "note"]) == orders.expected(["id", "note"])

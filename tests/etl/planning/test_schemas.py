@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from kseg.etl.config.load import load_job
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger.schemas import SchemasAdded, SchemaText, changed_lineages
 from kseg.etl.ledger.state import JobState
-from kseg.etl.planning.schemas import FoundSchemas, lineages_of, pinned_schemas, read_schemas
+from kseg.etl.planning.schemas import FoundSchemas, extended, lineages_of, pinned_schemas, read_schemas
 
 EMPTY = JobState(job="orders", ledger_id="l")
 URL = "http://sr"
@@ -119,6 +120,31 @@ def test_what_does_not_fit_is_refused(newest: SchemaText, options: dict[str, Any
     with pytest.raises(Refused, match=message) as caught:
         pinned_schemas(job, {"value": found(text(id="long"), newest)}, state)
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("met", "options", "code"),
+    [
+        (text(id="string", more="int"), {}, None),
+        (text(id="string"), {"on_error": "fail"}, "schema-conflict"),
+        # Its records can be read, without the fields that are too many: no reader would know that they are missing.
+        (text(id="long", a="int", b="int"), {}, "too-many-columns"),
+    ],
+)
+def test_a_schema_that_a_record_names_and_that_does_not_fit_is_pinned_if_its_records_may_be_set_aside(
+    met: SchemaText, options: dict[str, str], code: str | None
+) -> None:
+    job = job_of({"value": avro(max_columns=2), "on_error": "set_null", **options})
+    event, pinned = pinned_schemas(job, {"value": found(text(id="long"))}, EMPTY)
+    state = after(EMPTY, event)
+    plan: Any = SimpleNamespace(run_id="r", schemas=pinned)
+    if code is not None:
+        with pytest.raises(Refused) as caught:
+            extended(job, plan, {"value": {"7": met}}, state)
+        assert caught.value.code == code
+        return
+    event = extended(job, plan, {"value": {"7": met}}, state)
+    assert (columns(after(state, event)), event.pinned["value"].writers["7"]) == (["id"], met.hash)
 
 
 def test_a_schema_without_columns_is_bad_configuration() -> None:
