@@ -26,7 +26,7 @@ from kseg.etl.ledger.ranges import EMPTY, OffsetSet
 from kseg.etl.ledger.run_ids import mark_of
 from kseg.etl.ledger.state import JobState
 from kseg.etl.ledger.values import APP_ROOT, app_owners
-from kseg.etl.operations.dead_letters import dead_letter_counts
+from kseg.etl.operations.dead_letters import dead_letter_notes
 from kseg.etl.operations.landings import TableLandings, landings
 from kseg.etl.operations.table_check import MAX_FINDINGS, Compared, Finding, TableCheck
 from kseg.etl.planning.losses import recorded_losses
@@ -128,9 +128,7 @@ def verify(
         if quarantined:
             where = job.quarantine or "the quarantine table"
             report.notes.append(f"{quarantined} offsets could not be read when they landed: {where} has their bytes")
-        if letters := dead_letter_counts(context, state):
-            counted = ", ".join(f"{number} {name}" for name, number in letters.items())
-            report.notes.append(f"dead letters in {job.dead_letters}: {counted}; rows of them are not compared")
+        report.notes += dead_letter_notes(context, state)
         report.notes += recorded_losses(state)
         if compared == "counts":
             report.notes.append("the transform changed the number of rows: only counts were compared")

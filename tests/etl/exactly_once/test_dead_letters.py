@@ -212,3 +212,16 @@ def test_dead_letters_of_another_job_in_the_same_table_are_left_to_it(job: Any, 
     assert numbers(_rows(other), "_kseg_") == [*range(COUNT)]
     assert status(other.job).dead_letters == {}
     assert status(job.job).dead_letters == {"open": len(DEAD)}
+
+
+def test_verify_names_dead_letters_that_are_gone_or_in_a_table_of_before(job: Any) -> None:
+    job.ingest()
+    assert not [note for note in verify(job.job).notes if "any more" in note]
+    (run,) = job.state.runs
+    job.table("dead").delete("partition = 1 AND offset < 5")
+    gone = len([n for n in DEAD if n % 2 == 1 and n // 2 < 5])
+    before = job.job.dead_letters
+    assert f"{gone} dead letters are not in {before} any more (run {run}: {gone})" in verify(job.job).notes
+    job.change(sink={"dead_letters": {"path": "./lake/other"}})
+    moved = f"{len(DEAD)} dead letters were committed to {before}, which the job file does not name any more"
+    assert [note for note in verify(job.job).notes if note.startswith(moved)]
