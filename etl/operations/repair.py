@@ -28,8 +28,8 @@ def finish(
 ) -> RunReport:
     """Finish an unfinished run with the configuration of its plan, even if the job file has changed since.
 
-    Connections, ledger and lease are the job file's; source, transform and sink are the run's. A backfill from files
-    reads the files that it was planned from.
+    Connections (brokers, schema registry), ledger and lease are the job file's; source, decoding, transform and sink
+    are the run's. A backfill from files reads the files that it was planned from.
 
     run_id: may be a part of it (`find_run`).
 
@@ -66,6 +66,8 @@ def finish(
 
 def _as_planned(job: Job, run: RunState) -> Job:
     document = {**json.loads(run.plan.pinned_config), "ledger": job.ledger, "kafka": job.kafka}
+    if job.registry is not None:
+        document["registry"] = job.registry
     if run.mode == ev.INCREMENTAL and job.source.segments is not None:
         segments = job.source.segments.model_dump(mode="json", exclude_none=True)
         document["source"] = {**document["source"], "segments": segments}
