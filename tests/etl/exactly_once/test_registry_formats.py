@@ -153,6 +153,29 @@ def test_messages_of_several_schemas_become_one_table(records: Any, home: Any, r
         job.ingest()
 
 
+def test_a_run_killed_with_a_schema_found_on_the_way_lands_once(
+    records: Any, home: Any, children: Any, registry: EmbeddedRegistry
+) -> None:
+    topic = Topic(records, registry)
+    job = job_of(home, topic, registry, format="protobuf", message="shop.Order")
+    first, second = classes(FIRST)("shop.Order"), classes(SECOND)("shop.Order")
+    usual = {"use.deprecated.format": False}
+    topic.write(ProtobufSerializer(first, topic.client, usual), first(id=1, note="a"))
+    elsewhere = {**usual, "subject.name.strategy": lambda context, name, *_: f"{topic.name}-{name}"}
+    topic.write(ProtobufSerializer(second, topic.client, elsewhere), second(id=2, lines=[{"n": 4}]))
+    children.run(job, at="schemas:after", signal="SIGKILL").killed()
+    job.ingest(take_over=True)
+    assert [(row["id"], row["note"], row["lines"]) for row in rows(job)] == [
+        (1, "a", []),
+        (2, "", [{"sku": "", "n": 4}]),
+    ]
+    assert [run.phase for run in job.state.runs.values()] == ["finished"]
+    assert len(job.state.lineages["value"].readers) == 2
+    assert verify(job.job).ok
+    job.ingest()
+    assert len(rows(job)) == 2
+
+
 def avro(name: str, *fields: tuple[str, Any]) -> dict[str, Any]:
     return {"type": "record", "name": name, "fields": [{"name": name, "type": kind} for name, kind in fields]}
 

@@ -164,6 +164,30 @@ def test_a_registrys_payloads_have_the_readers_columns_once_a_run_has_pinned_the
     assert found[2]["valueError"]["class"] == "UNKNOWN_SCHEMA"
 
 
+@pytest.mark.spark
+def test_messages_have_the_readers_columns_too(
+    kafka: Any, registry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    topic = kafka.topic(1)
+    client = SchemaRegistryClient({"url": registry})
+    newer = PROTO.replace("int64 id = 1;", "int64 number = 1; string note = 2;")
+    first, second = (
+        b"\0" + client.register_schema(f"{topic}-{subject}", Schema(text, "PROTOBUF")).to_bytes(4, "big") + b"\0"
+        for subject, text in (("value", PROTO), ("other", newer))
+    )
+    write(kafka, topic, first + b"\x08\x09")
+    decode = {"value": {"format": "protobuf", "schema": "registry", "message": "First"}}
+    place = job_file(tmp_path, kafka, registry, topic, decode)
+    assert [row["valueDecoded"] for row in rows(kafka, place)] == [{"id": 9}], "before any run"
+    ran = CliRunner().invoke(cli, ["ingest", place, "--progress", "none"])
+    assert ran.exit_code == 0, ran.output
+    write(kafka, topic, second + b"\x08\x0a\x12\x01n", first[:-1] + b"\2\2\x0a\x01x")
+    found = rows(kafka, place)
+    assert [row.get("valueDecoded") for row in found] == [{"id": 9}, {"id": 10}, None], "field 1 is one column"
+    assert "is a Second, and the columns are those of First" in found[2]["valueError"]["message"]
+
+
 def test_options_that_exclude_each_other() -> None:
     result = CliRunner().invoke(cli, ["peek", "t", "--raw", "--registry", "http://x"])
     assert result.exit_code == 2
