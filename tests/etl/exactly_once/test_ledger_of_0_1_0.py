@@ -146,7 +146,17 @@ def test_what_was_finished_is_not_read_again(job: str, number: int, home: Path) 
 
 @pytest.mark.parametrize("run", EXPECTED["history"]["reports"])
 def test_reports_of_its_runs_are_the_same(run: str, home: Path) -> None:
-    assert kseg("status", "history", "--run", run)[1] == EXPECTED["history"]["reports"][run]
+    """Later releases add members, and there is nothing in them for these runs."""
+    expected = EXPECTED["history"]["reports"][run]
+    report = kseg("status", "history", "--run", run)[1]
+    ranges = report.pop("ranges")
+    assert [_known(one, old) for one, old in zip(ranges, expected["ranges"], strict=True)] == expected["ranges"]
+    assert _known(report, expected) == {key: value for key, value in expected.items() if key != "ranges"}
+
+
+def _known(report: dict[str, Any], expected: dict[str, Any]) -> dict[str, Any]:
+    """A report without what it has besides, as long as that is null."""
+    return {key: value for key, value in report.items() if key in expected or value is not None}
 
 
 def test_the_ledger_keeps_its_events(home: Path) -> None:
